@@ -1,0 +1,1 @@
+"""One module per verb: the pipeline, readable from top to bottom."""

@@ -1,0 +1,170 @@
+"""diagnose: from a command, or a stored run, to a Report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from autotune import collect, derive, engine, machine, predict
+from autotune.api import outcome
+from autotune.collect import artefacts, leftovers, lock, progress
+from autotune.errors import UsageError
+from autotune.model.evidence import RUN, Evidence, Fact, Value
+from autotune.model.finding import Evaluation, Finding
+from autotune.model.recording import Recording
+from autotune.model.report import Report, RunSummary
+
+Show = Callable[[progress.Status], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for. `words` are the script and its arguments, or a whole command.
+
+    `price` is USD per hour or None; `stdout` a file descriptor for the script's output, None for ours;
+    `remaining_steps` the length of the run when the user says it.
+    """
+
+    words: tuple[str, ...]
+    request: collect.Request = field(default_factory=collect.Request)
+    python: str | None = None
+    price: float | None = None
+    lock: bool = True
+    stdout: int | None = None
+    rules: Path | None = None
+
+
+def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, str] = os.environ) -> Report:
+    """Measure a command and say what its steps are made of.
+
+    Raises UsageError and BusyError before anything was started, ScriptError when there was nothing to measure.
+    """
+    rules = engine.load_rules(options.rules)
+    python, why = machine.find_python(options.words, options.python, environ, cwd)
+    command = collect.plan_command(options.words, python, cwd)
+    root = artefacts.project_root(cwd)
+    leftovers.remove_leftovers(root)
+    versions = machine.software(python)
+    with lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
+        known = machine.facts(versions, environ=environ)
+        folder = artefacts.new_run(root)
+        collected = collect.collect(
+            options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout
+        )
+    if collected.sampled is not None:
+        known += machine.sampled_facts(collected.sampled)
+    run = outcome.summarise(collected, options.words, python, why, options.request.keep_going)
+    collect.manifest(collected, stored(run, known, versions))
+    artefacts.mark_last(folder)
+    outcome.check(run, collected)
+    return build(collected.recordings, run, known, versions, rules, options.price)
+
+
+def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None = None) -> Report:
+    """The Report of a stored run, or of one Recording made elsewhere. Raises UsageError when there is none."""
+    path = artefacts.resolve(name, cwd)
+    recordings = collect.load(path)
+    if not recordings:
+        raise UsageError("this run has no Recording: its script made no step", where=str(path))
+    manifest = path / artefacts.MANIFEST if path.is_dir() else None
+    stored_run = artefacts.read_json(manifest) if manifest is not None and manifest.exists() else {}
+    run, known, versions = restored(stored_run, recordings, path)
+    return build(recordings, run, known, versions, engine.load_rules(rules), price)
+
+
+def build(
+    recordings: Sequence[Recording],
+    run: RunSummary,
+    known: Sequence[Fact],
+    versions: Mapping[str, str],
+    rules: Sequence[Any],
+    price: float | None,
+) -> Report:
+    """From Recordings and machine facts to the Report; pure but for the file systems that it asks about."""
+    values = {fact.name: fact.value for fact in known}
+    local = max((one.process["local_world_size"] for one in recordings), default=1)
+    quota = values.get("machine.cpu_quota")
+    per_rank = float(quota) / local if isinstance(quota, int | float) else None
+    memory = values.get("machine.memory_limit_bytes")
+    derived = derive.derive(
+        recordings, cpus_per_rank=per_rank, memory_limit_bytes=memory if isinstance(memory, int) else None
+    )
+    more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
+    evidence = engine.join([*known, *more, *derived.facts, *_storage(recordings, run)], derived.settings)
+    evaluation = _with_gains(engine.evaluate(rules, evidence), evidence)
+    return Report(
+        run=replace(run, planned_steps=_integer(evidence, "run.num_planned_steps")),
+        machine=_part(values, "machine"),
+        software=dict(versions),
+        step=derived.step,
+        evidence=evidence,
+        evaluation=evaluation,
+        recommendations=engine.recommend(evaluation.findings),
+        price_per_hour=price,
+    )
+
+
+def _with_gains(evaluation: Evaluation, evidence: Evidence) -> Evaluation:
+    return replace(evaluation, findings=tuple(_with_gain(one, evidence) for one in evaluation.findings))
+
+
+def _with_gain(finding: Finding, evidence: Evidence) -> Finding:
+    spec = finding.rule.gain
+    return replace(finding, gain=predict.predict(spec, evidence, finding.subject)) if spec else finding
+
+
+def _storage(recordings: Sequence[Recording], run: RunSummary) -> Iterable[Fact]:
+    """File systems of the data and of the output folder, of the machine that we are on."""
+    for recording in recordings[:1]:
+        for loader in recording.loaders:
+            if loader["path"] and Path(loader["path"]).exists():
+                system = machine.file_system(Path(loader["path"]))
+                subject = f"loader#{loader['id']}"
+                if system is not None:
+                    yield Fact("loader.storage", subject, system.type)
+                    yield Fact("loader.storage_is_network", subject, system.is_network)
+    if run.redirected:
+        system = machine.file_system(Path(run.redirected[0]))
+        if system is not None:
+            yield Fact("checkpoint.storage_is_network", RUN, system.is_network)
+
+
+def _integer(evidence: Evidence, name: str) -> int | None:
+    value = evidence.lookup(RUN, name)
+    return int(value) if isinstance(value, int | float) else None
+
+
+def _part(values: Mapping[str, Value], prefix: str) -> dict[str, Value]:
+    return {
+        name.removeprefix(prefix + "."): value for name, value in values.items() if name.startswith(prefix)
+    }
+
+
+def stored(run: RunSummary, known: Sequence[Fact], versions: Mapping[str, str]) -> dict[str, Any]:
+    """What run.json keeps beside the Recordings, so that --load can report without this machine."""
+    return {
+        "run": {name: getattr(run, name) for name in _RUN_FIELDS},
+        "facts": [[fact.name, fact.value] for fact in known],
+        "software": dict(versions),
+    }
+
+
+_RUN_FIELDS = tuple(name for name in RunSummary.__dataclass_fields__ if name != "folder")
+
+
+def restored(
+    row: Mapping[str, Any], recordings: Sequence[Recording], path: Path
+) -> tuple[RunSummary, list[Fact], dict[str, str]]:
+    """The inverse of `stored`; a Recording alone brings its own software and command."""
+    versions = row.get("software") or dict(recordings[0].software)
+    facts = [
+        Fact(name, RUN, tuple(value) if isinstance(value, list) else value)
+        for name, value in row.get("facts", [])
+    ]
+    fields = row.get("run") or {"command": recordings[0].process["argv"], "outcome": recordings[0].outcome}
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    return RunSummary(folder=str(path), **plain), facts, versions

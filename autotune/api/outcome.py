@@ -1,0 +1,132 @@
+"""How a measurement went, in words and exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotune.collect import Collected
+from autotune.errors import AutotuneError, ScriptError
+from autotune.model.recording import Recording
+from autotune.model.report import RunSummary
+
+SHORT = 10
+"""Steps under which a window is called short."""
+
+
+def summarise(
+    collected: Collected, words: Sequence[str], python: str, python_from: str, kept_going: bool
+) -> RunSummary:
+    """The RunSummary of a measurement that just ended."""
+    first = collected.recordings[0] if collected.recordings else None
+    window = first.window if first is not None else None
+    return RunSummary(
+        folder=str(collected.folder),
+        command=_shown(words, first),
+        outcome=_outcome(collected, first),
+        python=python,
+        python_from=python_from,
+        wall_s=collected.wall_s,
+        startup_s=collected.startup_s,
+        warmup_steps=window.warmup_steps if window is not None else None,
+        num_processes=len(collected.recordings),
+        kept_going=kept_going,
+        error=_error(first),
+        overhead_share=_overhead(first),
+        redirected=_paths(collected.recordings, "redirected", "path"),
+        blocked=_paths(collected.recordings, "blocked", "what"),
+        not_isolated=_paths(collected.recordings, "not_isolated", "what"),
+    )
+
+
+def check(run: RunSummary, collected: Collected) -> None:
+    """Raise ScriptError when there is nothing to report on: no step, and no death of memory to explain."""
+    if run.outcome in ("completed", "ended_early", "out_of_memory", "killed_for_memory"):
+        return
+    if any(one.window is not None for one in collected.recordings):
+        return
+    raise _failure(run, collected)
+
+
+def _failure(run: RunSummary, collected: Collected) -> AutotuneError:
+    script = " ".join(run.command[:2])
+    if collected.ended_by == "startup_limit":
+        return ScriptError(
+            f"it made no optimizer step in {collected.wall_s:.0f} s; it was in {collected.waiting_in or 'start-up'}",
+            where=script,
+            to_do="Give it longer with --startup-limit SECONDS.",
+        )
+    if collected.ended_by == "not_injected":
+        return ScriptError(
+            "a Python process of this command ignores the environment, so nothing can be measured in it;"
+            " it was ended before it could train unwatched",
+            where=script,
+            to_do="Start the training script directly: autotune diagnose train.py [ARGS...]",
+        )
+    return _no_step(run, collected, script)
+
+
+def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneError:
+    if run.error.startswith("EOFError"):
+        return ScriptError(
+            "it asked for input, and there is nobody to answer while it is measured",
+            where=script,
+            to_do="Give it the answer as an argument or a setting.",
+        )
+    if run.error:
+        return ScriptError(
+            f"it failed before its first optimizer step: {run.error}",
+            where=script,
+            to_do="Its own message stands above. Repair it, then diagnose again.",
+        )
+    if collected.exit_code:
+        return ScriptError(
+            f"it ended with exit code {collected.exit_code} before its first optimizer step",
+            where=script,
+            to_do="Run it without autotune first; its own message stands above.",
+        )
+    return ScriptError(
+        "it ended without an optimizer step",
+        where=script,
+        to_do="Give it the arguments that make it train (and a run longer than one step).",
+    )
+
+
+def _outcome(collected: Collected, first: Recording | None) -> str:
+    if first is not None and first.outcome in ("completed", "out_of_memory", "raised", "ended_early"):
+        return first.outcome
+    if collected.sampled is not None and collected.sampled.was_killed_for_memory:
+        return "killed_for_memory"
+    if collected.ended_by in ("startup_limit", "time_limit"):
+        return "timed_out"
+    return "raised" if collected.exit_code else "no_step"
+
+
+def _error(first: Recording | None) -> str:
+    if first is None or first.error is None:
+        return ""
+    error, frames = first.error, first.error["traceback"]
+    text = f"{error['type']}: {error['message']}" if error["message"] else str(error["type"])
+    return f"{text} at {frames[-1]}" if frames else text
+
+
+def _overhead(first: Recording | None) -> float | None:
+    """Time that the probe took for looking, of the process's life until now: looking at batches and the sampler."""
+    if first is None or first.window is None:
+        return None
+    spent = first.overhead["event_ns"] + first.overhead["sampler_ns"]
+    return float(spent) / max(1, first.window.end_ns)
+
+
+def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:
+    """The command without secrets: the probe hides them in argv; before it ran, only the program is shown."""
+    if first is None:
+        return tuple(words[:1])
+    argv = tuple(first.process["argv"])
+    return (
+        (words[0], *argv[1:]) if words[0].endswith(".py") else (words[0], "...", *argv[1:])[: len(words) + 2]
+    )
+
+
+def _paths(recordings: Sequence[Recording], kind: str, name: str) -> tuple[str, ...]:
+    rows = [str(row[name]) for one in recordings for row in one.side_effects[kind]]
+    return tuple(dict.fromkeys(rows))

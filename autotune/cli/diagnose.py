@@ -1,0 +1,109 @@
+"""autotune diagnose: arguments in, report and exit code out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from autotune.api import diagnose as api
+from autotune.collect import Request
+from autotune.errors import UsageError
+from autotune.model.report import Report
+from autotune.report import render
+from autotune.report.live import Live
+
+FORMATS = ("text", "json")
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--steps", type=click.IntRange(min=1), help="Steps to measure (default: 30, and at least 2 s).")
+@click.option(
+    "--warmup", type=click.IntRange(min=1), help="Steps before the window (default: chosen by the run)."
+)
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Let this many steps pass first.")
+@click.option(
+    "--time-limit", type=float, default=180.0, show_default=True, help="Seconds, from the first step."
+)
+@click.option(
+    "--startup-limit", type=float, default=1800.0, show_default=True, help="Seconds until the first step."
+)
+@click.option(
+    "--keep-going", is_flag=True, help="Take the probe off after the window and let training finish."
+)
+@click.option("--no-what-ifs", is_flag=True, help="Stop right after the window, without replays.")
+@click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
+@click.option("--python", help="The interpreter of the script.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file."
+)
+@click.option("--load", "load", metavar="RUN_OR_RECORDING", help="Report on a stored run instead (or: last).")
+@click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def command(
+    steps: int | None,
+    warmup: int | None,
+    after: int,
+    time_limit: float,
+    startup_limit: float,
+    keep_going: bool,
+    no_what_ifs: bool,
+    price: float | None,
+    python: str | None,
+    format_: str,
+    output: Path | None,
+    load: str | None,
+    no_lock: bool,
+    quiet: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Profile a few steps of an untouched training script and say where the time goes.
+
+    COMMAND is a script with its arguments, or, after --, any command that starts one:
+
+    \b
+        autotune diagnose train.py --lr 1e-4
+        autotune diagnose -- torchrun --nproc-per-node 2 train.py
+    """
+    if load is not None:
+        _print(api.load(load, cwd=Path.cwd(), price=price), format_, output)
+        return
+    request = Request(
+        steps=steps,
+        warmup=warmup,
+        after=after,
+        time_limit_s=time_limit,
+        startup_limit_s=startup_limit,
+        keep_going=keep_going,
+        what_ifs=not no_what_ifs,
+    )
+    stdout = sys.stderr.fileno() if format_ != "text" and output is None else None
+    options = api.Options(command, request, python=python, price=price, lock=not no_lock, stdout=stdout)
+    _announce(request, quiet)
+    with Live(quiet=quiet) as live:
+        report = api.diagnose(options, live.update, cwd=Path.cwd())
+    _print(report, format_, output)
+
+
+def _announce(request: Request, quiet: bool) -> None:
+    if quiet:
+        return
+    after = "the probe leaves after" if request.keep_going else "the job will be stopped after"
+    steps = f"{request.steps} steps" if request.steps else "about 30 steps"
+    click.echo(f"autotune: {after} {steps} and a few replays of them.", err=True)
+
+
+def _print(report: Report, format_: str, output: Path | None) -> None:
+    colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    text = render(report, format_, colour=colour)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(output)) from error

@@ -1,0 +1,8 @@
+"""The parent's side of a measurement: starts the command with the probe, watches it, ends it, reads its Recordings."""
+
+from autotune.collect.command import Command, plan_command
+from autotune.collect.request import Request
+from autotune.collect.run import Collected, collect
+from autotune.collect.stored import load
+
+__all__ = ["Collected", "Command", "Request", "collect", "load", "plan_command"]

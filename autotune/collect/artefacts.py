@@ -1,0 +1,147 @@
+"""Where runs live: `.autotune/runs/<id>/` at the project root. A write replaces a whole file or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autotune.errors import UsageError
+
+MANIFEST = "run.json"
+_ROOT_MARKS = (".git", "pyproject.toml")
+_FOLDER = ".autotune"
+_LAST = "last"
+_NUM_NAMED = 3
+
+
+def project_root(cwd: Path) -> Path:
+    """The nearest folder from `cwd` upwards with .git or pyproject.toml, else `cwd` itself."""
+    start = cwd.absolute()
+    marked = (
+        folder for folder in (start, *start.parents) if any((folder / mark).exists() for mark in _ROOT_MARKS)
+    )
+    return next(marked, start)
+
+
+def new_run(root: Path, now: float | None = None) -> Path:
+    """Make and return a new run folder; ids sort by time (UTC). Raises UsageError when it cannot be made."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    folder = root / _FOLDER / "runs" / f"{stamp}-{secrets.token_hex(3)}"
+    try:
+        folder.mkdir(parents=True)
+        ignore = root / _FOLDER / ".gitignore"
+        if not ignore.exists():
+            write_text(ignore, "*\n")
+    except OSError as error:
+        raise UsageError(
+            f"the run folder cannot be made: {error.strerror}",
+            where=str(folder),
+            to_do="Start autotune in a folder that you can write to.",
+        ) from error
+    return folder
+
+
+def runs(root: Path) -> tuple[Path, ...]:
+    """All run folders of the project, the oldest first."""
+    try:
+        return tuple(sorted(folder for folder in (root / _FOLDER / "runs").iterdir() if folder.is_dir()))
+    except OSError:
+        return ()
+
+
+def mark_last(run: Path) -> None:
+    """Let "last" name `run`, a folder that `new_run` made."""
+    write_text(run.parents[1] / _LAST, run.name + "\n")
+
+
+def resolve(name: str, cwd: Path) -> Path:
+    """The run folder or recording file that `--load NAME` means: a path, "last", or a run id of this project.
+
+    Raises UsageError, which names the newest runs, when there is none.
+    """
+    root = project_root(cwd)
+    path = cwd / name
+    if name == _LAST:
+        return _last(root)
+    if path.is_file():
+        return path
+    for folder in (path, root / _FOLDER / "runs" / name):
+        if name and folder.is_dir():
+            return _checked(folder)
+    raise UsageError("there is no such run or recording", where=name, to_do=_choose(root))
+
+
+def read_json(path: Path) -> Any:
+    """The JSON in `path`; an unreadable one raises UsageError with the line and column of the fault."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}", where=str(path), to_do="Check the path."
+        ) from error
+    except json.JSONDecodeError as error:
+        place = f"{path}:{error.lineno}:{error.colno}"
+        raise UsageError(f"this is not JSON: {error.msg}", where=place, to_do=_RECORD_AGAIN) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"this is not JSON: byte {error.start} is no UTF-8", where=str(path), to_do=_RECORD_AGAIN
+        ) from error
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write `data` to `path` atomically. NaN and infinity raise ValueError: JSON has no words for them."""
+    write_text(path, json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file `path` by one that holds `text`; a reader sees the old file or the new one, whole."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        # mkstemp makes private files; a run folder is as readable as the user's other files.
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+_RECORD_AGAIN = "The file is damaged or no recording. Record again: autotune diagnose SCRIPT"
+
+
+def _last(root: Path) -> Path:
+    try:
+        name = (root / _FOLDER / _LAST).read_text(encoding="utf-8").strip()
+    except OSError:
+        raise UsageError("this project has no run yet", where=str(root), to_do=_choose(root)) from None
+    folder = root / _FOLDER / "runs" / name
+    if not name or not folder.is_dir():
+        raise UsageError("the last run was deleted", where=str(folder), to_do=_choose(root))
+    return _checked(folder)
+
+
+def _checked(folder: Path) -> Path:
+    if not any(folder.glob("*.json")):
+        raise UsageError("there is no recording in this folder", where=str(folder), to_do=_RECORD_AGAIN)
+    return folder
+
+
+def _choose(root: Path) -> str:
+    newest = [run.name for run in runs(root)[: -_NUM_NAMED - 1 : -1]]
+    if not newest:
+        return "Record one first: autotune diagnose SCRIPT"
+    return f"The newest runs of {root} are: {', '.join(newest)}"
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

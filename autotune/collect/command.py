@@ -1,0 +1,102 @@
+"""The command that the user gave, and how the probe gets into it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.errors import ScriptError, UsageError
+
+BOOT = Path(__file__).parent.parent / "probe" / "boot"
+_SUBMITTERS = {"sbatch": "srun", "qsub": "", "bsub": "", "condor_submit": ""}
+_PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
+_ISOLATING = re.compile(r"-[a-zA-Z]*[IES]")
+_RUNPY = (
+    "import os, runpy, sys; sys.argv = sys.argv[1:]; "
+    "exec(compile(open({boot!r}).read(), {boot!r}, 'exec'), {{'__file__': {boot!r}, '__name__': 'sitecustomize'}}); "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+"""The fallback for interpreters that ignore PYTHONPATH: our bootstrap first, then the script as __main__."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to start: `argv`, and the user's `script` when a file is named (for its folder), else None."""
+
+    argv: tuple[str, ...]
+    script: Path | None
+
+
+def plan_command(words: Sequence[str], python: str, cwd: Path) -> Command:
+    """The command line for `words`: a script with its arguments, or a whole command as after `--`.
+
+    Raises UsageError when the script or program does not exist or only submits a job somewhere else.
+    """
+    if not words:
+        raise UsageError("no script was given", to_do="Type: autotune diagnose train.py [ARGS...]")
+    first = words[0]
+    if first in _SUBMITTERS:
+        raise _submits(first, words)
+    if first.endswith(".py"):
+        return Command((python, *words), _existing(first, cwd))
+    if first.endswith(".sh"):
+        return Command(("bash", *words), _existing(first, cwd))
+    if _PYTHON.fullmatch(Path(first).name):
+        return _python_command(words, python, cwd)
+    if shutil.which(str(cwd / first) if "/" in first else first) is None:
+        raise UsageError(
+            "there is no such script or program", where=first, to_do="Check the path, and the spelling."
+        )
+    return Command(tuple(words), None)
+
+
+def environment(environ: Mapping[str, str], request: Path) -> dict[str, str]:
+    """The environment of the user's processes: theirs, the probe's folder first on PYTHONPATH, and the Request."""
+    path = environ.get("PYTHONPATH")
+    return {
+        **environ,
+        "PYTHONPATH": f"{BOOT}:{path}" if path else str(BOOT),
+        "AUTOTUNE_REQUEST": str(request),
+    }
+
+
+def injected(argv: Sequence[str]) -> tuple[str, ...]:
+    """`argv` of a Python process, changed so that the probe loads although flags make it ignore PYTHONPATH."""
+    rest = list(argv[1:])
+    place = next((index for index, word in enumerate(rest) if not word.startswith("-")), len(rest))
+    flags = rest[:place]
+    if place == len(rest) or not any(_ISOLATING.fullmatch(flag) for flag in flags):
+        return tuple(argv)
+    boot = str(BOOT / "sitecustomize.py")
+    return (argv[0], *flags, "-c", _RUNPY.format(boot=boot), *rest[place:])
+
+
+def _python_command(words: Sequence[str], python: str, cwd: Path) -> Command:
+    argv = (python, *words[1:])
+    script = next((word for word in words[1:] if not word.startswith("-")), None)
+    if script is None or "-c" in words or "-m" in words:
+        return Command(injected(argv), None)
+    return Command(injected(argv), _existing(script, cwd))
+
+
+def _existing(name: str, cwd: Path) -> Path:
+    path = cwd / name
+    if not path.is_file():
+        raise UsageError(
+            "there is no such script", where=name, to_do="Check the path; options stand before the script."
+        )
+    return path
+
+
+def _submits(program: str, words: Sequence[str]) -> ScriptError:
+    starter = _SUBMITTERS[program]
+    prefix = f"{starter} " if starter else ""
+    return ScriptError(
+        f"{program} only submits a job and returns at once: there is nothing to measure here",
+        where=" ".join(words),
+        to_do=f"Put this line into the job script, in place of the one that starts training:\n"
+        f"    {prefix}autotune diagnose -- <the command that starts training>",
+    )

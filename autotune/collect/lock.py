@@ -1,0 +1,89 @@
+"""One measurement at a time on a machine: two that run at once would measure each other."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from autotune.errors import BusyError, UsageError
+
+_AROUND = "Wait for it to end, or measure beside it with --no-lock: the times of both will then be less true."
+
+
+@contextmanager
+def one_measurement(what: str, folder: Path | None = None) -> Iterator[None]:
+    """Hold this user's measurement lock; `what` (a script's name, no arguments) tells others who holds it.
+
+    The system gives the lock back when this process ends in any way, so a file that was left behind is no
+    obstacle. Processes that this one starts do not inherit it. Raises BusyError when another measurement
+    holds the lock, UsageError when the lock file cannot be opened.
+    """
+    path = (folder or lock_folder()) / f"autotune-{os.getuid()}.lock"
+    descriptor = _open(path)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _busy(_holder(descriptor), path) from None
+        _write(descriptor, {"pid": os.getpid(), "started": time.time(), "what": what})
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)
+            # A process that is just being started keeps the descriptor until its exec: closing is not enough.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
+
+
+def lock_folder() -> Path:
+    """Where the lock file is: the user's runtime folder, else the temporary one.
+
+    Not taken from TMPDIR or XDG_RUNTIME_DIR where it can be helped: they differ between the jobs and shells
+    of one user, which would then not see each other.
+    """
+    for folder in (Path(f"/run/user/{os.getuid()}"), Path("/tmp")):
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    return Path(tempfile.gettempdir())
+
+
+def _open(path: Path) -> int:
+    # O_NOFOLLOW: in a folder that everybody writes to, a planted link must not make us write elsewhere.
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        raise UsageError(
+            f"the measurement lock cannot be opened: {error.strerror}",
+            where=str(path),
+            to_do="Remove that file, or measure without the lock: --no-lock.",
+        ) from error
+
+
+def _write(descriptor: int, holder: dict[str, Any]) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+
+
+def _holder(descriptor: int) -> dict[str, Any]:
+    """What the holder wrote; empty while it has the lock but has not written yet."""
+    try:
+        holder = json.loads(os.pread(descriptor, 65536, 0))
+    except ValueError:
+        return {}
+    return holder if isinstance(holder, dict) else {}
+
+
+def _busy(holder: dict[str, Any], path: Path) -> BusyError:
+    started = holder.get("started")
+    since = f" since {time.strftime('%H:%M:%S', time.localtime(started))}" if started else ""
+    who = f" ({holder['what']}, process {holder['pid']}{since})" if {"what", "pid"} <= holder.keys() else ""
+    return BusyError(f"another measurement runs on this machine{who}", where=str(path), to_do=_AROUND)

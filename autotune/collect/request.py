@@ -1,0 +1,91 @@
+"""The Request: what the parent asks of the probe. `request.schema.json` beside this file describes the JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEFAULT_STEPS = 30
+LEAST_WINDOW_S = 0.5
+WHAT_IF_LIMIT_S = 30.0
+CACHES = (
+    "HF_HOME",
+    "HF_DATASETS_CACHE",
+    "HF_HUB_CACHE",
+    "TORCH_HOME",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+)
+"""Variables that name cache folders: caches may be written, they are no output of the script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to measure. `steps` and `warmup` None let the probe choose; times in seconds.
+
+    `time_limit_s` counts from the first optimizer step, `startup_limit_s` until it. `after` lets that many steps
+    pass before the warm-up. With `keep_going` the hooks are taken off after the window and training finishes.
+    """
+
+    steps: int | None = None
+    warmup: int | None = None
+    after: int = 0
+    time_limit_s: float = 180.0
+    startup_limit_s: float = 1800.0
+    keep_going: bool = False
+    what_ifs: bool = True
+
+
+def write(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]) -> Path:
+    """Write request.json into `run_dir`; `roots` are the folders that must not change (project, cwd, script)."""
+    path = run_dir / "request.json"
+    # No escapes: the probe reads it as a Python literal, where JSON's surrogate pairs mean something else.
+    path.write_text(
+        json.dumps(as_json(request, run_dir, roots, environ), ensure_ascii=False, indent=1), "utf-8"
+    )
+    return path
+
+
+def as_json(
+    request: Request, run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """The Request as the probe reads it."""
+    isolate = None if request.keep_going else _isolation(run_dir, roots, environ)
+    return {
+        "schema": 1,
+        "run_dir": str(run_dir),
+        "isolate": isolate,
+        "keep_going": request.keep_going,
+        "what_ifs": request.what_ifs,
+        "what_if_limit_s": WHAT_IF_LIMIT_S,
+        "window": {
+            "warmup": request.warmup,
+            "steps": request.steps,
+            "default_steps": DEFAULT_STEPS,
+            "min_s": LEAST_WINDOW_S,
+            "after": request.after,
+            "time_limit_s": request.time_limit_s,
+        },
+    }
+
+
+def _isolation(run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]) -> dict[str, Any]:
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 - HOME may be unset
+    caches = [environ[name] for name in CACHES if environ.get(name)]
+    folders = [
+        str(run_dir),
+        tempfile.gettempdir(),
+        environ.get("XDG_CACHE_HOME") or str(home / ".cache"),
+        *caches,
+    ]
+    return {
+        "protected": [str(root) for root in roots],
+        "exempt": folders,
+        "run_id": run_dir.name,
+        "run_dir": str(run_dir),
+    }

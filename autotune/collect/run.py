@@ -1,0 +1,210 @@
+"""One measurement from start to end: the child, its limits, its Recordings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotune.collect import artefacts, command, leftovers, progress
+from autotune.collect import request as requests
+from autotune.collect.stored import load
+from autotune.errors import ScriptError
+from autotune.machine import Sampled, Sampler, connect_nvml, identity
+from autotune.machine.job import Interpreter, end_job, uninjected
+from autotune.model.recording import Recording
+
+POLL_S = 0.1
+GRACE_S = 45.0
+"""After the window's own time limit: what-ifs, writing, and a training thread that is deep inside a kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What one measurement brought. `ended_by`: probe | script | startup_limit | time_limit | not_injected.
+
+    `startup_s` is from the start to the first optimizer step (None: never), `exit_code` the command's own.
+    `waiting_in` is where the training thread was last seen before its first step.
+    """
+
+    folder: Path
+    recordings: tuple[Recording, ...]
+    ended_by: str
+    exit_code: int | None
+    wall_s: float
+    startup_s: float | None
+    sampled: Sampled | None
+    waiting_in: str = ""
+
+
+def collect(
+    request: requests.Request,
+    words: command.Command,
+    folder: Path,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    show: Callable[[progress.Status], None],
+    stdout: int | None = None,
+) -> Collected:
+    """Run the command with the probe until the window is over; `show` gets the live status.
+
+    `stdout` is a file descriptor for the child's output (None: inherited). A Python process that starts without the
+    probe (-I, a PYTHONPATH of the script's own, env -i) ends the command before torch is imported, and is then started
+    by us with the probe. On any way out, Ctrl-C included, the whole process tree is ended and scratch is deleted.
+    """
+    roots = _roots(words, cwd)
+    path = requests.write(request, folder, roots, environ)
+    artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
+    began = _Began(words.argv, str(cwd), command.environment(environ, path))
+    for last_try in (False, True):
+        result = _attempt(request, began, folder, show, stdout)
+        if isinstance(result, Collected):
+            return result
+        if last_try:
+            break
+        began = _Began(command.injected(result.argv), result.cwd, command.environment(result.environ, path))
+    return Collected(folder, (), "not_injected", None, 0.0, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Began:
+    argv: tuple[str, ...]
+    cwd: str
+    environ: Mapping[str, str]
+
+
+def _attempt(
+    request: requests.Request,
+    began: _Began,
+    folder: Path,
+    show: Callable[[progress.Status], None],
+    stdout: int | None,
+) -> Collected | Interpreter:
+    """One start. An Interpreter is the process of the job that had no probe."""
+    child = _start(began, stdout)
+    try:
+        return _watch(request, child, folder, show)
+    finally:
+        end_job(child.pid, folder)
+        child.wait()
+        leftovers.remove_scratch(folder)
+
+
+def _start(began: _Began, stdout: int | None) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            began.argv,
+            cwd=began.cwd,
+            env=dict(began.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ScriptError(
+            f"it cannot be started: {error.strerror}",
+            where=began.argv[0],
+            to_do="Check the path and its permissions.",
+        ) from error
+
+
+def _roots(words: command.Command, cwd: Path) -> tuple[Path, ...]:
+    """Folders that the script owns: the project, the working folder and the script's own."""
+    script = [words.script.resolve().parent] if words.script is not None else []
+    return tuple(dict.fromkeys([artefacts.project_root(cwd), cwd, *script]))
+
+
+def _watch(
+    request: requests.Request,
+    child: subprocess.Popen[bytes],
+    folder: Path,
+    show: Callable[[progress.Status], None],
+) -> Collected | Interpreter:
+    began, startup_s = time.monotonic(), None
+    pythons: dict[int, float] = {}
+    with Sampler(child.pid, library=connect_nvml()[0]) as sampler:
+        while True:
+            code = child.poll()
+            elapsed = time.monotonic() - began
+            seen = progress.read(folder, elapsed)
+            if startup_s is None and seen.steps:
+                startup_s = elapsed
+            reason = _reason(request, folder, elapsed, startup_s) or ("script" if code is not None else "")
+            if reason:
+                break
+            bare = uninjected(child.pid, folder, pythons)
+            if bare is not None:
+                return bare
+            show(seen)
+            time.sleep(POLL_S)
+    return Collected(
+        folder=folder,
+        recordings=load(folder),
+        ended_by=reason,
+        exit_code=code,
+        wall_s=time.monotonic() - began,
+        startup_s=startup_s,
+        sampled=sampler.stop(),
+        waiting_in=seen.where,
+    )
+
+
+def _reason(request: requests.Request, folder: Path, elapsed: float, startup_s: float | None) -> str:
+    """Why the measurement is over although the command still runs, "" while it is not."""
+    if request.keep_going:
+        return ""
+    if _probe_has_left(folder):
+        return "probe"
+    if startup_s is None and elapsed > request.startup_limit_s:
+        return "startup_limit"
+    if (
+        startup_s is not None
+        and elapsed - startup_s > request.time_limit_s + requests.WHAT_IF_LIMIT_S + GRACE_S
+    ):
+        return "time_limit"
+    return ""
+
+
+def _probe_has_left(folder: Path) -> bool:
+    """Whether every process that wrote a completed Recording has ended, all ranks of this machine included."""
+    markers = list(folder.glob("left-*"))
+    if not markers:
+        return False
+    wanted = max(int(marker.read_text() or 1) for marker in markers)
+    return len(markers) >= wanted and not any(_alive(int(marker.name.split("-")[1])) for marker in markers)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return sys.platform == "linux"
+
+
+def manifest(collected: Collected, more: Mapping[str, Any]) -> None:
+    """Write run.json: how the measurement went, for --load."""
+    row = {
+        "ended_by": collected.ended_by,
+        "exit_code": collected.exit_code,
+        "wall_s": collected.wall_s,
+        "startup_s": collected.startup_s,
+        "waiting_in": collected.waiting_in,
+        **more,
+    }
+    artefacts.write_json(collected.folder / artefacts.MANIFEST, {**identity(), **row})

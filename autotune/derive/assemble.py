@@ -1,0 +1,50 @@
+"""The stage: Recordings of one run in, facts, observed settings and the step out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from autotune.derive import (
+    calls,
+    device,
+    interruptions,
+    lengths,
+    loader,
+    memory,
+    optimizer,
+    ranks,
+    run,
+    settings,
+    step,
+    view,
+    what_ifs,
+)
+from autotune.model.derived import Derived
+from autotune.model.evidence import Fact
+from autotune.model.recording import Recording
+
+
+def derive(
+    recordings: Sequence[Recording],
+    cpus_per_rank: float | None = None,
+    memory_limit_bytes: int | None = None,
+) -> Derived:
+    """What the Recordings of one run say: rank 0's window, and all ranks against one another.
+
+    `cpus_per_rank` (CPUs that one process may use) and `memory_limit_bytes` (of the host) are the machine's;
+    None leaves out what needs them. Raises ValueError without a Recording.
+    """
+    if not recordings:
+        raise ValueError("derive needs at least one Recording")
+    views = [view.of(recording) for recording in sorted(recordings, key=lambda r: r.process["rank"])]
+    first = views[0]
+    facts = (*_facts(first, cpus_per_rank, memory_limit_bytes), *ranks.facts(views))
+    return Derived(facts=facts, settings=tuple(settings.settings(first)), step=step.step(first))
+
+
+def _facts(first: view.View, cpus_per_rank: float | None, memory_limit_bytes: int | None) -> Iterator[Fact]:
+    for subject in (step, calls, run, lengths, optimizer, interruptions, device):
+        yield from subject.facts(first)
+    yield from loader.facts(first, cpus_per_rank)
+    yield from memory.facts(first, memory_limit_bytes)
+    yield from what_ifs.facts(first, memory_limit_bytes)

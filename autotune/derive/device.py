@@ -1,0 +1,33 @@
+"""The device and what its kernels did. The kernel facts come from a CUDA profiler window and are absent
+without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autotune.derive.view import View
+from autotune.model.evidence import RUN, Fact
+
+KERNELS = (
+    "busy_share",
+    "gemm_fp32_share",
+    "attention_share",
+    "attention_backend",
+    "mean_kernel_us",
+    "pageable_share",
+)
+
+
+def facts(view: View) -> Iterator[Fact]:
+    """Facts `device.*`."""
+    device = view.recording.device
+    if device is None:
+        return
+    yield Fact("device.type", RUN, device["type"])
+    if device.get("capability"):
+        yield Fact("device.capability", RUN, tuple(int(part) for part in device["capability"].split(".")))
+    for name in KERNELS:
+        value = (view.recording.kernels or {}).get(name)
+        if value is not None:
+            yield Fact(f"device.{name}", RUN, value)

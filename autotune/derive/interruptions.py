@@ -1,0 +1,146 @@
+"""Saves and evaluations: what one costs, how often they come, and what that makes of the run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from statistics import fmean, median
+
+from autotune.derive import plan
+from autotune.derive.view import S, View
+from autotune.model.evidence import RUN, Fact
+from autotune.model.recording import WhatIf
+
+Rounds = dict[int, float]
+"""Seconds of one round (all saves, or all evaluations, between two step ends) by the number of steps before
+it.
+"""
+
+
+def facts(view: View) -> Iterator[Fact]:
+    """Facts `checkpoint.*` and `evaluation.*`."""
+    yield from _checkpoint(view)
+    yield from _evaluation(view)
+
+
+def _checkpoint(view: View) -> Iterator[Fact]:
+    saves, probe = save_rounds(view), _serialised(view)
+    if view.step_ends_ns:
+        yield Fact("checkpoint.num_seen", RUN, len(saves) + (probe is not None))
+    cost = save_s(view)
+    if cost is not None:
+        yield Fact("checkpoint.save_s", RUN, cost)
+        yield from _cost_share(view, "checkpoint", cost)
+    size = probe.result["bytes"] if probe else _redirected_bytes(view, len(saves))
+    if size:
+        yield Fact("checkpoint.bytes", RUN, round(size))
+
+
+def save_rounds(view: View) -> Rounds:
+    """The saves after the first step; a library's save holds the torch.save calls that it makes."""
+    saves = [n for n in view.nodes if n.event.kind == "checkpoint" and n.outermost]
+    return _rounds(view, [(node.start_ns, node.end_ns) for node in saves])
+
+
+def save_s(view: View) -> float | None:
+    """Mean seconds of one save; of the what-if's serialisation when no save was seen."""
+    rounds, probe = save_rounds(view), _serialised(view)
+    if rounds:
+        return fmean(rounds.values())
+    return probe.result["ns"] / S if probe else None
+
+
+def _serialised(view: View) -> WhatIf | None:
+    return next((w for w in view.recording.what_ifs if w.name == "serialise" and w.outcome == "completed"), None)
+
+
+def _redirected_bytes(view: View, num_saves: int) -> float | None:
+    rows = view.recording.side_effects.get("redirected", ())
+    total = sum(row["bytes"] or 0 for row in rows if row["kind"] == "checkpoint")
+    return total / num_saves if num_saves and total else None
+
+
+def _evaluation(view: View) -> Iterator[Fact]:
+    if view.step_ends_ns:
+        yield Fact("evaluation.num_seen", RUN, len(evaluation_rounds(view)))
+    later = [stretch for stretch in view.stretches if view.steps_before(stretch.start_ns)]
+    if later:
+        yield Fact("evaluation.with_grad", RUN, any(stretch.with_grad for stretch in later))
+    whole = evaluation_rounds(view, only_complete=True)
+    if whole:
+        cost = fmean(whole.values())
+        yield Fact("evaluation.eval_s", RUN, cost)
+        yield from _cost_share(view, "evaluation", cost)
+
+
+def evaluation_rounds(view: View, only_complete: bool = False) -> Rounds:
+    """The evaluations after the first step; an incomplete one was cut by the end of the recording."""
+    cut = {view.steps_before(stretch.start_ns) for stretch in view.stretches if not stretch.complete}
+    rounds = _rounds(view, [(stretch.start_ns, stretch.end_ns) for stretch in view.stretches])
+    return {steps: s for steps, s in rounds.items() if not (only_complete and steps in cut)}
+
+
+def _rounds(view: View, spans: Sequence[tuple[int, int]]) -> Rounds:
+    rounds: Rounds = {}
+    for start, end in spans:
+        steps = view.steps_before(start)
+        if steps:
+            rounds[steps] = rounds.get(steps, 0.0) + (end - start) / S
+    return rounds
+
+
+def interval(view: View, cost: str) -> int | None:
+    """Optimizer steps between two rounds of "checkpoint" or "evaluation": as told, or else as seen."""
+    told = plan.INTERVALS[cost](view)
+    if told is not None:
+        return told
+    return _checkpoint_distance(view) if cost == "checkpoint" else _evaluation_distance(view)
+
+
+def _checkpoint_distance(view: View) -> int | None:
+    """Median distance of the saves. The one after the last step of a script that ended is no part of a
+    rhythm.
+    """
+    window = view.recording.window
+    steps = sorted(save_rounds(view))
+    if window and window.ended_by == "script_ended" and steps and steps[-1] == len(view.step_ends_ns):
+        steps = steps[:-1]
+    return _distance(steps)
+
+
+def _evaluation_distance(view: View) -> int | None:
+    """Median distance of the evaluations, or the epoch when the only one stands where an epoch ends.
+
+    An evaluation before the first step counts as a mark: it is step 0 of the same rhythm (`step % interval ==
+    0`), or a sanity check from which the first whole interval begins.
+    """
+    steps = sorted(evaluation_rounds(view))
+    if any(not view.steps_before(stretch.start_ns) for stretch in view.stretches):
+        steps = [0, *steps]
+    seen = _distance(steps)
+    if seen is None and len(steps) == 1 and _ends_epoch(view, steps[0]):
+        return plan.steps_per_epoch(view)
+    return seen
+
+
+def _distance(steps: Sequence[int]) -> int | None:
+    gaps = [after - before for before, after in itertools.pairwise(steps)]
+    return round(median(gaps)) if gaps else None
+
+
+def _ends_epoch(view: View, steps: int) -> bool:
+    """Whether the train loader was exhausted or started anew after `steps` steps and before the next."""
+    loader = view.train
+    return loader is not None and any(
+        node.event.ref == loader.timed["id"]
+        and view.steps_before(node.start_ns) == steps
+        and (node.event.kind == "iter" or (node.event.kind == "fetch" and not node.event.flag))
+        for node in view.nodes
+    )
+
+
+def _cost_share(view: View, cost: str, seconds: float) -> Iterator[Fact]:
+    steps = interval(view, cost)
+    if steps and view.window:
+        training_s = steps * view.window.without_ms(cost) / 1e3
+        yield Fact(f"{cost}.cost_share", RUN, seconds / (training_s + seconds))

@@ -1,0 +1,192 @@
+"""One subject per DataLoader of the script: what its batches cost, and how long training waits for them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from autotune.derive.loaders import Loader
+from autotune.derive.step import train_fetches
+from autotune.derive.view import MS, S, View
+from autotune.model.evidence import Fact, Value
+from autotune.model.recording import Fetch, Json
+
+IO_BOUND_SHARE = 0.3
+"""CPU share below which a batch mostly waits: such workers share a core without hurting anyone."""
+
+MOST_WORKERS = 16
+LEAST_SAMPLES = 20
+TOKENIZE = re.compile(r"[/\\](tokenizers|sentencepiece|tiktoken)[/\\]|[/\\]transformers[/\\].*tokeniz")
+DECODE = re.compile(
+    r"[/\\](PIL|cv2|librosa|torchaudio|soundfile|torchcodec|imageio)([/\\]|\.py)"
+    r"|[/\\]torchvision[/\\]io[/\\]|[/\\]datasets[/\\]features[/\\](image|audio|video)\.py|[/\\]json[/\\]"
+)
+
+
+def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
+    """Facts `loader.*` but those of its lengths. `cpus_per_rank`: CPUs that this process may use, None if
+    unknown.
+    """
+    for loader in view.loaders:
+        values = {**_described(view, loader), **_waits(view, loader), **_costs(view, loader)}
+        if loader.is_train:
+            values |= _train_only(view, loader, values, cpus_per_rank)
+        for name, value in values.items():
+            if value is not None:
+                yield Fact(f"loader.{name}", loader.subject, value)
+
+
+def _described(view: View, loader: Loader) -> dict[str, Value | None]:
+    iters = [n for n in view.nodes if n.event.kind == "iter" and n.event.ref == loader.timed["id"] and n.outermost]
+    return {
+        "is_train": loader.is_train or loader.trained > 0,
+        "num_batches": loader.timed["num_batches"] or loader.own["num_batches"],
+        "num_epochs_seen": len(iters),
+        "is_map_style": loader.own["dataset"]["map_style"],
+        "is_library_owned": not loader.own["site"]["is_user"],
+    }
+
+
+def _waits(view: View, loader: Loader) -> dict[str, Value | None]:
+    """From the events of the window: own time of the waits, and of starting an epoch's iterator."""
+    if view.window is None:
+        return {}
+    own = {
+        kind: [(node, own) for node, own in view.in_window(kind) if node.event.ref == loader.timed["id"]]
+        for kind in ("fetch", "iter")
+    }
+    came = [own_ns for node, own_ns in own["fetch"] if node.event.flag]
+    if not came:
+        return {}
+    waited = sum(own_ns for rows in own.values() for _, own_ns in rows)
+    num_batches = len(train_fetches(view)) if loader.is_train else len(came)
+    return {
+        "wait_ms": sum(came) / len(came) / MS,
+        "wait_share": waited / view.window.wall_ns,
+        "batches_per_step": num_batches / view.window.steps,
+    }
+
+
+def _costs(view: View, loader: Loader) -> dict[str, Value | None]:
+    rows = steady_rows(view, loader)
+    wall_ns = sum(row.wall_ns for row in rows)
+    sizes = [batch.num_bytes for batch in view.recording.batches if batch.loader in loader.ids]
+    values: dict[str, Value | None] = {"worker_start_s": worker_start_s(view, loader)}
+    if sizes:
+        values["batch_bytes"] = round(sum(sizes) / len(sizes))
+    if wall_ns:
+        values["batch_ms"] = wall_ns / len(rows) / MS
+        values["batch_cpu_share"] = min(1.0, sum(row.cpu_ns for row in rows) / wall_ns)
+        values["collate_share"] = min(1.0, sum(row.collate_wall_ns for row in rows) / wall_ns)
+    return values
+
+
+def steady_rows(view: View, loader: Loader) -> list[Fetch]:
+    """The batches prepared before the end of the window, without the first of each process (it warms caches
+    up).
+    """
+    window = view.recording.window
+    rows = [
+        row
+        for row in sorted(view.recording.fetches, key=lambda row: row.start_ns)
+        if row.loader in loader.ids and (window is None or row.start_ns < window.end_ns)
+    ]
+    firsts = {row.pid: index for index, row in reversed(list(enumerate(rows)))}
+    return [row for index, row in enumerate(rows) if firsts[row.pid] != index]
+
+
+def worker_start_s(view: View, loader: Loader) -> float | None:
+    """Median over the epochs of: iterator creation and first batch, less a steady batch. None without
+    workers.
+    """
+    if not loader.num_workers:
+        return None
+    marks = [n.event for n in view.nodes if n.event.ref == loader.timed["id"] and n.event.kind in ("iter", "fetch")]
+    waits = [mark.end_ns - mark.start_ns for mark in marks if mark.kind == "fetch" and mark.flag]
+    starts = [
+        first.end_ns - mark.start_ns
+        for mark, first in itertools.pairwise(marks)
+        if mark.kind == "iter" and first.kind == "fetch"
+    ]
+    return max(0.0, median(starts) - median(waits)) / S if starts and waits else None
+
+
+def _train_only(
+    view: View, loader: Loader, values: dict[str, Value | None], cpus_per_rank: float | None
+) -> dict[str, Value | None]:
+    known = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    io = view.recording.io
+    return {
+        "workers_needed": workers_needed(
+            known.get("batch_ms"), known.get("batch_cpu_share"), compute_ms(view, known), cpus_per_rank
+        ),
+        "epoch_start_share": _epoch_start_share(view, known),
+        "read_bytes_per_step": round(io["read_bytes"] / view.window.steps) if io and view.window else None,
+        **_sampled(view, loader),
+    }
+
+
+def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
+    """Milliseconds that training takes per batch when no batch is waited for; saves and evaluations left
+    out.
+    """
+    batches = known.get("batches_per_step")
+    if view.window is None or not batches:
+        return None
+    return view.window.without_ms("data_wait", "checkpoint", "evaluation") / batches
+
+
+def workers_needed(
+    batch_ms: float | None, cpu_share: float | None, compute: float | None, cpus: float | None
+) -> int | None:
+    """Workers at which batches keep up: ceil(batch / compute) + 1, at least 1, at most 16.
+
+    Workers that compute need a core each, and the training process needs one too: on a quota of `cpus` CPUs
+    there are floor(cpus) - 1 to give (1 on two cores), but always 1, which overlaps what waiting there is.
+    Workers that mostly wait for I/O are not bounded by CPUs.
+    """
+    if batch_ms is None or compute is None or compute <= 0:
+        return None
+    wanted = min(MOST_WORKERS, max(1, math.ceil(batch_ms / compute) + 1))
+    if cpus is None or cpu_share is None or cpu_share < IO_BOUND_SHARE:
+        return wanted
+    return min(wanted, max(1, math.floor(cpus) - 1))
+
+
+def _epoch_start_share(view: View, known: dict[str, int | float]) -> float | None:
+    start, batches = known.get("worker_start_s"), known.get("num_batches")
+    per_step = known.get("batches_per_step")
+    if view.window is None or start is None or not batches or not per_step:
+        return None
+    epoch_s = batches / per_step * view.window.mean_ms / 1e3
+    return start / (start + epoch_s)
+
+
+def _sampled(view: View, loader: Loader) -> dict[str, Value | None]:
+    """Shares of the stack samples taken while a batch was prepared in the training process."""
+    rows = _fetch_samples(view, loader)
+    total = sum(count for _, count in rows)
+    if total < LEAST_SAMPLES:
+        return {}
+    return {
+        "tokenize_share": sum(count for file, count in rows if TOKENIZE.search(file)) / total,
+        "decode_share": sum(count for file, count in rows if DECODE.search(file)) / total,
+    }
+
+
+def _fetch_samples(view: View, loader: Loader) -> Sequence[tuple[str, int]]:
+    """(file of the innermost frame, count). With workers the training process only waits: then from the
+    what-if.
+    """
+    if loader.num_workers == 0:
+        return [(s.leaf_file, s.count) for s in view.recording.samples if s.phase == "fetch"]
+    rows: list[Json] = [
+        sample
+        for what_if in view.recording.what_ifs
+        if what_if.name == "loader_alone" and what_if.arguments.get("loader") in loader.ids
+        for sample in what_if.result.get("samples", ())
+    ]
+    return [(row["leaf_file"], row["count"]) for row in rows if row["phase"] == "fetch"]

@@ -1,0 +1,118 @@
+"""The run as a whole: its framework and length, torch's switches, the model, allowlisted environment
+variables.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from autotune.derive import plan
+from autotune.derive.view import View
+from autotune.model.evidence import RUN, Fact, Value
+from autotune.model.recording import Json
+
+ENVIRONMENT = (
+    "CUDA_LAUNCH_BLOCKING",
+    "TORCH_DISTRIBUTED_DEBUG",
+    "NCCL_DEBUG",
+    "TORCH_SHOW_CPP_STACKTRACES",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "TORCH_CUDNN_V8_API_ENABLED",
+    "OMP_NUM_THREADS",
+)
+
+
+def facts(view: View) -> Iterator[Fact]:
+    """Facts `run.*`, `model.*` and `env.*`."""
+    for name, value in {**_run(view), **_torch(view), **_model(view)}.items():
+        if value is not None:
+            yield Fact(name, RUN, value)
+    for name in ENVIRONMENT:
+        if name in view.recording.environment:
+            yield Fact(f"env.{name.lower()}", RUN, view.recording.environment[name])
+
+
+def _run(view: View) -> Mapping[str, Value | None]:
+    process, steps = view.recording.process, plan.num_steps(view)
+    return {
+        "run.framework": plan.framework(view.recording).name,
+        "run.world_size": process["world_size"],
+        "run.local_world_size": process["local_world_size"],
+        "run.num_planned_steps": steps,
+        "run.num_planned_epochs": plan.num_epochs(view),
+        "run.planned_s": steps * view.window.mean_ms / 1e3 if steps and view.window else None,
+        "run.global_batch": global_batch(view),
+    }
+
+
+def global_batch(view: View) -> int | None:
+    """micro-batch x accumulation x world size."""
+    size, steps = plan.micro_batch(view), plan.accumulation(view)
+    return size * steps * int(view.recording.process["world_size"]) if size and steps else None
+
+
+def _torch(view: View) -> Mapping[str, Value | None]:
+    state, compiled = view.recording.torch_state, view.recording.compile
+    start, end = (compiled or {}).get("recompiles_at_start"), (compiled or {}).get("recompiles_at_end")
+    models = root_models(view)
+    return {
+        "run.autocast": autocast(state),
+        "run.grad_scaler": state.get("grad_scaler"),
+        "run.clips_scaled_gradients": state.get("clips_scaled"),
+        "run.legacy_amp": state.get("legacy_amp"),
+        "run.num_threads": state.get("num_threads"),
+        "run.num_graph_breaks": (compiled or {}).get("graph_breaks"),
+        "run.num_recompiles_in_window": end - start if start is not None and end is not None else None,
+        "run.compiled": any(model["compiled"] for model in models) if models else None,
+    }
+
+
+def autocast(state: Json) -> str | None:
+    """float16, bfloat16 or off; None when no forward was looked at."""
+    value = state.get("autocast")
+    return None if value is None else str(value).removeprefix("torch.")
+
+
+def root_models(view: View) -> list[Json]:
+    """The models that were trained: called with gradients. All of them when none was, e.g. in a run that died
+    early.
+    """
+    models = [model for model in view.recording.models if model.get("type")]
+    trained = {
+        node.event.ref
+        for node in view.nodes
+        if node.event.kind == "forward" and node.event.flag & 1 and not view.is_evaluation(node.start_ns)
+    }
+    return [model for model in models if model["id"] in trained] or models
+
+
+def largest(view: View) -> Json | None:
+    """The root model with the most parameters."""
+    return max(root_models(view), key=lambda model: model["num_params"], default=None)
+
+
+def _model(view: View) -> Mapping[str, Value | None]:
+    models, main = root_models(view), largest(view)
+    if main is None:
+        return {}
+    dtypes: Counter[str] = Counter()
+    for model in models:
+        dtypes.update(model["dtypes"])
+    return {
+        "model.num_params": sum(model["num_params"] for model in models),
+        "model.num_trainable_params": sum(model["num_trainable"] for model in models),
+        "model.dtype": dtypes.most_common(1)[0][0].removeprefix("torch.") if dtypes else None,
+        "model.is_remote_code": is_remote_code(main),
+        "model.has_native_class": main.get("has_native_class"),
+        "model.supports_sdpa": main.get("supports_sdpa"),
+        "model.outputs_attentions": main.get("output_attentions"),
+        "model.has_batchnorm": any(model["num_batchnorm"] for model in models),
+        "model.type": main["type"],
+    }
+
+
+def is_remote_code(model: Json) -> bool:
+    """Whether the class comes from a hub repository."""
+    told = model.get("is_remote_code")
+    return bool(told) if told is not None else str(model["module"]).split(".")[0] == "transformers_modules"

@@ -1,0 +1,152 @@
+"""The settings as observed: values that were in force, and the call sites that gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from autotune.derive import interruptions, lengths, optimizer, plan, run
+from autotune.derive.loaders import Loader
+from autotune.derive.step import train_batches
+from autotune.derive.view import View
+from autotune.model.evidence import RUN, Location, Origin, Setting, Value
+from autotune.model.recording import Json
+
+LOADER_DEFAULTS: Mapping[str, tuple[Value | None, ...]] = {
+    "num_workers": (0,),
+    "batch_size": (1,),
+    "prefetch_factor": (None, 2),
+    "pin_memory": (False,),
+    "persistent_workers": (False,),
+}
+"""torch's own; a value that differs was given, positionally if not by name."""
+
+PRECISIONS: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A value of the run, where it was given (None: nowhere that is known), and whether it was given at
+    all.
+    """
+
+    value: Value | None
+    location: Location | None = None
+    given: bool = True
+
+
+def settings(view: View) -> Iterator[Setting]:
+    """Every canonical setting that was observed. Which edit would change it is not decided here
+    (trusted=False).
+    """
+    for loader in view.loaders:
+        yield from _loader(view, loader)
+    for row in view.recording.optimizers:
+        yield from _optimizer(row)
+    for name, seen in {**_training(view), **_intervals(view), **_data(view)}.items():
+        if seen.value is not None:
+            yield Setting(name, RUN, seen.value, _origin(seen.given), seen.location)
+
+
+def _loader(view: View, loader: Loader) -> Iterator[Setting]:
+    """At the call of DataLoader, or at the framework's own object when a library calls it."""
+    row = loader.own
+    told = plan.framework(view.recording).location
+    at = plan.location(row["site"], "DataLoader")
+    for name, defaults in LOADER_DEFAULTS.items():
+        value = row["arguments"].get(name)
+        if value is not None:
+            given = name in row["given"] or value not in defaults
+            place = at if row["site"]["is_user"] or told is None else told
+            yield Setting(f"loader.{name}", loader.subject, value, _origin(given), place)
+
+
+def _optimizer(row: Json) -> Iterator[Setting]:
+    """`fused` left unset means not fused: torch then chooses between foreach and a plain loop."""
+    fused = row["arguments"].get("fused")
+    if fused is None and not row.get("has_fused"):
+        return
+    at = plan.location(row["site"], row["type"])
+    yield Setting("optimizer.fused", optimizer.subject(row["id"]), bool(fused), _origin(fused is not None), at)
+
+
+def _origin(given: bool) -> Origin:
+    return "observed" if given else "default"
+
+
+def _training(view: View) -> Mapping[str, _Seen]:
+    state, told = view.recording.torch_state, plan.framework(view.recording)
+    values, at = told.values, told.location
+    main = run.largest(view)
+    model_at = plan.location(main["site"], main["type"]) if main else None
+    return {
+        "train.accumulation_steps": _Seen(plan.accumulation(view), at),
+        "train.activation_checkpointing": _Seen(activation_checkpointing(view), at or model_at),
+        "train.precision": _Seen(precision(view), at or model_at),
+        "train.matmul_precision": _Seen(state.get("matmul_precision")),
+        "train.compile": _Seen(any(m["compiled"] for m in run.root_models(view)) if main else None, at or model_at),
+        "train.compile_mode": _Seen(values.get("torch_compile_mode"), at),
+        "train.anomaly_detection": _Seen(state.get("anomaly")),
+        "train.empty_cache_steps": _Seen(values.get("torch_empty_cache_steps"), at),
+        "train.num_threads": _Seen(state.get("num_threads")),
+        "model.attention": _Seen(main.get("attention") if main else None, model_at),
+        "model.trust_remote_code": _Seen(run.is_remote_code(main) if main else None, model_at),
+    }
+
+
+def activation_checkpointing(view: View) -> bool | None:
+    """Whether activations are recomputed: seen in a backward, or said by the model; None without either."""
+    if any(node.event.kind == "recompute" for node in view.nodes):
+        return True
+    models = run.root_models(view)
+    return any(model["checkpointing"] for model in models) if models else None
+
+
+def precision(view: View) -> str | None:
+    """fp32, bf16-mixed, fp16-mixed, bf16 or fp16: autocast's dtype over fp32 parameters, else the parameters'
+    own.
+    """
+    main, mixed = run.largest(view), run.autocast(view.recording.torch_state)
+    dtype = max(main["dtypes"], key=main["dtypes"].get, default="") if main else ""
+    own = PRECISIONS.get(dtype.removeprefix("torch."))
+    if own is None or mixed is None:
+        return None
+    return f"{PRECISIONS[mixed]}-mixed" if own == "fp32" and mixed in ("bfloat16", "float16") else own
+
+
+def _intervals(view: View) -> Mapping[str, _Seen]:
+    """As the framework was told, at its object; else as seen, with no place known."""
+    at = plan.framework(view.recording).location
+    told = {name: interval(view) for name, interval in plan.INTERVALS.items()}
+    seen = {name: interruptions.interval(view, name) for name in ("checkpoint", "evaluation")}
+    return {
+        f"{name}.interval_steps": _Seen(told[name] or seen.get(name), at if told[name] else None)
+        for name in plan.INTERVALS
+    }
+
+
+def _data(view: View) -> Mapping[str, _Seen]:
+    told = plan.framework(view.recording)
+    values, at = told.values, told.location
+    grouped = values.get("group_by_length")
+    if "train_sampling_strategy" in values:
+        grouped = values["train_sampling_strategy"] == "group_by_length"
+    return {
+        "data.group_by_length": _Seen(grouped, at),
+        "data.padding": _Seen(_padding(view)),
+        "data.max_length": _Seen(values.get("max_length"), at),
+        "data.packing": _Seen(values.get("packing"), at),
+    }
+
+
+def _padding(view: View) -> str | None:
+    """max_length when every batch has one width that it does not fill, longest when widths follow the
+    samples.
+    """
+    known = [batch for batch in train_batches(view) if batch.lengths and batch.width]
+    static = lengths.is_static(known)
+    if static is None:
+        return None
+    if static:
+        return "max_length"
+    return "longest" if len({batch.width for batch in known}) > 1 else None

@@ -1,0 +1,129 @@
+"""One Recording with what several subjects need of it, computed once."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from autotune.derive import loaders, stretches, timeline
+from autotune.derive.loaders import Loader
+from autotune.derive.stretches import Stretch
+from autotune.derive.timeline import Node, Parts
+from autotune.model.recording import Recording
+
+MS = 1e6
+S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The window: `steps` optimizer steps in `start_ns..end_ns`, their lengths in ms, and who owns the
+    time.
+    """
+
+    start_ns: int
+    end_ns: int
+    steps: int
+    step_ms: tuple[float, ...]
+    parts: Parts
+
+    @property
+    def wall_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+    @property
+    def mean_ms(self) -> float:
+        """Milliseconds per optimizer step."""
+        return self.wall_ns / self.steps / MS
+
+    def holds(self, at_ns: int) -> bool:
+        return self.start_ns <= at_ns < self.end_ns
+
+    def phase_ms(self, phase: str) -> float | None:
+        """Milliseconds of `phase` per step; None when it was not seen."""
+        own = self.parts.phase_ns.get(phase)
+        return None if own is None else own / self.steps / MS
+
+    def without_ms(self, *phases: str) -> float:
+        """The mean step without what these phases took."""
+        return self.mean_ms - sum(self.phase_ms(phase) or 0.0 for phase in phases)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`nodes` are the events until the end of the window (of the recording, without a window), `stretches`
+    the evaluations among them. `window` is None when no step was measured.
+    """
+
+    recording: Recording
+    nodes: tuple[Node, ...]
+    loaders: tuple[Loader, ...]
+    stretches: tuple[Stretch, ...]
+    window: Measured | None
+
+    @property
+    def train(self) -> Loader | None:
+        return next((loader for loader in self.loaders if loader.is_train), None)
+
+    @property
+    def step_ends_ns(self) -> tuple[int, ...]:
+        """The end of every optimizer step since the script began."""
+        return self.recording.window.step_ends_ns if self.recording.window else ()
+
+    def steps_before(self, at_ns: int) -> int:
+        """Optimizer steps that had ended at `at_ns`."""
+        return bisect_right(self.step_ends_ns, at_ns)
+
+    def in_window(self, kind: str) -> Iterator[tuple[Node, int]]:
+        """Nodes of `kind` that start in the window, with their own nanoseconds."""
+        if self.window is not None:
+            for node, own_ns in zip(self.nodes, self.window.parts.own_ns, strict=True):
+                if node.event.kind == kind and self.window.holds(node.start_ns):
+                    yield node, own_ns
+
+    def is_evaluation(self, at_ns: int) -> bool:
+        return any(stretch.start_ns <= at_ns < stretch.end_ns for stretch in self.stretches)
+
+    def per_step(self, at_ns: Sequence[int]) -> list[int]:
+        """How many of the instants fall into each step of the window."""
+        if self.window is None:
+            return []
+        ends = [end for end in self.step_ends_ns if self.window.start_ns < end <= self.window.end_ns]
+        counts = [0] * len(ends)
+        for at in at_ns:
+            place = bisect_left(ends, at)
+            if self.window.holds(at) and place < len(counts):
+                counts[place] += 1
+        return counts
+
+
+def of(recording: Recording) -> View:
+    """The View of one Recording."""
+    # What follows the window are the what-ifs' own steps, on batches that were seen before.
+    end = recording.window.end_ns if recording.window else None
+    nodes = timeline.nest([event for event in recording.events if end is None or event.start_ns < end])
+    found = loaders.group(recording.loaders, nodes)
+    last = max((node.end_ns for node in nodes), default=0)
+    evaluated = stretches.find(nodes, found, end or last)
+    return View(recording, nodes, found, evaluated, _measured(recording, nodes, evaluated))
+
+
+def _measured(recording: Recording, nodes: Sequence[Node], evaluated: Sequence[Stretch]) -> Measured | None:
+    window = recording.window
+    if window is None or window.steps < 1 or window.end_ns <= window.start_ns:
+        return None
+    ends = [end for end in window.step_ends_ns if window.start_ns < end <= window.end_ns]
+    edges = [window.start_ns, *ends]
+    return Measured(
+        start_ns=window.start_ns,
+        end_ns=window.end_ns,
+        steps=window.steps,
+        step_ms=tuple((b - a) / MS for a, b in itertools.pairwise(edges)),
+        parts=timeline.split(
+            nodes,
+            (window.start_ns, window.end_ns),
+            [(stretch.start_ns, stretch.end_ns) for stretch in evaluated],
+        ),
+    )

@@ -1,0 +1,136 @@
+"""The what-if probes after the window: replayed batches, and micro-batches of other sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from autotune.derive.memory import limit_bytes
+from autotune.derive.numbers import mean, median_interval
+from autotune.derive.step import train_batches, train_fetches
+from autotune.derive.view import MS, View
+from autotune.model.evidence import RUN, Fact
+from autotune.model.recording import WhatIf
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A micro-batch of `units` tokens (or samples) took `ms`, give or take `noise_ms`."""
+
+    units: float
+    ms: float
+    noise_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """ms = fixed + per_unit x units; `error_share` is the residual, or the noise of the points, of their
+    mean.
+    """
+
+    fixed: float
+    per_unit: float
+    error_share: float
+
+
+def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
+    """Facts `replay.*` and `batch_curve.*`."""
+    yield from _replay(view)
+    yield from _curve(view)
+    doubled = [w.result.get("peak_bytes") for w in _completed(view, "micro_batch") if w.arguments["factor"] == 2]
+    peak = next((peak for peak in doubled if peak is not None), None)
+    if peak is not None:
+        yield Fact("batch_curve.double_peak_bytes", RUN, peak)
+        limit = limit_bytes(view.recording, memory_limit_bytes)
+        if limit:
+            yield Fact("batch_curve.double_used_share", RUN, peak / limit)
+
+
+def _completed(view: View, name: str) -> list[WhatIf]:
+    return [w for w in view.recording.what_ifs if w.name == name and w.outcome == "completed"]
+
+
+def _replayed_ns(view: View) -> list[int]:
+    return [ns for what_if in _completed(view, "replay") for ns in what_if.result.get("step_ns", ())]
+
+
+def _replay(view: View) -> Iterator[Fact]:
+    steps = _replayed_ns(view)
+    interval = median_interval(steps)
+    if interval is not None:
+        yield Fact("replay.step_ms", RUN, median(steps) / MS)
+        yield Fact("replay.low_ms", RUN, interval[0] / MS)
+        yield Fact("replay.high_ms", RUN, interval[1] / MS)
+
+
+def _curve(view: View) -> Iterator[Fact]:
+    unit, points = _points(view)
+    today = mean(_units_of_batches(view, unit))
+    line = fit(points)
+    if line is None or today is None:
+        return
+    yield Fact("batch_curve.fixed_ms", RUN, line.fixed)
+    yield Fact("batch_curve.per_unit_ms", RUN, line.per_unit)
+    yield Fact("batch_curve.units", RUN, today)
+    yield Fact("batch_curve.fixed_share", RUN, line.fixed / (line.fixed + line.per_unit * today))
+    yield Fact("batch_curve.error_share", RUN, line.error_share)
+
+
+def _points(view: View) -> tuple[str, list[Point]]:
+    """The unit ("tokens" or "samples") that all sizes know, and a point per size, today's from the replay."""
+    tried = [w for w in _completed(view, "micro_batch") if w.result.get("micro_ns")]
+    unit = "tokens" if tried and all(w.result.get("tokens") for w in tried) else "samples"
+    points = [_point(w.result[unit], [ns / MS for ns in w.result["micro_ns"]]) for w in tried if w.result.get(unit)]
+    today = mean(_units_of_batches(view, unit))
+    if today is not None and not any(w.arguments["factor"] == 1 for w in tried):
+        micro_ms = _replayed_micro_ms(view)
+        points += [_point(today, micro_ms)] if micro_ms else []
+    return unit, points
+
+
+def _units_of_batches(view: View, unit: str) -> Iterator[int]:
+    for batch in train_batches(view):
+        value = batch.tokens if unit == "tokens" else batch.num_samples
+        if value is not None:
+            yield value
+
+
+def _point(units: float, ms: Sequence[float]) -> Point:
+    middle = median(ms)
+    interval = median_interval(ms) or (min(ms), max(ms))
+    return Point(units, middle, (interval[1] - interval[0]) / 2)
+
+
+def _replayed_micro_ms(view: View) -> list[float]:
+    """Milliseconds of today's micro-batch in each replayed step: without the update, which comes once a
+    step.
+    """
+    if view.window is None:
+        return []
+    per_step = len(train_fetches(view)) / view.window.steps
+    update_ms = view.window.phase_ms("optimizer")
+    if not per_step or update_ms is None:
+        return []
+    return [(ns / MS - update_ms) / per_step for ns in _replayed_ns(view) if ns / MS > update_ms]
+
+
+def fit(points: Sequence[Point]) -> Line | None:
+    """Least squares through at least two sizes; None when more work would take no more time.
+
+    A negative fixed part is noise, not a gift: then the line goes through the origin.
+    """
+    if len({point.units for point in points}) < 2:
+        return None
+    x, y = fmean(p.units for p in points), fmean(p.ms for p in points)
+    slope = sum((p.units - x) * (p.ms - y) for p in points) / sum((p.units - x) ** 2 for p in points)
+    if slope <= 0:
+        return None
+    fixed = y - slope * x
+    if fixed < 0:
+        fixed, slope = 0.0, sum(p.units * p.ms for p in points) / sum(p.units**2 for p in points)
+    residual = math.sqrt(fmean((p.ms - fixed - slope * p.units) ** 2 for p in points))
+    # Two points always lie on a line: then only their own noise says how far to trust it.
+    noise = fmean(p.noise_ms for p in points)
+    return Line(fixed, slope, max(residual, noise) / y)

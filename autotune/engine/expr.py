@@ -1,0 +1,307 @@
+"""The language of rule files: a whitelist of Python's syntax, type-checked and compiled once, never run as Python.
+
+    and or not   < <= == != >= > (chained too)   in, not in a list of strings   + - * / // %
+    min max ceil floor round   0 1 true false "text"   names of facts and settings   limits.NAME
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, floor
+from typing import Any
+
+from autotune.catalogue import kinds, near
+from autotune.engine import logic
+from autotune.engine.logic import Answer, Lookup, Node
+from autotune.errors import RuleError
+from autotune.model.evidence import Value
+from autotune.model.rule import Limit
+
+MAX_LENGTH = 4000
+MAX_DEPTH = 40
+
+NUMBER = "number"
+NUMBERS = ("int", "float", "share", "ms", "s", "bytes", "per_s")
+UNITS = ("share", "ms", "s", "bytes", "per_s")
+"""Types that only compare with their own, or with a number without a unit."""
+
+COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.GtE: operator.ge,
+    ast.Gt: operator.gt,
+}
+ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "min": min,
+    "max": max,
+    "ceil": logic.whole(ceil),
+    "floor": logic.whole(floor),
+    "round": logic.whole(round),
+}
+WORDS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A compiled piece: its kind is bool, text, version, number or a unit; `names` are the facts it reads."""
+
+    kind: str
+    node: Node
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression; `names` are the facts and settings that it reads, `limits` the limits."""
+
+    text: str
+    kind: str
+    node: Node
+    names: tuple[str, ...]
+    limits: tuple[str, ...]
+
+    def evaluate(self, lookup: Lookup) -> tuple[Value | None, tuple[str, ...]]:
+        """The value, or None and every missing fact that could still change the answer.
+
+        Division by zero is unknown and names the facts of the divisor.
+        """
+        return self.node(lookup)
+
+
+def compile_expression(text: str, limits: Mapping[str, Limit] | None = None) -> Expression:
+    """The expression in `text`. Raises RuleError when it is outside the language or its types do not fit."""
+    return _compiled(text, tuple((limits or {}).items()))
+
+
+@cache
+def _compiled(text: str, limits: tuple[tuple[str, Limit], ...]) -> Expression:
+    tree = parse(text)
+    part = _Compiler(dict(limits)).part(tree)
+    return Expression(text, part.kind, part.node, part.names, _limits(tree))
+
+
+def parse(text: str) -> ast.expr:
+    """The syntax tree of `text`; raises RuleError when it is none, or is too long or too deep to be honest."""
+    if len(text) > MAX_LENGTH:
+        raise RuleError(f"longer than {MAX_LENGTH} characters")
+    try:
+        tree = ast.parse(f"({text}\n)", mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise RuleError(f"not an expression: {reason}") from None
+    _check_depth(tree)
+    return tree
+
+
+def _check_depth(tree: ast.expr) -> None:
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise RuleError(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def dotted(tree: ast.expr) -> str:
+    """The dotted name that `tree` writes, "" when it is none."""
+    if isinstance(tree, ast.Name):
+        return tree.id
+    head = dotted(tree.value) if isinstance(tree, ast.Attribute) else ""
+    return f"{head}.{tree.attr}" if isinstance(tree, ast.Attribute) and head else ""
+
+
+def _limits(tree: ast.expr) -> tuple[str, ...]:
+    words = (dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return tuple(dict.fromkeys(word.removeprefix("limits.") for word in words if word.startswith("limits.")))
+
+
+class _Compiler:
+    """Turns allowed syntax into Parts; everything that it has no method for is refused."""
+
+    def __init__(self, limits: Mapping[str, Limit]) -> None:
+        self.limits = limits
+
+    def part(self, tree: ast.expr) -> Part:
+        method = getattr(self, f"_{type(tree).__name__.lower()}", None)
+        if method is None:
+            raise _refused(tree)
+        part: Part = method(tree)
+        return part
+
+    def _constant(self, tree: ast.Constant) -> Part:
+        if isinstance(tree.value, str):
+            return Part("text", logic.constant(tree.value))
+        if isinstance(tree.value, int) and not isinstance(tree.value, bool) and tree.value in (0, 1):
+            return Part(NUMBER, logic.constant(tree.value))
+        raise RuleError(f"bare value {ast.unparse(tree)}: name it under [limits] with its unit and why")
+
+    def _name(self, tree: ast.Name) -> Part:
+        if tree.id in WORDS:
+            return Part("bool", logic.constant(WORDS[tree.id]))
+        return self._read(tree.id)
+
+    def _attribute(self, tree: ast.Attribute) -> Part:
+        name = dotted(tree)
+        if not name:
+            raise _refused(tree)
+        return self._limit(name.removeprefix("limits.")) if name.startswith("limits.") else self._read(name)
+
+    def _limit(self, name: str) -> Part:
+        limit = self.limits.get(name)
+        if limit is None:
+            raise RuleError(f"unknown limit limits.{name}: write it under [limits.{name}]")
+        return Part(kind_of_limit(limit), logic.constant(limit.value))
+
+    def _read(self, name: str) -> Part:
+        kind = kinds().get(name)
+        if kind is None:
+            raise RuleError(unknown(name))
+        return Part(plain_kind(kind), logic.name(name), (name,))
+
+    def _boolop(self, tree: ast.BoolOp) -> Part:
+        parts = [self._bool(value) for value in tree.values]
+        combine = logic.all_of if isinstance(tree.op, ast.And) else logic.any_of
+        return Part("bool", combine([part.node for part in parts]), _names(*parts))
+
+    def _unaryop(self, tree: ast.UnaryOp) -> Part:
+        if not isinstance(tree.op, ast.Not):
+            raise _refused(tree)
+        part = self._bool(tree.operand)
+        return Part("bool", logic.apply(operator.not_, [part.node]), part.names)
+
+    def _bool(self, tree: ast.expr) -> Part:
+        return _need("bool", self.part(tree), tree)
+
+    def _compare(self, tree: ast.Compare) -> Part:
+        sides = [tree.left, *tree.comparators]
+        pairs = [
+            self._pair(sides[index], op, sides[index + 1]) for index, op in enumerate(tree.ops)
+        ]
+        return Part("bool", logic.all_of([pair.node for pair in pairs]), _names(*pairs))
+
+    def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Part:
+        if isinstance(op, ast.In | ast.NotIn):
+            return self._member(left, op, right)
+        if type(op) not in COMPARE:
+            raise RuleError(f"`{ast.unparse(ast.Compare(left, [op], [right]))}` is not allowed: compare with ==")
+        parts = self.part(left), self.part(right)
+        _check_kinds(op, parts[0].kind, parts[1].kind, ast.unparse(ast.Compare(left, [op], [right])))
+        compare = COMPARE[type(op)]
+        node = logic.apply(lambda *values: compare(*logic.same_length(*values)), [part.node for part in parts])
+        return Part("bool", node, _names(*parts))
+
+    def _member(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Part:
+        part = _need("text", self.part(left), left)
+        if not isinstance(right, ast.List | ast.Tuple):
+            raise RuleError(f"`{ast.unparse(right)}` must be a list of strings: name in [\"a\", \"b\"]")
+        words = [_string(element) for element in right.elts]
+        inside = isinstance(op, ast.In)
+        return Part("bool", logic.apply(lambda word: (word in words) == inside, [part.node]), part.names)
+
+    def _binop(self, tree: ast.BinOp) -> Part:
+        if type(tree.op) not in ARITHMETIC:
+            raise _refused(tree)
+        left, right = (self._number(side) for side in (tree.left, tree.right))
+        function, nodes = ARITHMETIC[type(tree.op)], [left.node, right.node]
+        if isinstance(tree.op, ast.Div | ast.FloorDiv | ast.Mod):
+            return Part(NUMBER, logic.divide(function, nodes, right.names), _names(left, right))
+        kind = _sum_kind(tree, left, right) if isinstance(tree.op, ast.Add | ast.Sub) else NUMBER
+        return Part(kind, logic.apply(function, nodes), _names(left, right))
+
+    def _call(self, tree: ast.Call) -> Part:
+        name = dotted(tree.func)
+        if name not in FUNCTIONS or tree.keywords:
+            raise _refused(tree)
+        parts = [self._number(each) for each in tree.args]
+        fits = len(parts) >= 2 if name in ("min", "max") else len(parts) == 1
+        if not fits:
+            raise RuleError(f"`{ast.unparse(tree)}`: min and max take two numbers or more, the others one")
+        node = logic.apply(FUNCTIONS[name], [part.node for part in parts])
+        return Part(parts[0].kind if len(parts) == 1 else NUMBER, node, _names(*parts))
+
+    def _number(self, tree: ast.expr) -> Part:
+        part = self.part(tree)
+        if part.kind not in (NUMBER, *UNITS):
+            raise RuleError(f"`{ast.unparse(tree)}` is {_article(part.kind)}, but arithmetic needs numbers")
+        return part
+
+
+def plain_kind(kind: str) -> str:
+    """The kind of a catalogue type in an expression: counts and plain floats are just numbers."""
+    return NUMBER if kind in ("int", "float") else kind
+
+
+def kind_of_limit(limit: Limit) -> str:
+    """The kind of a limit: by its value, and by its unit where that is one of the catalogue's."""
+    if isinstance(limit.value, bool):
+        return "bool"
+    if isinstance(limit.value, tuple):
+        return "version"
+    if isinstance(limit.value, str):
+        return "text"
+    return limit.unit if limit.unit in UNITS else NUMBER
+
+
+def unknown(name: str) -> str:
+    """The message for a name that the catalogue does not have."""
+    guess = near(name)
+    return f"unknown fact `{name}`" + (f"; did you mean `{guess}`?" if guess else ": see catalogue/facts.toml")
+
+
+def _refused(tree: ast.expr) -> RuleError:
+    text = ast.unparse(tree)
+    return RuleError(f"`{text if len(text) <= 60 else text[:57] + '...'}` is not allowed in a rule")
+
+
+def _need(kind: str, part: Part, tree: ast.expr) -> Part:
+    if part.kind != kind:
+        raise RuleError(f"`{ast.unparse(tree)}` is {_article(part.kind)}, but {_article(kind)} is needed here")
+    return part
+
+
+def _check_kinds(op: ast.cmpop, left: str, right: str, text: str) -> None:
+    if not _comparable(left, right):
+        raise RuleError(f"`{text}` compares {_article(left)} with {_article(right)}")
+    if left in ("bool", "text") and not isinstance(op, ast.Eq | ast.NotEq):
+        raise RuleError(f"`{text}`: {_article(left)} has no order; use == or !=")
+
+
+def _comparable(left: str, right: str) -> bool:
+    numbers = (NUMBER, *UNITS)
+    return left == right or (left in numbers and right in numbers and NUMBER in (left, right))
+
+
+def _sum_kind(tree: ast.expr, left: Part, right: Part) -> str:
+    if not _comparable(left.kind, right.kind):
+        raise RuleError(f"`{ast.unparse(tree)}` adds {_article(left.kind)} and {_article(right.kind)}")
+    return left.kind if right.kind == NUMBER else right.kind
+
+
+def _article(kind: str) -> str:
+    if kind == "bool":
+        return "a yes-or-no value"
+    return f"a value in {kind}" if kind in ("ms", "s", "bytes", "per_s") else f"a {kind}"
+
+
+def _string(tree: ast.expr) -> str:
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
+        return tree.value
+    raise RuleError(f"`{ast.unparse(tree)}` must be a string")
+
+
+def _names(*parts: Part) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for part in parts for name in part.names))

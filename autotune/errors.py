@@ -1,0 +1,45 @@
+"""What can go wrong for the user: what, where, what to do, and the exit code that says so.
+
+    AutotuneError
+    |- UsageError      2  wrong arguments, configuration or Recording
+    |  `- RuleError    2  a rule file, or an expression in it, that cannot be used
+    |- ScriptError     3  the user's script failed or reached no step
+    `- BusyError       2  another measurement runs on this machine
+"""
+
+from __future__ import annotations
+
+
+class AutotuneError(Exception):
+    """An error that the user can act on; printed without a traceback.
+
+    `what` happened, `where` (a file, key or option; may be empty), and what `to_do` about it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, where: str = "", to_do: str = "") -> None:
+        super().__init__(what)
+        self.what, self.where, self.to_do = what, where, to_do
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{head}\n{self.to_do}" if self.to_do else head
+
+
+class UsageError(AutotuneError):
+    """Wrong usage, configuration, rule file or Recording."""
+
+
+class RuleError(UsageError):
+    """A rule file or an expression that cannot be used; what is wrong is one line per mistake."""
+
+
+class BusyError(AutotuneError):
+    """Another measurement holds this machine."""
+
+
+class ScriptError(AutotuneError):
+    """The user's script failed, could not be injected or reached no optimizer step."""
+
+    exit_code = 3

@@ -1,0 +1,108 @@
+"""What a rule says about a subject, what it would gain, and what is recommended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from autotune.model.evidence import Location, Value
+from autotune.model.rule import Effect, Rule
+
+Basis = Literal["measured", "modelled", "bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """A predicted gain. `speedup` = old step time / new step time, with its interval.
+
+    `saved_s` is seconds saved over the planned run, None when the length of the run is unknown.
+    `share` is the share of the step that goes away (1 - 1/speedup).
+    """
+
+    speedup: float
+    low: float
+    high: float
+    basis: Basis
+    saved_s: float | None = None
+    note: str = ""
+
+    @property
+    def share(self) -> float:
+        return 1.0 - 1.0 / self.speedup
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One setting to change: from `old` (None when it is unknown or unset) to `new`, at `location`."""
+
+    setting: str
+    old: Value | None
+    new: Value
+    effect: Effect
+    location: Location | None = None
+    spelling: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that fired for a subject. `advice` are the manual fixes' texts; `location` is where the cause stands."""
+
+    rule: Rule
+    subject: str
+    message: str
+    changes: tuple[Change, ...]
+    advice: tuple[str, ...] = ()
+    location: Location | None = None
+    gain: Gain | None = None
+
+    @property
+    def effect(self) -> Effect:
+        """The gravest effect of its changes; manual when there is none."""
+        return max((change.effect for change in self.changes), key=lambda e: e.rank, default=Effect.MANUAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A rule that could not be decided for a subject: `needs` names every missing fact that could change the answer."""
+
+    rule: Rule
+    subject: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A rule that was decided and has nothing to say."""
+
+    rule: Rule
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The three answers of all rules."""
+
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skipped, ...]
+    passed: tuple[Passed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What to do, in the order of seconds saved: findings that share a change are one recommendation.
+
+    `number` counts from 1; `after` is the gain of doing this after all earlier numbers, of
+    both groups: unchanged training first, then what the reader decides on.
+    """
+
+    number: int
+    findings: tuple[Finding, ...]
+    changes: tuple[Change, ...]
+    effect: Effect
+    gain: Gain | None = None
+    after: Gain | None = None
+
+    @property
+    def first(self) -> Finding:
+        return self.findings[0]

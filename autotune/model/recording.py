@@ -1,0 +1,250 @@
+"""The Recording: what the probe saw in one process. The wire format is `recording.schema.json` beside this file.
+
+Times are integer nanoseconds of CLOCK_MONOTONIC, the same clock in all processes of a machine, counted from
+`origin_ns` of the process. Sizes are bytes. What was not observed is None or absent, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SCHEMA = 1
+
+Json = Mapping[str, Any]
+
+EVENT_KINDS = (
+    "iter",  # DataLoader.__iter__: workers start; ref = loader
+    "fetch",  # next() of its iterator: the training process waits; ref = loader; flag = 1 when a batch came
+    "forward",  # outermost call of a root module; ref = model; flag = 1 grad enabled + 2 module in training mode
+    "recompute",  # a module's call inside backward: activation checkpointing
+    "backward",  # torch.autograd.backward / grad
+    "optimizer",  # outermost Optimizer.step; ref = optimizer
+    "scaler_skip",  # GradScaler.step that skipped the update (instant)
+    "mode",  # Module.train(flag) of a root module (instant); ref = model; flag 1 train, 0 eval
+    "checkpoint",  # a save, the outermost call that is known (Trainer._save_checkpoint, torch.save ...)
+    "evaluation",  # a library's own evaluation loop, where it has one
+    "logging",  # logging records and trackers
+    "h2d",  # copy to the device as the host sees it
+    "sync",  # host read of a device tensor; ref = index into calls
+    "empty_cache",  # ref = index into calls
+    "gc",  # explicit gc.collect; ref = index into calls
+    "serialise",  # the probe's own serialisation of the state (outside the window)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One interval in the training thread. Intervals nest or are disjoint; exclusive times are derived."""
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    ref: int = -1
+    flag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """One batch prepared by a fetcher, in a worker or in the training process (`in_main`)."""
+
+    loader: int
+    pid: int
+    start_ns: int
+    wall_ns: int
+    cpu_ns: int
+    collate_wall_ns: int
+    collate_cpu_ns: int
+    num_samples: int
+    in_main: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch as the training loop got it. Token counts and lengths are None where they cannot be known.
+
+    `lengths` are per-sample token counts without padding; `width` is the padded width; `padding` says how they
+    are known: "attention_mask", "pad_id", "labels" or None.
+    """
+
+    loader: int
+    at_ns: int
+    num_samples: int | None
+    num_bytes: int
+    shapes: tuple[tuple[int, ...], ...]
+    tokens: int | None = None
+    useful_tokens: int | None = None
+    width: int | None = None
+    lengths: tuple[int, ...] | None = None
+    padding: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A call site: the innermost user frame (`is_user`), or the library frame when no user file is on the stack."""
+
+    file: str
+    line: int
+    function: str
+    is_user: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Stack samples that fell into one place while `phase` ran ("other", "fetch", "startup" or any event kind).
+
+    `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none).
+    """
+
+    phase: str
+    leaf_file: str
+    leaf_function: str
+    user_file: str
+    user_line: int
+    user_function: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The measured steps: from the end of step `warmup_steps` to the end of step `warmup_steps + steps`.
+
+    `step_ends_ns` holds the end of every optimizer step since the script began, warm-up included (so that its
+    length is at least warmup_steps + steps). `steps_by` says what counted them: "optimizer", "backward" or None.
+    `ended_by`: "steps", "time_limit", "script_ended", "error".
+    """
+
+    warmup_steps: int
+    steps: int
+    start_ns: int
+    end_ns: int
+    step_ends_ns: tuple[int, ...]
+    steps_by: str | None
+    ended_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """One probe after the window. `name`: replay | micro_batch | longest_batch | loader_alone | serialise.
+
+    `outcome`: completed | failed | out_of_memory | timed_out. `arguments` and `result` by name:
+      replay         {"num_batches"}                       -> {"step_ns": [..]}
+      micro_batch    {"factor": 0.5 | 2 ...}               -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
+      longest_batch  {"width"}                             -> {"micro_ns": [..], "peak_bytes"}
+      loader_alone   {"loader", "num_workers"}             -> {"batch_ns": [..], "start_ns", "cpu_ns", "samples"}
+      serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
+    """
+
+    name: str
+    outcome: str
+    arguments: Json
+    result: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Everything from one process.
+
+    outcome: completed | ended_early | raised | out_of_memory | no_step | interrupted.
+    process: pid, ppid, rank, local_rank, world_size, local_world_size, argv, executable, main_file, num_threads.
+    error: type, message, traceback, phase; None without one.
+    software: versions of the modules that were imported, by distribution name.
+    device: type ("cpu", "cuda", "mps"), name, capability ("9.0"), index; None before a model was seen.
+    loaders: id, site, arguments {num_workers, batch_size, prefetch_factor, pin_memory, persistent_workers,
+      drop_last, multiprocessing_context}, given [argument names at the call], dataset {type, module, length,
+      map_style}, sampler, num_batches, wraps (id of the loader it was rebuilt from, e.g. by accelerate, or None),
+      pad_id, path (a directory that was read from, or None).
+    optimizers: id, type, module, site, arguments {fused, foreach, lr ...}, num_params, has_fused.
+    models: id, type, module, site, num_params, num_trainable, param_bytes, dtypes {name: count}, attention,
+      supports_sdpa, output_attentions, model_type, has_native_class, num_batchnorm, checkpointing, compiled, parallel.
+    frameworks: {"hf_args": {"type", "site", "values": {..}}, "accelerator": {..}, "lightning": {..}, "fabric": {..}}.
+    calls: kind, site, count, in_window, total_ns, is_library.
+    torch_state: autocast, grad_scaler, scaler_skips, clips_scaled, legacy_amp, matmul_precision, cudnn_benchmark,
+      anomaly, deterministic, num_threads.
+    environment: allowlisted variables, "" when unset.
+    memory: rss_peak_bytes, rss_start_bytes, and for CUDA peak_allocated_bytes, peak_reserved_bytes, total_bytes,
+      num_alloc_retries.
+    io: read_bytes, read_chars in the window (this process and its workers), None where /proc has none.
+    compile: graph_breaks, recompiles_at_start, recompiles_at_end; None when dynamo was not used.
+    kernels: CUDA only, from a short profiler window of its own; None otherwise.
+    side_effects: redirected [{path, kind, bytes}], blocked [{what}], not_isolated [{what}].
+    overhead: events, event_ns, sampler_ns, setup_ns.
+    """
+
+    outcome: str
+    origin_ns: int
+    process: Json
+    error: Json | None
+    software: Mapping[str, str]
+    device: Json | None
+    window: Window | None
+    events: tuple[Event, ...]
+    fetches: tuple[Fetch, ...]
+    batches: tuple[Batch, ...]
+    samples: tuple[Sample, ...]
+    sampler_interval_ns: int
+    loaders: tuple[Json, ...]
+    optimizers: tuple[Json, ...]
+    models: tuple[Json, ...]
+    frameworks: Json
+    calls: tuple[Json, ...]
+    torch_state: Json
+    environment: Mapping[str, str]
+    memory: Json
+    io: Json | None
+    compile: Json | None
+    kernels: Json | None
+    what_ifs: tuple[WhatIf, ...]
+    side_effects: Json
+    overhead: Json
+
+
+def from_json(data: Json) -> Recording:
+    """The Recording in `data`, the parsed JSON of a file that `recording.schema.json` describes.
+
+    Raises KeyError, TypeError or ValueError when `data` is not one; the caller says which file it was.
+    """
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema {data['schema']!r} is not {SCHEMA}")
+    plain = {name: data[name] for name in _PLAIN}
+    window = data["window"]
+    return Recording(
+        **plain,
+        window=Window(**{**window, "step_ends_ns": tuple(window["step_ends_ns"])}) if window else None,
+        events=tuple(Event(*row) for row in data["events"]),
+        fetches=tuple(Fetch(*row) for row in data["fetches"]),
+        batches=tuple(_batch(row) for row in data["batches"]),
+        samples=tuple(Sample(**row) for row in data["samples"]),
+        what_ifs=tuple(WhatIf(**row) for row in data["what_ifs"]),
+        loaders=tuple(data["loaders"]),
+        optimizers=tuple(data["optimizers"]),
+        models=tuple(data["models"]),
+        calls=tuple(data["calls"]),
+    )
+
+
+_PLAIN = (
+    "outcome",
+    "origin_ns",
+    "process",
+    "error",
+    "software",
+    "device",
+    "sampler_interval_ns",
+    "frameworks",
+    "torch_state",
+    "environment",
+    "memory",
+    "io",
+    "compile",
+    "kernels",
+    "side_effects",
+    "overhead",
+)
+
+
+def _batch(row: Json) -> Batch:
+    lengths = row.get("lengths")
+    shapes = tuple(tuple(shape) for shape in row["shapes"])
+    return Batch(**{**row, "shapes": shapes, "lengths": tuple(lengths) if lengths is not None else None})

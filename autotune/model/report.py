@@ -1,0 +1,109 @@
+"""The report: everything that an output may print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotune.model.evidence import Evidence, Value
+from autotune.model.finding import Evaluation, Recommendation
+
+PHASES = (
+    "data_wait",
+    "h2d",
+    "forward",
+    "recompute",
+    "backward",
+    "optimizer",
+    "checkpoint",
+    "evaluation",
+    "logging",
+    "other",
+)
+"""The phases of a step, in the order of time. "recompute" is activation checkpointing's second forward."""
+
+
+OUTCOMES = (
+    "completed",
+    "ended_early",
+    "raised",
+    "out_of_memory",
+    "killed_for_memory",
+    "killed",
+    "timed_out",
+    "no_step",
+    "interrupted",
+)
+"""How a run can end; "killed_for_memory" is the cgroup's or the kernel's doing, "killed" anybody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A place in the user's or a library's code and its share of the step (0..1), from the sampler."""
+
+    file: str
+    line: int
+    function: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The measured window. Times in ms per optimizer step; `breakdown_ms` sums to `mean_ms`, unobserved phases are None.
+
+    `samples_per_s`, `tokens_per_s` and `useful_tokens_per_s` are None when unknown. `other` names what fills the rest.
+    """
+
+    steps: int
+    mean_ms: float
+    median_ms: float
+    p90_ms: float
+    breakdown_ms: Mapping[str, float | None]
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    useful_tokens_per_s: float | None = None
+    other: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What the measurement itself was: times in seconds, sizes in bytes. `python` is the script's interpreter.
+
+    `outcome` is one of OUTCOMES. `python_from` says how the interpreter was chosen. `planned_steps` is None when
+    the script's own length is unknown; `num_steps` are the optimizer steps that ran, warm-up included, None when
+    unknown. `error` is the script's own: "ValueError: its message".
+    """
+
+    folder: str
+    command: tuple[str, ...]
+    outcome: str
+    python: str = ""
+    python_from: str = ""
+    wall_s: float | None = None
+    startup_s: float | None = None
+    warmup_steps: int | None = None
+    num_steps: int | None = None
+    planned_steps: int | None = None
+    num_processes: int = 0
+    kept_going: bool = False
+    error: str = ""
+    overhead_share: float | None = None
+    redirected: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+    not_isolated: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One diagnosis. `machine` and `software` are fact names without their first part, e.g. machine["cpu_quota"]."""
+
+    run: RunSummary
+    machine: Mapping[str, Value]
+    software: Mapping[str, str]
+    step: Step | None
+    evidence: Evidence
+    evaluation: Evaluation
+    recommendations: tuple[Recommendation, ...]
+    price_per_hour: float | None = None
+    """USD per hour, given by the user; None leaves every cost out."""

@@ -1,0 +1,97 @@
+"""A rule as loaded from its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autotune.model.evidence import Value
+
+
+class Severity(StrEnum):
+    """How grave a finding can be; `rank` orders them, critical first."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
+class Effect(StrEnum):
+    """What a change does to results (DESIGN.md, promise 3); `rank` orders them, the mildest first."""
+
+    EXACT = "exact"
+    EQUIVALENT = "equivalent"
+    ALTERING = "altering"
+    MANUAL = "manual"
+
+    @property
+    def rank(self) -> int:
+        return list(Effect).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A threshold of a rule: its value, its unit ("share", "s", "version" ...) and why this number."""
+
+    value: Value
+    unit: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Either a setting with a value expression (over facts and limits), or a manual `text` (facts interpolated)."""
+
+    setting: str = ""
+    value: str = ""
+    note: str = ""
+    text: str = ""
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GainSpec:
+    """Names a what-if of predict/ and its arguments."""
+
+    what_if: str
+    arguments: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Facts by name and what the rule must do with them: "fires", "silent" or "skipped"."""
+
+    expect: str
+    facts: Mapping[str, Value]
+    why: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One file of rules/. `when` and the fixes' values are expressions (engine/expr.py)."""
+
+    id: str
+    name: str
+    summary: str
+    since: str
+    status: str
+    severity: Severity
+    confidence: str
+    subject: str
+    when: str
+    message: str
+    why: str
+    references: tuple[str, ...]
+    limits: Mapping[str, Limit]
+    fixes: tuple[Fix, ...]
+    gain: GainSpec | None
+    examples: tuple[Example, ...]
+    file: str

@@ -1,0 +1,36 @@
+"""What-ifs: facts in, a gain with an interval and its basis out. A missing fact gives no gain, never a
+guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from autotune.model.evidence import Evidence
+from autotune.model.finding import Gain
+from autotune.model.rule import GainSpec
+from autotune.predict.amortised import amortised
+from autotune.predict.batch_curve import batch_curve
+from autotune.predict.combine import combine, target
+from autotune.predict.known import Arguments
+from autotune.predict.measured_ceiling import measured_ceiling
+from autotune.predict.share_removed import share_removed
+
+__all__ = ["WHAT_IFS", "combine", "predict", "target"]
+
+WHAT_IFS: Mapping[str, Callable[[Arguments, Evidence, str], Gain | None]] = {
+    "share_removed": share_removed,
+    "measured_ceiling": measured_ceiling,
+    "amortised": amortised,
+    "batch_curve": batch_curve,
+}
+"""Every what-if that a rule's [gain] may name; its docstring lists its arguments."""
+
+
+def predict(spec: GainSpec, evidence: Evidence, subject: str) -> Gain | None:
+    """The gain that a rule's what-if predicts for `subject`; None when a fact that it needs is unknown.
+
+    Raises KeyError for a what-if that does not exist: rules are checked against WHAT_IFS when they are
+    loaded.
+    """
+    return WHAT_IFS[spec.what_if](spec.arguments, evidence, subject)

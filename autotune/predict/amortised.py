@@ -1,0 +1,44 @@
+"""What-if: something that interrupts training every N steps comes less often."""
+
+from __future__ import annotations
+
+from autotune.model.evidence import Evidence
+from autotune.model.finding import Gain
+from autotune.predict.known import Arguments, gain, number
+
+TARGET_SHARE = 0.01
+
+
+def amortised(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
+    """Gain of spending less on `cost`: "checkpoint" or "evaluation".
+
+    With `factor` = k the interval becomes k times as long: one round then costs s / (k (1 - s) + s) of the
+    run, where s is its share now. With `target` (a share; 1 % unless told) the interval grows until that is
+    what it costs. The time of a round was measured and the rest is arithmetic; the interval is the noise of
+    the step time. None when the share is unknown or at the target already.
+    """
+    share = number(evidence, subject, f"{arguments['cost']}.cost_share")
+    noise = number(evidence, subject, "step.noise_share")
+    if share is None or noise is None or not 0 < share < 1:
+        return None
+    then = _then(arguments, share)
+    if then >= share:
+        return None
+    return gain(evidence, subject, _speedup(share, then), _interval(arguments, share, noise), "modelled")
+
+
+def _then(arguments: Arguments, share: float) -> float:
+    if "factor" in arguments:
+        return share / (float(arguments["factor"]) * (1 - share) + share)
+    return float(arguments.get("target", TARGET_SHARE))
+
+
+def _speedup(share: float, then: float) -> float:
+    """The run without the interruption takes the same time before and after."""
+    return (1 - then) / (1 - share)
+
+
+def _interval(arguments: Arguments, share: float, noise: float) -> tuple[float, float]:
+    """Were the step `noise` longer or shorter beside the same round, its share would be smaller or larger."""
+    low, high = (share / (share + (1 - share) * (1 + way)) for way in (noise, -noise))
+    return max(1.0, _speedup(low, _then(arguments, low))), _speedup(high, _then(arguments, high))

@@ -1,0 +1,76 @@
+"""The probe: runs inside the user's Python process as `_autotune_probe` and writes one Recording.
+
+It imports the standard library and the user's own torch, nothing else. It is loaded at interpreter start by
+`boot/sitecustomize.py` and stays passive until torch has been imported.
+"""
+
+import os
+import sys
+
+from . import imports
+
+
+def start(request_path: str) -> None:
+    """Install the import hooks in this process. `request_path` is the Request that the parent wrote.
+
+    Only built-in modules are used until torch arrives, so that no module of the user's is shadowed.
+    """
+    request = _read(request_path)
+    _say_hello(request["run_dir"])
+    sys.dont_write_bytecode = True
+    callbacks = {"torch": [_on_torch]}
+    if request["isolate"] is not None:
+        from . import overlay
+
+        overlay.install(request["isolate"])
+        for name, callback in overlay.AFTER_IMPORT.items():
+            callbacks.setdefault(name, []).append(callback)
+    for name in FRAMEWORKS:
+        callbacks.setdefault(name, []).append(_on_framework)
+    imports.install(callbacks)
+    _request.append(request)
+
+
+_request = []
+"""The Request of this process, once started."""
+
+FRAMEWORKS = (
+    "logging",
+    "safetensors.torch",
+    "torch.utils.tensorboard.writer",
+    "transformers.training_args",
+    "transformers.trainer",
+    "accelerate.accelerator",
+    "lightning.pytorch.trainer.trainer",
+    "pytorch_lightning.trainer.trainer",
+    "lightning.pytorch.loops.evaluation_loop",
+    "pytorch_lightning.loops.evaluation_loop",
+    "lightning.fabric.fabric",
+    "lightning_fabric.fabric",
+    "wandb.sdk.wandb_run",
+)
+
+
+def _read(path: str) -> dict:
+    """The Request. JSON is a Python expression but for three names, and the `json` module may not be imported
+    before the script's folder is on sys.path: a user's own json.py must win."""
+    with open(path, encoding="utf-8") as file:
+        return eval(file.read(), {"__builtins__": {}, "true": True, "false": False, "null": None})
+
+
+def _say_hello(run_dir: str) -> None:
+    """Tell the parent that this interpreter carries the probe."""
+    descriptor = os.open(os.path.join(run_dir, f"hello-{os.getpid()}"), os.O_CREAT | os.O_WRONLY, 0o644)
+    os.close(descriptor)
+
+
+def _on_torch(module) -> None:
+    from . import session
+
+    session.begin(_request[0])
+
+
+def _on_framework(module) -> None:
+    session = sys.modules.get(__name__ + ".session")
+    if session is not None:
+        session.on_framework(module)

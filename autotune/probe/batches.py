@@ -1,0 +1,111 @@
+"""What a batch is made of: samples, bytes, tokens and padding. Cheap, on host tensors only, and never all batches."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from . import clock
+
+MOST_BATCHES = 400
+ALL_UNTIL = 64
+"""So many batches are looked at one by one; after that one in eight, because looking costs time."""
+
+MOST_TOKENS = 1 << 20
+"""A batch with more tokens than this is described without looking into it."""
+
+PAD_NAMES = ("pad_token_id", "pad_id", "padding_value")
+
+
+def leaves(batch, name: str = "") -> list:
+    """(name, tensor) of every tensor in a batch of dicts, tuples, lists and dataclasses; names are the dict keys."""
+    if hasattr(batch, "element_size") and hasattr(batch, "shape"):
+        return [(name, batch)]
+    if hasattr(batch, "items"):
+        return [leaf for key, value in batch.items() for leaf in leaves(value, str(key))]
+    if isinstance(batch, (list, tuple)):
+        return [leaf for value in batch for leaf in leaves(value, name)]
+    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        return leaves({field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)})
+    return []
+
+
+def note(session, ref: int, batch) -> None:
+    """Keep a description of `batch` of loader `ref`; a probe that fails on an odd batch keeps none."""
+    recorder = session.recorder
+    if len(recorder.batches) >= MOST_BATCHES or session.window.is_over:
+        return
+    recorder.num_batches += 1
+    if recorder.num_batches > ALL_UNTIL and recorder.num_batches % 8:
+        return
+    session.plan.keep(ref, batch)
+    try:
+        row = describe(leaves(batch), _pad_id(session, ref))
+    except Exception:  # an odd tensor type: the batch stays undescribed, which readers treat as unknown
+        return
+    recorder.batches.append({"loader": ref, "at_ns": clock.now() - recorder.origin, **row})
+
+
+def describe(tensors: list, pad_id) -> dict:
+    """The Batch fields of a batch with these (name, tensor) leaves."""
+    row = {
+        "num_samples": int(tensors[0][1].shape[0]) if tensors and tensors[0][1].dim() else None,
+        "num_bytes": sum(tensor.numel() * tensor.element_size() for _, tensor in tensors),
+        "shapes": [list(tensor.shape) for _, tensor in tensors[:8]],
+    }
+    ids = _find_ids(tensors)
+    if ids is not None:
+        row.update(tokens=int(ids.numel()), width=int(ids.shape[1]), num_samples=int(ids.shape[0]))
+        row.update(_padding(tensors, ids, pad_id))
+    return row
+
+
+def _find_ids(tensors: list):
+    """Token ids: `input_ids`, else the first 2-D tensor of 64-bit integers."""
+    named = [tensor for name, tensor in tensors if name == "input_ids" and tensor.dim() == 2]
+    integers = [tensor for _, tensor in tensors if tensor.dim() == 2 and str(tensor.dtype) == "torch.int64"]
+    return (named or [tensor for tensor in integers if tensor.shape[1] > 1] or [None])[0]
+
+
+def _padding(tensors: list, ids, pad_id) -> dict:
+    if ids.is_cuda or ids.numel() > MOST_TOKENS:
+        return {}
+    mask, source = _find_mask(tensors, ids), "attention_mask"
+    if mask is None and pad_id is not None:
+        mask, source = ids != pad_id, "pad_id"
+    if mask is None:
+        return {}
+    lengths = [int(length) for length in mask.sum(dim=1).tolist()]
+    return {"useful_tokens": sum(lengths), "lengths": lengths, "padding": source}
+
+
+def _find_mask(tensors: list, ids):
+    """The attention mask: by its name, else another tensor of the same shape that holds only 0 and 1, 1 first."""
+    for name, tensor in tensors:
+        if "attention_mask" in name and tensor.shape == ids.shape:
+            return tensor
+    for name, tensor in tensors:
+        if not name and tensor is not ids and tensor.shape == ids.shape and not tensor.is_floating_point():
+            flags = tensor.long()
+            if bool(((flags == 0) | (flags == 1)).all()) and bool(flags[:, 0].all()):
+                return flags
+    return None
+
+
+def _pad_id(session, ref: int):
+    """The padding token: of the collator or dataset (or their tokenizer), else the embedding's padding index."""
+    if ref < 0:
+        return None
+    row = session.loaders[ref]
+    if row["pad_id"] is None:
+        loader = row["object"]()
+        owners = [getattr(loader, "collate_fn", None), getattr(loader, "dataset", None)]
+        owners += [getattr(owner, "tokenizer", None) for owner in owners]
+        found = [_integer(getattr(owner, name, None)) for owner in owners for name in PAD_NAMES]
+        row["pad_id"] = next(
+            (value for value in found + session.padding_indices() if value is not None), None
+        )
+    return row["pad_id"]
+
+
+def _integer(value):
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

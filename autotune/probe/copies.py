@@ -1,0 +1,77 @@
+"""Copies of batches: containers of tensors, whatever the script's collate function made of them."""
+
+from __future__ import annotations
+
+import copy
+
+
+def _is_tensor(value) -> bool:
+    return hasattr(value, "element_size") and hasattr(value, "clone")
+
+
+def _mapped(value, leaf):
+    """`value` with `leaf` applied to everything that is no container; containers are rebuilt."""
+    if _is_tensor(value):
+        return leaf(value)
+    if isinstance(value, tuple):
+        items = [_mapped(item, leaf) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, list):
+        return [_mapped(item, leaf) for item in value]
+    if hasattr(value, "items") and hasattr(value, "__setitem__"):
+        other = copy.copy(value)  # keeps the class, e.g. BatchEncoding
+        if hasattr(other, "data") and isinstance(getattr(other, "data", None), dict):
+            other.data = dict(other.data)
+        for key, item in list(value.items()):
+            other[key] = _mapped(item, leaf)
+        return other
+    return leaf(value)
+
+
+def shallow(batch):
+    """The same tensors in new containers: a script that pops keys from its batch leaves this one whole."""
+    return _mapped(batch, lambda leaf: leaf)
+
+
+def cloned(batch):
+    """New containers and new tensors."""
+    return _mapped(batch, lambda leaf: leaf.clone() if _is_tensor(leaf) else copy.copy(leaf))
+
+
+def resized(batch, factor: float):
+    """A batch of `factor` times the samples: the first half (0.5), or every sample twice (2).
+
+    Raises ValueError when the first dimension of its tensors is not the number of samples.
+    """
+    size = _num_samples(batch)
+    return _resized_item(batch, size, factor)
+
+
+def _num_samples(batch) -> int:
+    sizes = set()
+    _mapped(batch, lambda leaf: sizes.add(int(leaf.shape[0])) if _is_tensor(leaf) and leaf.dim() else None)
+    if len(sizes) != 1:
+        raise ValueError("the tensors of a batch differ in their first dimension")
+    size = sizes.pop()
+    if size < 2:
+        raise ValueError("a batch of one sample cannot be halved")
+    return size
+
+
+def _resized_item(value, size: int, factor: float):
+    if isinstance(value, list) and len(value) == size and not any(_is_tensor(item) for item in value):
+        return value[: size // 2] if factor < 1 else [*value, *value]
+
+    def leaf(item):
+        if not _is_tensor(item) or not item.dim():
+            return item
+        return item[: size // 2].clone() if factor < 1 else item.repeat(2, *[1] * (item.dim() - 1))
+
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)([_resized_item(item, size, factor) for item in value])
+    if hasattr(value, "items"):
+        other = shallow(value)
+        for key, item in list(other.items()):
+            other[key] = _resized_item(item, size, factor)
+        return other
+    return _mapped(value, leaf)

@@ -1,0 +1,212 @@
+"""What the models, optimizers, the device and torch itself are set to. Reads, computes nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+MODULES = {
+    "torch": "torch", "transformers": "transformers", "accelerate": "accelerate", "trl": "trl", "peft": "peft",
+    "datasets": "datasets", "lightning": "lightning", "pytorch_lightning": "pytorch-lightning", "numpy": "numpy",
+    "deepspeed": "deepspeed", "flash_attn": "flash-attn", "xformers": "xformers", "bitsandbytes": "bitsandbytes",
+}  # fmt: skip
+"""Imported module -> distribution name."""
+
+
+def software() -> dict:
+    """Versions of the known modules that this process imported."""
+    loaded = {name: sys.modules.get(module) for module, name in MODULES.items()}
+    versions = {
+        name: getattr(module, "__version__", None) for name, module in loaded.items() if module is not None
+    }
+    return {name: str(version) for name, version in versions.items() if version is not None}
+
+
+def num_threads():
+    """torch.get_num_threads()."""
+    torch = sys.modules.get("torch")
+    return torch.get_num_threads() if torch is not None else None
+
+
+def model(module) -> dict:
+    """The Model fields of a root module."""
+    kind = type(inner(module))
+    parameters = list(module.parameters())
+    dtypes = {}
+    for parameter in parameters:
+        name = str(parameter.dtype).replace("torch.", "")
+        dtypes[name] = dtypes.get(name, 0) + parameter.numel()
+    return {
+        "type": kind.__name__,
+        "module": kind.__module__,
+        "num_params": sum(dtypes.values()),
+        "num_trainable": sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+        "param_bytes": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
+        "dtypes": dtypes,
+        "num_batchnorm": sum(1 for part in module.modules() if "BatchNorm" in type(part).__name__),
+        "checkpointing": any(
+            getattr(part, "gradient_checkpointing", False) is True for part in module.modules()
+        ),
+        "compiled": hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None,
+        "parallel": type(module).__name__ if inner(module) is not module else None,
+        **_transformers(inner(module)),
+    }
+
+
+def inner(module):
+    """The user's model inside the wrappers of compile and of data parallelism."""
+    while True:
+        wrapped = getattr(module, "_orig_mod", None)
+        if wrapped is None and "Parallel" in type(module).__name__:
+            wrapped = getattr(module, "module", None)
+        if wrapped is None:
+            return module
+        module = wrapped
+
+
+def _transformers(module) -> dict:
+    """What a transformers model (also inside PEFT) says of itself; empty for others."""
+    base = module.get_base_model() if hasattr(module, "get_base_model") else module
+    config = getattr(base, "config", None)
+    model_type = getattr(config, "model_type", None)
+    if not isinstance(model_type, str) or "transformers" not in sys.modules:
+        return {}
+    mapping = getattr(sys.modules.get("transformers.models.auto.configuration_auto"), "CONFIG_MAPPING", {})
+    return {
+        "model_type": model_type,
+        "attention": getattr(config, "_attn_implementation", None),
+        "supports_sdpa": getattr(base, "_supports_sdpa", None),
+        "output_attentions": bool(getattr(config, "output_attentions", False)),
+        "has_native_class": model_type in mapping,
+        "is_remote_code": type(base).__module__.startswith("transformers_modules"),
+    }
+
+
+def padding_indices(module) -> list:
+    """Padding indices of the embeddings of a model."""
+    found = [
+        getattr(part, "padding_idx", None) for part in module.modules() if type(part).__name__ == "Embedding"
+    ]
+    return [index for index in found if index is not None]
+
+
+def optimizer(instance) -> dict:
+    """The Optimizer fields of an optimizer."""
+    kind = type(instance)
+    group = instance.param_groups[0]
+    named = {name: group.get(name) for name in ("fused", "foreach", "capturable", "amsgrad", "weight_decay")}
+    parameters = [parameter for group in instance.param_groups for parameter in group["params"]]
+    return {
+        "type": kind.__name__,
+        "module": kind.__module__,
+        "arguments": {name: value for name, value in named.items() if isinstance(value, (bool, int, float))},
+        "num_params": sum(parameter.numel() for parameter in parameters),
+        "has_fused": _has_fused(instance, parameters),
+    }
+
+
+def _has_fused(instance, parameters: list):
+    """Whether torch has a fused kernel for this class on these parameters; None when torch does not say."""
+    if type(instance).__module__.startswith("torch.optim") is False or "fused" not in instance.defaults:
+        return False
+    try:
+        from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
+    except ImportError:
+        return None
+    devices = _get_fused_kernels_supported_devices()
+    return all(p.device.type in devices and p.is_floating_point() for p in parameters)
+
+
+def device(module):
+    """The Device of a model's first parameter; None without parameters."""
+    parameter = next(module.parameters(), None)
+    if parameter is None:
+        return None
+    kind, torch = parameter.device.type, sys.modules["torch"]
+    row = {"type": kind, "index": parameter.device.index, "name": None, "capability": None}
+    if kind == "cuda":
+        row["name"] = torch.cuda.get_device_name(parameter.device)
+        row["capability"] = ".".join(map(str, torch.cuda.get_device_capability(parameter.device)))
+    return row
+
+
+def torch_state() -> dict:
+    """Switches of torch that rules ask for."""
+    torch = sys.modules["torch"]
+    return {
+        "matmul_precision": _matmul_precision(torch),
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "anomaly": torch.is_anomaly_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "num_threads": torch.get_num_threads(),
+        "legacy_amp": False,
+        "grad_scaler": False,
+        "clips_scaled": False,
+    }
+
+
+def _matmul_precision(torch):
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # the new fp32_precision switch was used, and reading the old one raises
+        return getattr(torch.backends, "fp32_precision", None)
+
+
+def compiler(session):
+    """Dynamo's counters, or None when nothing was compiled."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is None or not utils.counters["stats"]["unique_graphs"]:
+        return None
+    return {
+        "graph_breaks": sum(utils.counters["graph_break"].values()),
+        "recompiles_at_start": session.graphs_at_start,
+        "recompiles_at_end": int(utils.counters["stats"]["unique_graphs"]),
+    }
+
+
+def resident_bytes(name: str):
+    """VmHWM (peak) or VmRSS of this process in bytes, None where /proc has none."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith(name + ":"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        return None
+    return None
+
+
+def cuda_memory() -> dict:
+    """The CUDA allocator's figures of the current device."""
+    cuda = sys.modules["torch"].cuda
+    return {
+        "peak_allocated_bytes": cuda.max_memory_allocated(),
+        "peak_reserved_bytes": cuda.max_memory_reserved(),
+        "total_bytes": cuda.get_device_properties(cuda.current_device()).total_memory,
+        "num_alloc_retries": cuda.memory_stats().get("num_alloc_retries", 0),
+    }
+
+
+def reset_resident_peak() -> None:
+    """Start VmHWM afresh."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    except OSError:  # not Linux, or not allowed: the peak then covers the whole run
+        return
+
+
+def io_bytes(pids: list):
+    """{"read_bytes", "read_chars"} summed over processes, None where /proc has none."""
+    total = {"read_bytes": 0, "read_chars": 0}
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/io", encoding="ascii") as file:
+                rows = dict(line.split(": ") for line in file.read().splitlines())
+        except OSError:
+            if pid == os.getpid():
+                return None
+            continue
+        total["read_bytes"] += int(rows["read_bytes"])
+        total["read_chars"] += int(rows["rchar"])
+    return total

@@ -1,0 +1,79 @@
+"""How a probed process ends: by the probe after the window, or by itself."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+import time
+
+from . import clock
+
+BARRIER_S = 15.0
+MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "defaultcpuallocator")
+
+
+def is_out_of_memory(error) -> bool:
+    """Whether an exception says that memory ran out, on the host or on a device."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return any(word in str(error).lower() for word in MEMORY_WORDS)
+
+
+def leave(session) -> None:
+    """End this process now: no handler, no `finally`, no save of the script's runs."""
+    session.ended = True
+    session.recorder.on = False
+    session.plan.is_active = False
+    session.sampler.stop()
+    session.write("completed")
+    _say_goodbye(session)
+    _wait_for_ranks(session)
+    _end_children()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # closed, or a full pipe: nothing to save
+            continue
+    os._exit(0)
+
+
+def _say_goodbye(session) -> None:
+    """Tell the parent that this process ends on purpose, and how many of the job on this machine will."""
+    path = os.path.join(session.request["run_dir"], f"left-{os.getpid()}")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(os.environ.get("LOCAL_WORLD_SIZE") or "1")
+
+
+def _wait_for_ranks(session) -> None:
+    """A rank that leaves early would break the others' collectives before they have written."""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
+    until = time.monotonic() + BARRIER_S
+    pattern = os.path.join(glob.escape(session.request["run_dir"]), "left-*")
+    while local > 1 and len(glob.glob(pattern)) < local and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def _end_children() -> None:
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is None:
+        return
+    children = multiprocessing.active_children()
+    for child in children:
+        child.terminate()
+    for child in children:
+        child.join(timeout=1.0)
+
+
+def at_exit(session) -> None:
+    """The script ended by itself: write what there is, if this process did any training."""
+    error = getattr(sys, "last_value", None)
+    session.plan.abandon()
+    if not session.window.is_over:
+        session.window.close(clock.now(), "error" if error is not None else "script_ended")
+    if error is not None:
+        session.write("out_of_memory" if is_out_of_memory(error) else "raised")
+    elif session.window.step_ends:
+        session.write("completed" if session.window.ended_by == "steps" else "ended_early")
+    elif session.models:
+        session.write("no_step")

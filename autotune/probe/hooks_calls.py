@@ -1,0 +1,98 @@
+"""Calls that cost time in the step path: saves, logging, empty_cache, gc.collect, host reads of device tensors."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import io
+
+from . import clock, sites
+from .recorder import counted, timed
+
+READS = ("item", "tolist", "cpu", "numpy", "__bool__", "__int__", "__float__")
+"""Methods with which the host waits for a device tensor."""
+
+
+def install(session) -> None:
+    """Patch the calls. Nothing here looks at tensors of a CPU run."""
+    import torch
+
+    recorder, patches = session.recorder, session.patches
+    patches.set(torch, "save", timed_save(recorder, torch.save))
+    patches.set(
+        torch.cuda, "empty_cache", counted(recorder, "empty_cache", torch.cuda.empty_cache, sites.caller)
+    )
+    patches.set(gc, "collect", counted(recorder, "gc", gc.collect, sites.caller))
+    _note_legacy_amp(session)
+    if torch.version.cuda is not None and torch.cuda.is_available():
+        _install_cuda(session)
+
+
+def timed_save(recorder, save):
+    """torch.save as a checkpoint, unless it writes to memory (which is a copy, not a save)."""
+    checkpoint = timed(recorder, "checkpoint", save)
+
+    @functools.wraps(save)
+    def wrapper(obj, f, *args, **kwargs):
+        return (save if isinstance(f, io.BytesIO) else checkpoint)(obj, f, *args, **kwargs)
+
+    return wrapper
+
+
+def _note_legacy_amp(session) -> None:
+    """torch.cuda.amp's classes are deprecated: note when the user's code makes one."""
+    from torch.cuda import amp
+
+    for name in ("autocast", "GradScaler"):
+        kind = getattr(amp, name, None)
+        if kind is not None:
+            session.patches.set(kind, "__init__", _noted_init(session, kind.__init__))
+
+
+def _noted_init(session, init):
+    @functools.wraps(init)
+    def __init__(self, *args, **kwargs):
+        if session.recorder.on and sites.caller(skip=("torch/",))["is_user"]:
+            session.torch_state["legacy_amp"] = True
+        init(self, *args, **kwargs)
+
+    return __init__
+
+
+def _install_cuda(session) -> None:
+    import torch
+
+    for name in READS:
+        session.patches.set(torch.Tensor, name, _timed_read(session, getattr(torch.Tensor, name)))
+    for name in ("to", "cuda"):
+        session.patches.set(torch.Tensor, name, _timed_copy(session, getattr(torch.Tensor, name)))
+
+
+def _timed_read(session, read):
+    """A read of a device tensor outside the phases that torch itself drives (an optimizer's own reads are its cost)."""
+    recorder = session.recorder
+    waiting = counted(recorder, "sync", read, sites.caller)
+
+    @functools.wraps(read)
+    def wrapper(self, *args, **kwargs):
+        if not self.is_cuda or "optimizer" in recorder.stack:
+            return read(self, *args, **kwargs)
+        return waiting(self, *args, **kwargs)
+
+    return wrapper
+
+
+def _timed_copy(session, copy):
+    recorder = session.recorder
+
+    @functools.wraps(copy)
+    def wrapper(self, *args, **kwargs):
+        if self.is_cuda or recorder.in_forward or not recorder.is_mine():
+            return copy(self, *args, **kwargs)
+        start = clock.now()
+        result = copy(self, *args, **kwargs)
+        if result.is_cuda:
+            recorder.push("h2d", start, clock.now())
+        return result
+
+    return wrapper

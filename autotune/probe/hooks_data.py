@@ -1,0 +1,208 @@
+"""DataLoader: what was asked for, how long the training loop waits, and what one batch costs to prepare."""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+import weakref
+from _thread import get_ident
+
+from . import batches, clock, sites
+
+ARGUMENTS = ("num_workers", "batch_size", "prefetch_factor", "pin_memory", "persistent_workers", "drop_last")
+ROW = struct.Struct("<qqqqqqqq")
+"""One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples; in the workers' file."""
+
+
+def install_fetch(session) -> None:
+    """Time fetch and collate, wall and CPU, where batches are prepared: in workers and in the training process."""
+    from torch.utils.data._utils import fetch
+
+    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+        session.patches.set(kind, "fetch", _timed_fetch(session, kind.fetch))
+
+
+def install(session) -> None:
+    """Record constructions, iterations and waits in the training process."""
+    from torch.utils.data import dataloader
+
+    loader, iterator = dataloader.DataLoader, dataloader._BaseDataLoaderIter
+    session.patches.set(loader, "__init__", _recorded_init(session, loader.__init__))
+    session.patches.set(loader, "__iter__", _timed_iter(session, loader.__iter__))
+    session.patches.set(iterator, "__next__", _timed_next(session, iterator.__next__))
+
+
+def _recorded_init(session, init):
+    @functools.wraps(init)
+    def __init__(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        if session.recorder.on and os.getpid() == session.recorder.pid:
+            _register(session, self, kwargs)
+
+    return __init__
+
+
+def _register(session, loader, given) -> None:
+    dataset = loader.dataset
+    row = {
+        "id": len(session.loaders),
+        "site": sites.caller(
+            skip=("torch/utils/data", "fabric/utilities/data.py", "lightning_fabric/utilities/data.py")
+        ),
+        "arguments": {name: getattr(loader, name, None) for name in ARGUMENTS},
+        "given": sorted(given),
+        "dataset": _describe_dataset(dataset),
+        "sampler": type(getattr(loader, "sampler", None)).__name__,
+        "num_batches": None,
+        "wraps": _wrapped(session, dataset),
+        "pad_id": None,
+        "path": None,
+        "object": weakref.ref(loader),
+        "dataset_id": id(dataset),
+    }
+    context = getattr(loader, "multiprocessing_context", None)
+    method = getattr(context, "get_start_method", None)
+    row["arguments"]["multiprocessing_context"] = method() if method else None
+    session.loaders.append(row)
+    loader._autotune_id = row["id"]
+
+
+def _describe_dataset(dataset) -> dict:
+    from torch.utils.data import IterableDataset
+
+    map_style = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
+    try:
+        length = len(dataset)
+    except Exception:  # a dataset without a length, or whose length fails: unknown
+        length = None
+    kind = type(dataset)
+    return {"type": kind.__name__, "module": kind.__module__, "length": length, "map_style": map_style}
+
+
+def _wrapped(session, dataset):
+    """The loader that this one was rebuilt from: an earlier one over the same dataset, as accelerate does."""
+    for row in reversed(session.loaders):
+        if row["dataset_id"] == id(dataset) and row["object"]() is not None:
+            return row["id"] if row["wraps"] is None else row["wraps"]
+    return None
+
+
+def _timed_iter(session, make):
+    @functools.wraps(make)
+    def __iter__(self):
+        recorder = session.recorder
+        ref = getattr(self, "_autotune_id", -1)
+        if not recorder.is_mine():
+            return make(self)
+        # Workers of every start method learn from the environment that they are workers, and whose.
+        os.environ["AUTOTUNE_LOADER"] = f"{recorder.pid}:{ref}"
+        recorder.stack.append("iter")
+        start = clock.now()
+        try:
+            iterator = make(self)
+        finally:
+            recorder.push("iter", start, clock.now(), ref)
+            recorder.stack.pop()
+            os.environ.pop("AUTOTUNE_LOADER", None)
+        iterator._autotune_id = ref
+        _note_length(session, self, ref)
+        return iterator
+
+    return __iter__
+
+
+def _note_length(session, loader, ref: int) -> None:
+    if ref < 0 or session.loaders[ref]["num_batches"] is not None:
+        return
+    try:
+        session.loaders[ref]["num_batches"] = len(loader)
+    except TypeError:  # an iterable dataset has no length
+        session.loaders[ref]["num_batches"] = None
+
+
+def _timed_next(session, step):
+    @functools.wraps(step)
+    def __next__(self):
+        recorder = session.recorder
+        if not recorder.is_mine():
+            return step(self)
+        ref = getattr(self, "_autotune_id", -1)
+        if session.plan.is_active:
+            return session.plan.next_batch(ref, lambda: step(self))
+        return _fetch(session, ref, lambda: step(self))
+
+    return __next__
+
+
+def _fetch(session, ref: int, step):
+    """One wait of the training loop, and a look at the batch that came."""
+    recorder = session.recorder
+    recorder.stack.append("fetch")
+    recorder.loader = ref
+    start = clock.now()
+    came = 0
+    try:
+        batch = step()
+        came = 1
+    except StopIteration:
+        raise
+    except BaseException as error:
+        recorder.failed("fetch", error)
+        raise
+    finally:
+        recorder.push("fetch", start, clock.now(), ref, came)
+        recorder.stack.pop()
+    begin = clock.now()
+    batches.note(session, ref, batch)
+    recorder.event_ns += clock.now() - begin
+    return batch
+
+
+def _timed_fetch(session, fetch):
+    @functools.wraps(fetch)
+    def timed_fetch(self, possibly_batched_index):
+        recorder = session.recorder
+        if not recorder.on:
+            return fetch(self, possibly_batched_index)
+        collate, spent = self.collate_fn, [0, 0]
+        self.collate_fn = _timed_collate(collate, spent)
+        start, cpu = clock.now(), clock.thread_cpu()
+        try:
+            return fetch(self, possibly_batched_index)
+        finally:
+            wall, cpu = clock.now() - start, clock.thread_cpu() - cpu
+            self.collate_fn = collate
+            count = len(possibly_batched_index) if hasattr(possibly_batched_index, "__len__") else 1
+            _keep(session, (start, wall, cpu, spent[0], spent[1], count))
+
+    return timed_fetch
+
+
+def _timed_collate(collate, spent: list):
+    @functools.wraps(collate, assigned=("__name__", "__doc__"))
+    def timed_collate(samples):
+        start, cpu = clock.now(), clock.thread_cpu()
+        try:
+            return collate(samples)
+        finally:
+            spent[0] += clock.now() - start
+            spent[1] += clock.thread_cpu() - cpu
+
+    return timed_collate
+
+
+def _keep(session, row: tuple) -> None:
+    """In a worker: append to the job's file (O_APPEND writes of one row are atomic). Else: keep in memory."""
+    loader = os.environ.get("AUTOTUNE_LOADER")
+    if loader is None:
+        if get_ident() == session.recorder.thread:
+            session.recorder.fetches.append((session.recorder.loader, os.getpid(), *row))
+        return
+    trainer, _, ref = loader.partition(":")
+    path = os.path.join(session.request["run_dir"], f"fetches-{trainer}")
+    descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
+    try:
+        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,305 @@
+"""The files as the script sees them: scratch over real. Names paths, decides what is redirected, finds what is where."""
+
+import errno
+import os
+import posix
+import sys
+import time
+from os.path import dirname
+from stat import S_ISDIR
+
+from .overlay_changes import Changes
+from .overlay_layer import Layer, is_folder, make_folders
+
+SPECIAL = ("/dev", "/proc", "/sys")
+MOST_LINKS = 40
+MOST_CACHED = 100_000
+
+
+def error(code: int, *names) -> OSError:
+    """The error that the kernel would give, e.g. error(errno.ENOENT, path) is a FileNotFoundError."""
+    paths = [names[0]] if len(names) == 1 else [names[0], None, names[1]]
+    return OSError(code, os.strerror(code), *paths)
+
+
+def is_below(path: str, roots) -> bool:
+    """Whether `path` is one of `roots` or lies in one."""
+    return any(path == root or path.startswith(root + "/") for root in roots)
+
+
+class Shared:
+    """Nine bytes that all processes of the run map: was anything redirected (0 or 1), and the state's version.
+
+    Reading one byte costs nanoseconds; that is the whole price of the overlay until the first redirected write.
+    """
+
+    def __init__(self, path: str) -> None:
+        descriptor = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
+        try:
+            posix.ftruncate(descriptor, 9)
+            self.view = _mmap_type()(descriptor, 9)
+        finally:
+            posix.close(descriptor)
+
+    @property
+    def version(self) -> bytes:
+        return self.view[1:9]
+
+    def bump(self) -> None:
+        """Say that a path now means something else: what was remembered about paths is void."""
+        self.view[1:9] = time.monotonic_ns().to_bytes(8, "little")
+        self.view[0] = 1
+
+
+def _mmap_type():
+    """mmap.mmap, without leaving `mmap` in sys.modules: a module of the user's with that name must still win."""
+    known = "mmap" in sys.modules
+    import mmap
+
+    if not known:
+        del sys.modules["mmap"]
+    return mmap.mmap
+
+
+class World:
+    """Everything that the patched functions share. `settings` as in overlay.install.
+
+    A *place* is an absolute path in the merged view whose folders hold no symbolic link.
+    """
+
+    def __init__(self, settings: dict) -> None:
+        self.run_dir = os.path.realpath(settings["run_dir"])
+        self._run_id = settings["run_id"]
+        self._protected = [os.path.realpath(path) for path in settings["protected"]]
+        self._exempt = [os.path.realpath(path) for path in settings["exempt"]]
+        self._given = {int(device): path for device, path in settings.get("scratch", {}).items()}
+        self._registry = self.run_dir + "/scratch-folders"
+        self.shared = Shared(self.run_dir + "/overlay-version")
+        self.changes = Changes()
+        self._layers = {}
+        self._registered = -1
+        self._seen = b""
+        self._devices = {}
+        self._known = {}
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def place(self, path, dir_fd=None, follow: bool = True) -> str:
+        """The place that `path` (str, bytes, PathLike or descriptor) names; `follow` says whether a last link counts."""
+        return self._walk(path, dir_fd, follow)[0]
+
+    def _walk(self, path, dir_fd, follow):
+        """The place, and whether the kernel would understand `path` the same way."""
+        self._refresh()
+        if isinstance(path, int):
+            return self.virtual(posix.readlink(f"/proc/self/fd/{path}")), True
+        text = os.fsdecode(path)
+        native = True
+        if not text.startswith("/"):
+            if not text:
+                raise error(errno.ENOENT, path)
+            base = posix.getcwd() if dir_fd is None else posix.readlink(f"/proc/self/fd/{dir_fd}")
+            virtual = self.virtual(base)
+            native = virtual == base and dir_fd is None
+            text = virtual + "/" + text
+        found, straight = self._canonical(text, follow or text.endswith("/"))
+        return found, native and straight
+
+    def _canonical(self, text: str, follow: bool):
+        todo = [part for part in reversed(text.split("/")) if part not in ("", ".")]
+        current, straight, links = "", True, 0
+        while todo:
+            part = todo.pop()
+            if part == "..":
+                self._require_folder(current, text)
+                current = dirname(current).rstrip("/")
+                continue
+            step = current + "/" + part
+            if step in SPECIAL:
+                return "/".join([step, *reversed(todo)]), straight
+            target, redirected = self._link(step) if todo or follow else (None, False)
+            if target is None:
+                current = step
+                continue
+            links += 1
+            if links > MOST_LINKS:
+                raise error(errno.ELOOP, text)
+            straight = straight and not redirected
+            current = "" if target.startswith("/") else current
+            todo.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
+        return current or "/", straight
+
+    def _require_folder(self, place: str, text: str) -> None:
+        if place and not S_ISDIR(posix.lstat(self.physical(place)).st_mode):
+            raise error(errno.ENOTDIR, text)
+
+    def _link(self, place: str):
+        """The target of the link at `place` (None when it is no link), and whether the link is in scratch."""
+        physical = self.physical(place)
+        try:
+            return posix.readlink(physical), physical != place
+        except OSError:
+            return None, False
+
+    def virtual(self, physical: str) -> str:
+        """The place whose content is kept at `physical`; `physical` itself when that is not in scratch."""
+        for layer in self._layers.values():
+            if is_below(physical, (layer.upper,)):
+                return physical[len(layer.upper) :] or "/"
+        return physical
+
+    # -- policy --------------------------------------------------------------------------------------------------
+
+    def is_free(self, place: str) -> bool:
+        """Whether `place` may really be written: caches, temporary files, the run folder, devices."""
+        if is_below(place, SPECIAL) or is_below(place, (self.run_dir,)):
+            return True
+        if any(is_below(place, (layer.folder,)) for layer in self._layers.values()):
+            return True
+        return is_below(place, self._exempt) and not is_below(place, self._protected)
+
+    # -- what is where -------------------------------------------------------------------------------------------
+
+    def physical(self, place: str) -> str:
+        """The path that holds what the script sees at `place`: in scratch, or `place` itself.
+
+        For a place that does not exist any more it is a path that does not exist, with the kernel's own error.
+        """
+        layer = self.layer(dirname(place))
+        if layer is None:
+            return place
+        upper = layer.upper + place
+        try:
+            posix.lstat(upper)
+            return upper
+        except FileNotFoundError:
+            return upper if layer.is_hidden(place) else place
+        except OSError:
+            return upper
+
+    def status(self, place: str):
+        """lstat of what the script sees at `place`, or None when there is nothing."""
+        try:
+            return posix.lstat(self.physical(place))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def has_real(self, place: str) -> bool:
+        """Whether the real tree has something at `place` that is not hidden."""
+        layer = self.layer(dirname(place))
+        try:
+            posix.lstat(place)
+        except OSError:
+            return False
+        return layer is None or not layer.is_hidden(place)
+
+    def names(self, folder: str) -> list:
+        """The names in a folder, merged; raises what listdir raises."""
+        physical = self.physical(folder)
+        if physical == folder:
+            return [name for name in posix.listdir(folder) if not self._is_scratch(name)]
+        layer = self.layer(folder)
+        found = dict.fromkeys(posix.listdir(physical))
+        if self.has_real(folder) and is_folder(folder):
+            hidden = layer.hidden_names(folder)
+            found.update(dict.fromkeys(name for name in posix.listdir(folder) if name not in hidden))
+        return [name for name in found if not self._is_scratch(name)]
+
+    def _is_scratch(self, name: str) -> bool:
+        return name == ".autotune-scratch-" + self._run_id
+
+    def reading(self, path, dir_fd=None, follow: bool = True):
+        """Where to read `path`, or None when the kernel finds the same without us."""
+        self._refresh()
+        version = self._seen
+        key = (path, follow) if type(path) is str and path.startswith("/") else None
+        if key in self._known:
+            return None
+        place, native = self._walk(path, dir_fd, follow)
+        physical = self.physical(place)
+        if physical != place or not native:
+            return physical
+        if key is not None and version == self.shared.version and len(self._known) < MOST_CACHED:
+            self._known[key] = True
+        return None
+
+    # -- layers --------------------------------------------------------------------------------------------------
+
+    def layer(self, folder: str):
+        """The layer that keeps the entries of `folder`, or None while nothing on its device was redirected."""
+        return self._layers.get(self._device(folder)) if self._layers else None
+
+    def layer_to_write(self, folder: str) -> Layer:
+        """The same, made when there is none yet."""
+        return self.layer(folder) or self._make_layer(folder)
+
+    def layers(self) -> list:
+        """All layers of the run, those of other processes too."""
+        self._refresh()
+        return list(self._layers.values())
+
+    def _device(self, folder: str) -> int:
+        """st_dev of the nearest real ancestor. Remembered for good: the real tree does not change."""
+        device = self._devices.get(folder)
+        if device is None:
+            try:
+                device = posix.stat(folder).st_dev
+            except OSError:
+                device = self._device(dirname(folder))
+            self._devices[folder] = device
+        return device
+
+    def _make_layer(self, folder: str) -> Layer:
+        device = self._device(folder)
+        path = self._given.get(device) or self._choose(folder, device)
+        make_folders(path)
+        descriptor = posix.open(self._registry, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND, 0o600)
+        try:
+            posix.write(descriptor, f"{device} {path}\n".encode("utf-8", "surrogateescape"))
+        finally:
+            posix.close(descriptor)
+        self.shared.bump()
+        self._refresh()
+        layer = self._layers[device]
+        for inner in (layer.upper, layer.gone):
+            make_folders(inner)
+        return layer
+
+    def _choose(self, folder: str, device: int) -> str:
+        """A folder on `device`, so that a redirected save takes as long as a real one."""
+        at_home = self.run_dir + "/scratch"
+        if device == posix.stat(self.run_dir).st_dev:
+            return at_home
+        while folder != "/" and not (is_folder(folder) and posix.access(folder, os.W_OK | os.X_OK)):
+            folder = dirname(folder)
+        if not posix.access(folder, os.W_OK) or posix.stat(folder).st_dev != device:
+            return f"{at_home}-{device}"
+        return folder.rstrip("/") + "/.autotune-scratch-" + self._run_id
+
+    def _refresh(self) -> None:
+        """Forget what was remembered about paths when any process changed something; read new layers.
+
+        The first line of a device counts: two ranks may have chosen at the same moment.
+        """
+        version = self.shared.version
+        if version == self._seen:
+            return
+        self._known.clear()
+        self._seen = version
+        try:
+            size = posix.stat(self._registry).st_size
+        except FileNotFoundError:
+            return
+        if size != self._registered:
+            self._registered = size
+            for line in _read(self._registry).splitlines():
+                device, _, path = line.partition(" ")
+                self._layers.setdefault(int(device), Layer(path))
+
+
+def _read(path: str) -> str:
+    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        return posix.read(descriptor, 1 << 20).decode("utf-8", "surrogateescape")
+    finally:
+        posix.close(descriptor)

@@ -1,0 +1,116 @@
+"""What happens in the training thread, kept in memory until the Recording is written."""
+
+from __future__ import annotations
+
+import functools
+import os
+from _thread import get_ident
+
+from . import clock
+
+
+class Recorder:
+    """Events, batches, fetches and calls of this process. Hooks do nothing while `on` is False.
+
+    `stack` holds the kinds that run now, for the sampler and for the phase of an error.
+    `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `event_ns` is the time
+    spent looking at batches.
+    `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them.
+    `thread` is the one that trains: the main thread until another one runs the first backward.
+    """
+
+    def __init__(self, on_failure) -> None:
+        self._on_failure = on_failure
+        self.origin = clock.now()
+        self.thread = get_ident()
+        self.on = True
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: at the start and in a forked child."""
+        self.pid = os.getpid()
+        self.events = []
+        self.fetches = []
+        self.batches = []
+        self.calls = []
+        self.stack = []
+        self.in_forward = False
+        self.in_backward = False
+        self.failed_phase = None
+        self.loader = -1
+        self.num_backwards = 0
+        self.num_batches = 0
+        self.loader_backwards = {}
+        self.event_ns = 0
+
+    def push(self, kind: str, start: int, end: int, ref: int = -1, flag: int = 0) -> None:
+        """Add an event; times in clock.now() nanoseconds."""
+        self.events.append((kind, start, end, ref, flag))
+
+    def instant(self, kind: str, ref: int = -1, flag: int = 0) -> None:
+        """Add an event without length."""
+        moment = clock.now()
+        self.events.append((kind, moment, moment, ref, flag))
+
+    def is_mine(self) -> bool:
+        """Whether the calling thread is the one that trains, and recording is on."""
+        return self.on and get_ident() == self.thread
+
+    def note_backward(self) -> None:
+        """A backward ended: the loader that was asked last is the one that trains."""
+        self.num_backwards += 1
+        if self.loader >= 0:
+            self.loader_backwards[self.loader] = self.loader_backwards.get(self.loader, 0) + 1
+
+    def failed(self, kind: str, error: BaseException) -> None:
+        """An exception passes through `kind`: the innermost one is the failing phase."""
+        if self.failed_phase is None:
+            self.failed_phase = kind
+        self._on_failure(error)
+
+
+def timed(recorder: Recorder, kind: str, function, ref: int = -1):
+    """`function`, recorded as an event of `kind` for each call in the training thread (the outermost of its kind)."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        if not recorder.is_mine() or kind in recorder.stack:
+            return function(*args, **kwargs)
+        recorder.stack.append(kind)
+        start = clock.now()
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            recorder.failed(kind, error)
+            raise
+        finally:
+            recorder.push(kind, start, clock.now(), ref)
+            recorder.stack.pop()
+
+    return wrapper
+
+
+def counted(recorder: Recorder, kind: str, function, site):
+    """`function`, recorded as an event whose `ref` is the row of its call site in `recorder.calls`."""
+    rows = {}
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        if not recorder.is_mine():
+            return function(*args, **kwargs)
+        start = clock.now()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            row = _row(recorder, rows, kind, site())
+            recorder.push(kind, start, clock.now(), row)
+
+    return wrapper
+
+
+def _row(recorder: Recorder, rows: dict, kind: str, site: dict) -> int:
+    key = (site["file"], site["line"])
+    if key not in rows or rows[key] >= len(recorder.calls):
+        rows[key] = len(recorder.calls)
+        recorder.calls.append({"kind": kind, "site": site})
+    return rows[key]

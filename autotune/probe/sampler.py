@@ -1,0 +1,113 @@
+"""The stack sampler: names what fills the time that no hook explains, watches the time limits, reports progress."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+
+from . import clock, sites
+
+INTERVAL_S = 0.01
+PROGRESS_S = 0.5
+SAMPLED = ("fetch",)
+"""Phases that are sampled beside "other" and "startup": what a batch costs is named by its frames."""
+
+
+class Sampler:
+    """A daemon thread from the import of torch to the end of the window. `spent_ns` is its own CPU time."""
+
+    def __init__(self, session) -> None:
+        self._session = session
+        self._stop = threading.Event()
+        self._counts = {}
+        self._thread = None
+        self._started = clock.now()
+        self.spent_ns = 0
+
+    def start(self) -> None:
+        self._stop.clear()
+        self._thread = threading.Thread(target=self._run, name="autotune-sampler", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, and wait: one that still runs when the interpreter shuts down can abort it."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=2.0)
+
+    def reset(self) -> None:
+        """Forget the samples: the window begins."""
+        self._counts = {}
+
+    def rows(self) -> list:
+        """The samples as Sample fields, the most frequent first."""
+        names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function")
+        counts = sorted(self._counts.items(), key=lambda item: -item[1])
+        return [{**dict(zip(names, key)), "count": count} for key, count in counts[:200]]
+
+    def _run(self) -> None:
+        due = 0.0
+        while not self._stop.wait(INTERVAL_S):
+            if os.getpid() != self._session.recorder.pid:
+                return
+            frame = sys._current_frames().get(self._session.recorder.thread)
+            if frame is not None:
+                self._take(frame)
+            if time.monotonic() >= due:
+                due = time.monotonic() + PROGRESS_S
+                self._progress(frame)
+            self._check_limits()
+            self.spent_ns = clock.thread_cpu()
+
+    def _take(self, frame) -> None:
+        stack = self._session.recorder.stack
+        phase = stack[-1] if stack else "other"
+        if stack and phase not in SAMPLED:
+            return
+        key = (phase, *describe(frame))
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def _progress(self, frame) -> None:
+        """The live status that the parent shows: steps and, before the first one, the frame that it waits in."""
+        window = self._session.window
+        where = describe(frame) if frame is not None else ("", "", "", 0, "")
+        status = {
+            "steps": len(window.step_ends),
+            "warmup": window.warmup,
+            "over": window.is_over,
+            "plan": self._session.plan.current,
+            "file": where[2] or where[0],
+            "line": where[3],
+            "function": where[4] or where[1],
+        }
+        path = os.path.join(self._session.request["run_dir"], f"status-{os.getpid()}")
+        try:
+            with open(path + "~", "w", encoding="utf-8") as file:
+                json.dump(status, file)
+            os.replace(path + "~", path)
+        except OSError:  # the run folder is gone: the parent was killed
+            self._stop.set()
+
+    def _check_limits(self) -> None:
+        session, window = self._session, self._session.window
+        if window.is_over:
+            is_late = session.plan.is_active and session.plan.is_overdue()
+        else:
+            limit = session.request["window"]["time_limit_s"] * 1e9
+            is_late = bool(window.step_ends) and clock.now() - window.step_ends[0] > limit
+        if is_late:
+            session.time_is_up()
+
+
+def describe(frame) -> tuple:
+    """(leaf file, leaf function, user file, user line, user function) of a stack; empty without a user frame."""
+    code = frame.f_code
+    leaf = (code.co_filename, code.co_name)
+    while frame is not None and not sites.is_user(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return (*leaf, "", 0, "")
+    return (*leaf, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

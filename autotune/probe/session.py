@@ -1,0 +1,250 @@
+"""One probed process from the import of torch to its end: wires the hooks to the recorder and the window."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from . import (
+    FRAMEWORKS,
+    clock,
+    describe,
+    ending,
+    frameworks,
+    hooks_calls,
+    hooks_data,
+    hooks_model,
+    hooks_optimizer,
+    snapshot,
+)
+from .patches import Patches
+from .recorder import Recorder
+from .sampler import Sampler
+from .what_ifs import Plan
+from .window import Window
+
+
+class Session:
+    """Everything that lives as long as the probed process. `request` is the parsed Request.
+
+    `loaders`, `optimizers` and `models` are rows of what the script made, with weak references to the objects.
+    `samples` are the window's stack samples once it is over; `scaled` says that gradients carry the loss scale.
+    """
+
+    def __init__(self, request: dict) -> None:
+        self.request = request
+        self.recorder = Recorder(self._on_failure)
+        self.patches = Patches()
+        self.loaders, self.optimizers, self.models, self.model_ids = [], [], [], {}
+        self.observed = frameworks.Observed()
+        self.torch_state = {}
+        self.what_ifs = []
+        self.samples = None
+        self.scaled = False
+        self.io = None
+        self.memory_row = {}
+        self.graphs_at_start = None
+        self.setup_ns = 0
+        self.window = Window(request["window"], self)
+        self.plan = Plan(self)
+        self.sampler = Sampler(self)
+        self.ended = False
+
+    def install(self) -> None:
+        """Patch torch. In a DataLoader worker only the fetch timer is wanted."""
+        start = clock.now()
+        hooks_data.install_fetch(self)
+        os.register_at_fork(after_in_child=self._after_fork)
+        if os.environ.get("AUTOTUNE_LOADER") is None:
+            self._install_all()
+        self.setup_ns = clock.now() - start
+
+    def _install_all(self) -> None:
+        for hooks in (hooks_data, hooks_model, hooks_optimizer, hooks_calls):
+            hooks.install(self)
+        for name in FRAMEWORKS:
+            module = sys.modules.get(name)
+            # One that is still being imported (it imports torch itself) comes by its own callback.
+            if module is not None and not getattr(module.__spec__, "_initializing", False):
+                frameworks.on_import(self, module)
+        self.memory_row["rss_start_bytes"] = describe.resident_bytes("VmRSS")
+        self.sampler.start()
+        atexit.register(self._at_exit)
+
+    def _after_fork(self) -> None:
+        """A forked child starts afresh: it is a worker, or a rank that will train and report for itself."""
+        self.recorder.clear()
+        self.window.clear()
+        self.ended = False
+
+    # The window
+
+    def on_window_start(self) -> None:
+        """Warm-up is over: peaks and counters start here."""
+        self.sampler.reset()
+        self._io_at_start = describe.io_bytes(self._pids())
+        describe.reset_resident_peak()
+        if self._on_cuda():
+            sys.modules["torch"].cuda.reset_peak_memory_stats()
+        utils = sys.modules.get("torch._dynamo.utils")
+        self.graphs_at_start = int(utils.counters["stats"]["unique_graphs"]) if utils is not None else None
+
+    def on_window_end(self) -> None:
+        """The measured steps are complete: read what later phases would disturb."""
+        self.samples = self.sampler.rows()
+        self.memory_row.update(self._memory())
+        before, after = getattr(self, "_io_at_start", None), describe.io_bytes(self._pids())
+        if before is not None and after is not None:
+            self.io = {name: after[name] - before[name] for name in after}
+        self.described_models()
+
+    def time_is_up(self) -> None:
+        """Called by the sampler's thread when a limit has passed while the training thread is busy."""
+        self.recorder.on = False
+        if not self.window.is_over:
+            self.window.close(clock.now(), "time_limit")
+        if self.request["keep_going"]:
+            self.detach()
+            self.ended = True
+            self.write("completed")
+        else:
+            ending.leave(self)
+
+    def on_first_optimizer_step(self) -> None:
+        """A real step: counted by the window, then by the what-if that runs."""
+        if self.window.is_over:
+            self.plan.on_step()
+        else:
+            self.window.on_optimizer_step()
+
+    def _on_failure(self, error: BaseException) -> None:
+        if self.plan.is_active and isinstance(error, Exception) and not isinstance(error, StopIteration):
+            self.plan.failed(error)
+
+    # What the others ask
+
+    def train_loader(self) -> int:
+        """Id of the loader whose batches most often preceded a backward; -1 without one."""
+        counts = self.recorder.loader_backwards
+        return max(counts, key=counts.get, default=-1)
+
+    def wait_share(self) -> float:
+        """Share of the window in which the training thread waited for batches."""
+        window = self.window
+        waits = [e - s for kind, s, e, _, _ in self.recorder.events if kind == "fetch" and s >= window.start]
+        return sum(waits) / max(1, window.end - window.start)
+
+    def has_saved(self) -> bool:
+        return any(event[0] == "checkpoint" for event in self.recorder.events)
+
+    def world_size(self) -> int:
+        return int(os.environ.get("WORLD_SIZE") or 1)
+
+    def padding_indices(self) -> list:
+        """Padding indices of the root models' embeddings."""
+        return [index for module in self._alive_models() for index in describe.padding_indices(module)]
+
+    def state(self) -> dict:
+        """State dicts of the largest root model and of its optimizers: what a save would write."""
+        module = max(self._alive_models(), key=lambda item: sum(p.numel() for p in item.parameters()))
+        optimizers = [row["object"]() for row in self.optimizers]
+        return {
+            "model": module.state_dict(),
+            "optimizer": [optimizer.state_dict() for optimizer in optimizers if optimizer is not None],
+        }
+
+    def peak_bytes(self):
+        """Peak memory since the last reset: the CUDA allocator's, else resident memory."""
+        row = self._memory()
+        return row.get("peak_reserved_bytes") or row.get("rss_peak_bytes")
+
+    def memory(self) -> dict:
+        return {**self._memory(), **self.memory_row}
+
+    def device(self):
+        """Device of the largest root model, None before one was seen."""
+        modules = self._alive_models()
+        if modules:
+            largest = max(modules, key=lambda item: sum(p.numel() for p in item.parameters()))
+            self._device = describe.device(largest)
+        return getattr(self, "_device", None)
+
+    def described_models(self) -> list:
+        """The models' rows; what a model is, is read once and survives the object."""
+        self.device()
+        for row in self.models:
+            module = row["object"]()
+            if "type" not in row and module is not None:
+                row.update(describe.model(module))
+        return [row for row in self.models if "type" in row]
+
+    def described_optimizers(self) -> list:
+        """The optimizers' rows, likewise."""
+        for row in self.optimizers:
+            instance = row["object"]()
+            if instance is not None and getattr(instance, "param_groups", None):
+                row.update(describe.optimizer(instance))
+        return [row for row in self.optimizers if "type" in row]
+
+    def side_effects(self) -> dict:
+        """What the overlay redirected and blocked; empty lists with --keep-going, which has no overlay."""
+        overlay = sys.modules.get("_autotune_probe.overlay")
+        return (
+            overlay.report() if overlay is not None else {"redirected": [], "blocked": [], "not_isolated": []}
+        )
+
+    # The end
+
+    def detach(self) -> None:
+        """Take every hook off again (--keep-going): torch is as it was."""
+        self.recorder.on = False
+        self.sampler.stop()
+        self.patches.restore()
+
+    def write(self, outcome: str) -> None:
+        """Write the Recording; a later call replaces an earlier one."""
+        snapshot.write(self, outcome)
+
+    def _at_exit(self) -> None:
+        """The script ended by itself before the window did."""
+        if self.ended or os.getpid() != self.recorder.pid:
+            return
+        self.recorder.on = False
+        self.sampler.stop()
+        ending.at_exit(self)
+
+    def _alive_models(self) -> list:
+        modules = [row["object"]() for row in self.models]
+        return [module for module in modules if module is not None]
+
+    def _on_cuda(self) -> bool:
+        torch = sys.modules["torch"]
+        return torch.version.cuda is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+
+    def _memory(self) -> dict:
+        row = {"rss_peak_bytes": describe.resident_bytes("VmHWM")}
+        if self._on_cuda():
+            row.update(describe.cuda_memory())
+        return row
+
+    def _pids(self) -> list:
+        multiprocessing = sys.modules.get("multiprocessing")
+        children = multiprocessing.active_children() if multiprocessing is not None else []
+        return [os.getpid(), *[child.pid for child in children]]
+
+
+_sessions = []
+
+
+def begin(request: dict) -> None:
+    """Called once per process, right after torch was imported."""
+    session = Session(request)
+    _sessions.append(session)
+    session.install()
+
+
+def on_framework(module) -> None:
+    """A framework module was imported after torch."""
+    if _sessions and os.environ.get("AUTOTUNE_LOADER") is None:
+        frameworks.on_import(_sessions[0], module)

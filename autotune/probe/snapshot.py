@@ -1,0 +1,156 @@
+"""Assembles the Recording of this process and writes it atomically. An allowlist: no values of the environment but
+the named ones, no tokens, no contents of samples, no credentials."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import traceback
+
+from . import describe, hooks_data, sampler
+
+ENVIRONMENT = (
+    "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "NCCL_DEBUG", "TORCH_SHOW_CPP_STACKTRACES",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_CUDNN_V8_API_ENABLED", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+)  # fmt: skip
+SECRET = re.compile(r"(token|secret|password|passwd|api_?key|credential|auth)", re.IGNORECASE)
+CREDENTIALS = re.compile(r"(\w+://)[^/@\s]+@")
+HIDDEN = "***"
+
+
+def scrub(arguments: list) -> list:
+    """Command-line arguments without secrets: values of flags that sound like one, and credentials in URLs."""
+    clean, hide = [], False
+    for argument in arguments:
+        name, equals, _ = argument.partition("=")
+        if hide and not argument.startswith("-"):
+            clean.append(HIDDEN)
+        elif equals and SECRET.search(name):
+            clean.append(f"{name}={HIDDEN}")
+        else:
+            clean.append(CREDENTIALS.sub(r"\1" + HIDDEN + "@", argument))
+        hide = argument.startswith("-") and not equals and bool(SECRET.search(argument))
+    return clean
+
+
+def write(session, outcome: str) -> None:
+    """Write recording-<pid>.json into the run folder, replacing an earlier one."""
+    path = os.path.join(session.request["run_dir"], f"recording-{os.getpid()}.json")
+    with open(path + "~", "w", encoding="utf-8") as file:
+        json.dump(recording(session, outcome), file, allow_nan=False)
+    os.replace(path + "~", path)
+
+
+def recording(session, outcome: str) -> dict:
+    """The Recording as `recording.schema.json` describes it."""
+    recorder, origin = session.recorder, session.recorder.origin
+    return {
+        "schema": 1,
+        "outcome": outcome,
+        "origin_ns": origin,
+        "process": _process(),
+        "error": _error(recorder),
+        "software": describe.software(),
+        "device": session.device(),
+        "window": session.window.summary(origin),
+        "events": [
+            (kind, start - origin, end - origin, ref, flag) for kind, start, end, ref, flag in recorder.events
+        ],
+        "fetches": _fetches(session, origin),
+        "batches": recorder.batches,
+        "samples": session.samples if session.samples is not None else session.sampler.rows(),
+        "sampler_interval_ns": int(sampler.INTERVAL_S * 1e9),
+        "loaders": [_without_objects(row) for row in session.loaders],
+        "optimizers": [_without_objects(row) for row in session.described_optimizers()],
+        "models": [_without_objects(row) for row in session.described_models()],
+        "frameworks": session.observed.describe(),
+        "calls": _calls(session),
+        "torch_state": {**describe.torch_state(), **session.torch_state},
+        "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
+        "memory": session.memory(),
+        "io": session.io or None,
+        "compile": describe.compiler(session),
+        "kernels": None,
+        "what_ifs": session.what_ifs,
+        "side_effects": session.side_effects(),
+        "overhead": {
+            "events": len(recorder.events),
+            "event_ns": recorder.event_ns,
+            "sampler_ns": session.sampler.spent_ns,
+            "setup_ns": session.setup_ns,
+        },
+    }
+
+
+def _process() -> dict:
+    main = sys.modules.get("__main__")
+    return {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        **{name.lower(): int(os.environ.get(name) or default) for name, default in _RANKS},
+        "argv": scrub(sys.argv),
+        "executable": sys.executable,
+        "python": list(sys.version_info[:3]),
+        "main_file": os.path.abspath(main.__file__) if getattr(main, "__file__", None) else None,
+        "num_threads": describe.num_threads(),
+    }
+
+
+_RANKS = (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_WORLD_SIZE", 1))
+
+
+def _error(recorder):
+    """Type, phase and frames of what the script died of. Its message stays on its own stderr, where it may quote
+    data; only a memory error's, which torch words, is kept."""
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return None
+    from .ending import is_out_of_memory
+
+    frames = traceback.extract_tb(error.__traceback__)
+    return {
+        "type": type(error).__name__,
+        "message": str(error)[:500] if is_out_of_memory(error) else "",
+        "traceback": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-12:]],
+        "phase": recorder.failed_phase,
+    }
+
+
+def _fetches(session, origin: int) -> list:
+    recorder = session.recorder
+    rows = [(*row, True) for row in recorder.fetches]
+    path = os.path.join(session.request["run_dir"], f"fetches-{os.getpid()}")
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            data = file.read()
+        whole = len(data) // hooks_data.ROW.size * hooks_data.ROW.size
+        rows += [(*row, False) for row in hooks_data.ROW.iter_unpack(data[:whole])]
+    return [(loader, pid, start - origin, *rest) for loader, pid, start, *rest in rows]
+
+
+def _calls(session) -> list:
+    """Counted calls by site, with their time inside the window."""
+    window, rows = session.window, []
+    for index, call in enumerate(session.recorder.calls):
+        events = [
+            event for event in session.recorder.events if event[3] == index and event[0] == call["kind"]
+        ]
+        inside = [
+            event for event in events if window.start and window.start <= event[1] <= (window.end or event[1])
+        ]
+        rows.append(
+            {
+                **call,
+                "count": len(events),
+                "in_window": len(inside),
+                "total_ns": sum(end - start for _, start, end, _, _ in inside),
+                "is_library": not call["site"]["is_user"],
+            }
+        )
+    return rows
+
+
+def _without_objects(row: dict) -> dict:
+    return {name: value for name, value in row.items() if name not in ("object", "dataset_id")}

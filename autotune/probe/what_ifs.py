@@ -1,0 +1,172 @@
+"""The what-if probes: after the window the same process answers questions, because its weights are thrown away anyway.
+
+They are driven by the DataLoader hook: instead of fresh batches the script gets kept ones, whole, halved or doubled.
+The order puts what could break the script last; after each phase the Recording is written again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+
+from . import alone, clock, ending
+from .copies import cloned, resized, shallow
+
+MOST_KEPT = 16
+MOST_KEPT_BYTES = 256 << 20
+PHASE_S = 1.5
+LEAST_STEPS, MOST_STEPS = 3, 10
+WORTH_LOADING_SHARE = 0.02
+
+
+class Plan:
+    """The phases after the window. `is_active` while one of them runs, `current` names it."""
+
+    def __init__(self, session) -> None:
+        self._session = session
+        self._kept = deque(maxlen=MOST_KEPT)
+        self._kept_bytes = 0
+        self._phases = deque()
+        self._handed = 0
+        self._marks = []
+        self._began = 0
+        self.is_active = False
+        self.current = ""
+
+    def keep(self, ref: int, batch) -> None:
+        """Remember a batch of the train loader: its containers are copied, its tensors are shared."""
+        session = self._session
+        if session.window.start is None or ref != session.train_loader() or not session.request["what_ifs"]:
+            return
+        size = session.recorder.batches[-1]["num_bytes"] if session.recorder.batches else 0
+        if (len(self._kept) + 1) * size <= MOST_KEPT_BYTES:
+            self._kept.append(shallow(batch))
+
+    def begin(self) -> None:
+        """The window is over: let training go on natively, or ask what-ifs, or end."""
+        session = self._session
+        if session.request["keep_going"]:
+            session.detach()
+            session.ended = True
+            session.write("completed")
+            return
+        session.write("completed")
+        self._phases.extend(self._choose())
+        self._began = clock.now()
+        self.is_active = True
+        self._next_phase()
+
+    def _choose(self) -> list:
+        """[(name, arguments)] in the order in which they run."""
+        session = self._session
+        if not session.request["what_ifs"] or session.world_size() > 1:
+            return []
+        phases = [("serialise", {"parts": "model+optimizer"})] if not session.has_saved() else []
+        if not self._kept or session.window.steps_by != "optimizer":
+            return phases
+        loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
+        halves = [("micro_batch", {"factor": 0.5}), ("micro_batch", {"factor": 2})]
+        return [("replay", {"num_batches": len(self._kept)}), *loading, *phases, *halves]
+
+    def _worker_counts(self) -> list:
+        session = self._session
+        loader = session.loaders[session.train_loader()]
+        if session.wait_share() < WORTH_LOADING_SHARE or not loader["dataset"]["map_style"]:
+            return []
+        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return [count for count in (0, 1, 2, 4, 8) if count <= max(1, cpus)]
+
+    def next_batch(self, ref: int, step):
+        """What `next` of loader `ref` gives while a phase runs."""
+        if ref != self._session.train_loader():
+            return step()
+        while self.is_active and self.current == "loader_alone":
+            self._load_alone(ref)
+        if self.current == "serialise":
+            self._serialise()
+        start = clock.now()
+        batch = cloned(self._kept[self._handed % len(self._kept)])
+        factor = self._phases[0][1].get("factor", 1)
+        batch = resized(batch, factor) if factor != 1 else batch
+        self._handed += 1
+        self._session.recorder.push("fetch", start, clock.now(), ref, 1)
+        return batch
+
+    def on_step(self) -> None:
+        """The first optimizer made a step while phases run."""
+        if self.current not in ("replay", "micro_batch"):
+            return
+        self._marks.append((clock.now(), len(self._session.recorder.events)))
+        if len(self._marks) >= self._wanted_steps() + 2:
+            self._record("completed", self._step_result())
+
+    def _wanted_steps(self) -> int:
+        """Steps of one phase; the first one is thrown away, because loops fetch ahead."""
+        window = self._session.window
+        mean_s = (window.end - window.start) / (len(window.step_ends) - window.warmup) / 1e9
+        return min(MOST_STEPS, max(LEAST_STEPS, int(PHASE_S / max(mean_s, 1e-6))))
+
+    def _step_result(self) -> dict:
+        name, arguments = self._phases[0]
+        events = self._session.recorder.events
+        pairs = zip(self._marks[1:], self._marks[2:])
+        spans = [(after - before, events[begin:end]) for (before, begin), (after, end) in pairs]
+        result = alone.step_result(name, spans)
+        return {**result, **self._sizes(arguments["factor"])} if name == "micro_batch" else result
+
+    def _sizes(self, factor: float) -> dict:
+        rows = [
+            row for row in self._session.recorder.batches if row["loader"] == self._session.train_loader()
+        ]
+        known = [row for row in rows[-MOST_KEPT:] if row["num_samples"] is not None]
+        tokens = [row["tokens"] for row in known if row.get("tokens") is not None]
+        return {
+            "samples": factor * sum(row["num_samples"] for row in known) / len(known) if known else None,
+            "tokens": factor * sum(tokens) / len(tokens) if tokens else None,
+            "peak_bytes": self._session.peak_bytes(),
+        }
+
+    def _load_alone(self, ref: int) -> None:
+        workers = self._phases[0][1]["num_workers"]
+        outcome, result = alone.load(self._session, self._session.loaders[ref], workers)
+        self._phases[0][1]["loader"] = ref
+        self._record(outcome, result)
+
+    def _serialise(self) -> None:
+        outcome, result = alone.serialise(self._session)
+        self._record(outcome, result)
+
+    def _row(self, outcome: str, result: dict) -> dict:
+        name, arguments = self._phases[0]
+        return {"name": name, "outcome": outcome, "arguments": arguments, "result": result}
+
+    def _record(self, outcome: str, result: dict) -> None:
+        self._session.what_ifs.append(self._row(outcome, result))
+        self._phases.popleft()
+        self._session.write("completed")
+        self._next_phase()
+
+    def _next_phase(self) -> None:
+        self._marks = []
+        self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
+        if self.current == "serialise" and not self._kept:
+            self._serialise()
+        elif not self.current:
+            ending.leave(self._session)
+
+    def abandon(self) -> None:
+        """The script ended by itself inside a phase: keep what it brought."""
+        if self.is_active and self.current in ("replay", "micro_batch") and len(self._marks) > 2:
+            self._session.what_ifs.append(self._row("completed", self._step_result()))
+        self.is_active = False
+
+    def is_overdue(self) -> bool:
+        """Whether the phases have used up their time."""
+        return clock.now() - self._began > self._session.request["what_if_limit_s"] * 1e9
+
+    def failed(self, error: BaseException) -> None:
+        """The script raised inside a phase: write down what is known and leave before its handlers run."""
+        if self._phases:
+            outcome = "out_of_memory" if ending.is_out_of_memory(error) else "failed"
+            self._session.what_ifs.append(self._row(outcome, {}))
+        ending.leave(self._session)

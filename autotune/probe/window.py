@@ -1,0 +1,124 @@
+"""Counts steps and says when the measured window begins and ends."""
+
+from __future__ import annotations
+
+import sys
+
+from . import clock
+
+LEAST_WARMUP = 3
+MOST_EXTRA_WARMUP = 20
+MOST_STEPS = 1000
+
+
+class Window:
+    """The state of the count. A step is one step of the first optimizer; without any optimizer, one backward.
+
+    `request` has warmup (None: chosen here), steps (None: 30, and longer for short steps), min_s (the least wall
+    time of the window when steps is None), after (steps to let pass first), time_limit_s (from the first step).
+    """
+
+    def __init__(self, request: dict, session) -> None:
+        self._request = request
+        self._session = session
+        self.clear()
+
+    def clear(self) -> None:
+        """Back to the first step."""
+        self.step_ends = []
+        self.steps_by = None
+        self.warmup = None
+        self.start = None
+        self.end = None
+        self.ended_by = None
+        self._graphs = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.end is not None
+
+    def on_backward(self, has_optimizer: bool) -> None:
+        """A backward ended. It counts as a step only in a script that never made an optimizer."""
+        if not has_optimizer and self.steps_by != "optimizer":
+            self.steps_by = "backward"
+            self._on_step()
+
+    def on_optimizer_step(self) -> None:
+        """The first optimizer made a step."""
+        if self.steps_by == "backward":
+            self.clear()
+        self.steps_by = "optimizer"
+        self._on_step()
+
+    def _on_step(self) -> None:
+        if self.is_over:
+            return
+        moment = clock.now()
+        self.step_ends.append(moment)
+        if self.start is None:
+            self._maybe_begin(moment)
+        elif self._is_complete(moment):
+            self.close(moment, "steps")
+            self._session.plan.begin()
+
+    def _maybe_begin(self, moment: int) -> None:
+        done = len(self.step_ends) - self._request["after"]
+        if done < self._least_warmup() or (self._compiled_since() and done < MOST_EXTRA_WARMUP):
+            return
+        self.warmup = len(self.step_ends)
+        self.start = moment
+        self._session.on_window_start()
+
+    def _least_warmup(self) -> int:
+        """More than the batches that workers had ready before the first step: those hide starvation."""
+        if self._request["warmup"] is not None:
+            return max(1, self._request["warmup"])
+        ready = max(
+            (row["num_workers"] * (row["prefetch_factor"] or 0) for row in self._arguments()), default=0
+        )
+        per_step = max(1, self._session.recorder.num_backwards // max(1, len(self.step_ends)))
+        return max(LEAST_WARMUP, -(-ready // per_step) + 1)
+
+    def _arguments(self) -> list:
+        return [loader["arguments"] for loader in self._session.loaders]
+
+    def _compiled_since(self) -> bool:
+        """Whether dynamo compiled something since the last step: such a step is no steady state."""
+        utils = sys.modules.get("torch._dynamo.utils")
+        graphs = utils.counters["stats"]["unique_graphs"] if utils is not None else 0
+        changed, self._graphs = graphs != self._graphs, graphs
+        return changed
+
+    def _is_complete(self, moment: int) -> bool:
+        steps = len(self.step_ends) - self.warmup
+        wanted = self._request["steps"]
+        if wanted is not None:
+            return steps >= wanted
+        long_enough = moment - self.start >= self._request["min_s"] * 1e9
+        return steps >= MOST_STEPS or (steps >= self._request["default_steps"] and long_enough)
+
+    def close(self, moment: int, reason: str) -> None:
+        """End the window here. A script that ended early has what came after the first half of its steps, at most."""
+        self.ended_by = reason
+        total = len(self.step_ends)
+        if reason == "script_ended" and total >= 2 and (self.start is None or total < 2 * self.warmup):
+            self.warmup = total // 2
+            self.start = self.step_ends[self.warmup - 1]
+        if self.start is not None and total > self.warmup:
+            moment = self.step_ends[-1]
+        self.end = moment
+        self._session.on_window_end()
+
+    def summary(self, origin: int):
+        """The Window of the Recording, or None when no step was measured."""
+        if not self.is_over or self.start is None or len(self.step_ends) <= self.warmup:
+            return None
+        return {
+            "warmup_steps": self.warmup,
+            "steps": len(self.step_ends) - self.warmup,
+            "start_ns": self.start - origin,
+            "end_ns": self.end - origin,
+            "step_ends_ns": [moment - origin for moment in self.step_ends],
+            "steps_by": self.steps_by,
+            "ended_by": self.ended_by,
+        }

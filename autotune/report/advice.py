@@ -1,0 +1,84 @@
+"""The recommendations in two groups, by the decision that the reader has to make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotune.model.finding import Change, Gain, Recommendation
+from autotune.model.report import Report
+from autotune.model.rule import Effect
+from autotune.report.gains import decisions, saved, unchanged
+from autotune.report.layout import Line, labelled, spread
+from autotune.report.names import place, words
+from autotune.report.units import literal
+
+_PRICE = {
+    Effect.ALTERING: "changes what is learned: compare the losses before you keep it",
+    Effect.MANUAL: "",
+}
+
+
+def unchanged_lines(report: Report, width: int) -> list[Line]:
+    """What can be applied now, or nothing."""
+    return _group(Line("APPLY NOW: training unchanged", "apply"), unchanged(report), report, width)
+
+
+def decision_lines(report: Report, width: int) -> list[Line]:
+    """What the reader decides on, or nothing."""
+    heading = Line("YOUR DECISION: changes training, or costs something", "decide")
+    return _group(heading, decisions(report), report, width)
+
+
+def _group(heading: Line, group: Sequence[Recommendation], report: Report, width: int) -> list[Line]:
+    return [heading, *(line for each in group for line in _one(each, report, width))] if group else []
+
+
+def _one(recommendation: Recommendation, report: Report, width: int) -> list[Line]:
+    first = recommendation.first
+    title = f"{recommendation.number} {first.rule.id} {words(first.rule)}"
+    lines = [spread(title, _saved(recommendation, report), width, "heading")]
+    for finding in recommendation.findings:
+        also = f"{finding.rule.id} {words(finding.rule)}: " if finding is not first else ""
+        lines += labelled("also" if also else "seen", also + finding.message, width)
+    lines += [line for each in recommendation.changes for line in _change(each, report, width)]
+    return [*lines, *_advice(recommendation, report, width), *_price(recommendation, width)]
+
+
+def _saved(recommendation: Recommendation, report: Report) -> str:
+    gain = recommendation.after or recommendation.gain
+    if gain is None:
+        return "gain not estimated" if report.step else ""
+    return saved(gain, report) + _after(gain, recommendation)
+
+
+def _after(gain: Gain, recommendation: Recommendation) -> str:
+    """ " after 1" where the gain is what is left once the earlier numbers are done."""
+    last = recommendation.number - 1
+    if not last or gain == recommendation.gain:
+        return ""
+    return f" after 1-{last}" if last > 1 else " after 1"
+
+
+def _change(change: Change, report: Report, width: int) -> list[Line]:
+    where = f"{place(change.location, report.run.folder)}  " if change.location else ""
+    file = change.location.file if change.location else ""
+    edit = f"{change.spelling or change.setting}: {literal(change.old, file)} -> {literal(change.new, file)}"
+    return labelled("fix", f"{where}{edit}{'' if where else ' (where it is set was not found)'}", width)
+
+
+def _advice(recommendation: Recommendation, report: Report, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for finding in recommendation.findings:
+        if finding.location and not recommendation.changes:
+            lines += labelled("at", place(finding.location, report.run.folder), width)
+        for text in finding.advice:
+            lines += labelled("or" if recommendation.changes else "fix", text, width)
+    return list(dict.fromkeys(lines))
+
+
+def _price(recommendation: Recommendation, width: int) -> list[Line]:
+    """What a change costs, in the words of its rule; a note of a change that costs nothing is only a note."""
+    notes = dict.fromkeys(change.note for change in recommendation.changes if change.note)
+    label = "note" if recommendation.effect in (Effect.EXACT, Effect.EQUIVALENT) else "price"
+    texts = list(notes) or [text for text in [_PRICE.get(recommendation.effect, "")] if text]
+    return [line for text in texts for line in labelled(label, text, width)]

@@ -1,0 +1,101 @@
+"""The last lines: how sure, what it cost, what was left untouched, what to type next."""
+
+from __future__ import annotations
+
+import shlex
+
+from autotune.model.evidence import RUN
+from autotune.model.report import Report, RunSummary
+from autotune.report.gains import MIN_STEPS
+from autotune.report.layout import Line, cells, pad, paragraph, wrap
+from autotune.report.outcome import num_steps
+from autotune.report.units import duration, money, percent, step_time
+
+_LOAD = "autotune diagnose --load last --format json"
+
+
+def lines(report: Report, width: int) -> list[Line]:
+    """Noise, notes, side effects, cost and how the job ended."""
+    run = report.run
+    return [
+        *_noise(report, width),
+        *(line for note in run.notes for line in paragraph("Note", note, width)),
+        *paragraph("Redirected to scratch", ", ".join(run.redirected), width),
+        *paragraph("Blocked", ", ".join(run.blocked), width),
+        *paragraph("Not isolated", ", ".join(run.not_isolated), width),
+        *paragraph("Cost", _cost(report), width),
+        *wrap(_stop(report), width, rest="  "),
+    ]
+
+
+def _noise(report: Report, width: int) -> list[Line]:
+    step = report.step
+    if step is None:
+        return []
+    noise = report.evidence.lookup(RUN, "step.noise_share")
+    noun = "step" if step.steps == 1 else "steps"
+    text = f"{step.steps} {noun} measured, median {step_time(step.median_ms)}"
+    text += f", 90th percentile {step_time(step.p90_ms)}"
+    if isinstance(noise, float):
+        text += f"; the mean is known to +-{percent(noise)} (90 % interval)"
+    if step.steps < MIN_STEPS:
+        text += f". Fewer than {MIN_STEPS} steps: no gain counts as measured"
+    return paragraph("Window", text, width)
+
+
+def _cost(report: Report) -> str:
+    run = report.run
+    overhead = f"overhead {percent(run.overhead_share)} (measured)" if run.overhead_share is not None else ""
+    return "; ".join(part for part in (_wall(report), overhead or "overhead not measured") if part)
+
+
+def _wall(report: Report) -> str:
+    run = report.run
+    if run.wall_s is None:
+        return ""
+    price = report.price_per_hour
+    cost = f", {money(run.wall_s / 3600 * price)}" if price is not None else ""
+    startup = f" ({duration(run.startup_s)} until the first step)" if run.startup_s is not None else ""
+    return f"{duration(run.wall_s)}{cost}{startup}"
+
+
+def _stop(report: Report) -> str:
+    run = report.run
+    if run.kept_going:
+        return "The probe left after the window; training went on by itself and saved what it saves."
+    stopped = f"Job stopped after {_count(report)}." if run.outcome in ("completed", "timed_out", "interrupted") else ""
+    return f"{stopped} {_untouched(run)}".strip()
+
+
+def _count(report: Report) -> str:
+    count = num_steps(report)
+    return "the window" if count is None else "1 step" if count == 1 else f"{count:,} steps"
+
+
+def _untouched(run: RunSummary) -> str:
+    if run.not_isolated:
+        return "Nothing saved, pushed or logged but what is named as not isolated."
+    return "Nothing saved, pushed or logged."
+
+
+def next_lines(report: Report, width: int) -> list[Line]:
+    """The commands that lead on, one a line."""
+    commands = [(_LOAD, "the same for programs")]
+    if report.recommendations:
+        rule = report.recommendations[0].first.rule.id
+        commands.insert(0, (f"autotune explain {rule}", f"why {rule} says so, and when not"))
+    if report.step is not None and report.step.steps < MIN_STEPS and report.run.outcome == "completed":
+        command = f"autotune diagnose --steps 30 -- {shlex.join(report.run.command)}"
+        commands.append((command, "a longer window"))
+    column = max(cells(command) for command, _ in commands[:2]) + 3
+    return [
+        line
+        for index, (command, why) in enumerate(commands)
+        for line in wrap_command("" if index else "Next", command, why, column, width)
+    ]
+
+
+def wrap_command(label: str, command: str, why: str, column: int, width: int) -> list[Line]:
+    """A command that can be copied in one piece, with its reason beside it where both fit."""
+    line = f"{label:<5} {pad(command, max(column, cells(command)))}"
+    return [Line(f"{line}{why}")] if cells(line) + cells(why) <= width else wrap(command, width, first=f"{label:<5} ")

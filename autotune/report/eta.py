@@ -1,0 +1,74 @@
+"""The run as it is and as it could be: time, cost and speed-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotune.model.finding import Gain, Recommendation
+from autotune.model.report import Report, Step
+from autotune.report.gains import (
+    STEPS_WITHOUT_LENGTH,
+    basis,
+    combined,
+    decisions,
+    marginal,
+    speedup,
+    unchanged,
+)
+from autotune.report.layout import Line, cells, pad, wrap
+from autotune.report.units import duration, money
+
+Row = tuple[str, float, Gain | None]
+
+_UNVERIFIED = "modelled: computed from this window, unverified"
+
+
+def lines(report: Report, width: int) -> list[Line]:
+    """This run, with the unchanged group, with the decisions as well: a row each; nothing without a step."""
+    if report.step is None:
+        return []
+    rows = _rows(report, report.step)
+    notes = [] if report.run.planned_steps else ["The length of the run is not known: times are per 1,000 steps."]
+    if any(gain is not None and basis(gain, report.step) == "modelled" for _, _, gain in rows):
+        notes.append(f"({_UNVERIFIED})")
+    return [
+        *_table(rows, report),
+        *(line for note in notes for line in wrap(note, width, first="  ", rest="  ")),
+    ]
+
+
+def _rows(report: Report, step: Step) -> list[Row]:
+    steps = report.run.planned_steps or STEPS_WITHOUT_LENGTH
+    label = f"this run, {steps:,} steps" if report.run.planned_steps else f"now, {steps:,} steps"
+    seconds = steps * step.mean_ms / 1000
+    rows: list[Row] = [(label, seconds, None)]
+    now, later = _counted(unchanged(report)), _counted(decisions(report))
+    if gain := combined(now):
+        rows.append((f"+ {_numbers(now)} (training unchanged)", seconds / gain.speedup, gain))
+    if later and (gain := combined([*now, *later])):
+        rows.append((f"+ {_numbers(later)} (your decision)", seconds / gain.speedup, gain))
+    return rows
+
+
+def _counted(recommendations: Sequence[Recommendation]) -> list[Recommendation]:
+    return [each for each in recommendations if marginal(each) is not None]
+
+
+def _numbers(recommendations: Sequence[Recommendation]) -> str:
+    """ "2, 3"; "2-7" for a row of more than three."""
+    numbers = [each.number for each in recommendations]
+    if len(numbers) > 3 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers[:3])) + (" ..." if len(numbers) > 3 else "")
+
+
+def _table(rows: Sequence[Row], report: Report) -> list[Line]:
+    column = max(cells(label) for label, _, _ in rows)
+    return [Line(f"  {pad(label, column)}  {_values(seconds, gain, report)}") for label, seconds, gain in rows]
+
+
+def _values(seconds: float, gain: Gain | None, report: Report) -> str:
+    price = report.price_per_hour
+    cost = f"  {money(seconds / 3600 * price):>8}" if price is not None else ""
+    gained = f"  {speedup(gain, report.step)}" if gain else ""
+    return f"{duration(seconds):>12}{cost}{gained}"

@@ -1,0 +1,88 @@
+"""What may be claimed of a gain: its basis, several gains together, and the words for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from autotune.model.finding import Basis, Gain, Recommendation
+from autotune.model.report import Report, Step
+from autotune.model.rule import Effect
+from autotune.report.units import duration
+
+MIN_STEPS = 10
+"""Fewer measured steps than this make no gain "measured": their mean is not known well enough."""
+
+STEPS_WITHOUT_LENGTH = 1000
+"""Steps that times are given for when the length of the run is unknown."""
+
+_WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "bound")
+
+
+def unchanged(report: Report) -> tuple[Recommendation, ...]:
+    """The recommendations that leave training unchanged and that are edits."""
+    return tuple(each for each in report.recommendations if _is_unchanged(each))
+
+
+def decisions(report: Report) -> tuple[Recommendation, ...]:
+    """The recommendations that the reader has to decide on: they change training, or they are not edits."""
+    return tuple(each for each in report.recommendations if not _is_unchanged(each))
+
+
+def _is_unchanged(recommendation: Recommendation) -> bool:
+    return bool(recommendation.changes) and recommendation.effect in (Effect.EXACT, Effect.EQUIVALENT)
+
+
+def basis(gain: Gain, step: Step | None) -> Basis:
+    """The basis that may be claimed: measured only with at least MIN_STEPS steps in the window."""
+    if gain.basis == "measured" and (step is None or step.steps < MIN_STEPS):
+        return "modelled"
+    return gain.basis
+
+
+def marginal(recommendation: Recommendation) -> Gain | None:
+    """What it adds to the numbers before it, or None; a gain by itself counts for the first number only."""
+    return recommendation.after or (recommendation.gain if recommendation.number == 1 else None)
+
+
+def combined(recommendations: Sequence[Recommendation]) -> Gain | None:
+    """The gain of doing all of them: the product of what each adds, with the weakest basis of them."""
+    gains = [gain for gain in map(marginal, recommendations) if gain is not None]
+    if not gains:
+        return None
+    return Gain(
+        speedup=prod(gain.speedup for gain in gains),
+        low=prod(gain.low for gain in gains),
+        high=prod(gain.high for gain in gains),
+        basis=max((gain.basis for gain in gains), key=_WEAKEST_LAST.index),
+    )
+
+
+def speedup(gain: Gain, step: Step | None) -> str:
+    """ "1.26x (1.24-1.28) measured", "1.77x (1.60-1.90) modelled", "at most 1.38x"."""
+    known = basis(gain, step)
+    if known == "bound":
+        return f"at most {gain.high:.2f}x"
+    return f"{gain.speedup:.2f}x ({gain.low:.2f}-{gain.high:.2f}) {known}"
+
+
+def saved(gain: Gain, report: Report) -> str:
+    """Over the planned run or per 1,000 steps: "saves 18 min", "saves at most 40 s per 1,000 steps"."""
+    seconds, unit = saved_s(gain, report), "" if report.run.planned_steps else _PER
+    if seconds is None:
+        return ""
+    verb = "costs" if seconds < 0 else "saves at most" if gain.basis == "bound" else "saves"
+    return f"{verb} {duration(abs(seconds))}{unit}"
+
+
+_PER = f" per {STEPS_WITHOUT_LENGTH:,} steps"
+
+
+def saved_s(gain: Gain, report: Report) -> float | None:
+    """Seconds saved over the planned run, or over 1,000 steps of an unknown one; None without a step."""
+    if report.run.planned_steps and gain.saved_s is not None:
+        return gain.saved_s
+    if report.step is None:
+        return None
+    share = 1.0 - 1.0 / gain.high if gain.basis == "bound" else gain.share
+    return share * report.step.mean_ms / 1000 * (report.run.planned_steps or STEPS_WITHOUT_LENGTH)

@@ -1,0 +1,204 @@
+"""One JSON object, schema 1, described by `report.schema.json` beside this file. An unknown value is null."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from autotune import __version__
+from autotune.model.evidence import RUN, Evidence, Location, Setting
+from autotune.model.finding import Change, Finding, Gain, Passed, Recommendation, Skipped
+from autotune.model.report import PHASES, Report, RunSummary, Step
+from autotune.report.gains import basis
+
+SCHEMA = 1
+
+Json = dict[str, Any]
+
+
+def render(report: Report, colour: bool, width: int) -> str:
+    """The object in one line. Keys keep the order of the schema; NaN and infinity are null."""
+    return json.dumps(_finite(document(report)), ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def document(report: Report) -> Json:
+    """The report as plain values."""
+    run, found, step = report.run, report.evaluation, report.step
+    return {
+        "schema": SCHEMA,
+        "tool": {"name": "autotune", "version": __version__},
+        "command": list(run.command),
+        "outcome": run.outcome,
+        "machine": _sorted(report.machine),
+        "software": _sorted(report.software),
+        "settings": _settings(report.evidence),
+        "step": _step(step) if step else None,
+        "facts": _facts(report.evidence),
+        "findings": [_finding(each, step) for each in found.findings],
+        "skipped": [_skipped(each) for each in found.skipped],
+        "passed": _passed(found.passed, [*found.findings, *found.skipped]),
+        "recommendations": [_recommendation(each, step) for each in report.recommendations],
+        "run": _run(run, report.price_per_hour),
+        "overhead": {
+            "share": run.overhead_share,
+            "basis": None if run.overhead_share is None else "measured",
+        },
+        "patch": None,
+    }
+
+
+def _key(name: str, subject: str, main: Iterable[str]) -> str:
+    """The bare name for the run and for the main subject of its kind, else "name@subject"."""
+    return name if subject == RUN or subject in main else f"{name}@{subject}"
+
+
+def _main_subjects(evidence: Evidence) -> frozenset[str]:
+    """Of each kind of subject the one that bare names mean: "#train", else "#0", else the only one."""
+    subjects = {*evidence.facts, *(owner for owner, _ in evidence.settings)}
+    kinds = {subject.split("#")[0] for subject in subjects}
+    return frozenset(main for kind in kinds if (main := _main(kind, evidence.subjects(kind))))
+
+
+def _main(kind: str, subjects: tuple[str, ...]) -> str:
+    for name in (f"{kind}#train", f"{kind}#0"):
+        if name in subjects:
+            return name
+    return subjects[0] if len(subjects) == 1 else ""
+
+
+def _facts(evidence: Evidence) -> Json:
+    main = _main_subjects(evidence)
+    return _sorted(
+        {_key(name, owner, main): value for owner, facts in evidence.facts.items() for name, value in facts.items()}
+    )
+
+
+def _settings(evidence: Evidence) -> Json:
+    main = _main_subjects(evidence)
+    return _sorted({_key(name, owner, main): _setting(each) for (owner, name), each in evidence.settings.items()})
+
+
+def _setting(setting: Setting) -> Json:
+    return {
+        "value": setting.value,
+        "origin": setting.origin,
+        "location": _location(setting.location),
+        "trusted": setting.trusted,
+    }
+
+
+def _location(location: Location | None) -> Json | None:
+    return {"file": location.file, "line": location.line} if location else None
+
+
+def _step(step: Step) -> Json:
+    return {
+        "mean_ms": step.mean_ms,
+        "median_ms": step.median_ms,
+        "p90_ms": step.p90_ms,
+        "steps": step.steps,
+        "throughput": {
+            "samples_per_s": step.samples_per_s,
+            "tokens_per_s": step.tokens_per_s,
+            "useful_tokens_per_s": step.useful_tokens_per_s,
+        },
+        "breakdown_ms": {phase: step.breakdown_ms.get(phase) for phase in PHASES},
+    }
+
+
+def _finding(finding: Finding, step: Step | None) -> Json:
+    rule = finding.rule
+    return {
+        "rule": rule.id,
+        "subject": finding.subject,
+        "name": rule.name,
+        "severity": rule.severity.value,
+        "confidence": rule.confidence,
+        "message": finding.message,
+        "location": _location(finding.location),
+        "changes": [_change(each) for each in finding.changes],
+        "gain": _gain(finding.gain, step),
+    }
+
+
+def _change(change: Change) -> Json:
+    return {"setting": change.setting, "old": change.old, "new": change.new, "effect": change.effect.value}
+
+
+def _gain(gain: Gain | None, step: Step | None) -> Json | None:
+    if gain is None:
+        return None
+    return {
+        "speedup": gain.speedup,
+        "low": gain.low,
+        "high": gain.high,
+        "saved_s": gain.saved_s,
+        "basis": basis(gain, step),
+    }
+
+
+def _skipped(skipped: Skipped) -> Json:
+    return {"rule": skipped.rule.id, "subject": skipped.subject, "needs": list(skipped.needs)}
+
+
+def _passed(passed: Iterable[Passed], others: Iterable[Finding | Skipped]) -> list[str]:
+    """Rules that had nothing to say about any of their subjects."""
+    return sorted({each.rule.id for each in passed} - {each.rule.id for each in others})
+
+
+def _recommendation(recommendation: Recommendation, step: Step | None) -> Json:
+    return {
+        "number": recommendation.number,
+        "rules": list(dict.fromkeys(each.rule.id for each in recommendation.findings)),
+        "effect": recommendation.effect.value,
+        "changes": [
+            {
+                **_change(each),
+                "location": _location(each.location),
+                "spelling": each.spelling or None,
+                "note": each.note or None,
+            }
+            for each in recommendation.changes
+        ],
+        "advice": list(dict.fromkeys(text for each in recommendation.findings for text in each.advice)),
+        "gain": _gain(recommendation.gain, step),
+        "after": _gain(recommendation.after, step),
+    }
+
+
+def _run(run: RunSummary, price_per_hour: float | None) -> Json:
+    return {
+        "folder": run.folder,
+        "python": run.python or None,
+        "python_from": run.python_from or None,
+        "wall_s": run.wall_s,
+        "startup_s": run.startup_s,
+        "warmup_steps": run.warmup_steps,
+        "num_steps": run.num_steps,
+        "planned_steps": run.planned_steps,
+        "num_processes": run.num_processes,
+        "kept_going": run.kept_going,
+        "error": run.error or None,
+        "redirected": list(run.redirected),
+        "blocked": list(run.blocked),
+        "not_isolated": list(run.not_isolated),
+        "notes": list(run.notes),
+        "price_per_hour": price_per_hour,
+    }
+
+
+def _sorted(values: Mapping[str, Any]) -> Json:
+    return {name: values[name] for name in sorted(values)}
+
+
+def _finite(value: Any) -> Any:
+    """`value` without NaN and infinity (null instead); a tuple of ints is a version: "2.13.0"."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, tuple):
+        return ".".join(map(str, value))
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,122 @@
+"""Lines of a terminal: cleaned, measured in columns, shortened, wrapped and styled."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import click
+
+MIN_WIDTH = 60
+_CUT = "..."
+_ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_STYLES: dict[str, dict[str, str | bool]] = {
+    "heading": {"bold": True},
+    "apply": {"bold": True, "fg": "green"},
+    "decide": {"bold": True, "fg": "yellow"},
+    "bad": {"bold": True, "fg": "red"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line without its end; `style` is a key of the styles above, "" for plain."""
+
+    text: str
+    style: str = ""
+
+
+def clean(text: str) -> str:
+    """`text` in one line: printable in UTF-8, single spaces, no escape sequences or direction marks."""
+    return " ".join("".join(map(_printable, _ESCAPE.sub("", text))).split())
+
+
+def _printable(char: str) -> str:
+    category = unicodedata.category(char)
+    if category in ("Cc", "Zl", "Zp"):
+        return " "
+    if category == "Cf":
+        return ""
+    return "?" if category == "Cs" else char
+
+
+def cells(text: str) -> int:
+    """Columns that `text` takes: two for wide characters, none for combining ones."""
+    return sum(map(_cell, text))
+
+
+def _cell(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` in at most `limit` columns (4 at least); what is cut is its middle, a third from the start."""
+    if cells(text) <= limit:
+        return text
+    head = (limit - len(_CUT)) // 3
+    tail = limit - len(_CUT) - head
+    return _take(text, head) + _CUT + _take(text[::-1], tail)[::-1]
+
+
+def _take(text: str, limit: int) -> str:
+    used = 0
+    for index, char in enumerate(text):
+        used += _cell(char)
+        if used > limit:
+            return text[:index]
+    return text
+
+
+def wrap(text: str, width: int, *, first: str = "", rest: str = "") -> list[Line]:
+    """`text` in lines of at most `width` columns; `first` starts the first one, `rest` the others.
+
+    A word that is longer than a line is shortened in its middle: such words are paths.
+    """
+    lines, current = [], first
+    empty = True
+    for word in clean(text).split():
+        fitted = shorten(word, width - max(cells(first), cells(rest)))
+        if not empty and cells(current) + 1 + cells(fitted) > width:
+            lines.append(Line(current))
+            current, empty = rest, True
+        current += fitted if empty else f" {fitted}"
+        empty = False
+    return [*lines, Line(current.rstrip())]
+
+
+def labelled(label: str, text: str, width: int) -> list[Line]:
+    """`text` beside `label` (seen, fix, price ...), as the recommendations have it."""
+    return wrap(text, width, first=f"  {label:<6} ", rest=" " * 9)
+
+
+def paragraph(head: str, text: str, width: int) -> list[Line]:
+    """`head: text`, further lines indented by two; nothing when there is no text."""
+    return wrap(f"{head}: {text}", width, rest="  ") if text else []
+
+
+def spread(left: str, right: str, width: int, style: str = "") -> Line:
+    """`left` and, flush right, `right`; `left` gives way when both do not fit."""
+    left = clean(left)
+    if not right:
+        return Line(shorten(left, width), style)
+    left = shorten(left, max(width - cells(right) - 2, 4))
+    return Line(left + " " * (width - cells(left) - cells(right)) + right, style)
+
+
+def pad(text: str, width: int) -> str:
+    """`text` followed by spaces up to `width` columns."""
+    return text + " " * (width - cells(text))
+
+
+def printed(lines: Iterable[Line], colour: bool, width: int) -> str:
+    """The lines as text that ends in a newline."""
+    return "".join(_styled(line, colour, width) + "\n" for line in lines)
+
+
+def _styled(line: Line, colour: bool, width: int) -> str:
+    text = shorten("".join(map(_printable, line.text)).rstrip(), width)
+    return click.style(text, **_STYLES[line.style]) if colour and line.style else text  # type: ignore[arg-type]

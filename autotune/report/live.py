@@ -1,0 +1,120 @@
+"""The progress display on stderr: one line that renews itself, or plain lines where stderr is no terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from autotune.report.layout import clean
+from autotune.report.units import duration, step_time
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+PLAIN_INTERVAL_S = 10.0
+"""Seconds between two plain lines, at least."""
+
+
+class Progress(Protocol):
+    """Where a run is: seconds since its start, optimizer steps made, its phase and the frame that it is in.
+
+    `phase`: starting | warm-up | measuring | what-if. `where` is "" when the frame is unknown.
+    """
+
+    @property
+    def elapsed_s(self) -> float: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def phase(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+
+
+class Live:
+    """Shows how far the run is, from the first update until `close`. With `quiet` it shows nothing.
+
+    Use it as a context manager. `total` are the steps that will be made, None when the run decides; `stream` is
+    stderr unless given; `clock` counts seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        total: int | None = None,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._quiet, self._total, self._clock = quiet, total, clock
+        self._stream = stream or sys.stderr
+        self._status: Status | None = None
+        self._printed_at: float | None = None
+        self._step_at: tuple[int, float] | None = None
+        self._step_ms: float | None = None
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def update(self, status: Progress) -> None:
+        """Show where the run is."""
+        if self._quiet:
+            return
+        self._time(status.steps)
+        self._show(clean(line(status, self._total, self._step_ms)))
+
+    def close(self) -> None:
+        """Take the line away; a second call does nothing."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _time(self, step: int) -> None:
+        """Learn the time of a step from when its number rises; the wait for the first one is start-up."""
+        now = self._clock()
+        if not step:
+            return
+        if self._step_at is None or step < self._step_at[0]:
+            self._step_at = (step, now)
+        elif step > self._step_at[0]:
+            self._step_ms = (now - self._step_at[1]) * 1000 / (step - self._step_at[0])
+            self._step_at = (step, now)
+
+    def _show(self, text: str) -> None:
+        if self._stream.isatty():
+            self._renew(text)
+        elif self._printed_at is None or self._clock() - self._printed_at >= PLAIN_INTERVAL_S:
+            self._printed_at = self._clock()
+            print(f"autotune: {text}", file=self._stream, flush=True)
+
+    def _renew(self, text: str) -> None:
+        from rich.console import Console
+        from rich.status import Status
+        from rich.text import Text
+
+        shown = Text(text, no_wrap=True, overflow="ellipsis")
+        if self._status is None:
+            self._status = Status(shown, console=Console(file=self._stream))
+            self._status.start()
+        else:
+            self._status.update(shown)
+
+
+def line(status: Progress, total: int | None, step_ms: float | None) -> str:
+    """ "waiting for the first step: 12 s, in train.py:30 load" or "step 7 of 35, 168 ms"."""
+    frame = f", in {status.where}" if status.where else ""
+    if status.phase == "starting":
+        return f"waiting for the first step: {duration(status.elapsed_s)}{frame}"
+    if status.phase == "what-if":
+        return f"what-if probes after step {status.steps:,}{frame}"
+    count = f"step {status.steps:,}" if total is None else f"step {status.steps:,} of {total:,}"
+    speed = f", {step_time(step_ms)}" if step_ms is not None else ""
+    return f"{count}{speed}{' (warm-up)' if status.phase == 'warm-up' else ''}"

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.collect.artefacts import new_run, write_json
+from autotune.collect.leftovers import SCRATCH_LIST, is_dead, is_scratch, remove_leftovers, remove_scratch
+from autotune.machine import identity
+
+
+@pytest.fixture(scope="module")
+def ended():
+    """Identity of a process that has ended."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    who = identity(child.pid)
+    child.communicate(b"\n")
+    return who
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run folder with a filled scratch folder beside `out`, which is listed."""
+    made = new_run(tmp_path)
+    scratch = tmp_path / f"out.autotune-scratch-{made.name}"
+    (scratch / "checkpoint-1").mkdir(parents=True)
+    (scratch / "checkpoint-1" / "model.bin").write_bytes(b"x")
+    (made / SCRATCH_LIST).write_text(f"{scratch}\n")
+    return made
+
+
+def scratch_of(run):
+    return run.parents[2] / f"out.autotune-scratch-{run.name}"
+
+
+def test_a_dead_runs_scratch_is_deleted_and_nothing_else(run, ended):
+    write_json(run / "run.json", ended)
+    keep = run.parents[2] / "out"
+    keep.mkdir()
+    assert remove_leftovers(run.parents[2]) == (scratch_of(run),)
+    assert not scratch_of(run).exists()
+    assert not (run / SCRATCH_LIST).exists()
+    assert keep.is_dir()
+    assert (run / "run.json").exists()
+    assert remove_leftovers(run.parents[2]) == ()
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param("ours", id="alive"),
+        pytest.param("elsewhere", id="other host"),
+        pytest.param("no host", id="incomplete"),
+        pytest.param(None, id="no run.json"),
+        pytest.param("[]", id="no object"),
+        pytest.param("{broken", id="broken"),
+    ],
+)
+def test_a_run_that_may_live_is_left_alone(run, ended, manifest):
+    known = {
+        "ours": identity(),
+        "elsewhere": ended | {"host": "another-host"},
+        "no host": {"pid": ended["pid"], "process_start": ended["process_start"]},
+    }
+    if manifest in known:
+        write_json(run / "run.json", known[manifest])
+    elif manifest is not None:
+        (run / "run.json").write_text(manifest)
+    assert not is_dead(run)
+    assert remove_leftovers(run.parents[2]) == ()
+    assert scratch_of(run).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("{root}/out.autotune-scratch-{id}", True),
+        ("{run}/scratch", True),
+        ("{root}/out", False),
+        ("{root}/out.autotune-scratch-20200101-000000-abcdef", False),
+        ("{root}/out.autotune-scratch-{id}/checkpoint-1", False),
+        ("{root}/out.autotune-scratch-{id}x", False),
+        ("{root}/a/../out.autotune-scratch-{id}", False),
+        ("out.autotune-scratch-{id}", False),
+        ("{root}/scratch", False),
+        ("{run}", False),
+        ("/", False),
+        ("", False),
+    ],
+)
+def test_only_names_of_our_own_are_scratch(run, name, ours):
+    folder = Path(name.format(root=run.parents[2], run=run, id=run.name))
+    assert is_scratch(folder, run) is ours
+
+
+def test_a_link_is_never_followed(run, tmp_path):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "model.bin").write_bytes(b"x")
+    link = tmp_path / f"link.autotune-scratch-{run.name}"
+    link.symlink_to(precious)
+    (scratch_of(run) / "inner").symlink_to(precious)
+    with (run / SCRATCH_LIST).open("a") as file:
+        file.write(f"{link}\n{precious}\n")
+    assert not is_scratch(link, run)
+    assert remove_scratch(run) == (scratch_of(run),)
+    assert not (run / SCRATCH_LIST).exists()
+    assert (precious / "model.bin").exists()
+    assert link.is_symlink()
+
+
+def test_a_folder_that_cannot_be_deleted_stays_listed(run, monkeypatch):
+    monkeypatch.setattr("autotune.collect.leftovers.shutil.rmtree", lambda *_, **__: None)
+    assert remove_scratch(run) == ()
+    assert (run / SCRATCH_LIST).exists()
+
+
+def test_a_run_without_a_list_has_nothing_to_remove(tmp_path):
+    assert remove_scratch(new_run(tmp_path)) == ()
+    assert remove_leftovers(tmp_path / "no-project") == ()

@@ -1,0 +1,213 @@
+"""Synthetic Recordings: a Script plays a training script on a clock of milliseconds, so that every number is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from autotune.derive.assemble import derive
+from autotune.model.derived import Derived
+from autotune.model.evidence import Setting, Value
+from autotune.model.recording import Batch, Event, Fetch, Recording, Sample, WhatIf, Window
+
+MS = 1_000_000
+TRAIN, NO_GRAD, GRAD_IN_EVAL = 3, 0, 1
+"""Flags of a forward: gradients and training mode, neither, gradients alone."""
+
+USER = {"file": "train.py", "line": 7, "function": "main", "is_user": True}
+LIBRARY = {"file": "/lib/transformers/trainer.py", "line": 900, "function": "get", "is_user": False}
+GB = 1 << 30
+
+
+@dataclass
+class Script:
+    """Appends events and moves the clock (ms). `ends` are the ends of its optimizer steps."""
+
+    now: int = 0
+    events: list[Event] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    def run(self, kind: str, ms: int, ref: int = -1, flag: int = 0) -> None:
+        """One event without anything inside."""
+        with self.inside(kind, ref, flag):
+            self.now += ms
+
+    @contextmanager
+    def inside(self, kind: str, ref: int = -1, flag: int = 0) -> Iterator[None]:
+        """An event around others."""
+        start = self.now
+        yield
+        self.events.append(Event(kind, start * MS, self.now * MS, ref, flag))
+
+    def idle(self, ms: int) -> None:
+        self.now += ms
+
+    def fetch(self, ms: int, loader: int = 0, came: bool = True) -> None:
+        self.run("fetch", ms, loader, int(came))
+
+    def forward(self, ms: int, flag: int = TRAIN, model: int = 0) -> None:
+        self.run("forward", ms, model, flag)
+
+    def mode(self, train: bool, model: int = 0) -> None:
+        self.run("mode", 0, model, int(train))
+
+    def micro(self, fetch: int = 10, forward: int = 20, backward: int = 30, loader: int = 0) -> None:
+        """One micro-batch."""
+        self.fetch(fetch, loader)
+        self.forward(forward)
+        self.run("backward", backward)
+
+    def update(self, ms: int = 5, optimizer: int = 0) -> None:
+        """An optimizer step, which ends a step."""
+        self.run("optimizer", ms, optimizer)
+        self.end_step()
+
+    def end_step(self) -> None:
+        self.ends.append(self.now)
+
+    def step(self, micros: int = 1, **ms: int) -> None:
+        for _ in range(micros):
+            self.micro(**ms)
+        self.update()
+
+    def evaluate(self, batches: int = 2, loader: int = 1, modes: bool = True, flag: int = NO_GRAD) -> None:
+        """4 ms of start, then 3 + 7 ms per batch."""
+        if modes:
+            self.mode(False)
+        self.run("iter", 4, loader)
+        for _ in range(batches):
+            self.fetch(3, loader)
+            self.forward(7, flag)
+        if modes:
+            self.mode(True)
+
+
+def loader(identity: int = 0, **changes: Any) -> dict[str, Any]:
+    arguments = {
+        "num_workers": 0,
+        "batch_size": 8,
+        "prefetch_factor": None,
+        "pin_memory": False,
+        "persistent_workers": False,
+    }
+    row = {
+        "id": identity,
+        "site": USER,
+        "arguments": arguments | changes.pop("arguments", {}),
+        "given": ["batch_size"],
+        "dataset": {"type": "Data", "module": "__main__", "length": 800, "map_style": True},
+        "num_batches": 100,
+        "wraps": None,
+    }
+    return row | changes
+
+
+def model(identity: int = 0, **changes: Any) -> dict[str, Any]:
+    row = {
+        "id": identity,
+        "type": "Net",
+        "module": "__main__",
+        "site": USER,
+        "num_params": 1000,
+        "num_trainable": 900,
+        "param_bytes": 4000,
+        "dtypes": {"float32": 1000},
+        "num_batchnorm": 0,
+        "checkpointing": False,
+        "compiled": False,
+    }
+    return row | changes
+
+
+def optimizer(identity: int = 0, **changes: Any) -> dict[str, Any]:
+    row = {"id": identity, "type": "AdamW", "module": "torch.optim.adamw", "site": USER, "arguments": {}, "has_fused": True}
+    return row | changes
+
+
+def batches(lengths: Iterable[tuple[int, ...]], width: int | None = None, loader: int = 0) -> tuple[Batch, ...]:
+    """Batches of samples with these lengths, padded to `width` or to their own longest."""
+    return tuple(_batch(row, width or max(row), loader) for row in lengths)
+
+
+def _batch(row: tuple[int, ...], width: int, owner: int) -> Batch:
+    size = len(row)
+    return Batch(owner, 0, size, size * width * 8, ((size, width),), size * width, sum(row), width, row, "pad_id")
+
+
+def fetches(wall_ms: Iterable[int], cpu_ms: int = 1, collate_ms: int = 0, pid: int = 1, loader: int = 0) -> tuple[Fetch, ...]:
+    return tuple(
+        Fetch(loader, pid, i, wall * MS, cpu_ms * MS, collate_ms * MS, 0, 8, True) for i, wall in enumerate(wall_ms)
+    )
+
+
+def what_if(name: str, arguments: dict[str, Any] | None = None, outcome: str = "completed", **result: Any) -> WhatIf:
+    return WhatIf(name, outcome, arguments or {}, result)
+
+
+def sample(phase: str, count: int, leaf: str = "/lib/x.py", user: str = "train.py", line: int = 3) -> Sample:
+    return Sample(phase, leaf, "leaf", user, line if user else 0, "work" if user else "", count)
+
+
+def recording(script: Script | None = None, warmup: int = 1, **changes: Any) -> Recording:
+    """A Recording of `script`, whose window begins after `warmup` steps; any field can be given."""
+    script = script or Script()
+    fields: dict[str, Any] = {
+        "outcome": "completed",
+        "origin_ns": 0,
+        "process": {"rank": 0, "world_size": 1, "local_world_size": 1},
+        "error": None,
+        "software": {"torch": "2.13.0"},
+        "device": {"type": "cpu", "name": None, "capability": None, "index": None},
+        "window": window(script, warmup),
+        "events": tuple(script.events),
+        "fetches": (),
+        "batches": (),
+        "samples": (),
+        "sampler_interval_ns": 10 * MS,
+        "loaders": (loader(),),
+        "optimizers": (optimizer(),),
+        "models": (model(),),
+        "frameworks": {},
+        "calls": (),
+        "torch_state": {"autocast": "off", "num_threads": 2, "anomaly": False, "matmul_precision": "highest"},
+        "environment": {"NCCL_DEBUG": ""},
+        "memory": {"rss_peak_bytes": 2 * GB, "rss_start_bytes": GB},
+        "io": None,
+        "compile": None,
+        "kernels": None,
+        "what_ifs": (),
+        "side_effects": {"redirected": [], "blocked": [], "not_isolated": []},
+        "overhead": {},
+    }
+    return Recording(**(fields | changes))
+
+
+def window(script: Script, warmup: int, ended_by: str = "steps") -> Window | None:
+    ends = [end * MS for end in script.ends]
+    if len(ends) <= warmup:
+        return None
+    start = ends[warmup - 1] if warmup else 0
+    return Window(warmup, len(ends) - warmup, start, ends[-1], tuple(ends), "optimizer", ended_by)
+
+
+def facts(derived: Derived, subject: str = "run") -> dict[str, Value]:
+    return {fact.name: fact.value for fact in derived.facts if fact.subject == subject}
+
+
+def facts_of(subject: str = "run", limits: dict[str, Any] | None = None, **fields: Any) -> dict[str, Value]:
+    """The facts of `subject` of a Recording with these fields; `limits` go to derive."""
+    return facts(derive([recording(**fields)], **(limits or {})), subject)
+
+
+def settings_of(**fields: Any) -> dict[tuple[str, str], Setting]:
+    return {(row.subject, row.name): row for row in derive([recording(**fields)]).settings}
+
+
+def steps(count: int, micros: int = 1, **ms: int) -> Script:
+    """`count` plain steps: 10 ms fetch, 20 forward, 30 backward per micro-batch, 5 optimizer."""
+    script = Script()
+    for _ in range(count):
+        script.step(micros, **ms)
+    return script

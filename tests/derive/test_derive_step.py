@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import pytest
+from build import Script, batches, facts_of, loader, optimizer, recording, sample, settings_of, steps
+
+from autotune.derive import derive
+from autotune.model.report import PHASES, Frame
+
+
+def test_a_plain_loop():
+    facts = facts_of(script=steps(4))
+    expected = {
+        "step.num_steps": 3,
+        "step.mean_ms": 65.0,
+        "step.median_ms": 65.0,
+        "step.p90_ms": 65.0,
+        "step.first_ms": 65.0,
+        "step.num_micro_batches": 1.0,
+        "step.data_wait_ms": 10.0,
+        "step.data_wait_share": 10 / 65,
+        "step.forward_ms": 20.0,
+        "step.forward_share": 20 / 65,
+        "step.backward_share": 30 / 65,
+        "step.optimizer_ms": 5.0,
+        "step.optimizer_share": 5 / 65,
+        "step.other_share": 0.0,
+        "step.compute_ms": 55.0,
+        "step.compute_share": 55 / 65,
+        "step.noise_share": 0.0,
+    }
+    assert {name: value for name, value in facts.items() if name.startswith("step.")} == pytest.approx(expected)
+
+
+def test_accumulation_of_four():
+    script = steps(3, micros=4)
+    facts = facts_of(script=script, batches=batches([(4, 8)] * 3))
+    assert facts["step.mean_ms"] == 245.0
+    assert facts["step.num_micro_batches"] == 4.0
+    assert facts["step.forward_ms"] == 80.0
+    assert settings_of(script=script)["run", "train.accumulation_steps"].value == 4
+    assert facts["run.global_batch"] == 8
+    assert facts["step.samples_per_s"] == pytest.approx(8 / 0.245)
+    assert facts["step.tokens_per_s"] == pytest.approx(64 / 0.245)
+    assert facts["step.useful_tokens_per_s"] == pytest.approx(48 / 0.245)
+
+
+def test_a_closure_runs_forward_and_backward_inside_the_optimizer():
+    script = Script()
+    for _ in range(3):
+        script.fetch(10)
+        with script.inside("optimizer", 0):
+            for _ in range(4):
+                script.forward(5)
+                script.run("backward", 10)
+                script.idle(1)
+        script.end_step()
+    facts = facts_of(script=script)
+    assert (facts["step.forward_ms"], facts["step.optimizer_ms"], facts["step.num_micro_batches"]) == (20.0, 4.0, 4.0)
+    assert facts_of("optimizer#0", script=script)["optimizer.step_ms"] == 4.0
+    assert settings_of(script=script)["run", "train.accumulation_steps"].value == 1
+
+
+def test_two_optimizers_and_two_backwards_for_one_batch_are_no_accumulation():
+    script = Script()
+    for _ in range(4):
+        script.micro()
+        script.run("optimizer", 5, 1)
+        script.forward(5, model=1)
+        script.run("backward", 10)
+        script.update()
+    given = {"script": script, "optimizers": (optimizer(0), optimizer(1, type="SGD"))}
+    assert facts_of(**given)["step.num_micro_batches"] == 2.0
+    assert settings_of(**given)["run", "train.accumulation_steps"].value == 1
+    assert settings_of(**given, loaders=())["run", "train.accumulation_steps"].value == 1
+    assert facts_of("optimizer#1", **given)["optimizer.type"] == "SGD"
+
+
+def test_several_optimizers_without_a_loader_leave_accumulation_unknown():
+    script = Script()
+    for _ in range(3):
+        for ref in (1, 0):
+            script.forward(5, model=ref)
+            script.run("backward", 10)
+            script.run("optimizer", 5, ref)
+        script.end_step()
+    given = {"script": script, "loaders": (), "optimizers": (optimizer(0), optimizer(1))}
+    assert ("run", "train.accumulation_steps") not in settings_of(**given)
+
+
+def test_recomputation_is_not_backward_and_its_inner_backward_is_no_micro_batch():
+    script = Script()
+    for _ in range(3):
+        script.fetch(10)
+        script.forward(20)
+        with script.inside("backward"):
+            script.run("recompute", 15)
+            script.run("backward", 5)
+            script.idle(10)
+        script.update()
+    facts = facts_of(script=script)
+    assert (facts["step.recompute_ms"], facts["step.backward_share"]) == (15.0, 15 / 65)
+    assert facts["step.num_micro_batches"] == 1.0
+    assert facts["step.compute_ms"] == 55.0
+
+
+def test_the_breakdown_sums_to_the_mean_and_leaves_out_what_was_not_seen():
+    script = Script()
+    for _ in range(2):
+        script.step()
+    script.idle(20)
+    script.evaluate()
+    script.run("checkpoint", 11)
+    script.step()
+    step = derive([recording(script, loaders=(loader(0), loader(1)))]).step
+    assert step is not None
+    assert tuple(step.breakdown_ms) == PHASES
+    assert step.mean_ms == (65 + 20 + 24 + 11 + 65) / 2
+    assert step.breakdown_ms == {
+        "data_wait": 10.0,
+        "h2d": None,
+        "forward": 20.0,
+        "recompute": None,
+        "backward": 30.0,
+        "optimizer": 5.0,
+        "checkpoint": 5.5,
+        "evaluation": 12.0,
+        "logging": None,
+        "other": 10.0,
+    }
+
+
+def test_an_evaluations_batches_are_no_training():
+    script = Script()
+    for _ in range(4):
+        script.step()
+        script.evaluate(batches=5)
+    script.step()
+    loaders = (loader(0), loader(1))
+    train = facts_of("loader#train", script=script, loaders=loaders)
+    other = facts_of("loader#1", script=script, loaders=loaders)
+    assert (train["loader.batches_per_step"], train["loader.is_train"]) == (1.0, True)
+    assert (other["loader.batches_per_step"], other["loader.is_train"]) == (5.0, False)
+    assert (other["loader.wait_ms"], other["loader.wait_share"]) == (3.0, 19 / 119)
+    assert facts_of(script=script, loaders=loaders)["step.data_wait_ms"] == 10.0
+
+
+def test_noise_of_unequal_steps():
+    script = Script()
+    for extra in (0, 10, 40, 0, 10, 40, 0, 10, 40, 0, 10, 40):
+        script.step(fetch=10 + extra)
+    facts = facts_of(script=script, warmup=0)
+    assert 0.02 < facts["step.noise_share"] < 0.2
+    assert facts["step.median_ms"] == 75.0
+    assert "step.noise_share" not in facts_of(script=steps(3))
+
+
+def test_other_names_its_frames():
+    script = steps(2)
+    script.idle(35)
+    script.end_step()
+    rows = (
+        sample("other", 6),
+        sample("other", 1, leaf="/lib/z.py"),
+        sample("other", 3, leaf="/lib/y.py", user=""),
+        sample("fetch", 50),
+    )
+    step = derive([recording(script, samples=rows)]).step
+    assert step is not None
+    assert step.other == (Frame("train.py", 3, "work", 0.35 * 0.7), Frame("/lib/y.py", 0, "leaf", 0.35 * 0.3))
+
+
+def test_the_first_step_begins_with_its_batch_not_with_a_sanity_check():
+    script = Script()
+    script.idle(100)
+    script.evaluate()
+    script.run("iter", 40, 0)
+    script.step()
+    assert facts_of(script=script, loaders=(loader(0), loader(1)))["step.first_ms"] == 105.0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"outcome": "no_step"}, id="no step"),
+        pytest.param({"outcome": "raised", "error": {"phase": "forward"}, "device": None, "models": ()}, id="raised"),
+        pytest.param(
+            {"loaders": (), "optimizers": (), "models": (), "device": None, "memory": {}, "torch_state": {}, "environment": {}},
+            id="nothing at all",
+        ),
+    ],
+)
+def test_without_steps_nothing_is_invented(fields):
+    derived = derive([recording(**fields)], cpus_per_rank=2.0, memory_limit_bytes=1 << 34)
+    assert derived.step is None
+    names = {fact.name for fact in derived.facts}
+    assert not {name for name in names if name.startswith(("step.", "replay.", "batch_curve.", "calls.", "ranks."))}
+    assert not {name for name in names if name.endswith(("cost_share", "num_seen", "_per_step", "planned_s"))}
+    assert all(fact.value is not None for fact in derived.facts)
+
+
+def test_a_recording_is_needed():
+    with pytest.raises(ValueError, match="at least one"):
+        derive([])
+
+
+def test_rank_zero_speaks_for_the_run():
+    ranks = [
+        recording(steps(3, fetch=wait), process={"rank": rank, "world_size": 2, "local_world_size": 2})
+        for rank, wait in ((1, 40), (0, 10))
+    ]
+    values = {fact.name: fact.value for fact in derive(ranks).facts if fact.subject == "run"}
+    assert values["step.mean_ms"] == 65.0
+    assert values["run.world_size"] == 2
+    assert values["run.global_batch"] == 16
+    assert (values["ranks.slowest"], values["ranks.spread_ms"]) == (1, 30.0)
+    assert (values["ranks.spread_share"], values["ranks.slowest_cause"]) == (1.0, "data_wait")
+
+
+def test_one_rank_has_no_spread():
+    assert not [name for name in facts_of(script=steps(3)) if name.startswith("ranks.")]

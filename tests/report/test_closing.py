@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from report_builders import evidence, finding, recommendation, report, rule, run, step
+
+from autotune.model.report import Report
+from autotune.report import closing
+
+
+def last(made: Report) -> list[str]:
+    return [line.text for line in closing.lines(made, 200)]
+
+
+@pytest.mark.parametrize(
+    ("given", "price", "expected"),
+    [
+        ({}, 2.5, "Cost: 1 min 14 s, $0.05 (41 s until the first step); overhead 0.3 % (measured)"),
+        ({}, None, "Cost: 1 min 14 s (41 s until the first step); overhead 0.3 % (measured)"),
+        ({"overhead_share": None, "startup_s": None}, None, "Cost: 1 min 14 s; overhead not measured"),
+        ({"overhead_share": None, "wall_s": None}, 2.5, "Cost: overhead not measured"),
+        (
+            {"overhead_share": 0.0},
+            None,
+            "Cost: 1 min 14 s (41 s until the first step); overhead 0.0 % (measured)",
+        ),
+    ],
+)
+def test_cost(given: dict[str, Any], price: float | None, expected: str) -> None:
+    assert expected in last(report(run=run(**given), step=None, price=price))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "given", "expected"),
+    [
+        ("completed", {}, "Job stopped after 35 steps. Nothing saved, pushed or logged."),
+        ("completed", {"num_steps": None}, "Job stopped after the window. Nothing saved, pushed or logged."),
+        ("interrupted", {"num_steps": 1}, "Job stopped after 1 step. Nothing saved, pushed or logged."),
+        ("raised", {}, "Nothing saved, pushed or logged."),
+        ("raised", {"not_isolated": ("a log",)},
+         "Nothing saved, pushed or logged but what is named as not isolated."),
+        ("completed", {"kept_going": True},
+         "The probe left after the window; training went on by itself and saved what it saves."),
+    ],
+)  # fmt: skip
+def test_the_stop_line(outcome: str, given: dict[str, Any], expected: str) -> None:
+    assert last(report(run=run(outcome, **{"warmup_steps": None, **given}), step=None))[-1] == expected
+
+
+def test_side_effects_and_notes_are_named() -> None:
+    made = run(redirected=("a", "b"), blocked=("wandb",), not_isolated=("c",), notes=("n",))
+    assert last(report(run=made, step=None))[:4] == [
+        "Note: n",
+        "Redirected to scratch: a, b",
+        "Blocked: wandb",
+        "Not isolated: c",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "facts", "expected"),
+    [
+        (30, {}, "Window: 30 steps measured, median 98.0 ms, 90th percentile 110 ms"),
+        (10, {"step.noise_share": 0.031},
+         "Window: 10 steps measured, median 98.0 ms, 90th percentile 110 ms; the mean is known to +-3.1 % "
+         "(90 % interval)"),
+        (1, {},
+         "Window: 1 step measured, median 98.0 ms, 90th percentile 110 ms. Fewer than 10 steps: no gain "
+         "counts as measured"),
+    ],
+)  # fmt: skip
+def test_noise(steps: int, facts: dict[str, Any], expected: str) -> None:
+    assert last(report(run=run(), step=step(steps, forward=100.0), evidence=evidence({"run": facts})))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("num_findings", "steps", "expected"),
+    [
+        (0, 30, ["autotune diagnose --load last --format json"]),
+        (1, 30, ["autotune explain DL001", "autotune diagnose --load last --format json"]),
+        (
+            0,
+            9,
+            [
+                "autotune diagnose --load last --format json",
+                "autotune diagnose --steps 30 -- python train.py",
+            ],
+        ),
+    ],
+)
+def test_next_commands(num_findings: int, steps: int, expected: list[str]) -> None:
+    found = [recommendation(1, finding(rule(), "m"))] * num_findings
+    lines = closing.next_lines(report(*found, run=run(), step=step(steps, forward=1.0)), 80)
+    assert [line.text[6:].split("   ")[0] for line in lines] == expected
+    assert lines[0].text.startswith("Next  ")

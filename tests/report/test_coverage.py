@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+from report_builders import TRAIN, evidence, finding, passed, recommendation, report, rule, run, skipped, step
+
+from autotune.model.evidence import Setting, Value
+from autotune.model.finding import Skipped
+from autotune.model.report import Report
+from autotune.report import coverage
+from autotune.report.coverage import RIGHT, USELESS
+
+
+def said(made: Report) -> list[str]:
+    return [
+        *coverage.remarks(RIGHT, made.evidence, made.evaluation),
+        *(f"not: {each}" for each in coverage.remarks(USELESS, made.evidence, made.evaluation)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "subject", "facts", "expected"),
+    [
+        (["DL001"], TRAIN, {"loader.wait_share": 0.006}, ["loader", "not: more workers (wait 0.6 %)"]),
+        (["DL001"], TRAIN, {"loader.wait_share": 0.05}, []),
+        (["DL001"], TRAIN, {}, []),
+        (["DL001"], TRAIN, {"loader.wait_share": 0.006, "loader.is_train": False}, []),
+        (["DL009"], TRAIN, {"loader.wait_share": 0.006}, []),
+        (["PR002"], "run", {"train.precision": "bf16-mixed"}, ["bf16-mixed"]),
+        (["PR002"], "run", {"train.precision": "fp32"}, []),
+        (["AT001"], "run", {"model.attention": "eager"}, []),
+        (["AT001"], "run", {"model.attention": "flash_attention_2"}, ["flash_attention_2 attention"]),
+        (["OP001"], "optimizer#0",
+         {"optimizer.fused": True, "optimizer.type": "AdamW", "optimizer.step_share": 0.01},
+         ["fused AdamW"]),
+        (["OP001"], "optimizer#0", {"optimizer.fused": False, "optimizer.step_share": 0.01},
+         ["not: fused optimizer (update 1.0 %)"]),
+        (["PR001", "DL004"], "run", {"device.type": "cpu"},
+         ["not: TF32 (CPU run)", "not: pinned memory (CPU run)"]),
+        (["PR001", "DL004"], "run", {"device.type": "cuda"}, []),
+        (["PR001"], "run", {"device.type": "cuda", "device.gemm_fp32_share": 0.004},
+         ["not: TF32 (fp32 GEMM 0.4 %)"]),
+        (["CO001"], "run", {"device.busy_share": 0.97}, ["not: CUDA graphs (device busy 97 %)"]),
+        (["CO001"], "run", {"device.busy_share": 0.9}, []),
+    ],
+)  # fmt: skip
+def test_a_remark_needs_its_rule_and_its_fact(
+    ids: list[str], subject: str, facts: dict[str, Value], expected: list[str]
+) -> None:
+    made = report(
+        run=run(),
+        step=step(forward=1.0),
+        passed=passed(*ids, subject=subject),
+        evidence=evidence({subject: facts}),
+    )
+    assert said(made) == expected
+
+
+def test_a_rule_that_fired_takes_the_praise_back() -> None:
+    made = report(
+        recommendation(1, finding(rule("DL002"), "m", subject=TRAIN)),
+        run=run(),
+        step=step(forward=1.0),
+        passed=passed("DL001", subject=TRAIN),
+        evidence=evidence({TRAIN: {"loader.wait_share": 0.01}}),
+    )
+    assert said(made) == []
+
+
+def test_a_setting_is_known_as_well_as_a_fact() -> None:
+    made = report(
+        run=run(),
+        step=step(forward=1.0),
+        passed=passed("PR002"),
+        evidence=evidence(settings=(Setting("train.precision", "run", "fp16-mixed", "observed"),)),
+    )
+    assert said(made) == ["fp16-mixed"]
+
+
+@pytest.mark.parametrize(
+    ("skips", "processes", "expected"),
+    [
+        ([skipped("DD006", "ranks.spread_share")], 1, ["communication (one process)"]),
+        ([skipped("DD006", "ranks.spread_share")], 2, ["communication (DD006 needs ranks.spread_share)"]),
+        ([skipped("A", "checkpoint.save_s"), skipped("B", "checkpoint.save_s")], 1,
+         ["saves (A, B need checkpoint.save_s)"]),
+        ([skipped(each, "memory.peak_bytes") for each in "ABCD"], 1,
+         ["memory (A, B and 2 more need memory.peak_bytes)"]),
+        ([skipped("A", "run.planned_s")], 1, ["length of the run (the script does not tell)"]),
+        ([skipped("A", "x.y")], 1, ["what A needs: x.y"]),
+        ([skipped("A", "x.y"), skipped("A", "x.y", subject=TRAIN)], 1, ["what A needs: x.y"]),
+        ([], 1, []),
+    ],
+)  # fmt: skip
+def test_not_looked_at(skips: list[Skipped], processes: int, expected: list[str]) -> None:
+    made = report(run=run(num_processes=processes), step=step(forward=1.0), skipped=tuple(skips))
+    assert coverage.not_looked_at(made.evaluation.skipped, made) == expected
+
+
+def test_gpu_kernels_of_a_cpu_run() -> None:
+    made = report(
+        run=run(),
+        step=step(forward=1.0),
+        skipped=(skipped("CO001", "device.mean_kernel_us"),),
+        evidence=evidence({"run": {"device.type": "cpu"}}),
+    )
+    assert [line.text for line in coverage.lines(made, 80)] == ["Not looked at: device kernels (CPU run)"]

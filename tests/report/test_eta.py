@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+from report_builders import change, finding, gain, recommendation, report, rule, run, step
+
+from autotune.model.finding import Recommendation
+from autotune.model.rule import Effect
+from autotune.report import eta
+
+
+def rows(*recommendations: Recommendation, planned: int | None = 3600, price: float | None = None) -> list[str]:
+    made = report(*recommendations, run=run(planned_steps=planned), step=step(forward=1000.0), price=price)
+    return [line.text for line in eta.lines(made, 80)]
+
+
+def won(number: int, speedup: float, *, effect: Effect = Effect.EXACT, basis: str = "measured") -> Recommendation:
+    each = gain(speedup, speedup, speedup, basis)
+    return recommendation(number, finding(rule(), "m", change("a.b", 1, 2, effect=effect), gain=each), after=each)
+
+
+def test_this_run_alone() -> None:
+    assert rows() == ["  this run, 3,600 steps     1 h 0 min"]
+
+
+def test_price_is_time_times_rate() -> None:
+    assert rows(price=2.5) == ["  this run, 3,600 steps     1 h 0 min     $2.50"]
+
+
+def test_decisions_come_on_top_of_the_unchanged_group() -> None:
+    assert rows(won(1, 2.0), won(2, 1.5, effect=Effect.ALTERING), price=3.0) == [
+        "  this run, 3,600 steps        1 h 0 min     $3.00",
+        "  + 1 (training unchanged)        30 min     $1.50  2.00x (2.00-2.00) measured",
+        "  + 2 (your decision)             20 min     $1.00  3.00x (3.00-3.00) measured",
+    ]
+
+
+def test_a_decision_alone_needs_no_unchanged_row() -> None:
+    assert rows(won(1, 2.0, effect=Effect.ALTERING))[1].startswith("  + 1 (your decision)")
+
+
+def test_modelled_is_said_to_be_unverified() -> None:
+    assert rows(won(1, 2.0, basis="modelled"))[-1] == "  (modelled: computed from this window, unverified)"
+
+
+def test_an_unknown_length_is_said() -> None:
+    assert rows(planned=None) == [
+        "  now, 1,000 steps        17 min",
+        "  The length of the run is not known: times are per 1,000 steps.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "label"),
+    [((1, 2, 3), "+ 1, 2, 3 ("), ((1, 2, 3, 4), "+ 1-4 ("), ((1, 2, 3, 5), "+ 1, 2, 3 ... (")],
+)
+def test_numbers_of_a_row(numbers: tuple[int, ...], label: str) -> None:
+    assert rows(*(won(number, 1.1) for number in numbers))[1].strip().startswith(label)
+
+
+def test_without_a_gain_a_number_is_in_no_row() -> None:
+    bare = recommendation(2, finding(rule(), "m", change("a.b", 1, 2)))
+    assert rows(won(1, 2.0), bare)[1:] == ["  + 1 (training unchanged)        30 min  2.00x (2.00-2.00) measured"]

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+from report_builders import change, finding, gain, recommendation, report, rule, run, step
+
+from autotune.model.finding import Gain, Recommendation
+from autotune.model.rule import Effect
+from autotune.report import gains
+
+EDIT = change("loader.num_workers", 0, 2)
+ALTERING = change("train.precision", "fp32", "bf16-mixed", effect=Effect.ALTERING)
+
+
+def numbered(number: int, *, alone: Gain | None = None, after: Gain | None = None) -> Recommendation:
+    return recommendation(number, finding(rule(), "m", EDIT, gain=alone), after=after)
+
+
+def test_the_groups_are_told_by_what_changes() -> None:
+    made = report(
+        recommendation(1, finding(rule(), "m", EDIT)),
+        recommendation(2, finding(rule(), "m", change("loader.pin_memory", False, True, effect=Effect.EXACT))),
+        recommendation(3, finding(rule(), "m", EDIT, ALTERING)),
+        recommendation(4, finding(rule(), "m", advice=("by hand",))),
+        run=run(),
+        step=None,
+    )
+    assert [each.number for each in gains.unchanged(made)] == [1, 2]
+    assert [each.number for each in gains.decisions(made)] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("recommendations", "expected"),
+    [
+        ([], None),
+        ([numbered(1)], None),
+        ([numbered(1, alone=gain(2.0, 1.5, 2.5))], gain(2.0, 1.5, 2.5)),
+        ([numbered(1, alone=gain(2.0, 1.5, 2.5), after=gain(1.5, 1.2, 2.0))], gain(1.5, 1.2, 2.0)),
+        ([numbered(2, alone=gain(2.0, 1.5, 2.5))], None),
+        (
+            [
+                numbered(1, alone=gain(2.0, 1.5, 2.5)),
+                numbered(2, alone=gain(9.0, 9.0, 9.0), after=gain(1.5, 1.0, 2.0, "modelled")),
+            ],
+            gain(3.0, 1.5, 5.0, "modelled"),
+        ),
+        (
+            [
+                numbered(1, alone=gain(2.0, 2.0, 2.0, "bound")),
+                numbered(2, after=gain(2.0, 2.0, 2.0, "modelled")),
+            ],
+            gain(4.0, 4.0, 4.0, "bound"),
+        ),
+    ],
+    ids=[
+        "none",
+        "no-gain",
+        "first",
+        "after-counts",
+        "alone-is-not-after",
+        "product-weakest",
+        "bound-is-weakest",
+    ],
+)
+def test_combined(recommendations: list[Recommendation], expected: Gain | None) -> None:
+    assert gains.combined(recommendations) == expected
+
+
+@pytest.mark.parametrize(
+    ("basis", "steps", "expected"),
+    [
+        ("measured", 30, "1.26x (1.24-1.28) measured"),
+        ("measured", 9, "1.26x (1.24-1.28) modelled"),
+        ("modelled", 30, "1.26x (1.24-1.28) modelled"),
+        ("bound", 9, "at most 1.28x"),
+    ],
+)
+def test_speedup(basis: str, steps: int, expected: str) -> None:
+    assert gains.speedup(gain(1.26, 1.24, 1.28, basis), step(steps, forward=1.0)) == expected
+
+
+@pytest.mark.parametrize(
+    ("won", "planned", "expected"),
+    [
+        (gain(2.0, 1.5, 2.5, saved_s=1080.0), 100, "saves 18 min"),
+        (gain(2.0, 1.5, 2.5, saved_s=None), 100, "saves 50 s"),
+        (gain(2.0, 1.5, 2.5), None, "saves 8 min 20 s per 1,000 steps"),
+        (gain(2.0, 1.0, 2.0, "bound"), None, "saves at most 8 min 20 s per 1,000 steps"),
+        (gain(0.5, 0.4, 0.6), 100, "costs 1 min 40 s"),
+    ],
+)
+def test_saved(won: Gain, planned: int | None, expected: str) -> None:
+    made = report(run=run(planned_steps=planned), step=step(forward=1000.0))
+    assert gains.saved(won, made) == expected
+
+
+def test_nothing_is_saved_of_a_run_without_step() -> None:
+    assert gains.saved(gain(2.0, 1.5, 2.5), report(run=run("no_step"), step=None)) == ""

@@ -1,0 +1,110 @@
+"""The progress display: what the line says, how often plain lines come, and that rich stays out."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from autotune.collect.progress import Status
+from autotune.report.live import PLAIN_INTERVAL_S, Live, line
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def at(phase: str = "starting", elapsed_s: float = 0.0, steps: int = 0, where: str = "") -> Status:
+    return Status(elapsed_s, steps, phase, where)
+
+
+@pytest.mark.parametrize(
+    ("status", "total", "step_ms", "expected"),
+    [
+        (at("starting", 12.0, where="a.py:3 f"), 35, None, "waiting for the first step: 12 s, in a.py:3 f"),
+        (at("starting", 200.0), None, None, "waiting for the first step: 3 min 20 s"),
+        (at("measuring", 3.0, 7, "a.py:3 f"), 35, 168.0, "step 7 of 35, 168 ms"),
+        (at("measuring", 3.0, 7), None, None, "step 7"),
+        (at("warm-up", 3.0, 2), None, 5.0, "step 2, 5.00 ms (warm-up)"),
+        (at("what-if", 9.0, 35, "a.py:3 f"), 35, 168.0, "what-if probes after step 35, in a.py:3 f"),
+    ],
+)
+def test_line(status: Status, total: int | None, step_ms: float | None, expected: str) -> None:
+    assert line(status, total, step_ms) == expected
+
+
+def test_plain_lines_come_at_most_every_ten_seconds() -> None:
+    stream, clock = io.StringIO(), Clock()
+    with Live(stream=stream, clock=clock) as live:
+        for second in range(21):
+            clock.now = 100.0 + second
+            live.update(at("starting", float(second), where="a.py:1 f"))
+    assert PLAIN_INTERVAL_S == 10.0
+    assert stream.getvalue().splitlines() == [
+        f"autotune: waiting for the first step: {seconds}, in a.py:1 f" for seconds in ("under 0.1 s", "10 s", "20 s")
+    ]
+
+
+def test_the_step_time_is_that_of_the_steps_since_the_last_update() -> None:
+    stream, clock = io.StringIO(), Clock()
+    live = Live(total=35, stream=stream, clock=clock)
+    for now, steps in ((100.0, 1), (101.0, 3), (101.5, 3), (111.0, 4)):
+        clock.now = now
+        live.update(at("measuring", now - 100.0, steps))
+    assert stream.getvalue().splitlines() == ["autotune: step 1 of 35", "autotune: step 4 of 35, 10.00 s"]
+
+
+def test_the_wait_for_the_first_step_is_no_step_time() -> None:
+    stream, clock = io.StringIO(), Clock()
+    live = Live(stream=stream, clock=clock)
+    for now, steps in ((100.0, 0), (160.0, 1)):
+        clock.now = now
+        live.update(at("warm-up" if steps else "starting", now - 100.0, steps))
+    assert stream.getvalue().splitlines()[-1] == "autotune: step 1 (warm-up)"
+
+
+def test_quiet_writes_nothing() -> None:
+    stream = Terminal()
+    with Live(quiet=True, stream=stream) as live:
+        live.update(at("starting", 1.0))
+        live.update(at("measuring", 1.0, 1))
+    assert stream.getvalue() == ""
+
+
+def test_a_terminal_gets_one_line_that_goes_away() -> None:
+    stream = Terminal()
+    live = Live(stream=stream)
+    live.update(at("starting", 1.0, where="a.py:1 f"))
+    live.update(at("measuring", 1.0, 7))
+    live.close()
+    live.close()
+    assert "step 7" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K")
+
+
+@pytest.mark.parametrize("frame", ["a\nb.py:1 f", "\x1b[31mred\x1b[0m.py:1 f"])
+def test_a_frame_stays_in_its_line(frame: str) -> None:
+    stream = io.StringIO()
+    Live(stream=stream).update(at("starting", 1.0, where=frame))
+    assert stream.getvalue().count("\n") == 1
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_rich_is_loaded_only_for_a_terminal() -> None:
+    code = (
+        "import sys, io; from autotune.report import render; from autotune.report.live import Live;"
+        "from autotune.collect.progress import Status;"
+        "Live(stream=io.StringIO()).update(Status()); assert 'rich' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
