@@ -14,7 +14,7 @@ from autotune.api import outcome
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Evidence, Fact, Value
-from autotune.model.finding import Evaluation, Finding
+from autotune.model.finding import Evaluation, Finding, Gain
 from autotune.model.recording import Recording
 from autotune.model.report import Report, RunSummary
 
@@ -58,7 +58,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     if collected.sampled is not None:
         known += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going)
-    collect.manifest(collected, stored(run, known, versions))
+    collect.write_manifest(collected, stored(run, known, versions))
     artefacts.mark_last(folder)
     outcome.check(run, collected)
     return build(collected.recordings, run, known, versions, rules, options.price)
@@ -103,7 +103,7 @@ def build(
         step=derived.step,
         evidence=evidence,
         evaluation=evaluation,
-        recommendations=engine.recommend(evaluation.findings),
+        recommendations=engine.recommend(evaluation.findings, lambda several: _together(several, evidence)),
         price_per_hour=price,
     )
 
@@ -115,6 +115,11 @@ def _with_gains(evaluation: Evaluation, evidence: Evidence) -> Evaluation:
 def _with_gain(finding: Finding, evidence: Evidence) -> Finding:
     spec = finding.rule.gain
     return replace(finding, gain=predict.predict(spec, evidence, finding.subject)) if spec else finding
+
+
+def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:
+    parts = [(predict.target(one.rule.gain), one.gain) for one in findings if one.rule.gain and one.gain]
+    return predict.combine(parts, evidence)
 
 
 def _storage(recordings: Sequence[Recording], run: RunSummary) -> Iterable[Fact]:

@@ -27,6 +27,7 @@ def summarise(
         python_from=python_from,
         wall_s=collected.wall_s,
         startup_s=collected.startup_s,
+        num_steps=len(window.step_ends_ns) if window is not None else None,
         warmup_steps=window.warmup_steps if window is not None else None,
         num_processes=len(collected.recordings),
         kept_going=kept_going,
@@ -110,11 +111,11 @@ def _error(first: Recording | None) -> str:
 
 
 def _overhead(first: Recording | None) -> float | None:
-    """Time that the probe took for looking, of the process's life until now: looking at batches and the sampler."""
+    """What the probe spent on its events and samples, of the window's wall time; samples run beside training."""
     if first is None or first.window is None:
         return None
     spent = first.overhead["event_ns"] + first.overhead["sampler_ns"]
-    return float(spent) / max(1, first.window.end_ns)
+    return float(spent) / max(1, first.window.end_ns - first.window.start_ns)
 
 
 def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:

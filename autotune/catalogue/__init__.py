@@ -1,6 +1,6 @@
 """The vocabulary as data: facts, settings, and how each framework spells a setting."""
 
-from autotune.catalogue.dialects import Spelling, spelling
+from autotune.catalogue.dialects import Spelling, spelling, why_missing
 from autotune.catalogue.vocabulary import (
     EffectWhen,
     FactEntry,
@@ -23,4 +23,5 @@ __all__ = [
     "near",
     "settings",
     "spelling",
+    "why_missing",
 ]

@@ -77,7 +77,8 @@ def _setting(name: str, row: Mapping[str, Any]) -> SettingEntry:
 @cache
 def kinds() -> Mapping[str, str]:
     """The type of every fact and setting."""
-    return MappingProxyType({name: entry.type for name, entry in {**facts(), **settings()}.items()})
+    of_facts = {name: entry.type for name, entry in facts().items()}
+    return MappingProxyType(of_facts | {name: entry.type for name, entry in settings().items()})
 
 
 def names() -> tuple[str, ...]:

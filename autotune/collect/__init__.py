@@ -2,7 +2,7 @@
 
 from autotune.collect.command import Command, plan_command
 from autotune.collect.request import Request
-from autotune.collect.run import Collected, collect
+from autotune.collect.run import Collected, collect, write_manifest
 from autotune.collect.stored import load
 
-__all__ = ["Collected", "Command", "Request", "collect", "load", "plan_command"]
+__all__ = ["Collected", "Command", "Request", "collect", "load", "plan_command", "write_manifest"]

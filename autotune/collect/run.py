@@ -197,7 +197,7 @@ def _is_zombie(pid: int) -> bool:
         return sys.platform == "linux"
 
 
-def manifest(collected: Collected, more: Mapping[str, Any]) -> None:
+def write_manifest(collected: Collected, more: Mapping[str, Any]) -> None:
     """Write run.json: how the measurement went, for --load."""
     row = {
         "ended_by": collected.ended_by,

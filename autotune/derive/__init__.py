@@ -1,5 +1,5 @@
 """Recording -> facts, observed settings and the step: arithmetic only, no input or output."""
 
-from autotune.derive.assemble import derive
+from autotune.derive.assemble import derive, subjects
 
-__all__ = ["derive"]
+__all__ = ["derive", "subjects"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.derive import (
     calls,
@@ -40,6 +40,11 @@ def derive(
     first = views[0]
     facts = (*_facts(first, cpus_per_rank, memory_limit_bytes), *ranks.facts(views))
     return Derived(facts=facts, settings=tuple(settings.settings(first)), step=step.step(first))
+
+
+def subjects(recording: Recording) -> Mapping[int, str]:
+    """Each DataLoader's id -> its subject: loader#train, or loader#<id of the one that it was rebuilt from>."""
+    return {i: loader.subject for loader in view.of(recording).loaders for i in loader.ids}
 
 
 def _facts(first: view.View, cpus_per_rank: float | None, memory_limit_bytes: int | None) -> Iterator[Fact]:

@@ -1,6 +1,4 @@
-"""Calls in the step path that cost time without training: empty_cache, gc.collect, host reads of the
-device.
-"""
+"""Calls in the step path that cost time without training: empty_cache, gc.collect, host reads of the device."""
 
 from __future__ import annotations
 

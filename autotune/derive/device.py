@@ -1,6 +1,4 @@
-"""The device and what its kernels did. The kernel facts come from a CUDA profiler window and are absent
-without it.
-"""
+"""The device and what its kernels did. The kernel facts come from a CUDA profiler window and are absent without it."""
 
 from __future__ import annotations
 

@@ -12,9 +12,7 @@ from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
 Rounds = dict[int, float]
-"""Seconds of one round (all saves, or all evaluations, between two step ends) by the number of steps before
-it.
-"""
+"""Seconds of one round (all saves, or all evaluations, between two step ends) by the number of steps before it."""
 
 
 def facts(view: View) -> Iterator[Fact]:
@@ -61,6 +59,11 @@ def _redirected_bytes(view: View, num_saves: int) -> float | None:
 
 
 def _evaluation(view: View) -> Iterator[Fact]:
+    told = plan.framework(view.recording)
+    # Lightning's choice stands in a callback that the probe does not read.
+    if told.name != "lightning":
+        keeps = bool(told.values.get("load_best_model_at_end", False))
+        yield Fact("evaluation.selects_checkpoint", RUN, keeps)
     if view.step_ends_ns:
         yield Fact("evaluation.num_seen", RUN, len(evaluation_rounds(view)))
     later = [stretch for stretch in view.stretches if view.steps_before(stretch.start_ns)]
@@ -98,9 +101,7 @@ def interval(view: View, cost: str) -> int | None:
 
 
 def _checkpoint_distance(view: View) -> int | None:
-    """Median distance of the saves. The one after the last step of a script that ended is no part of a
-    rhythm.
-    """
+    """Median distance of the saves. The one after the last step of a script that ended is no part of a rhythm."""
     window = view.recording.window
     steps = sorted(save_rounds(view))
     if window and window.ended_by == "script_ended" and steps and steps[-1] == len(view.step_ends_ns):

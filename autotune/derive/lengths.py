@@ -1,6 +1,4 @@
-"""Lengths and padding of the training batches, and what other ways of batching would make of the same
-lengths.
-"""
+"""Lengths and padding of the training batches, and what other ways of batching would make of the same lengths."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ MEGABATCHES = 50
 
 LEAST_BATCHES = 4
 UNFILLED = 7 / 8
-"""A batch whose longest sample is under 7/8 of the width is not filled: rounding to a multiple of 8 is no
-padding.
-"""
+"""A batch whose longest sample is under 7/8 of the width is not filled: rounding to a multiple of 8 is no padding."""
 
 UNFILLED_BATCHES = 0.25
 MOST_DRAWN = 20_000

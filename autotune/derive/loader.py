@@ -27,9 +27,7 @@ DECODE = re.compile(
 
 
 def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
-    """Facts `loader.*` but those of its lengths. `cpus_per_rank`: CPUs that this process may use, None if
-    unknown.
-    """
+    """Facts `loader.*` but those of its lengths. `cpus_per_rank`: CPUs that this process may use, None if unknown."""
     for loader in view.loaders:
         values = {**_described(view, loader), **_waits(view, loader), **_costs(view, loader)}
         if loader.is_train:
@@ -85,9 +83,7 @@ def _costs(view: View, loader: Loader) -> dict[str, Value | None]:
 
 
 def steady_rows(view: View, loader: Loader) -> list[Fetch]:
-    """The batches prepared before the end of the window, without the first of each process (it warms caches
-    up).
-    """
+    """The batches prepared before the end of the window, without the first of each process (it warms caches up)."""
     window = view.recording.window
     rows = [
         row
@@ -99,9 +95,7 @@ def steady_rows(view: View, loader: Loader) -> list[Fetch]:
 
 
 def worker_start_s(view: View, loader: Loader) -> float | None:
-    """Median over the epochs of: iterator creation and first batch, less a steady batch. None without
-    workers.
-    """
+    """Median over the epochs of: iterator creation and first batch, less a steady batch. None without workers."""
     if not loader.num_workers:
         return None
     marks = [n.event for n in view.nodes if n.event.ref == loader.timed["id"] and n.event.kind in ("iter", "fetch")]
@@ -130,9 +124,7 @@ def _train_only(
 
 
 def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
-    """Milliseconds that training takes per batch when no batch is waited for; saves and evaluations left
-    out.
-    """
+    """Milliseconds that training takes per batch when no batch is waited for; saves and evaluations left out."""
     batches = known.get("batches_per_step")
     if view.window is None or not batches:
         return None
@@ -178,9 +170,7 @@ def _sampled(view: View, loader: Loader) -> dict[str, Value | None]:
 
 
 def _fetch_samples(view: View, loader: Loader) -> Sequence[tuple[str, int]]:
-    """(file of the innermost frame, count). With workers the training process only waits: then from the
-    what-if.
-    """
+    """(file of the innermost frame, count). With workers the training process only waits: then from the what-if."""
     if loader.num_workers == 0:
         return [(s.leaf_file, s.count) for s in view.recording.samples if s.phase == "fetch"]
     rows: list[Json] = [

@@ -37,9 +37,7 @@ class Loader:
 
 
 def group(loaders: Sequence[Json], nodes: Sequence[Node]) -> tuple[Loader, ...]:
-    """One Loader per user's DataLoader, in the order of their ids; the one that most often feeds a backward
-    is train.
-    """
+    """One Loader per user's DataLoader, by id; the one that most often feeds a backward is train."""
     fetches = Counter(node.event.ref for node in nodes if _came(node))
     roots = root_of(loaders, fetches)
     by_id = {loader["id"]: loader for loader in loaders}

@@ -1,6 +1,4 @@
-"""Small statistics: quantiles and bootstrap intervals with a fixed seed, so that a Recording always gives one
-answer.
-"""
+"""Small statistics. Bootstraps have a fixed seed, so that a Recording always gives one answer."""
 
 from __future__ import annotations
 

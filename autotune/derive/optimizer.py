@@ -13,9 +13,7 @@ def subject(optimizer_id: int) -> str:
 
 
 def facts(view: View) -> Iterator[Fact]:
-    """Facts `optimizer.*`. Times are exclusive: a closure's forward and backward inside step() are not the
-    update's.
-    """
+    """Facts `optimizer.*`. Times are exclusive: a closure's forward and backward inside step() are not the update's."""
     for optimizer in view.recording.optimizers:
         name = subject(optimizer["id"])
         yield Fact("optimizer.type", name, optimizer["type"])

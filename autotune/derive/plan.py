@@ -17,9 +17,7 @@ HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """`values` are the fields of its own object (TrainingArguments, Accelerator, Trainer), made at
-    `location`.
-    """
+    """`values` are the fields of its own object (TrainingArguments, Accelerator, Trainer), made at `location`."""
 
     name: str
     values: Json
@@ -54,8 +52,7 @@ def location(site: Json | None, call: str) -> Location | None:
 
 
 def accumulation(view: View) -> int | None:
-    """Micro-batches per optimizer step: training batches fetched in most steps, else what the framework was
-    told.
+    """Micro-batches per optimizer step: training batches fetched in most steps, else as the framework was told.
 
     Without a DataLoader it is the backwards of most steps, when there is one optimizer: several optimizers
     have several backwards for one batch, and so has a closure.
@@ -63,7 +60,11 @@ def accumulation(view: View) -> int | None:
     seen = _usual(view.per_step(_micro_batch_starts(view)))
     if seen is not None:
         return seen
-    values = framework(view.recording).values
+    return told_accumulation(framework(view.recording).values)
+
+
+def told_accumulation(values: Json) -> int | None:
+    """Accumulation steps as the framework was told; None when it was not."""
     told = values.get("gradient_accumulation_steps", values.get("accumulate_grad_batches"))
     return int(told) if told else None
 
@@ -161,9 +162,7 @@ def _interval(view: View, strategy: str, steps: str) -> int | None:
 
 
 def _lightning_evaluation(view: View, values: Json) -> int | None:
-    """`val_check_interval` counts batches when it is an int and is a share of the epoch when it is a
-    float.
-    """
+    """`val_check_interval` counts batches when it is an int and is a share of the epoch when it is a float."""
     interval, per_epoch, per_step = values["val_check_interval"], steps_per_epoch(view), accumulation(view)
     epochs = values.get("check_val_every_n_epoch")
     if isinstance(interval, int):

@@ -1,6 +1,4 @@
-"""The run as a whole: its framework and length, torch's switches, the model, allowlisted environment
-variables.
-"""
+"""The run as a whole: its framework and length, torch's switches, the model, allowlisted environment variables."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ def autocast(state: Json) -> str | None:
 
 
 def root_models(view: View) -> list[Json]:
-    """The models that were trained: called with gradients. All of them when none was, e.g. in a run that died
-    early.
-    """
+    """The models that were trained: called with gradients. All of them when none was, e.g. in a run that died early."""
     models = [model for model in view.recording.models if model.get("type")]
     trained = {
         node.event.ref

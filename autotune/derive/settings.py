@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from autotune import catalogue
 from autotune.derive import interruptions, lengths, optimizer, plan, run
 from autotune.derive.loaders import Loader
 from autotune.derive.step import train_batches
@@ -23,12 +25,13 @@ LOADER_DEFAULTS: Mapping[str, tuple[Value | None, ...]] = {
 
 PRECISIONS: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
+TRAINING_ARGUMENTS = ("hf_trainer", "trl")
+"""The frameworks whose object is a TrainingArguments."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A value of the run, where it was given (None: nowhere that is known), and whether it was given at
-    all.
-    """
+    """A value of the run, where it was given (None: nowhere that is known), and whether it was given at all."""
 
     value: Value | None
     location: Location | None = None
@@ -36,9 +39,12 @@ class _Seen:
 
 
 def settings(view: View) -> Iterator[Setting]:
-    """Every canonical setting that was observed. Which edit would change it is not decided here
-    (trusted=False).
-    """
+    """Every canonical setting that was observed. Which edit would change it is not decided here (trusted=False)."""
+    for setting in _observed(view):
+        yield replace(setting, spelling=_spelling(view, setting))
+
+
+def _observed(view: View) -> Iterator[Setting]:
     for loader in view.loaders:
         yield from _loader(view, loader)
     for row in view.recording.optimizers:
@@ -46,6 +52,20 @@ def settings(view: View) -> Iterator[Setting]:
     for name, seen in {**_training(view), **_intervals(view), **_data(view)}.items():
         if seen.value is not None:
             yield Setting(name, RUN, seen.value, _origin(seen.given), seen.location)
+
+
+def _spelling(view: View, setting: Setting) -> str:
+    """The key of the call at the setting's place: the framework's, or torch's where the user calls torch."""
+    told = plan.framework(view.recording)
+    dialect = told.name if setting.location == told.location else "raw"
+    found = catalogue.spelling(dialect, setting.name, _versions(view.recording.software))
+    return found.key if found else ""
+
+
+def _versions(software: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+    """{"torch": "2.13.0+cpu"} as {"torch": (2, 13, 0)}."""
+    numbers = {name: re.match(r"\d+(\.\d+)*", text) for name, text in software.items()}
+    return {name: tuple(map(int, found[0].split("."))) for name, found in numbers.items() if found}
 
 
 def _loader(view: View, loader: Loader) -> Iterator[Setting]:
@@ -75,22 +95,27 @@ def _origin(given: bool) -> Origin:
 
 
 def _training(view: View) -> Mapping[str, _Seen]:
+    """What the model and torch were, at the framework's object where it has a say in that.
+
+    The place where a raw script builds its model is not known: a model is first seen when it is called.
+    """
     state, told = view.recording.torch_state, plan.framework(view.recording)
     values, at = told.values, told.location
     main = run.largest(view)
-    model_at = plan.location(main["site"], main["type"]) if main else None
+    args_at = at if told.name in TRAINING_ARGUMENTS else None
+    steps_at = at if plan.told_accumulation(values) is not None else None
     return {
-        "train.accumulation_steps": _Seen(plan.accumulation(view), at),
-        "train.activation_checkpointing": _Seen(activation_checkpointing(view), at or model_at),
-        "train.precision": _Seen(precision(view), at or model_at),
+        "train.accumulation_steps": _Seen(plan.accumulation(view), steps_at),
+        "train.activation_checkpointing": _Seen(activation_checkpointing(view), args_at),
+        "train.precision": _Seen(precision(view), at),
         "train.matmul_precision": _Seen(state.get("matmul_precision")),
-        "train.compile": _Seen(any(m["compiled"] for m in run.root_models(view)) if main else None, at or model_at),
+        "train.compile": _Seen(any(m["compiled"] for m in run.root_models(view)) if main else None, args_at),
         "train.compile_mode": _Seen(values.get("torch_compile_mode"), at),
         "train.anomaly_detection": _Seen(state.get("anomaly")),
         "train.empty_cache_steps": _Seen(values.get("torch_empty_cache_steps"), at),
         "train.num_threads": _Seen(state.get("num_threads")),
-        "model.attention": _Seen(main.get("attention") if main else None, model_at),
-        "model.trust_remote_code": _Seen(run.is_remote_code(main) if main else None, model_at),
+        "model.attention": _Seen(main.get("attention") if main else None),
+        "model.trust_remote_code": _Seen(run.is_remote_code(main) if main else None),
     }
 
 
@@ -103,9 +128,7 @@ def activation_checkpointing(view: View) -> bool | None:
 
 
 def precision(view: View) -> str | None:
-    """fp32, bf16-mixed, fp16-mixed, bf16 or fp16: autocast's dtype over fp32 parameters, else the parameters'
-    own.
-    """
+    """fp32, bf16-mixed, fp16-mixed, bf16 or fp16: autocast's dtype over fp32 parameters, else the parameters' own."""
     main, mixed = run.largest(view), run.autocast(view.recording.torch_state)
     dtype = max(main["dtypes"], key=main["dtypes"].get, default="") if main else ""
     own = PRECISIONS.get(dtype.removeprefix("torch."))
@@ -140,9 +163,7 @@ def _data(view: View) -> Mapping[str, _Seen]:
 
 
 def _padding(view: View) -> str | None:
-    """max_length when every batch has one width that it does not fill, longest when widths follow the
-    samples.
-    """
+    """max_length when every batch has one width that it does not fill, longest when widths follow the samples."""
     known = [batch for batch in train_batches(view) if batch.lengths and batch.width]
     static = lengths.is_static(known)
     if static is None:

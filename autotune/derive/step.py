@@ -80,17 +80,13 @@ def first_ms(view: View) -> float | None:
 
 
 def micro_batches(view: View) -> float | None:
-    """Backwards per step, without those that activation checkpointing starts inside another; None without
-    any.
-    """
+    """Backwards per step, without those that activation checkpointing starts inside another; None without any."""
     count = sum(node.outermost for node, _ in view.in_window("backward"))
     return count / view.window.steps if view.window and count else None
 
 
 def compute_ms(window: Measured) -> float | None:
-    """Forward, recompute, backward and optimizer per step; None when neither forward nor backward was
-    seen.
-    """
+    """Forward, recompute, backward and optimizer per step; None when neither forward nor backward was seen."""
     known = {phase: window.phase_ms(phase) for phase in COMPUTE}
     if known["forward"] is None and known["backward"] is None:
         return None

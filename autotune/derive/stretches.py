@@ -121,9 +121,7 @@ def _model(gap: _Gap, place: int) -> int:
 
 
 def _between(gap: _Gap, first: Event, last: Event, refs: _Refs) -> Iterator[Stretch]:
-    """eval() .. train(). It ends before the next training batch is fetched: libraries call train() after
-    that.
-    """
+    """eval() .. train(). It ends before the next training batch is fetched: libraries call train() after that."""
     inside = [mark for mark in gap.marks if first.start_ns <= mark.start_ns <= last.start_ns]
     forwards = [mark for mark in inside if mark.kind == "forward"]
     own = any(mark.kind == "fetch" and mark.ref in refs.other for mark in inside)
@@ -178,9 +176,7 @@ def _fetch_follows(gap: _Gap, place: int) -> bool:
 
 
 def _first_of_loader(before: Sequence[Event], refs: _Refs) -> int:
-    """Start of the evaluation's first iter or fetch in `before`, back to the last mark of the train
-    loader.
-    """
+    """Start of the evaluation's first iter or fetch in `before`, back to the last mark of the train loader."""
     start = before[-1].start_ns
     for mark in reversed(before):
         if mark.kind in ("iter", "fetch"):

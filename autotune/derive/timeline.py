@@ -30,9 +30,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """An event in the tree. `end_ns` is cut at the parent's end; `phase` is its own or the enclosing
-    one's.
-    """
+    """An event in the tree. `end_ns` is cut at the parent's end; `phase` is its own or the enclosing one's."""
 
     event: Event
     parent: Node | None

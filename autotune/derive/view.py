@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,9 +19,7 @@ S = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The window: `steps` optimizer steps in `start_ns..end_ns`, their lengths in ms, and who owns the
-    time.
-    """
+    """The window: `steps` optimizer steps in `start_ns..end_ns`, their lengths in ms, and who owns the time."""
 
     start_ns: int
     end_ns: int
@@ -93,7 +91,7 @@ class View:
         ends = [end for end in self.step_ends_ns if self.window.start_ns < end <= self.window.end_ns]
         counts = [0] * len(ends)
         for at in at_ns:
-            place = bisect_left(ends, at)
+            place = bisect_right(ends, at)
             if self.window.holds(at) and place < len(counts):
                 counts[place] += 1
         return counts

@@ -26,9 +26,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """ms = fixed + per_unit x units; `error_share` is the residual, or the noise of the points, of their
-    mean.
-    """
+    """ms = fixed + per_unit x units; `error_share` is the residual, or the noise of the points, of their mean."""
 
     fixed: float
     per_unit: float
@@ -37,8 +35,11 @@ class Line:
 
 def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
     """Facts `replay.*` and `batch_curve.*`."""
-    yield from _replay(view)
-    yield from _curve(view)
+    replay, curve = list(_replay(view)), list(_curve(view))
+    yield from (*replay, *curve)
+    if view.window is not None:
+        yield Fact("replay.was_measured", RUN, bool(replay))
+        yield Fact("batch_curve.was_measured", RUN, bool(curve))
     doubled = [w.result.get("peak_bytes") for w in _completed(view, "micro_batch") if w.arguments["factor"] == 2]
     peak = next((peak for peak in doubled if peak is not None), None)
     if peak is not None:
@@ -104,9 +105,7 @@ def _point(units: float, ms: Sequence[float]) -> Point:
 
 
 def _replayed_micro_ms(view: View) -> list[float]:
-    """Milliseconds of today's micro-batch in each replayed step: without the update, which comes once a
-    step.
-    """
+    """Milliseconds of today's micro-batch in each replayed step: without the update, which comes once a step."""
     if view.window is None:
         return []
     per_step = len(train_fetches(view)) / view.window.steps

@@ -1,13 +1,14 @@
 """The language of rule files: a whitelist of Python's syntax, type-checked and compiled once, never run as Python.
 
-    and or not   < <= == != >= > (chained too)   in, not in a list of strings   + - * / // %
-    min max ceil floor round   0 1 true false "text"   names of facts and settings   limits.NAME
+and or not   < <= == != >= > (chained too)   in, not in a list of strings   + - * / // %
+min max ceil floor round   0 1 true false "text"   names of facts and settings   limits.NAME
 """
 
 from __future__ import annotations
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,16 +17,16 @@ from typing import Any
 
 from autotune.catalogue import kinds, near
 from autotune.engine import logic
-from autotune.engine.logic import Answer, Lookup, Node
+from autotune.engine.logic import Lookup, Node
 from autotune.errors import RuleError
 from autotune.model.evidence import Value
 from autotune.model.rule import Limit
 
 MAX_LENGTH = 4000
 MAX_DEPTH = 40
+MAX_SHOWN = 60
 
 NUMBER = "number"
-NUMBERS = ("int", "float", "share", "ms", "s", "bytes", "per_s")
 UNITS = ("share", "ms", "s", "bytes", "per_s")
 """Types that only compare with their own, or with a number without a unit."""
 
@@ -99,7 +100,8 @@ def parse(text: str) -> ast.expr:
     if len(text) > MAX_LENGTH:
         raise RuleError(f"longer than {MAX_LENGTH} characters")
     try:
-        tree = ast.parse(f"({text}\n)", mode="eval").body
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(f"({text}\n)", mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise RuleError(f"not an expression: {reason}") from None
@@ -136,18 +138,17 @@ class _Compiler:
         self.limits = limits
 
     def part(self, tree: ast.expr) -> Part:
-        method = getattr(self, f"_{type(tree).__name__.lower()}", None)
+        method = _ALLOWED.get(type(tree))
         if method is None:
             raise _refused(tree)
-        part: Part = method(tree)
-        return part
+        return method(self, tree)
 
     def _constant(self, tree: ast.Constant) -> Part:
         if isinstance(tree.value, str):
             return Part("text", logic.constant(tree.value))
         if isinstance(tree.value, int) and not isinstance(tree.value, bool) and tree.value in (0, 1):
             return Part(NUMBER, logic.constant(tree.value))
-        raise RuleError(f"bare value {ast.unparse(tree)}: name it under [limits] with its unit and why")
+        raise RuleError(f"bare value {_shown(tree)}: name it under [limits] with its unit and why")
 
     def _name(self, tree: ast.Name) -> Part:
         if tree.id in WORDS:
@@ -188,18 +189,16 @@ class _Compiler:
 
     def _compare(self, tree: ast.Compare) -> Part:
         sides = [tree.left, *tree.comparators]
-        pairs = [
-            self._pair(sides[index], op, sides[index + 1]) for index, op in enumerate(tree.ops)
-        ]
+        pairs = [self._pair(sides[index], op, sides[index + 1]) for index, op in enumerate(tree.ops)]
         return Part("bool", logic.all_of([pair.node for pair in pairs]), _names(*pairs))
 
     def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Part:
         if isinstance(op, ast.In | ast.NotIn):
             return self._member(left, op, right)
         if type(op) not in COMPARE:
-            raise RuleError(f"`{ast.unparse(ast.Compare(left, [op], [right]))}` is not allowed: compare with ==")
+            raise RuleError(f"`{_shown(ast.Compare(left, [op], [right]))}` is not allowed: compare with ==")
         parts = self.part(left), self.part(right)
-        _check_kinds(op, parts[0].kind, parts[1].kind, ast.unparse(ast.Compare(left, [op], [right])))
+        _check_kinds(op, parts[0].kind, parts[1].kind, _shown(ast.Compare(left, [op], [right])))
         compare = COMPARE[type(op)]
         node = logic.apply(lambda *values: compare(*logic.same_length(*values)), [part.node for part in parts])
         return Part("bool", node, _names(*parts))
@@ -207,7 +206,7 @@ class _Compiler:
     def _member(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Part:
         part = _need("text", self.part(left), left)
         if not isinstance(right, ast.List | ast.Tuple):
-            raise RuleError(f"`{ast.unparse(right)}` must be a list of strings: name in [\"a\", \"b\"]")
+            raise RuleError(f'`{_shown(right)}` must be a list of strings: name in ["a", "b"]')
         words = [_string(element) for element in right.elts]
         inside = isinstance(op, ast.In)
         return Part("bool", logic.apply(lambda word: (word in words) == inside, [part.node]), part.names)
@@ -229,15 +228,27 @@ class _Compiler:
         parts = [self._number(each) for each in tree.args]
         fits = len(parts) >= 2 if name in ("min", "max") else len(parts) == 1
         if not fits:
-            raise RuleError(f"`{ast.unparse(tree)}`: min and max take two numbers or more, the others one")
+            raise RuleError(f"`{_shown(tree)}`: min and max take two numbers or more, the others one")
         node = logic.apply(FUNCTIONS[name], [part.node for part in parts])
         return Part(parts[0].kind if len(parts) == 1 else NUMBER, node, _names(*parts))
 
     def _number(self, tree: ast.expr) -> Part:
         part = self.part(tree)
         if part.kind not in (NUMBER, *UNITS):
-            raise RuleError(f"`{ast.unparse(tree)}` is {_article(part.kind)}, but arithmetic needs numbers")
+            raise RuleError(f"`{_shown(tree)}` is {_article(part.kind)}, but arithmetic needs numbers")
         return part
+
+
+_ALLOWED: Mapping[type[ast.expr], Callable[[_Compiler, Any], Part]] = {
+    ast.Constant: _Compiler._constant,
+    ast.Name: _Compiler._name,
+    ast.Attribute: _Compiler._attribute,
+    ast.BoolOp: _Compiler._boolop,
+    ast.UnaryOp: _Compiler._unaryop,
+    ast.Compare: _Compiler._compare,
+    ast.BinOp: _Compiler._binop,
+    ast.Call: _Compiler._call,
+}
 
 
 def plain_kind(kind: str) -> str:
@@ -263,13 +274,17 @@ def unknown(name: str) -> str:
 
 
 def _refused(tree: ast.expr) -> RuleError:
+    return RuleError(f"`{_shown(tree)}` is not allowed in a rule")
+
+
+def _shown(tree: ast.expr) -> str:
     text = ast.unparse(tree)
-    return RuleError(f"`{text if len(text) <= 60 else text[:57] + '...'}` is not allowed in a rule")
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
 
 
 def _need(kind: str, part: Part, tree: ast.expr) -> Part:
     if part.kind != kind:
-        raise RuleError(f"`{ast.unparse(tree)}` is {_article(part.kind)}, but {_article(kind)} is needed here")
+        raise RuleError(f"`{_shown(tree)}` is {_article(part.kind)}, but {_article(kind)} is needed here")
     return part
 
 
@@ -287,7 +302,7 @@ def _comparable(left: str, right: str) -> bool:
 
 def _sum_kind(tree: ast.expr, left: Part, right: Part) -> str:
     if not _comparable(left.kind, right.kind):
-        raise RuleError(f"`{ast.unparse(tree)}` adds {_article(left.kind)} and {_article(right.kind)}")
+        raise RuleError(f"`{_shown(tree)}` adds {_article(left.kind)} and {_article(right.kind)}")
     return left.kind if right.kind == NUMBER else right.kind
 
 
@@ -300,7 +315,7 @@ def _article(kind: str) -> str:
 def _string(tree: ast.expr) -> str:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
         return tree.value
-    raise RuleError(f"`{ast.unparse(tree)}` must be a string")
+    raise RuleError(f"`{_shown(tree)}` must be a string")
 
 
 def _names(*parts: Part) -> tuple[str, ...]:

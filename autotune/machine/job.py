@@ -53,10 +53,21 @@ def uninjected(pid: int, folder: Path, first_seen: dict[int, float]) -> Interpre
             if not _PYTHON.fullmatch(Path(member.exe()).name):
                 continue
             since = first_seen.setdefault(member.pid, time.monotonic())
-            greeted = (folder / f"hello-{member.pid}").exists()
-            if not greeted and time.monotonic() - since > _PATIENCE_S:
+            if _greeted(member, folder) or time.monotonic() - since < _PATIENCE_S:
+                continue
+            if not _is_fork(member, folder):
                 return Interpreter(tuple(member.cmdline()), member.cwd(), member.environ())
     return None
+
+
+def _greeted(process: psutil.Process, folder: Path) -> bool:
+    return (folder / f"hello-{process.pid}").exists()
+
+
+def _is_fork(process: psutil.Process, folder: Path) -> bool:
+    """Whether it is a fork of an interpreter that carries the probe, which it then carries too, e.g. a worker."""
+    parents = [parent for parent in process.parents() if _greeted(parent, folder)]
+    return any(parent.cmdline() == process.cmdline() for parent in parents)
 
 
 def _job(pid: int, folder: Path) -> list[psutil.Process]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Basis, Gain
@@ -20,10 +20,9 @@ Part = tuple[str, Gain]
 
 
 def target(spec: GainSpec) -> str:
-    """The part of the step that a rule's what-if removes.
+    """The part of the step that a rule's what-if removes: a phase, "compute", or the share's own name.
 
-    "data_wait" for the wait of a loader; the phase of a `step.<phase>_share`; what is a share of compute, and
-    the fixed part of micro-batches, is "compute"; any other share stands for itself.
+    Padding, kernels and the fixed part of micro-batches are of compute as a whole.
     """
     if spec.what_if == "measured_ceiling":
         return "data_wait"
@@ -31,12 +30,16 @@ def target(spec: GainSpec) -> str:
         return spec.arguments["cost"]
     if spec.what_if == "batch_curve":
         return "compute"
-    return _phase(spec.arguments.get("of") or spec.arguments["share"])
+    whole = (spec.arguments.get("of") or spec.arguments["share"]).removesuffix("_share")
+    return _TARGETS.get(whole, whole.removeprefix("step."))
 
 
-def _phase(fact: str) -> str:
-    name = fact.removeprefix("step.").removesuffix("_share")
-    return "data_wait" if fact.startswith("loader.wait") else name
+_TARGETS: Mapping[str, str] = {
+    "loader.wait": "data_wait",
+    "loader.epoch_start": "data_wait",
+    "optimizer.step": "optimizer",
+    "device.busy": "compute",
+}
 
 
 def combine(parts: Sequence[Part], evidence: Evidence) -> Gain | None:
@@ -56,6 +59,16 @@ def combine(parts: Sequence[Part], evidence: Evidence) -> Gain | None:
     return gain(evidence, RUN, speedup, (low, high), weakest)
 
 
+def after(before: Sequence[Part], part: Part, evidence: Evidence) -> Gain | None:
+    """What `part` adds once all of `before` is done. Marginal speedups of a sequence multiply to its `combine`."""
+    base, total = combine(before, evidence), combine([*before, part], evidence)
+    if base is None or total is None:
+        return total
+    saved_s = None if total.saved_s is None or base.saved_s is None else total.saved_s - base.saved_s
+    ends = (total.speedup / base.speedup, total.low / base.low, total.high / base.high)
+    return Gain(*ends, total.basis, saved_s)
+
+
 def _together(speedups: Sequence[tuple[str, float]], compute: float | None) -> float:
     """The speedup when the shares of today's step that each removes go away together."""
     largest: dict[str, float] = {}
@@ -69,9 +82,7 @@ def _together(speedups: Sequence[tuple[str, float]], compute: float | None) -> f
 
 
 def _overlapping(whole: float, inside: float, compute: float | None) -> float:
-    """`whole` is removed evenly of compute, `inside` from one place of it; unknown compute: only the larger
-    counts.
-    """
+    """`whole` is removed evenly of compute, `inside` from one place of it; unknown compute: only the larger counts."""
     if not compute or compute < max(whole, inside):
         return max(whole, inside)
     return whole + inside - whole * inside / compute

@@ -80,8 +80,7 @@ def _modelled(evidence: Evidence, subject: str, ceiling: _Ceiling, shared_ms: fl
 
 
 def _shared_cores_ms(evidence: Evidence, subject: str, ceiling: _Ceiling) -> float | None:
-    """Step time when CPU-bound workers and training share the cores; None when they do not, or when it is
-    unknown.
+    """Step time when CPU-bound workers and training share the cores; None when they do not or it is unknown.
 
     CPU time is conserved: a step cannot be shorter than (training + batches) / cores, nor than the batches of
     a step / workers. Training on the CPU is counted with as many cores as it has threads, training on a

@@ -27,5 +27,6 @@ def _share(arguments: Arguments, evidence: Evidence, subject: str) -> float | No
     of = number(evidence, subject, arguments["of"]) if "of" in arguments else 1.0
     if share is None or left is None or of is None or left >= 1:
         return None
-    # Both are shares of what is computed, which shrinks with the padding: the useful part is what stays the same.
+    # Both are shares of what is computed, which shrinks with the padding: the useful part is what stays the
+    # same.
     return (1 - (1 - share) / (1 - left)) * of

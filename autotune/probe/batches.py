@@ -92,19 +92,25 @@ def _find_mask(tensors: list, ids):
 
 
 def _pad_id(session, ref: int):
-    """The padding token: of the collator or dataset (or their tokenizer), else the embedding's padding index."""
+    """The padding token: of the collator or dataset (or their tokenizer), else the embedding's padding index.
+
+    Searched again only when a new model came: walking through modules and loaders at every batch would cost.
+    """
     if ref < 0:
         return None
-    row = session.loaders[ref]
-    if row["pad_id"] is None:
-        loader = row["object"]()
-        owners = [getattr(loader, "collate_fn", None), getattr(loader, "dataset", None)]
-        owners += [getattr(owner, "tokenizer", None) for owner in owners]
+    row, state = session.loaders[ref], len(session.models)
+    if row["pad_id"] is None and row.get("searched") != state:
+        row["searched"] = state
+        owners = _owners(row["object"]())
         found = [_integer(getattr(owner, name, None)) for owner in owners for name in PAD_NAMES]
-        row["pad_id"] = next(
-            (value for value in found + session.padding_indices() if value is not None), None
-        )
+        known = [value for value in found + session.padding_indices() if value is not None]
+        row["pad_id"] = known[0] if known else None
     return row["pad_id"]
+
+
+def _owners(loader) -> list:
+    owners = [getattr(loader, "collate_fn", None), getattr(loader, "dataset", None)]
+    return owners + [getattr(owner, "tokenizer", None) for owner in owners]
 
 
 def _integer(value):

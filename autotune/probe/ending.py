@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import sys
 import time
+import traceback
 
 from . import clock
 
 BARRIER_S = 15.0
+BUG = 70
+"""Exit code of a process whose probe failed: EX_SOFTWARE."""
+
 MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "defaultcpuallocator")
 
 
@@ -18,6 +23,22 @@ def is_out_of_memory(error) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return any(word in str(error).lower() for word in MEMORY_WORDS)
+
+
+def ours(function):
+    """`function` of the probe, called from within the user's code: its bug must not look like the script's."""
+
+    @functools.wraps(function)
+    def guarded(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            sys.stderr.write("autotune: a bug of ours; the job is ended\n")
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(BUG)
+
+    return guarded
 
 
 def leave(session) -> None:

@@ -155,7 +155,7 @@ def _fetch(session, ref: int, step):
         recorder.stack.pop()
     begin = clock.now()
     batches.note(session, ref, batch)
-    recorder.event_ns += clock.now() - begin
+    recorder.look_ns += clock.now() - begin
     return batch
 
 

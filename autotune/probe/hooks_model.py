@@ -17,7 +17,7 @@ def install(session) -> None:
     import torch
 
     module = torch.nn.Module
-    session.patches.set(module, "__call__", _timed_call(session, module.__call__))
+    session.patches.set(module, "__call__", timed_call(session.recorder, module.__call__, _recognising(session)))
     session.patches.set(module, "train", _noted_train(session, module.train))
     session.patches.set(torch.autograd, "backward", _timed_backward(session, torch.autograd.backward))
     session.patches.set(torch.autograd, "grad", _timed_backward(session, torch.autograd.grad))
@@ -25,13 +25,13 @@ def install(session) -> None:
     session.patches.set(torch.nn.utils, "clip_grad_norm_", _noted_clip(session, clip))
 
 
-def _timed_call(session, call):
-    """Only the outermost call is an event. A call inside backward is activation checkpointing's second forward,
-    on whichever thread autograd runs it."""
+def timed_call(recorder, call, recognise):
+    """`call` (Module.__call__), recorded when it is the outermost; `recognise(module, flag)` gives the event's ref.
+
+    A call inside backward is activation checkpointing's second forward, on whichever thread autograd runs it.
+    """
     from torch import is_grad_enabled
     from torch.compiler import is_compiling
-
-    recorder = session.recorder
 
     @functools.wraps(call)
     def __call__(self, *args, **kwargs):
@@ -42,9 +42,7 @@ def _timed_call(session, call):
             return call(self, *args, **kwargs)
         kind = "recompute" if inside else "forward"
         flag = (1 if is_grad_enabled() else 0) + (2 if self.training else 0)
-        ref = -1 if inside else _identify(session, self)
-        if flag == 3 and len(recorder.events) < AUTOCAST_EVENTS:
-            _note_autocast(session, self)
+        ref = -1 if inside else recognise(self, flag)
         recorder.in_forward = True
         recorder.stack.append(kind)
         start = clock.now()
@@ -59,6 +57,15 @@ def _timed_call(session, call):
             recorder.in_forward = False
 
     return __call__
+
+
+def _recognising(session):
+    def recognise(module, flag: int) -> int:
+        if flag == 3 and len(session.recorder.events) < AUTOCAST_EVENTS:
+            _note_autocast(session, module)
+        return _identify(session, module)
+
+    return recognise
 
 
 def _note_autocast(session, module) -> None:

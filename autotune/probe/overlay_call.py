@@ -5,8 +5,6 @@ class Call:
     """Stands in for a built-in function. It is no Python function because those bind when a class holds them
     (pathlib 3.9 keeps `stat = os.stat` in a class), and it pickles by name as a built-in does."""
 
-    __slots__ = ("__module__", "__name__", "_original", "_world")
-
     def __init__(self, module: str, name: str, original, world) -> None:
         self.__module__, self.__name__ = module, name
         self._original, self._world = original, world

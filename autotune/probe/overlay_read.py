@@ -12,7 +12,6 @@ READ_MODES = frozenset(["r", "rb", "rt", "br", "tr"])
 class Read(Call):
     """stat, access, readlink ...: one path first, `dir_fd` and `follow_symlinks` by keyword."""
 
-    __slots__ = ()
     follow = True
 
     def __call__(self, path, *args, **kwargs):
@@ -33,14 +32,11 @@ class Read(Call):
 class ReadLink(Read):
     """The functions that never follow a last link."""
 
-    __slots__ = ()
     follow = False
 
 
 class ReadText(ReadLink):
     """readlink: the answer has the type of the question."""
-
-    __slots__ = ()
 
     def __call__(self, path, **kwargs):
         answer = super().__call__(path, **kwargs)
@@ -49,8 +45,6 @@ class ReadText(ReadLink):
 
 class Open(Call):
     """builtins.open. The original does everything but the opening itself, which our os.open does for it."""
-
-    __slots__ = ("_opener",)
 
     def __init__(self, module: str, name: str, original, world, opener) -> None:
         super().__init__(module, name, original, world)
@@ -84,8 +78,6 @@ class Open(Call):
 class ListDir(Call):
     """os.listdir over both trees."""
 
-    __slots__ = ()
-
     def __call__(self, path=None):
         folder = merged_folder(self._world, path)
         if folder is None:
@@ -100,8 +92,6 @@ class ListDir(Call):
 
 class ScanDir(Call):
     """os.scandir over both trees."""
-
-    __slots__ = ()
 
     def __call__(self, path=None):
         world = self._world
@@ -208,8 +198,6 @@ class Entry:
 
 class GetCwd(Call):
     """os.getcwd, when the working folder was made by the script: it lies in scratch, the script knows its own name."""
-
-    __slots__ = ()
 
     def __call__(self):
         answer = self._original()

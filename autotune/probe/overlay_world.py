@@ -6,7 +6,7 @@ import posix
 import sys
 import time
 from os.path import dirname
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISLNK
 
 from .overlay_changes import Changes
 from .overlay_layer import Layer, is_folder, make_folders
@@ -25,6 +25,11 @@ def error(code: int, *names) -> OSError:
 def is_below(path: str, roots) -> bool:
     """Whether `path` is one of `roots` or lies in one."""
     return any(path == root or path.startswith(root + "/") for root in roots)
+
+
+def _parts(text: str) -> list:
+    """The names in a path, last first."""
+    return [part for part in reversed(text.split("/")) if part not in ("", ".")]
 
 
 class Shared:
@@ -86,9 +91,9 @@ class World:
 
     def place(self, path, dir_fd=None, follow: bool = True) -> str:
         """The place that `path` (str, bytes, PathLike or descriptor) names; `follow` says whether a last link counts."""
-        return self._walk(path, dir_fd, follow)[0]
+        return self.find(path, dir_fd, follow)[0]
 
-    def _walk(self, path, dir_fd, follow):
+    def find(self, path, dir_fd=None, follow: bool = True):
         """The place, and whether the kernel would understand `path` the same way."""
         self._refresh()
         if isinstance(path, int):
@@ -106,18 +111,21 @@ class World:
         return found, native and straight
 
     def _canonical(self, text: str, follow: bool):
-        todo = [part for part in reversed(text.split("/")) if part not in ("", ".")]
+        todo = _parts(text)
         current, straight, links = "", True, 0
+        bare = None  # the layer that holds nothing at or below `current`
         while todo:
             part = todo.pop()
             if part == "..":
                 self._require_folder(current, text)
-                current = dirname(current).rstrip("/")
+                current, bare = dirname(current).rstrip("/"), None
                 continue
             step = current + "/" + part
             if step in SPECIAL:
                 return "/".join([step, *reversed(todo)]), straight
-            target, redirected = self._link(step) if todo or follow else (None, False)
+            target = None
+            if todo or follow:
+                target, redirected, bare = self._link(step, bare)
             if target is None:
                 current = step
                 continue
@@ -125,21 +133,25 @@ class World:
             if links > MOST_LINKS:
                 raise error(errno.ELOOP, text)
             straight = straight and not redirected
-            current = "" if target.startswith("/") else current
-            todo.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
+            current, bare = ("" if target.startswith("/") else current), None
+            todo.extend(_parts(target))
         return current or "/", straight
 
     def _require_folder(self, place: str, text: str) -> None:
         if place and not S_ISDIR(posix.lstat(self.physical(place)).st_mode):
             raise error(errno.ENOTDIR, text)
 
-    def _link(self, place: str):
-        """The target of the link at `place` (None when it is no link), and whether the link is in scratch."""
-        physical = self.physical(place)
+    def _link(self, place: str, bare):
+        """The target of the link at `place` (None when it is no link), whether the link is in scratch, and the layer
+        that holds nothing at `place` and, by the rule of Layer.hide, nothing below it."""
+        layer = self.layer(dirname(place))
+        physical = place if layer is None or layer is bare else self.physical(place)
         try:
-            return posix.readlink(physical), physical != place
+            is_link = S_ISLNK(posix.lstat(physical).st_mode)
         except OSError:
-            return None, False
+            is_link = False
+        redirected = physical != place
+        return posix.readlink(physical) if is_link else None, redirected, None if redirected else layer
 
     def virtual(self, physical: str) -> str:
         """The place whose content is kept at `physical`; `physical` itself when that is not in scratch."""
@@ -212,10 +224,12 @@ class World:
         """Where to read `path`, or None when the kernel finds the same without us."""
         self._refresh()
         version = self._seen
-        key = (path, follow) if type(path) is str and path.startswith("/") else None
+        key = None
+        if type(path) is str and dir_fd is None:
+            key = (path if path.startswith("/") else (posix.getcwd(), path), follow)
         if key in self._known:
             return None
-        place, native = self._walk(path, dir_fd, follow)
+        place, native = self.find(path, dir_fd, follow)
         physical = self.physical(place)
         if physical != place or not native:
             return physical

@@ -1,18 +1,18 @@
 """Patched functions that change something: free places go to the kernel as they are, all others to scratch."""
 
+import errno
 import os
 import posix
 
 from . import overlay_actions as actions
 from .overlay_call import Call
+from .overlay_world import error as error_of
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class OsOpen(Call):
     """os.open."""
-
-    __slots__ = ()
 
     def __call__(self, path, flags, mode=0o777, *, dir_fd=None):
         world = self._world
@@ -29,16 +29,14 @@ class OsOpen(Call):
 
     def _write(self, path, flags, mode, dir_fd):
         must_be_new = flags & os.O_CREAT and flags & os.O_EXCL
-        place = self._world.place(path, dir_fd, not (flags & os.O_NOFOLLOW or must_be_new))
+        place, native = self._world.find(path, dir_fd, not (flags & os.O_NOFOLLOW or must_be_new))
         if self._world.is_free(place):
-            return self._original(place, flags, mode)
+            return self._original(path if native else place, flags, mode)
         return actions.open_file(self._world, place, flags, mode)
 
 
 class Write(Call):
     """A function of one path. `action(world, place, *args)` does it in scratch; a descriptor passes through."""
-
-    __slots__ = ("_action", "_follow")
 
     def __init__(self, name: str, original, world, action, follow: bool = False) -> None:
         super().__init__("os", name, original, world)
@@ -47,9 +45,9 @@ class Write(Call):
     def __call__(self, path, *args, dir_fd=None, **kwargs):
         world = self._world
         try:
-            place = world.place(path, dir_fd, kwargs.get("follow_symlinks", self._follow))
+            place, native = world.find(path, dir_fd, kwargs.get("follow_symlinks", self._follow))
             if world.is_free(place) or not place.startswith("/"):
-                return self._original(path if isinstance(path, int) else place, *args, **kwargs)
+                return self._original(path if native else place, *args, **kwargs)
             return self._action(world, place, *args, **kwargs)
         except OSError as error:
             error.filename = path
@@ -59,8 +57,6 @@ class Write(Call):
 class Truncate(Write):
     """os.truncate: a descriptor that can be written is scratch already, and a read-only one fails as it should."""
 
-    __slots__ = ()
-
     def __call__(self, path, length):
         return self._original(path, length) if isinstance(path, int) else super().__call__(path, length)
 
@@ -68,14 +64,12 @@ class Truncate(Write):
 class Symlink(Call):
     """os.symlink."""
 
-    __slots__ = ()
-
     def __call__(self, src, dst, target_is_directory=False, *, dir_fd=None):
         world = self._world
         try:
-            place = world.place(dst, dir_fd, False)
+            place, native = world.find(dst, dir_fd, False)
             if world.is_free(place):
-                return self._original(src, place)
+                return self._original(src, dst if native else place)
             return actions.make_link(world, place, os.fspath(src))
         except OSError as error:
             error.filename, error.filename2 = src, dst
@@ -85,8 +79,6 @@ class Symlink(Call):
 class Two(Call):
     """rename, replace, link: a source and a target, either of which may be free. `ways` are the three others."""
 
-    __slots__ = ("_inside", "_into", "_out_of")
-
     def __init__(self, name: str, original, world, ways) -> None:
         super().__init__("os", name, original, world)
         self._inside, self._into, self._out_of = ways
@@ -94,11 +86,11 @@ class Two(Call):
     def __call__(self, src, dst, *, src_dir_fd=None, dst_dir_fd=None, follow_symlinks=True):
         world = self._world
         try:
-            source = world.place(src, src_dir_fd, False)
-            target = world.place(dst, dst_dir_fd, False)
+            source, from_native = world.find(src, src_dir_fd, False)
+            target, to_native = world.find(dst, dst_dir_fd, False)
             if world.is_free(source):
                 if world.is_free(target):
-                    return self._original(source, target)
+                    return self._original(src if from_native else source, dst if to_native else target)
                 return self._into(world, source, target)
             if world.is_free(target):
                 return self._out_of(world, source, target)
@@ -110,8 +102,6 @@ class Two(Call):
 
 class ChDir(Call):
     """os.chdir into a folder that only exists in scratch leads there."""
-
-    __slots__ = ()
 
     def __call__(self, path):
         world = self._world
@@ -133,9 +123,9 @@ def attribute(original, needs_owner: bool):
 
     def action(world, place, *args, **kwargs):
         status = actions.existing(world, place)
-        if world.physical(place) == place and posix.geteuid() not in (0, status.st_uid):
-            if needs_owner or not posix.access(place, os.W_OK):
-                raise error_of(errno.EPERM, place)
+        is_foreign = world.physical(place) == place and posix.geteuid() not in (0, status.st_uid)
+        if is_foreign and (needs_owner or not posix.access(place, os.W_OK)):
+            raise error_of(errno.EPERM, place)
         answer = original(actions.own(world, place), *args, **kwargs)
         world.changes.add("write", place)
         return answer

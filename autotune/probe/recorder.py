@@ -13,7 +13,7 @@ class Recorder:
     """Events, batches, fetches and calls of this process. Hooks do nothing while `on` is False.
 
     `stack` holds the kinds that run now, for the sampler and for the phase of an error.
-    `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `event_ns` is the time
+    `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `look_ns` is the time
     spent looking at batches.
     `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them.
     `thread` is the one that trains: the main thread until another one runs the first backward.
@@ -41,7 +41,7 @@ class Recorder:
         self.num_backwards = 0
         self.num_batches = 0
         self.loader_backwards = {}
-        self.event_ns = 0
+        self.look_ns = 0
 
     def push(self, kind: str, start: int, end: int, ref: int = -1, flag: int = 0) -> None:
         """Add an event; times in clock.now() nanoseconds."""

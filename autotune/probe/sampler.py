@@ -10,7 +10,7 @@ import time
 
 from . import clock, sites
 
-INTERVAL_S = 0.01
+INTERVAL_S = 0.02
 PROGRESS_S = 0.5
 SAMPLED = ("fetch",)
 """Phases that are sampled beside "other" and "startup": what a batch costs is named by its frames."""
@@ -104,6 +104,8 @@ class Sampler:
 
 def describe(frame) -> tuple:
     """(leaf file, leaf function, user file, user line, user function) of a stack; empty without a user frame."""
+    while frame.f_back is not None and sites.is_probe(frame.f_code.co_filename):
+        frame = frame.f_back
     code = frame.f_code
     leaf = (code.co_filename, code.co_name)
     while frame is not None and not sites.is_user(frame.f_code.co_filename):

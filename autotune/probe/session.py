@@ -18,6 +18,7 @@ from . import (
     hooks_optimizer,
     snapshot,
 )
+from .overhead import Overhead
 from .patches import Patches
 from .recorder import Recorder
 from .sampler import Sampler
@@ -49,6 +50,7 @@ class Session:
         self.window = Window(request["window"], self)
         self.plan = Plan(self)
         self.sampler = Sampler(self)
+        self.overhead = Overhead(self)
         self.ended = False
 
     def install(self) -> None:
@@ -83,6 +85,7 @@ class Session:
     def on_window_start(self) -> None:
         """Warm-up is over: peaks and counters start here."""
         self.sampler.reset()
+        self.overhead.start()
         self._io_at_start = describe.io_bytes(self._pids())
         describe.reset_resident_peak()
         if self._on_cuda():
@@ -93,6 +96,7 @@ class Session:
     def on_window_end(self) -> None:
         """The measured steps are complete: read what later phases would disturb."""
         self.samples = self.sampler.rows()
+        self.overhead.stop()
         self.memory_row.update(self._memory())
         before, after = getattr(self, "_io_at_start", None), describe.io_bytes(self._pids())
         if before is not None and after is not None:
@@ -140,6 +144,11 @@ class Session:
 
     def world_size(self) -> int:
         return int(os.environ.get("WORLD_SIZE") or 1)
+
+    def num_submodules(self, ref: int) -> int:
+        """Modules inside root model `ref`; 0 when it is gone."""
+        module = self.models[ref]["object"]() if ref >= 0 else None
+        return sum(1 for _ in module.modules()) - 1 if module is not None else 0
 
     def padding_indices(self) -> list:
         """Padding indices of the root models' embeddings."""

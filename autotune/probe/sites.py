@@ -28,6 +28,11 @@ def _is_user(filename: str) -> bool:
     return not (installed or path.startswith((_STDLIB + os.sep, _HERE + os.sep, _SCRIPTS)))
 
 
+def is_probe(filename: str) -> bool:
+    """Whether `filename` is one of the probe's own."""
+    return filename.startswith(_HERE + os.sep)
+
+
 def caller(skip: tuple = ()) -> dict:
     """The innermost frame outside the probe and outside files that contain a part of `skip`, as a Site."""
     frame = sys._getframe(1)
@@ -59,4 +64,4 @@ def of(frame) -> dict:
 
 def _is_skipped(frame, skip) -> bool:
     filename = frame.f_code.co_filename
-    return filename.startswith(_HERE) or any(part in filename for part in skip)
+    return is_probe(filename) or any(part in filename for part in skip)

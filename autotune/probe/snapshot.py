@@ -75,12 +75,7 @@ def recording(session, outcome: str) -> dict:
         "kernels": None,
         "what_ifs": session.what_ifs,
         "side_effects": session.side_effects(),
-        "overhead": {
-            "events": len(recorder.events),
-            "event_ns": recorder.event_ns,
-            "sampler_ns": session.sampler.spent_ns,
-            "setup_ns": session.setup_ns,
-        },
+        "overhead": session.overhead.row(),
     }
 
 
@@ -153,4 +148,4 @@ def _calls(session) -> list:
 
 
 def _without_objects(row: dict) -> dict:
-    return {name: value for name, value in row.items() if name not in ("object", "dataset_id")}
+    return {name: value for name, value in row.items() if name not in ("object", "dataset_id", "searched")}

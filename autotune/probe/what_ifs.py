@@ -92,6 +92,7 @@ class Plan:
         self._session.recorder.push("fetch", start, clock.now(), ref, 1)
         return batch
 
+    @ending.ours
     def on_step(self) -> None:
         """The first optimizer made a step while phases run."""
         if self.current not in ("replay", "micro_batch"):

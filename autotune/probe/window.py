@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import clock
+from .ending import ours
 
 LEAST_WARMUP = 3
 MOST_EXTRA_WARMUP = 20
@@ -50,6 +51,7 @@ class Window:
         self.steps_by = "optimizer"
         self._on_step()
 
+    @ours
     def _on_step(self) -> None:
         if self.is_over:
             return

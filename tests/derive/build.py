@@ -122,7 +122,14 @@ def model(identity: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def optimizer(identity: int = 0, **changes: Any) -> dict[str, Any]:
-    row = {"id": identity, "type": "AdamW", "module": "torch.optim.adamw", "site": USER, "arguments": {}, "has_fused": True}
+    row = {
+        "id": identity,
+        "type": "AdamW",
+        "module": "torch.optim.adamw",
+        "site": USER,
+        "arguments": {},
+        "has_fused": True,
+    }
     return row | changes
 
 
@@ -136,7 +143,9 @@ def _batch(row: tuple[int, ...], width: int, owner: int) -> Batch:
     return Batch(owner, 0, size, size * width * 8, ((size, width),), size * width, sum(row), width, row, "pad_id")
 
 
-def fetches(wall_ms: Iterable[int], cpu_ms: int = 1, collate_ms: int = 0, pid: int = 1, loader: int = 0) -> tuple[Fetch, ...]:
+def fetches(
+    wall_ms: Iterable[int], cpu_ms: int = 1, collate_ms: int = 0, pid: int = 1, loader: int = 0
+) -> tuple[Fetch, ...]:
     return tuple(
         Fetch(loader, pid, i, wall * MS, cpu_ms * MS, collate_ms * MS, 0, 8, True) for i, wall in enumerate(wall_ms)
     )

@@ -71,7 +71,6 @@ def test_two_optimizers_and_two_backwards_for_one_batch_are_no_accumulation():
     given = {"script": script, "optimizers": (optimizer(0), optimizer(1, type="SGD"))}
     assert facts_of(**given)["step.num_micro_batches"] == 2.0
     assert settings_of(**given)["run", "train.accumulation_steps"].value == 1
-    assert settings_of(**given, loaders=())["run", "train.accumulation_steps"].value == 1
     assert facts_of("optimizer#1", **given)["optimizer.type"] == "SGD"
 
 
@@ -166,7 +165,10 @@ def test_other_names_its_frames():
     )
     step = derive([recording(script, samples=rows)]).step
     assert step is not None
-    assert step.other == (Frame("train.py", 3, "work", 0.35 * 0.7), Frame("/lib/y.py", 0, "leaf", 0.35 * 0.3))
+    assert step.other == (
+        Frame("train.py", 3, "work", pytest.approx(0.35 * 0.7)),
+        Frame("/lib/y.py", 0, "leaf", pytest.approx(0.35 * 0.3)),
+    )
 
 
 def test_the_first_step_begins_with_its_batch_not_with_a_sanity_check():
@@ -174,6 +176,7 @@ def test_the_first_step_begins_with_its_batch_not_with_a_sanity_check():
     script.idle(100)
     script.evaluate()
     script.run("iter", 40, 0)
+    script.step()
     script.step()
     assert facts_of(script=script, loaders=(loader(0), loader(1)))["step.first_ms"] == 105.0
 
@@ -184,7 +187,15 @@ def test_the_first_step_begins_with_its_batch_not_with_a_sanity_check():
         pytest.param({"outcome": "no_step"}, id="no step"),
         pytest.param({"outcome": "raised", "error": {"phase": "forward"}, "device": None, "models": ()}, id="raised"),
         pytest.param(
-            {"loaders": (), "optimizers": (), "models": (), "device": None, "memory": {}, "torch_state": {}, "environment": {}},
+            {
+                "loaders": (),
+                "optimizers": (),
+                "models": (),
+                "device": None,
+                "memory": {},
+                "torch_state": {},
+                "environment": {},
+            },
             id="nothing at all",
         ),
     ],

@@ -1,0 +1,8 @@
+"""Rules and facts in, findings and recommendations out. Pure but for reading the rule files."""
+
+from autotune.engine.evaluate import evaluate
+from autotune.engine.evidence import join
+from autotune.engine.load import load_rules
+from autotune.engine.recommend import recommend
+
+__all__ = ["evaluate", "join", "load_rules", "recommend"]

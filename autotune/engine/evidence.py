@@ -1,0 +1,55 @@
+"""Facts and settings of all sources become one Evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autotune.catalogue import facts as known_facts
+from autotune.catalogue import settings as known_settings
+from autotune.engine.expr import plain_kind
+from autotune.model.evidence import Evidence, Fact, Setting, Value
+
+
+def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
+    """Everything that is known, by subject.
+
+    Raises ValueError for a fact or setting that the catalogue does not have, whose value is of another type, or
+    that two sources state of one subject: all are mistakes of a supplier.
+    """
+    by_subject: dict[str, dict[str, Value]] = {}
+    for fact in facts:
+        entry = known_facts().get(fact.name)
+        _check(fact.name, entry.type if entry else None, fact.value)
+        owned = by_subject.setdefault(fact.subject, {})
+        if fact.name in owned:
+            raise ValueError(f"fact {fact.name} of {fact.subject} is stated twice")
+        owned[fact.name] = fact.value
+    return Evidence(by_subject, _by_owner(settings))
+
+
+def _by_owner(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:
+    by_owner: dict[tuple[str, str], Setting] = {}
+    for setting in settings:
+        entry = known_settings().get(setting.name)
+        _check(setting.name, entry.type if entry else None, setting.value)
+        if (setting.subject, setting.name) in by_owner:
+            raise ValueError(f"setting {setting.name} of {setting.subject} is stated twice")
+        by_owner[setting.subject, setting.name] = setting
+    return by_owner
+
+
+def _check(name: str, kind: str | None, value: Value | None) -> None:
+    if kind is None:
+        raise ValueError(f"{name} is not in the catalogue")
+    if value is not None and not _fits(value, plain_kind(kind)):
+        raise ValueError(f"{name} is of type {kind}, and cannot be {value!r}")
+
+
+def _fits(value: Value, kind: str) -> bool:
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "text":
+        return isinstance(value, str)
+    if kind == "version":
+        return isinstance(value, tuple)
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,104 @@
+"""The fixes of a rule, for one subject: changes of settings, and advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autotune import catalogue
+from autotune.engine.expr import compile_expression
+from autotune.engine.message import render
+from autotune.model.evidence import RUN, Evidence, Setting, Value
+from autotune.model.finding import Change
+from autotune.model.rule import Effect, Fix, Rule
+
+
+def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[Change, ...]:
+    """The changes that the fixes of `rule` ask for.
+
+    A fix counts when its condition is true and its value is known; the first that counts decides its setting. A
+    value that the setting has already is no change.
+    """
+    decided: dict[str, Change] = {}
+    for fix in rule.fixes:
+        if fix.setting and fix.setting not in decided and _applies(fix.when, rule, evidence, subject):
+            value = _value(rule, fix, evidence, subject)
+            if value is not None:
+                decided[fix.setting] = _change(rule, fix, value, evidence, subject)
+    return tuple(change for change in decided.values() if change.new != change.old)
+
+
+def advice_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[str, ...]:
+    """The texts of the manual fixes whose condition is true."""
+    return tuple(
+        render(" ".join(fix.text.split()), lambda name: evidence.lookup(subject, name), rule.limits)
+        for fix in rule.fixes
+        if fix.text and _applies(fix.when, rule, evidence, subject)
+    )
+
+
+def effect_of(setting: str, evidence: Evidence, subject: str) -> Effect:
+    """What changing `setting` does to results: the first `effect_when` that holds, else the setting's own.
+
+    While it is unknown whether one holds, the graver of the possible effects counts.
+    """
+    entry = catalogue.settings()[setting]
+    possible = []
+    for case in entry.effect_when:
+        answer, _ = compile_expression(case.when).evaluate(lambda name: evidence.lookup(subject, name))
+        if answer is not False:
+            possible.append(case.effect)
+        if answer is True:
+            break
+    else:
+        possible.append(entry.effect)
+    return max(possible, key=lambda effect: effect.rank)
+
+
+def spelled(setting: Setting | None, name: str, value: Value, evidence: Evidence) -> str:
+    """How the user's framework writes `name` = `value`: as its Setting says, else as the dialect does; "" if unknown.
+
+    A key alone ("dataloader_num_workers") takes the value as it is; otherwise it is all written out ("bf16=True").
+    """
+    if setting is not None and setting.spelling:
+        return setting.spelling
+    framework = evidence.lookup(RUN, "run.framework")
+    found = catalogue.spelling(str(framework), name, _versions(evidence)) if framework else None
+    return found.written(value) if found else ""
+
+
+def _versions(evidence: Evidence) -> Mapping[str, tuple[int, ...]]:
+    known: Mapping[str, Value] = evidence.facts.get(RUN, {})
+    return {
+        name.removeprefix("software."): value
+        for name, value in known.items()
+        if name.startswith("software.") and isinstance(value, tuple)
+    }
+
+
+def _applies(when: str, rule: Rule, evidence: Evidence, subject: str) -> bool:
+    """A fix without a condition always applies; one whose condition is unknown does not."""
+    if not when:
+        return True
+    answer, _ = compile_expression(when, rule.limits).evaluate(lambda name: evidence.lookup(subject, name))
+    return answer is True
+
+
+def _value(rule: Rule, fix: Fix, evidence: Evidence, subject: str) -> Value | None:
+    expression = compile_expression(fix.value, rule.limits)
+    value, _ = expression.evaluate(lambda name: evidence.lookup(subject, name))
+    if catalogue.settings()[fix.setting].type == "int" and isinstance(value, float):
+        return round(value)
+    return value
+
+
+def _change(rule: Rule, fix: Fix, value: Value, evidence: Evidence, subject: str) -> Change:
+    setting = evidence.setting(subject, fix.setting)
+    return Change(
+        setting=fix.setting,
+        old=setting.value if setting is not None else None,
+        new=value,
+        effect=effect_of(fix.setting, evidence, subject),
+        location=setting.location if setting is not None else None,
+        spelling=spelled(setting, fix.setting, value, evidence),
+        note=render(fix.note, lambda name: evidence.lookup(subject, name), rule.limits),
+    )

@@ -1,0 +1,139 @@
+"""A parsed TOML file becomes a Rule; what the file lacks or misspells is noted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from autotune.catalogue import kinds
+from autotune.catalogue.vocabulary import KINDS, SUBJECTS
+from autotune.engine.expr import unknown
+from autotune.engine.fields import Fields, value_of
+from autotune.model.evidence import Value
+from autotune.model.rule import Example, Fix, GainSpec, Limit, Rule, Severity
+
+KEYS = (
+    "id",
+    "name",
+    "summary",
+    "since",
+    "status",
+    "severity",
+    "confidence",
+    "subject",
+    "when",
+    "message",
+    "why",
+    "references",
+    "limits",
+    "fix",
+    "gain",
+    "example",
+)
+STATUSES = ("preview", "stable", "deprecated")
+CONFIDENCES = ("high", "medium", "low")
+EXPECTATIONS = ("fires", "silent", "skipped")
+WHAT_IFS = ("share_removed", "measured_ceiling", "amortised", "batch_curve")
+"""The what-ifs of predict/, which the engine does not import."""
+
+_ID = re.compile(r"[A-Z]{2}\d{3}")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def parse_rule(data: Mapping[str, Any], file: str, mistakes: list[str]) -> Rule:
+    """The Rule in `data`; only to be used when nothing was added to `mistakes`."""
+    top = Fields(data, "", mistakes)
+    top.only(KEYS)
+    severity = top.choice("severity", list(Severity))
+    return Rule(
+        id=_matching(top, "id", _ID, "two capitals and three digits, e.g. DL001"),
+        name=_matching(top, "name", _NAME, "the problem in kebab-case, e.g. small-batches"),
+        summary=top.text("summary"),
+        since=top.text("since"),
+        status=top.choice("status", STATUSES),
+        severity=Severity(severity) if severity else Severity.INFO,
+        confidence=top.choice("confidence", CONFIDENCES),
+        subject=top.choice("subject", SUBJECTS),
+        when=top.text("when"),
+        message=" ".join(top.text("message").split()),
+        why=top.text("why"),
+        references=top.texts("references"),
+        limits={name: _limit(Fields(row, f"limits.{name}", mistakes)) for name, row in top.entries("limits").items()},
+        fixes=tuple(_fix(row) for row in top.tables("fix")),
+        gain=_gain(Fields(data["gain"], "gain", mistakes)) if "gain" in data else None,
+        examples=tuple(_example(row) for row in top.tables("example")),
+        file=file,
+    )
+
+
+def _matching(fields: Fields, key: str, pattern: re.Pattern[str], what: str) -> str:
+    value = fields.text(key)
+    if value and not pattern.fullmatch(value):
+        fields.wrong(key, f'"{value}" must be {what}')
+    return value
+
+
+def _limit(fields: Fields) -> Limit:
+    fields.only(("value", "unit", "why"))
+    unit = fields.text("unit")
+    return Limit(_limit_value(fields, unit), unit, fields.text("why"))
+
+
+def _limit_value(fields: Fields, unit: str) -> Value:
+    raw = fields.table.get("value")
+    if raw is None:
+        fields.wrong("value", "is missing")
+        return 0
+    natural = {bool: "bool", str: "text"}.get(type(raw), "float")
+    kind = unit if unit in KINDS else natural
+    return _value(fields, "value", raw, kind)
+
+
+def _value(fields: Fields, key: str, raw: object, kind: str) -> Value:
+    try:
+        return value_of(raw, kind)
+    except ValueError as error:
+        fields.wrong(key, str(error))
+        return 0
+
+
+def _fix(fields: Fields) -> Fix:
+    fields.only(("setting", "value", "note", "text", "when"))
+    keys = ("setting", "value", "note", "text", "when")
+    fix = Fix(**{key: fields.text(key, default="") for key in keys})
+    if bool(fix.setting) == bool(fix.text):
+        fields.wrong("", "needs either a `setting` with a `value`, or a `text`")
+    elif bool(fix.setting) != bool(fix.value):
+        fields.wrong("value", "is missing" if fix.setting else "belongs to a `setting`")
+    elif fix.text and fix.note:
+        fields.wrong("note", "belongs to a `setting`: put it into the `text`")
+    return fix
+
+
+def _gain(fields: Fields) -> GainSpec:
+    fields.only(("what_if", "arguments"))
+    what_if = fields.choice("what_if", WHAT_IFS)
+    arguments = fields.entries("arguments")
+    for key, value in arguments.items():
+        if not isinstance(value, str):
+            fields.wrong(f"arguments.{key}", "must be a string")
+        elif "." in value and not value.replace(".", "").isdecimal() and value not in kinds():
+            fields.wrong(f"arguments.{key}", unknown(value))
+    return GainSpec(what_if, {key: str(value) for key, value in arguments.items()})
+
+
+def _example(fields: Fields) -> Example:
+    fields.only(("expect", "facts", "why", "message"))
+    facts: dict[str, Value] = {}
+    for name, raw in fields.entries("facts").items():
+        if name in kinds():
+            facts[name] = _value(fields, f'facts."{name}"', raw, kinds()[name])
+        else:
+            fields.wrong("facts", unknown(name))
+    return Example(
+        expect=fields.choice("expect", EXPECTATIONS),
+        facts=facts,
+        why=fields.text("why", default=""),
+        message=" ".join(fields.text("message", default="").split()),
+    )

@@ -1,0 +1,118 @@
+"""Findings -> recommendations: what belongs together is one, conflicts are resolved, the most saved comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from autotune.catalogue import settings
+from autotune.model.evidence import RUN
+from autotune.model.finding import Change, Finding, Gain, Recommendation
+from autotune.model.rule import Effect, Severity
+
+Together = Callable[[Sequence[Finding]], Gain | None]
+"""The gain of several findings' changes at once; None when none of them has a gain."""
+
+Key = tuple[object, ...]
+
+
+def recommend(findings: Iterable[Finding], together: Together | None = None) -> tuple[Recommendation, ...]:
+    """What to do, numbered from 1: first what leaves training unchanged, then what is the reader's to decide.
+
+    In both groups what is wrong (critical, without a gain) comes first, then what saves most. `together` gives each
+    recommendation what it adds to all earlier numbers; without it `after` stays None.
+    """
+    ranked = sorted((_merged(group) for group in _groups(findings)), key=_order)
+    numbered = tuple(replace(each, number=number) for number, each in enumerate(ranked, 1))
+    return _with_after(numbered, together) if together is not None else numbered
+
+
+def _groups(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings that touch the same setting at the same place, or are one rule at one place, are one group."""
+    groups: list[tuple[set[Key], list[Finding]]] = []
+    for finding in findings:
+        keys, members = _keys(finding), [finding]
+        apart = []
+        for group in groups:
+            if group[0] & keys:
+                keys, members = keys | group[0], group[1] + members
+            else:
+                apart.append(group)
+        groups = [*apart, (keys, members)]
+    return [members for _, members in groups]
+
+
+def _keys(finding: Finding) -> set[Key]:
+    keys: set[Key] = {_place(finding, change) for change in finding.changes}
+    return keys | {(finding.rule.id, finding.location)} if finding.location is not None else keys
+
+
+def _place(finding: Finding, change: Change) -> Key:
+    """One edit is one place: two loaders that one call makes share it."""
+    owner = RUN if settings()[change.setting].subject == RUN else finding.subject
+    return change.setting, change.location or owner
+
+
+def _merged(group: Sequence[Finding]) -> Recommendation:
+    members = sorted(group, key=_weight)
+    changes = _changes(members)
+    effect = max((change.effect for change in changes), key=lambda each: each.rank, default=Effect.MANUAL)
+    return Recommendation(number=0, findings=tuple(members), changes=changes, effect=effect, gain=members[0].gain)
+
+
+def _changes(members: Sequence[Finding]) -> tuple[Change, ...]:
+    """The changes of the weightiest finding, and of every other that contradicts none of them.
+
+    Of one that does, nothing is taken: its changes may only hold together (micro-batch and accumulation).
+    """
+    taken: dict[Key, Change] = {}
+    for finding in members:
+        own = {_place(finding, change): change for change in finding.changes}
+        if all(taken[key].new == change.new for key, change in own.items() if key in taken):
+            taken = own | taken
+    return tuple(taken.values())
+
+
+def _weight(finding: Finding) -> tuple[float, ...]:
+    """Sorts findings: the larger gain first, none last; then by severity."""
+    gain = finding.gain
+    if gain is None:
+        return 2.0, 0.0, finding.rule.severity.rank
+    known = gain.saved_s is not None
+    return (
+        (0.0 if known else 1.0),
+        -(gain.saved_s if gain.saved_s is not None else gain.share),
+        (finding.rule.severity.rank),
+    )
+
+
+def _order(recommendation: Recommendation) -> tuple[bool, bool, tuple[float, ...], str]:
+    unchanged = recommendation.effect in (Effect.EXACT, Effect.EQUIVALENT)
+    first = recommendation.first
+    is_wrong = any(each.rule.severity is Severity.CRITICAL and each.gain is None for each in recommendation.findings)
+    return not unchanged, not is_wrong, _weight(first), first.rule.id
+
+
+def _with_after(ranked: Sequence[Recommendation], together: Together) -> tuple[Recommendation, ...]:
+    done: list[Finding] = []
+    before: Gain | None = None
+    result = []
+    for each in ranked:
+        done.extend(each.findings)
+        total = together(done)
+        after = _added(before, total, each.gain) if total is not None and each.gain is not None else None
+        result.append(replace(each, after=after))
+        before = total
+    return tuple(result)
+
+
+def _added(before: Gain | None, total: Gain, own: Gain) -> Gain:
+    """What one recommendation adds, relative to the step time that all earlier ones leave."""
+    if before is None:
+        return own
+    speedup = total.speedup / before.speedup
+    ends = sorted((total.low / before.low, total.high / before.high, speedup))
+    saved = None
+    if total.saved_s is not None and before.saved_s is not None:
+        saved = total.saved_s - before.saved_s
+    return Gain(speedup, ends[0], ends[-1], own.basis, saved, own.note)

@@ -1,0 +1,463 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from build import (
+    GB,
+    LIBRARY,
+    MS,
+    NO_GRAD,
+    USER,
+    Script,
+    batches,
+    facts_of,
+    fetches,
+    loader,
+    model,
+    optimizer,
+    recording,
+    sample,
+    settings_of,
+    steps,
+    what_if,
+)
+
+from autotune import catalogue
+from autotune.catalogue import Spelling
+from autotune.derive import derive, subjects
+from autotune.model.evidence import Location
+
+CUDA = {"type": "cuda", "name": "H100", "capability": "9.0", "index": 0}
+CATALOGUE = Path(__file__).parents[2] / "autotune" / "catalogue"
+
+
+def entry(kind="TrainingArguments", module="transformers.training_args", **values):
+    return {"type": kind, "module": module, "site": USER | {"line": 30}, "values": values}
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "expected"),
+    [
+        ({}, "raw"),
+        ({"accelerator": entry()}, "accelerate"),
+        ({"hf_args": entry(), "accelerator": entry()}, "hf_trainer"),
+        ({"hf_args": entry("SFTConfig", "trl.trainer.sft_config")}, "trl"),
+        ({"lightning": entry()}, "lightning"),
+        ({"fabric": entry()}, "fabric"),
+    ],
+)
+def test_framework(frameworks, expected):
+    assert facts_of(frameworks=frameworks)["run.framework"] == expected
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "expected"),
+    [
+        pytest.param({}, (None, None), id="raw: unknown"),
+        pytest.param({"hf_args": entry(max_steps=50, num_train_epochs=3.0)}, (50, 2.0), id="steps win over epochs"),
+        pytest.param({"hf_args": entry(max_steps=-1, num_train_epochs=3.0)}, (75, 3.0), id="epochs"),
+        pytest.param({"hf_args": entry(max_steps=-1, num_train_epochs=0.5)}, (13, 0.5), id="half an epoch"),
+        pytest.param({"lightning": entry(max_steps=-1, max_epochs=2)}, (50, 2.0), id="lightning"),
+        pytest.param({"lightning": entry(max_steps=-1, max_epochs=-1)}, (None, None), id="for ever"),
+        pytest.param({"lightning": entry(estimated_stepping_batches=40, max_epochs=2)}, (40, 2.0), id="as estimated"),
+    ],
+)
+def test_planned_length(frameworks, expected):
+    facts = facts_of(script=steps(3, micros=4), frameworks=frameworks)
+    assert (facts.get("run.num_planned_steps"), facts.get("run.num_planned_epochs")) == expected
+    assert facts.get("run.planned_s") == (None if expected[0] is None else pytest.approx(expected[0] * 0.245))
+
+
+def test_models_that_only_evaluate_are_not_counted():
+    script = steps(3)
+    script.forward(5, NO_GRAD, model=1)
+    models = (
+        model(0, type="Net", num_batchnorm=2, compiled=True),
+        model(1, type="Teacher", num_params=10**9, dtypes={"bfloat16": 10**9}),
+    )
+    facts = facts_of(script=script, models=models)
+    assert (facts["model.type"], facts["model.num_params"], facts["model.dtype"]) == ("Net", 1000, "float32")
+    assert (facts["model.has_batchnorm"], facts["run.compiled"], facts["model.is_remote_code"]) == (True, True, False)
+    assert "model.supports_sdpa" not in facts
+
+
+def test_remote_code_and_transformers_facts():
+    remote = model(module="transformers_modules.org.model", has_native_class=False, supports_sdpa=True)
+    facts = facts_of(script=steps(2), models=(remote | {"output_attentions": False},))
+    assert facts["model.is_remote_code"] is True
+    assert (facts["model.has_native_class"], facts["model.outputs_attentions"]) == (False, False)
+
+
+def test_switches_of_torch():
+    state = {"autocast": "torch.bfloat16", "grad_scaler": False, "clips_scaled": True, "legacy_amp": False}
+    compiled = {"graph_breaks": 0, "recompiles_at_start": 2, "recompiles_at_end": 5}
+    facts = facts_of(torch_state=state, compile=compiled)
+    assert (facts["run.autocast"], facts["run.grad_scaler"], facts["run.clips_scaled_gradients"]) == (
+        "bfloat16",
+        False,
+        True,
+    )
+    assert (facts["run.num_graph_breaks"], facts["run.num_recompiles_in_window"]) == (0, 3)
+    assert facts["env.nccl_debug"] == ""
+    assert "env.omp_num_threads" not in facts
+
+
+def call(kind, in_window, is_library=False):
+    return {"kind": kind, "site": USER, "count": 9, "in_window": in_window, "total_ns": 1, "is_library": is_library}
+
+
+def test_calls_in_the_step_path():
+    script = Script()
+    for _ in range(3):
+        script.step()
+        script.run("empty_cache", 13, 0)
+        script.end_step()
+    calls = (
+        call("empty_cache", 4),
+        call("empty_cache", 6, True),
+        call("gc", 0),
+        call("sync", 10),
+        call("sync", 5, True),
+    )
+    facts = facts_of(script=script, calls=calls)
+    assert facts["calls.empty_cache_per_step"] == 2.0
+    assert facts["calls.empty_cache_share"] == pytest.approx(39 / (3 * 78 - 65))
+    assert facts["calls.empty_cache_by_library"] is True
+    assert (facts["calls.gc_per_step"], facts["calls.gc_share"]) == (0.0, 0.0)
+    assert "calls.gc_by_library" not in facts
+    assert "calls.user_syncs_per_step" not in facts
+    assert facts_of(script=script, calls=calls, device=CUDA)["calls.user_syncs_per_step"] == 2.0
+
+
+def test_device():
+    assert facts_of()["device.type"] == "cpu"
+    facts = facts_of(script=steps(2), device=CUDA, kernels={"busy_share": 0.5, "attention_backend": None})
+    assert (facts["device.capability"], facts["device.busy_share"]) == ((9, 0), 0.5)
+    assert "device.attention_backend" not in facts
+
+
+def test_memory_of_a_cpu_run():
+    facts = facts_of(script=steps(2), limits={"memory_limit_bytes": 8 * GB})
+    assert (facts["memory.peak_bytes"], facts["memory.used_share"]) == (2 * GB, 0.25)
+    assert facts["memory.ran_out"] is False
+    assert not [name for name in facts if "recompute" in name or "retries" in name]
+    assert "memory.used_share" not in facts_of(script=steps(2))
+
+
+def test_memory_of_a_cuda_run_is_the_devices():
+    memory = {"peak_reserved_bytes": 30 * GB, "total_bytes": 80 * GB, "num_alloc_retries": 0}
+    facts = facts_of(script=steps(2), device=CUDA, memory=memory, limits={"memory_limit_bytes": GB})
+    assert (facts["memory.limit_bytes"], facts["memory.used_share"]) == (80 * GB, 0.375)
+    assert facts["memory.num_alloc_retries"] == 0
+
+
+def checkpointed(segments: int) -> Script:
+    script = Script()
+    for _ in range(3):
+        script.fetch(10)
+        script.forward(20)
+        with script.inside("backward"):
+            for _ in range(segments):
+                script.run("recompute", 5)
+        script.update()
+    return script
+
+
+@pytest.mark.parametrize(
+    ("segments", "limit", "expected"),
+    [
+        pytest.param(3, 10, 0.5, id="2 GB + 3 x 1 GB of 10"),
+        pytest.param(3, 5, 1.0, id="just fits"),
+        pytest.param(4, 5, None, id="a bound above the limit decides nothing"),
+        pytest.param(0, 10, None, id="nothing is recomputed"),
+    ],
+)
+def test_memory_without_recomputation(segments, limit, expected):
+    facts = facts_of(script=checkpointed(segments), limits={"memory_limit_bytes": limit * GB})
+    assert facts.get("memory.without_recompute_share") == expected
+
+
+def test_parameters_are_no_activations():
+    memory = {"peak_reserved_bytes": 30 * GB, "total_bytes": 80 * GB}
+    facts = facts_of(script=checkpointed(4), device=CUDA, memory=memory, models=(model(param_bytes=20 * GB),))
+    assert facts["memory.without_recompute_bytes"] == 70 * GB
+
+
+def test_out_of_memory_before_a_step():
+    facts = facts_of(
+        outcome="out_of_memory", error={"phase": "backward"}, device=None, limits={"memory_limit_bytes": 4 * GB}
+    )
+    assert (facts["memory.ran_out"], facts["memory.failing_phase"]) == (True, "backward")
+    assert facts["memory.used_share"] == 0.5
+
+
+def micro(factor, ms, samples=None, tokens=None, peak=None, outcome="completed"):
+    result = {"micro_ns": [m * MS for m in ms], "samples": samples, "tokens": tokens, "peak_bytes": peak}
+    return what_if("micro_batch", {"factor": factor}, outcome, **(result if outcome == "completed" else {}))
+
+
+def test_replay():
+    replay = what_if("replay", {"num_batches": 4}, step_ns=[40 * MS, 50 * MS, 60 * MS])
+    facts = facts_of(script=steps(3), what_ifs=(replay,))
+    assert facts["replay.step_ms"] == 50.0
+    assert 40 <= facts["replay.low_ms"] < 50 < facts["replay.high_ms"] <= 60
+    short = what_if("replay", {"num_batches": 4}, step_ns=[40 * MS, 50 * MS])
+    assert facts["replay.was_measured"] is True
+    facts = facts_of(script=steps(3), what_ifs=(short,))
+    assert {n: v for n, v in facts.items() if n.startswith("replay.")} == {"replay.was_measured": False}
+
+
+def test_batch_curve_through_a_half_and_a_double_batch():
+    tried = (micro(0.5, [30] * 5, tokens=8, samples=1), micro(2, [90] * 5, tokens=32, samples=4, peak=6 * GB))
+    given = {"script": steps(3), "batches": batches([(4, 8)] * 2), "what_ifs": tried}
+    facts = facts_of(**given, limits={"memory_limit_bytes": 8 * GB})
+    assert facts["batch_curve.fixed_ms"] == pytest.approx(10.0)
+    assert facts["batch_curve.per_unit_ms"] == pytest.approx(2.5)
+    assert facts["batch_curve.units"] == 16
+    assert facts["batch_curve.fixed_share"] == pytest.approx(0.2)
+    assert facts["batch_curve.error_share"] == pytest.approx(0.0, abs=1e-12)
+    assert (facts["batch_curve.double_peak_bytes"], facts["batch_curve.double_used_share"]) == (6 * GB, 0.75)
+
+
+def test_todays_micro_batch_comes_from_the_replay():
+    replay = what_if("replay", {"num_batches": 4}, step_ns=[105 * MS] * 4)
+    tried = (replay, micro(2, [90] * 5, samples=4))
+    facts = facts_of(script=steps(3, micros=2), batches=batches([(4, 8)] * 2), what_ifs=tried)
+    # (105 - 5) / 2 = 50 ms for 2 samples, 90 ms for 4.
+    assert facts["batch_curve.fixed_ms"] == pytest.approx(10.0)
+    assert facts["batch_curve.per_unit_ms"] == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [
+        pytest.param((micro(2, [90] * 3, samples=4),), id="one size"),
+        pytest.param((micro(0.5, [50] * 3, samples=1), micro(2, [50] * 3, samples=4)), id="more costs nothing"),
+        pytest.param((micro(2, (), outcome="out_of_memory"),), id="out of memory"),
+    ],
+)
+def test_no_batch_curve(tried):
+    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=tried)
+    known = {name: value for name, value in facts.items() if name.startswith("batch_curve.")}
+    assert known == {"batch_curve.was_measured": False}
+
+
+def test_a_negative_fixed_part_is_none_at_all():
+    tried = (micro(0.5, [10] * 5, samples=1), micro(2, [100] * 5, samples=4))
+    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=tried)
+    assert facts["batch_curve.fixed_ms"] == 0.0
+    assert facts["batch_curve.per_unit_ms"] == pytest.approx(410 / 17)
+    assert facts["batch_curve.error_share"] > 0.1
+
+
+AT = Location("train.py", 7, "DataLoader")
+ARGS_AT = Location("train.py", 30, "TrainingArguments")
+
+
+@pytest.mark.parametrize(
+    ("site", "hf", "location"),
+    [
+        pytest.param(USER, False, AT, id="the user's call"),
+        pytest.param(USER, True, AT, id="the user's call beside TrainingArguments"),
+        pytest.param(LIBRARY, True, ARGS_AT, id="the Trainer's call: where it was told"),
+        pytest.param(LIBRARY, False, Location(LIBRARY["file"], 900, "DataLoader"), id="a library's call"),
+    ],
+)
+def test_where_a_loader_was_set(site, hf, location):
+    rows = settings_of(
+        script=steps(3),
+        loaders=(loader(0, site=site, arguments={"pin_memory": True}),),
+        frameworks={"hf_args": entry()} if hf else {},
+    )
+    assert rows["loader#train", "loader.num_workers"].location == location
+    assert rows["loader#train", "loader.num_workers"].origin == "default"
+    assert rows["loader#train", "loader.batch_size"].origin == "observed"
+    assert rows["loader#train", "loader.pin_memory"].origin == "observed"
+    assert ("loader#train", "loader.prefetch_factor") not in rows
+    assert all(row.trusted is False for row in rows.values())
+
+
+def test_spellings_are_the_frameworks_or_those_of_torch(monkeypatch):
+    def spelling(framework, setting, versions):
+        return Spelling(f"{framework}:{setting}:{versions['transformers']}") if "workers" in setting else None
+
+    monkeypatch.setattr(catalogue, "spelling", spelling)
+    given = {"frameworks": {"hf_args": entry()}, "software": {"transformers": "5.23.0.dev0", "odd": "unknown"}}
+    mine = settings_of(script=steps(2), **given)
+    theirs = settings_of(script=steps(2), loaders=(loader(0, site=LIBRARY),), **given)
+    assert mine["loader#train", "loader.num_workers"].spelling == "raw:loader.num_workers:(5, 23, 0)"
+    assert theirs["loader#train", "loader.num_workers"].spelling == "hf_trainer:loader.num_workers:(5, 23, 0)"
+    assert theirs["loader#train", "loader.batch_size"].spelling == ""
+
+
+@pytest.mark.parametrize(
+    ("framework", "values", "places"),
+    [
+        ("hf_args", {}, {"train.activation_checkpointing", "train.precision", "train.compile"}),
+        ("accelerator", {"gradient_accumulation_steps": 1}, {"train.accumulation_steps", "train.precision"}),
+        ("lightning", {"accumulate_grad_batches": 1}, {"train.accumulation_steps", "train.precision"}),
+        ("fabric", {}, {"train.precision"}),
+        (None, {}, set()),
+    ],
+)
+def test_a_framework_is_the_place_of_what_it_has_a_say_in(framework, values, places):
+    rows = settings_of(script=steps(3), frameworks={framework: entry(**values)} if framework else {})
+    assert {name for (subject, name), row in rows.items() if subject == "run" and row.location} == places
+
+
+def test_subjects_of_all_loaders():
+    script = steps(3, loader=2)
+    rows = (loader(0), loader(1), loader(2, wraps=1))
+    assert subjects(recording(script, loaders=rows)) == {0: "loader#0", 1: "loader#train", 2: "loader#train"}
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"arguments": {"fused": True}}, (True, "observed")),
+        ({"arguments": {"fused": False}}, (False, "observed")),
+        ({"arguments": {}}, (False, "default")),
+        ({"arguments": {}, "has_fused": None}, None),
+        ({"arguments": {}, "has_fused": False}, None),
+    ],
+)
+def test_fused(row, expected):
+    setting = settings_of(optimizers=(optimizer(**row),)).get(("optimizer#0", "optimizer.fused"))
+    assert (setting and (setting.value, setting.origin)) == expected
+
+
+@pytest.mark.parametrize(
+    ("autocast", "dtypes", "expected"),
+    [
+        ("off", {"float32": 9}, "fp32"),
+        ("bfloat16", {"float32": 9, "int8": 1}, "bf16-mixed"),
+        ("float16", {"float32": 9}, "fp16-mixed"),
+        ("off", {"bfloat16": 9, "float32": 1}, "bf16"),
+        ("bfloat16", {"bfloat16": 9}, "bf16"),
+        (None, {"float32": 9}, None),
+        ("off", {"float8_e4m3fn": 9}, None),
+    ],
+)
+def test_precision(autocast, dtypes, expected):
+    rows = settings_of(script=steps(2), torch_state={"autocast": autocast}, models=(model(dtypes=dtypes),))
+    setting = rows.get(("run", "train.precision"))
+    assert (setting and setting.value) == expected
+
+
+def test_settings_of_trl():
+    args = entry("SFTConfig", "trl.trainer.sft_config", max_length=1024, packing=False, torch_empty_cache_steps=4)
+    rows = settings_of(script=checkpointed(2), frameworks={"hf_args": args}, batches=batches([(3, 5), (4, 8)] * 2))
+    seen = {name: row.value for (subject, name), row in rows.items() if subject == "run"}
+    assert seen == {
+        "train.accumulation_steps": 1,
+        "train.activation_checkpointing": True,
+        "train.precision": "fp32",
+        "train.matmul_precision": "highest",
+        "train.compile": False,
+        "train.anomaly_detection": False,
+        "train.empty_cache_steps": 4,
+        "train.num_threads": 2,
+        "data.padding": "longest",
+        "data.max_length": 1024,
+        "data.packing": False,
+        "model.trust_remote_code": False,
+    }
+    assert rows["run", "train.activation_checkpointing"].location == Location("train.py", 30, "SFTConfig")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"group_by_length": True}, True),
+        ({"train_sampling_strategy": "random"}, False),
+        ({"train_sampling_strategy": "group_by_length"}, True),
+    ],
+)
+def test_group_by_length(values, expected):
+    rows = settings_of(script=steps(2), frameworks={"hf_args": entry(**values)})
+    assert rows["run", "data.group_by_length"].value is expected
+
+
+def everything():
+    """Recordings that between them know every fact."""
+    script = checkpointed(2)
+    script.evaluate()
+    script.run("iter", 5, 0)
+    for kind in ("h2d", "logging", "checkpoint"):
+        script.run(kind, 3)
+    for _ in range(4):
+        script.step()
+        script.run("checkpoint", 3)
+        script.evaluate()
+    script.step()
+    memory = {"peak_reserved_bytes": GB, "total_bytes": 80 * GB, "num_alloc_retries": 0}
+    kernels = dict.fromkeys(
+        (
+            "busy_share",
+            "gemm_fp32_share",
+            "attention_share",
+            "mean_kernel_us",
+            "pageable_share",
+            "user_sync_idle_share",
+        ),
+        0.5,
+    )
+    transformers = {"has_native_class": True, "supports_sdpa": True, "output_attentions": False, "attention": "sdpa"}
+    state = {"autocast": "off", "num_threads": 2, "anomaly": False, "matmul_precision": "highest"}
+    told = entry(max_steps=90, torch_compile_mode="default", torch_empty_cache_steps=2, group_by_length=False)
+    told["values"] |= {"max_length": 64, "packing": False, "logging_strategy": "steps", "logging_steps": 5}
+    arguments = {"num_workers": 0, "prefetch_factor": 2}
+    cuda = {
+        "device": CUDA,
+        "memory": memory,
+        "kernels": kernels | {"attention_backend": "flash"},
+        "calls": (call("gc", 3), call("empty_cache", 3), call("sync", 3)),
+        "torch_state": state | {"grad_scaler": False, "clips_scaled": False, "legacy_amp": False},
+        "compile": {"graph_breaks": 0, "recompiles_at_start": 1, "recompiles_at_end": 1},
+        "models": (model(**transformers),),
+        "loaders": (loader(0, arguments=arguments), loader(1, arguments={"num_workers": 2})),
+        "batches": batches([(3, 5), (4, 8)] * 8),
+        "fetches": fetches([9, 9, 9]),
+        "samples": (sample("fetch", 40),),
+        "io": {"read_bytes": 7},
+        "frameworks": {"hf_args": told},
+        "environment": {},
+        "what_ifs": (
+            what_if("replay", {}, step_ns=[40 * MS] * 3),
+            micro(2, [90] * 3, samples=4, tokens=20, peak=GB),
+            what_if("serialise", {}, ns=1, bytes=9),
+        ),
+    }
+    names = ("CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "NCCL_DEBUG", "TORCH_SHOW_CPP_STACKTRACES")
+    names += ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_CUDNN_V8_API_ENABLED", "OMP_NUM_THREADS")
+    cuda["environment"] = dict.fromkeys(names, "")
+    process = {"world_size": 2, "local_world_size": 2}
+    both = [recording(script, **cuda, process=process | {"rank": rank}) for rank in (0, 1)]
+    # Workers start only where there are some, and memory runs out only where it does.
+    workers = recording(script, loaders=(loader(0, arguments={"num_workers": 2}), loader(1)))
+    died = recording(outcome="out_of_memory", error={"phase": "forward"})
+    return [derive(both, 8.0, 64 * GB), derive([workers]), derive([died])]
+
+
+def test_every_catalogued_fact_is_supplied_and_no_other():
+    with (CATALOGUE / "facts.toml").open("rb") as file:
+        catalogue = tomllib.load(file)
+    mine = {name for name, row in catalogue.items() if row["supplier"].startswith("derive.")}
+    known = [fact for derived in everything() for fact in derived.facts]
+    assert {fact.name for fact in known} == mine
+    kinds = {"bool": bool, "int": int, "bytes": int, "text": str, "version": tuple}
+    for fact in known:
+        row = catalogue[fact.name]
+        assert isinstance(fact.value, kinds.get(row["type"], float)), fact
+        assert fact.subject.split("#")[0] == row["subject"], fact
+        assert row["type"] != "share" or 0 <= fact.value <= 1, fact
+
+
+def test_every_catalogued_setting_is_observed_and_no_other():
+    with (CATALOGUE / "settings.toml").open("rb") as file:
+        catalogue = tomllib.load(file)
+    seen = [setting for derived in everything() for setting in derived.settings]
+    assert {setting.name for setting in seen} == set(catalogue)
+    assert {(s.name, s.subject.split("#")[0]) for s in seen} == {(n, row["subject"]) for n, row in catalogue.items()}

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from autotune.model.evidence import RUN, Evidence, Setting
+from autotune.model.finding import Gain
+from autotune.model.rule import GainSpec
+from autotune.predict import WHAT_IFS, after, combine, predict, target
+
+LOADER = "loader#train"
+
+
+def evidence(**facts) -> Evidence:
+    """Facts by name with "__" for the dot; those of the loader belong to loader#train."""
+    named = {name.replace("__", ".", 1): value for name, value in facts.items() if value is not None}
+    of_loader = {name: value for name, value in named.items() if name.startswith("loader.")}
+    accumulation = named.pop("train.accumulation_steps", None)
+    settings = {}
+    if accumulation is not None:
+        key = (RUN, "train.accumulation_steps")
+        settings[key] = Setting(key[1], RUN, accumulation, "observed")
+    return Evidence({RUN: {n: v for n, v in named.items() if n not in of_loader}, LOADER: of_loader}, settings)
+
+
+def gain(name, arguments, **facts):
+    return predict(GainSpec(name, arguments), evidence(**facts), LOADER)
+
+
+removed = partial(gain, "share_removed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts", "speedup"),
+    [
+        pytest.param({"share": "step.recompute_share"}, {"step__recompute_share": 0.2}, 1.25, id="a share"),
+        pytest.param(
+            {"share": "loader.pad_share", "of": "step.compute_share"},
+            {"loader__pad_share": 0.5, "step__compute_share": 0.4},
+            1.25,
+            id="of a part",
+        ),
+        pytest.param(
+            {"share": "loader.pad_share", "left": "loader.dynamic_pad_share"},
+            {"loader__pad_share": 0.6, "loader__dynamic_pad_share": 0.2},
+            2.0,
+            id="padding that stays: 0.4 useful of 1 against 0.8 useful of 1",
+        ),
+        pytest.param({"share": "step.other_share"}, {}, None, id="unknown"),
+        pytest.param(
+            {"share": "loader.pad_share", "of": "step.compute_share"},
+            {"loader__pad_share": 0.5},
+            None,
+            id="part unknown",
+        ),
+        pytest.param({"share": "step.other_share"}, {"step__other_share": 0.0}, None, id="nothing to remove"),
+        pytest.param({"share": "step.other_share"}, {"step__other_share": 1.0}, None, id="everything"),
+        pytest.param({"share": "step.other_share"}, {"step__other_share": True}, None, id="no number"),
+        pytest.param(
+            {"share": "loader.pad_share", "left": "loader.dynamic_pad_share"},
+            {"loader__pad_share": 0.2, "loader__dynamic_pad_share": 0.3},
+            None,
+            id="it would get worse",
+        ),
+    ],
+)
+def test_share_removed(arguments, facts, speedup):
+    found = removed(arguments, **facts)
+    assert (found and (found.speedup, found.low, found.high, found.basis)) == (
+        speedup and (pytest.approx(speedup), 1.0, pytest.approx(speedup), "bound")
+    )
+
+
+@pytest.mark.parametrize(("planned", "saved"), [(1000.0, 200.0), (None, None)])
+def test_saved_seconds_need_a_planned_run(planned, saved):
+    found = removed({"share": "step.recompute_share"}, step__recompute_share=0.2, run__planned_s=planned)
+    assert found.saved_s == (None if saved is None else pytest.approx(saved))
+
+
+WAITING = {
+    "loader__wait_share": 0.6,
+    "step__mean_ms": 100.0,
+    "step__noise_share": 0.02,
+    "replay__step_ms": 50.0,
+    "replay__low_ms": 48.0,
+    "replay__high_ms": 52.0,
+}
+ceiling = partial(gain, "measured_ceiling", {"share": "loader.wait_share"})
+
+
+def test_a_measured_ceiling():
+    found = ceiling(**WAITING)
+    assert found.basis == "measured"
+    assert (found.speedup, found.low, found.high) == pytest.approx((2.0, 100 / (52 * 1.02), 100 / (48 * 0.98)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "speedup", "high"),
+    [
+        pytest.param(
+            {"replay__step_ms": 30.0, "replay__low_ms": 30.0}, 2.5, 2.5 / 0.98, id="not beyond the wait itself"
+        ),
+        pytest.param({"step__logging_share": 0.1}, 100 / 60, 100 / (58 * 0.98), id="logging goes on"),
+        pytest.param(
+            {"step__checkpoint_share": 0.05, "step__evaluation_share": 0.05},
+            100 / 60,
+            100 / (58 * 0.98),
+            id="so do saves",
+        ),
+    ],
+)
+def test_what_bounds_the_ceiling(changed, speedup, high):
+    found = ceiling(**WAITING | changed)
+    assert (found.speedup, found.high, found.basis) == (pytest.approx(speedup), pytest.approx(high), "measured")
+
+
+def test_a_replay_that_is_no_faster_promises_nothing():
+    assert ceiling(**WAITING | {"replay__step_ms": 101.0, "replay__high_ms": 103.0}) is None
+    assert ceiling(**WAITING | {"loader__wait_share": None}) is None
+
+
+@pytest.mark.parametrize("missing", ["replay__step_ms", "replay__low_ms", "step__noise_share"])
+def test_without_a_replay_it_is_a_bound(missing):
+    found = ceiling(**WAITING | {missing: None})
+    assert (found.speedup, found.low, found.basis) == (pytest.approx(2.5), 1.0, "bound")
+
+
+CPU = {
+    "loader__batch_ms": 50.0,
+    "loader__batches_per_step": 1.0,
+    "loader__workers_needed": 1,
+    "loader__batch_cpu_share": 1.0,
+    "machine__cpus_per_rank": 2.0,
+    "run__num_threads": 2,
+    "device__type": "cpu",
+}
+
+
+def test_on_two_cores_workers_take_them_from_training():
+    found = ceiling(**WAITING | CPU)
+    # (2 cores x 50 ms + 50 ms of preparing) / 2 cores = 75 ms.
+    assert (found.speedup, found.basis) == (pytest.approx(100 / 75), "modelled")
+    assert found.low == pytest.approx(100 / 75 * 0.85)
+    assert found.high == pytest.approx(100 / (48 * 0.98))
+    assert "share the CPUs" in found.note
+
+
+@pytest.mark.parametrize(
+    ("changed", "speedup", "basis"),
+    [
+        pytest.param({"loader__batch_cpu_share": 0.2}, 2.0, "measured", id="workers that wait need no core"),
+        pytest.param({"machine__cpus_per_rank": 16.0}, 2.0, "measured", id="cores enough"),
+        pytest.param({"machine__cpus_per_rank": None}, 2.0, "measured", id="cores unknown"),
+        pytest.param({"device__type": "cuda"}, 2.0, "measured", id="a device trains beside one launching core"),
+        pytest.param(
+            {"device__type": "cuda", "loader__batch_ms": 80.0}, 100 / 80, "modelled", id="one worker is too slow"
+        ),
+        pytest.param({"loader__batch_ms": 110.0, "machine__cpus_per_rank": 1.0}, None, None, id="one core: no gain"),
+    ],
+)
+def test_when_cores_are_shared(changed, speedup, basis):
+    found = ceiling(**WAITING | CPU | changed)
+    assert (found and (found.speedup, found.basis)) == (speedup and (pytest.approx(speedup), basis))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "share", "speedup"),
+    [
+        pytest.param({"cost": "checkpoint"}, 0.109, 0.99 / 0.891, id="down to 1 %"),
+        pytest.param({"cost": "checkpoint", "target": "0.02"}, 0.02, None, id="at the target"),
+        pytest.param({"cost": "checkpoint", "target": "0.02"}, 0.51, 2.0, id="a target"),
+        pytest.param({"cost": "checkpoint", "factor": "4"}, 0.2, 20 / 17, id="4 x 80 + 20: 16 + 1 instead of 16 + 4"),
+        pytest.param({"cost": "evaluation"}, None, None, id="unknown"),
+    ],
+)
+def test_amortised(arguments, share, speedup):
+    facts = {f"{arguments['cost']}__cost_share": share, "step__noise_share": 0.05}
+    found = gain("amortised", arguments, **facts)
+    assert (found and (found.speedup, found.basis)) == (speedup and (pytest.approx(speedup), "modelled"))
+    assert found is None or 1.0 <= found.low < found.speedup < found.high
+    assert gain("amortised", arguments, **facts | {"step__noise_share": None}) is None
+
+
+CURVE = {
+    "step__mean_ms": 400.0,
+    "train__accumulation_steps": 4,
+    "batch_curve__fixed_ms": 40.0,
+    "batch_curve__per_unit_ms": 5.0,
+    "batch_curve__units": 10,
+    "batch_curve__error_share": 0.1,
+}
+
+
+def test_batch_curve():
+    found = gain("batch_curve", {}, **CURVE)
+    # Two of four fixed parts of 40 ms go; the fit is good to 9 ms of 90.
+    assert (found.speedup, found.low, found.high) == pytest.approx((400 / 320, 400 / 338, 400 / 302))
+    assert (found.basis, found.note) == ("modelled", "")
+    assert "padding" in gain("batch_curve", {}, **CURVE, data__padding="longest").note
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({name: None} for name in CURVE),
+        {"train__accumulation_steps": 1},
+        {"batch_curve__fixed_ms": 0.0},
+        pytest.param({"step__mean_ms": 180.0}, id="the fit is not about this step"),
+    ],
+)
+def test_no_batch_curve(changed):
+    assert gain("batch_curve", {}, **CURVE | changed) is None
+
+
+def test_a_fit_that_is_all_noise_may_lose():
+    found = gain("batch_curve", {}, **CURVE | {"batch_curve__error_share": 0.6})
+    assert found.low < 1 < found.speedup
+    assert found.high == pytest.approx(400 / (400 - 180))
+
+
+@pytest.mark.parametrize("name", WHAT_IFS)
+def test_without_facts_there_is_no_gain(name):
+    assert gain(name, {"share": "loader.wait_share", "cost": "checkpoint"}) is None
+
+
+def test_an_unknown_what_if_is_an_error():
+    with pytest.raises(KeyError, match="wish"):
+        gain("wish", {})
+
+
+def part(name, share, basis="measured"):
+    return name, Gain(1 / (1 - share), 1 / (1 - share / 2), 1 / (1 - share), basis)
+
+
+@pytest.mark.parametrize(
+    ("parts", "compute", "share"),
+    [
+        pytest.param([("data_wait", 0.3), ("checkpoint", 0.2)], None, 0.5, id="disjoint phases add up"),
+        pytest.param([("data_wait", 0.3), ("data_wait", 0.2)], None, 0.3, id="one phase counts once"),
+        pytest.param([("compute", 0.4), ("recompute", 0.2)], 0.8, 0.5, id="0.4 + 0.2 less what both would take"),
+        pytest.param([("compute", 0.4), ("recompute", 0.2)], None, 0.4, id="unknown overlap: the larger"),
+        pytest.param([("compute", 0.4), ("data_wait", 0.2)], 0.8, 0.6, id="compute and waiting are disjoint"),
+        pytest.param([("data_wait", 0.7), ("checkpoint", 0.6)], None, 0.99, id="never all of it"),
+    ],
+)
+def test_combine(parts, compute, share):
+    together = combine([part(*each) for each in parts], evidence(step__compute_share=compute))
+    assert together.share == pytest.approx(share)
+    assert together.low < together.speedup
+
+
+def test_the_weakest_basis_holds_and_seconds_follow():
+    parts = [part("data_wait", 0.3, "bound"), part("checkpoint", 0.2), part("evaluation", 0.1, "modelled")]
+    together = combine(parts, evidence(run__planned_s=100.0))
+    assert (together.basis, together.saved_s) == ("bound", pytest.approx(60.0))
+    assert combine([], evidence()) is None
+
+
+def test_marginal_gains_multiply_to_the_combined_one():
+    parts = [part("data_wait", 0.3), part("compute", 0.2), part("recompute", 0.1)]
+    known = evidence(step__compute_share=0.6, run__planned_s=100.0)
+    each = [after(parts[:i], parts[i], known) for i in range(3)]
+    total = combine(parts, known)
+    assert each[0].speedup * each[1].speedup * each[2].speedup == pytest.approx(total.speedup)
+    assert each[0].low * each[1].low * each[2].low == pytest.approx(total.low)
+    assert sum(one.saved_s for one in each) == pytest.approx(total.saved_s)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("measured_ceiling", {}, "data_wait"),
+        ("amortised", {"cost": "evaluation"}, "evaluation"),
+        ("batch_curve", {}, "compute"),
+        ("share_removed", {"share": "loader.pad_share", "of": "step.compute_share"}, "compute"),
+        ("share_removed", {"share": "loader.tokenize_share", "of": "loader.wait_share"}, "data_wait"),
+        ("share_removed", {"share": "step.recompute_share"}, "recompute"),
+        ("share_removed", {"share": "optimizer.step_share"}, "optimizer"),
+        ("share_removed", {"share": "device.attention_share", "of": "device.busy_share"}, "compute"),
+        ("share_removed", {"share": "calls.gc_share"}, "calls.gc"),
+    ],
+)
+def test_target(name, arguments, expected):
+    assert target(GainSpec(name, arguments)) == expected

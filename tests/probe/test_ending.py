@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from autotune.probe import ending
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"), True),
+        (OSError(12, "Cannot allocate memory"), True),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 8 GB)"), True),
+        (RuntimeError("shape '[2]' is invalid for input of size 3"), False),
+        (KeyError("memory"), False),
+        (KeyboardInterrupt(), False),
+    ],
+)
+def test_what_means_that_memory_ran_out(error, expected):
+    assert ending.is_out_of_memory(error) is expected
+
+
+@pytest.fixture
+def exits(monkeypatch):
+    codes = []
+    monkeypatch.setattr(ending.os, "_exit", codes.append)
+    return codes
+
+
+def test_a_bug_of_ours_ends_the_process_and_says_whose_it_is(exits, capsys):
+    ending.ours(lambda: 1 / 0)()
+    assert exits == [ending.BUG]
+    assert "a bug of ours" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_ends_a_process_passes_through(exits, error):
+    @ending.ours
+    def end():
+        raise error
+
+    with pytest.raises(error):
+        end()
+    assert exits == []
+
+
+def test_a_good_call_gives_its_result(exits):
+    assert ending.ours(lambda number: 2 * number)(4) == 8
+    assert exits == []

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from autotune.probe.recorder import Recorder, counted, timed
+
+
+@pytest.fixture
+def failures():
+    return []
+
+
+@pytest.fixture
+def recorder(failures):
+    return Recorder(failures.append)
+
+
+def kinds(recorder):
+    return [event[0] for event in recorder.events]
+
+
+def test_a_timed_call_is_one_event_with_what_it_returned(recorder):
+    double = timed(recorder, "logging", lambda number: 2 * number, ref=3)
+    assert double(4) == 8
+    ((kind, start, end, ref, flag),) = recorder.events
+    assert (kind, ref, flag) == ("logging", 3, 0)
+    assert start <= end
+    assert recorder.stack == []
+
+
+def test_only_the_outermost_call_of_a_kind_counts(recorder):
+    inner = timed(recorder, "checkpoint", lambda: recorder.stack.copy())
+    outer = timed(recorder, "checkpoint", inner)
+    assert outer() == ["checkpoint"]
+    assert kinds(recorder) == ["checkpoint"]
+
+
+def test_other_kinds_nest(recorder):
+    inner = timed(recorder, "logging", lambda: recorder.stack.copy())
+    assert timed(recorder, "checkpoint", inner)() == ["checkpoint", "logging"]
+    inside, around = recorder.events
+    assert (inside[0], around[0]) == ("logging", "checkpoint")
+    assert around[1] <= inside[1] <= inside[2] <= around[2]
+
+
+@pytest.mark.parametrize("wrap", [timed, lambda *a: counted(*a, site=lambda: {"file": "f", "line": 1})])
+def test_nothing_is_recorded_while_off_or_in_another_thread(recorder, wrap):
+    function = wrap(recorder, "gc", lambda: None)
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+    recorder.on = False
+    function()
+    assert recorder.events == []
+    recorder.on = True
+    function()
+    assert kinds(recorder) == ["gc"]
+
+
+def test_an_exception_ends_the_event_and_names_the_innermost_phase(recorder, failures):
+    error = ValueError("x")
+
+    def fail():
+        raise error
+
+    with pytest.raises(ValueError, match="x"):
+        timed(recorder, "checkpoint", timed(recorder, "logging", fail))()
+    assert recorder.failed_phase == "logging"
+    assert kinds(recorder) == ["logging", "checkpoint"]
+    assert recorder.stack == []
+    assert failures == [error, error]
+
+
+def test_counted_calls_share_a_row_per_site(recorder):
+    sites = iter([("a.py", 1), ("b.py", 2), ("a.py", 1)])
+    function = counted(recorder, "gc", lambda: None, lambda: dict(zip(("file", "line"), next(sites), strict=True)))
+    for _ in range(3):
+        function()
+    assert [event[3] for event in recorder.events] == [0, 1, 0]
+    assert [(row["kind"], row["site"]["file"]) for row in recorder.calls] == [("gc", "a.py"), ("gc", "b.py")]
+
+
+def test_a_cleared_recorder_makes_its_rows_afresh(recorder):
+    function = counted(recorder, "gc", lambda: None, lambda: {"file": "a.py", "line": 1})
+    function()
+    recorder.clear()
+    function()
+    assert len(recorder.calls) == 1
+    assert [event[3] for event in recorder.events] == [0]
+
+
+def test_backwards_are_counted_by_the_loader_that_was_asked_last(recorder):
+    for loader in (-1, 0, 1, 1):
+        recorder.loader = loader
+        recorder.note_backward()
+    assert recorder.num_backwards == 4
+    assert recorder.loader_backwards == {0: 1, 1: 2}

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from autotune.probe import window as windows
+
+S = 1_000_000_000
+REQUEST = {"warmup": None, "steps": None, "default_steps": 30, "min_s": 0.5, "after": 0, "time_limit_s": 180.0}
+
+
+class Session:
+    """What a Window asks of its Session, and what it told it."""
+
+    def __init__(self, loaders=()):
+        self.loaders = [
+            {"arguments": {"num_workers": workers, "prefetch_factor": factor}} for workers, factor in loaders
+        ]
+        self.recorder = SimpleNamespace(num_backwards=0)
+        self.told = []
+        self.plan = SimpleNamespace(begin=lambda: self.told.append("plan"))
+
+    def on_window_start(self):
+        self.told.append("start")
+
+    def on_window_end(self):
+        self.told.append("end")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    fake = SimpleNamespace(ns=0)
+    monkeypatch.setattr(windows.clock, "now", lambda: fake.ns)
+    return fake
+
+
+@pytest.fixture
+def counted(clock):
+    """counted(request fields, loaders=.., micros=1): a Window, and `steps(n, seconds each)` that moves the clock."""
+
+    def make(loaders=(), micros=1, **fields):
+        session = Session(loaders)
+        window = windows.Window({**REQUEST, **fields}, session)
+
+        def steps(count, each=0.1):
+            for _ in range(count):
+                clock.ns += int(each * S)
+                session.recorder.num_backwards += micros
+                window.on_optimizer_step()
+
+        return SimpleNamespace(window=window, session=session, steps=steps)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("loaders", "micros", "warmup"),
+    [
+        pytest.param((), 1, 3, id="no loader: the least"),
+        pytest.param([(0, None)], 1, 3, id="no workers"),
+        pytest.param([(1, 2)], 1, 3, id="2 batches ready: still the least"),
+        pytest.param([(2, 2)], 1, 5, id="4 ready, one a step: 4 and one"),
+        pytest.param([(4, 4)], 1, 17, id="16 ready"),
+        pytest.param([(4, 4)], 4, 5, id="16 ready, 4 a step"),
+        pytest.param([(4, 4)], 3, 7, id="16 ready, 3 a step: rounded up"),
+        pytest.param([(2, 2), (3, 4), (0, None)], 1, 13, id="the largest of several loaders"),
+    ],
+)
+def test_the_warm_up_outlasts_the_batches_that_workers_had_ready(counted, loaders, micros, warmup):
+    run = counted(loaders, micros)
+    run.steps(warmup - 1)
+    assert run.window.start is None
+    run.steps(1)
+    assert run.window.warmup == warmup
+    assert run.session.told == ["start"]
+
+
+@pytest.mark.parametrize(("asked", "warmup"), [(1, 1), (7, 7), (0, 1)])
+def test_an_asked_warm_up_is_taken_as_it_is(counted, asked, warmup):
+    run = counted([(4, 4)], warmup=asked)
+    run.steps(warmup)
+    assert run.window.warmup == warmup
+
+
+@pytest.mark.parametrize(("after", "warmup", "begins"), [(0, 2, 2), (10, 2, 12), (10, None, 13)])
+def test_after_lets_steps_pass_before_the_warm_up(counted, after, warmup, begins):
+    run = counted(after=after, warmup=warmup)
+    run.steps(begins - 1)
+    assert run.window.start is None
+    run.steps(1)
+    assert run.window.warmup == begins
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_asked_steps_are_exact_however_short(counted, steps):
+    run = counted(steps=steps, warmup=2)
+    run.steps(2 + steps - 1, each=1e-6)
+    assert not run.window.is_over
+    run.steps(1, each=1e-6)
+    assert run.session.told == ["start", "end", "plan"]
+    summary = run.window.summary(0)
+    assert (summary["warmup_steps"], summary["steps"], summary["ended_by"]) == (2, steps, "steps")
+    assert (summary["start_ns"], summary["end_ns"]) == (2000, (2 + steps) * 1000)
+    assert summary["step_ends_ns"] == [1000 * (step + 1) for step in range(2 + steps)]
+
+
+@pytest.mark.parametrize(
+    ("each", "steps"),
+    [
+        pytest.param(1.0, 30, id="long steps: the default number"),
+        pytest.param(0.5 / 30, 30, id="just long enough"),
+        pytest.param(0.01, 50, id="short steps: as many as fill the least time"),
+        pytest.param(1e-4, 1000, id="very short: the most"),
+    ],
+)
+def test_without_a_number_the_window_is_long_enough(counted, each, steps):
+    run = counted(warmup=1)
+    run.steps(steps, each)
+    assert not run.window.is_over
+    run.steps(1, each)
+    assert run.window.summary(0)["steps"] == steps
+
+
+def test_steps_after_the_window_do_not_count(counted):
+    run = counted(steps=3, warmup=1)
+    run.steps(10)
+    assert run.window.summary(0)["steps"] == 3
+    assert len(run.window.step_ends) == 4
+    assert run.session.told == ["start", "end", "plan"]
+
+
+@pytest.mark.parametrize(
+    ("made", "warmup", "steps"),
+    [
+        pytest.param(0, None, None, id="no step"),
+        pytest.param(1, None, None, id="one step"),
+        pytest.param(2, 1, 1, id="two: the second"),
+        pytest.param(3, 1, 2, id="three: the last two"),
+        pytest.param(5, 2, 3, id="a warm-up of 3 would leave less than it takes"),
+        pytest.param(6, 3, 3, id="as many as the warm-up"),
+        pytest.param(20, 3, 17, id="the asked warm-up stands"),
+    ],
+)
+def test_a_script_that_ends_early_keeps_the_later_half_of_its_steps_at_least(counted, clock, made, warmup, steps):
+    run = counted(warmup=3)
+    run.steps(made)
+    clock.ns += 5 * S
+    run.window.close(clock.ns, "script_ended")
+    summary = run.window.summary(0)
+    if steps is None:
+        assert summary is None
+    else:
+        assert (summary["warmup_steps"], summary["steps"]) == (warmup, steps)
+        assert summary["start_ns"] == summary["step_ends_ns"][warmup - 1]
+        assert summary["end_ns"] == summary["step_ends_ns"][-1], "what came after the last step is not of the window"
+        assert summary["ended_by"] == "script_ended"
+
+
+def test_a_time_limit_before_the_warm_up_was_over_leaves_no_window(counted, clock):
+    run = counted(warmup=3)
+    run.steps(2)
+    run.window.close(clock.ns, "time_limit")
+    assert run.window.is_over
+    assert run.window.summary(0) is None
+
+
+def test_backwards_count_only_without_an_optimizer(counted):
+    run = counted()
+    run.window.on_backward(has_optimizer=True)
+    assert run.window.step_ends == []
+    run.window.on_backward(has_optimizer=False)
+    assert (run.window.steps_by, len(run.window.step_ends)) == ("backward", 1)
+
+
+def test_the_first_optimizer_step_forgets_counted_backwards(counted):
+    run = counted()
+    for _ in range(5):
+        run.window.on_backward(has_optimizer=False)
+    assert run.window.start is not None
+    run.steps(1)
+    assert (run.window.steps_by, len(run.window.step_ends), run.window.start) == ("optimizer", 1, None)
+    run.window.on_backward(has_optimizer=False)
+    assert len(run.window.step_ends) == 1
+
+
+@pytest.mark.parametrize(
+    ("compiled_at", "begins"),
+    [
+        pytest.param((1,), 3, id="compiled in the first step"),
+        pytest.param((3,), 4, id="compiled where the warm-up would end"),
+        pytest.param((3, 4, 5), 6, id="still compiling"),
+        pytest.param(range(1, 40), windows.MOST_EXTRA_WARMUP, id="always compiling"),
+    ],
+)
+def test_a_step_that_compiled_ends_no_warm_up(counted, monkeypatch, compiled_at, begins):
+    stats = {"unique_graphs": 0}
+    fake = SimpleNamespace(counters={"stats": stats})
+    monkeypatch.setitem(windows.sys.modules, "torch._dynamo.utils", fake)
+    run = counted()
+    for step in range(1, begins + 1):
+        assert run.window.start is None
+        stats["unique_graphs"] += step in compiled_at
+        run.steps(1)
+    assert run.window.warmup == begins
