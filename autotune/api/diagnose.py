@@ -125,13 +125,13 @@ def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:
 def _storage(recordings: Sequence[Recording], run: RunSummary) -> Iterable[Fact]:
     """File systems of the data and of the output folder, of the machine that we are on."""
     for recording in recordings[:1]:
-        for loader in recording.loaders:
-            if loader["path"] and Path(loader["path"]).exists():
-                system = machine.file_system(Path(loader["path"]))
-                subject = f"loader#{loader['id']}"
-                if system is not None:
-                    yield Fact("loader.storage", subject, system.type)
-                    yield Fact("loader.storage_is_network", subject, system.is_network)
+        subjects = derive.subjects(recording)
+        paths = {subjects.get(loader["id"]): loader["path"] for loader in recording.loaders if loader["path"]}
+        for subject, path in paths.items():
+            system = machine.file_system(Path(path)) if Path(path).exists() else None
+            if subject is not None and system is not None:
+                yield Fact("loader.storage", subject, system.type)
+                yield Fact("loader.storage_is_network", subject, system.is_network)
     if run.redirected:
         system = machine.file_system(Path(run.redirected[0]))
         if system is not None:
@@ -171,5 +171,5 @@ def restored(
         for name, value in row.get("facts", [])
     ]
     fields = row.get("run") or {"command": recordings[0].process["argv"], "outcome": recordings[0].outcome}
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     return RunSummary(folder=str(path), **plain), facts, versions

@@ -47,8 +47,8 @@ def _trl_or(name: str, entry: Json) -> str:
 
 
 def location(site: Json | None, call: str) -> Location | None:
-    """The Location of a Site."""
-    return Location(site["file"], site["line"], call) if site and site["file"] else None
+    """The Location of a Site in the user's own files; a library's is not theirs to edit."""
+    return Location(site["file"], site["line"], call) if site and site["file"] and site["is_user"] else None
 
 
 def accumulation(view: View) -> int | None:

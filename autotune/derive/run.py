@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from autotune.derive import plan
 from autotune.derive.view import View
 from autotune.model.evidence import RUN, Fact, Value
-from autotune.model.recording import Json
+from autotune.model.recording import Json, Recording
 
 ENVIRONMENT = (
     "CUDA_LAUNCH_BLOCKING",
@@ -19,6 +19,9 @@ ENVIRONMENT = (
     "TORCH_CUDNN_V8_API_ENABLED",
     "OMP_NUM_THREADS",
 )
+
+MIXED_PRECISION: Mapping[str, str] = {"no": "off", "bf16": "bfloat16", "fp16": "float16"}
+"""accelerate's words for autocast's dtype."""
 
 
 def facts(view: View) -> Iterator[Fact]:
@@ -55,7 +58,7 @@ def _torch(view: View) -> Mapping[str, Value | None]:
     start, end = (compiled or {}).get("recompiles_at_start"), (compiled or {}).get("recompiles_at_end")
     models = root_models(view)
     return {
-        "run.autocast": autocast(state),
+        "run.autocast": autocast(view.recording),
         "run.grad_scaler": state.get("grad_scaler"),
         "run.clips_scaled_gradients": state.get("clips_scaled"),
         "run.legacy_amp": state.get("legacy_amp"),
@@ -66,10 +69,16 @@ def _torch(view: View) -> Mapping[str, Value | None]:
     }
 
 
-def autocast(state: Json) -> str | None:
-    """float16, bfloat16 or off; None when no forward was looked at."""
-    value = state.get("autocast")
-    return None if value is None else str(value).removeprefix("torch.")
+def autocast(recording: Recording) -> str | None:
+    """float16, bfloat16 or off; None when no forward was looked at.
+
+    accelerate switches it on inside the model's own forward, where the probe does not look: its setting says so.
+    """
+    value = recording.torch_state.get("autocast")
+    if value is not None:
+        return str(value).removeprefix("torch.")
+    values = recording.frameworks.get("accelerator", {}).get("values", {})
+    return MIXED_PRECISION.get(str(values.get("mixed_precision")))
 
 
 def root_models(view: View) -> list[Json]:

@@ -48,7 +48,7 @@ def _observed(view: View) -> Iterator[Setting]:
     for loader in view.loaders:
         yield from _loader(view, loader)
     for row in view.recording.optimizers:
-        yield from _optimizer(row)
+        yield from _optimizer(view, row)
     for name, seen in {**_training(view), **_intervals(view), **_data(view)}.items():
         if seen.value is not None:
             yield Setting(name, RUN, seen.value, _origin(seen.given), seen.location)
@@ -69,24 +69,27 @@ def _versions(software: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
 
 
 def _loader(view: View, loader: Loader) -> Iterator[Setting]:
-    """At the call of DataLoader, or at the framework's own object when a library calls it."""
     row = loader.own
-    told = plan.framework(view.recording).location
-    at = plan.location(row["site"], "DataLoader")
+    place = _place(view, row["site"], "DataLoader")
     for name, defaults in LOADER_DEFAULTS.items():
         value = row["arguments"].get(name)
         if value is not None:
             given = name in row["given"] or value not in defaults
-            place = at if row["site"]["is_user"] or told is None else told
             yield Setting(f"loader.{name}", loader.subject, value, _origin(given), place)
 
 
-def _optimizer(row: Json) -> Iterator[Setting]:
+def _place(view: View, site: Json, call: str) -> Location | None:
+    """The user's own call, or the framework's object when a library makes the call for it."""
+    told = plan.framework(view.recording).location
+    return plan.location(site, call) if site["is_user"] or told is None else told
+
+
+def _optimizer(view: View, row: Json) -> Iterator[Setting]:
     """`fused` left unset means not fused: torch then chooses between foreach and a plain loop."""
     fused = row["arguments"].get("fused")
     if fused is None and not row.get("has_fused"):
         return
-    at = plan.location(row["site"], row["type"])
+    at = _place(view, row["site"], row["type"])
     yield Setting("optimizer.fused", optimizer.subject(row["id"]), bool(fused), _origin(fused is not None), at)
 
 
@@ -129,7 +132,7 @@ def activation_checkpointing(view: View) -> bool | None:
 
 def precision(view: View) -> str | None:
     """fp32, bf16-mixed, fp16-mixed, bf16 or fp16: autocast's dtype over fp32 parameters, else the parameters' own."""
-    main, mixed = run.largest(view), run.autocast(view.recording.torch_state)
+    main, mixed = run.largest(view), run.autocast(view.recording)
     dtype = max(main["dtypes"], key=main["dtypes"].get, default="") if main else ""
     own = PRECISIONS.get(dtype.removeprefix("torch."))
     if own is None or mixed is None:
@@ -157,9 +160,17 @@ def _data(view: View) -> Mapping[str, _Seen]:
     return {
         "data.group_by_length": _Seen(grouped, at),
         "data.padding": _Seen(_padding(view)),
-        "data.max_length": _Seen(values.get("max_length"), at),
+        "data.max_length": _max_length(view, values.get("max_length"), at),
         "data.packing": _Seen(values.get("packing"), at),
     }
+
+
+def _max_length(view: View, told: Value | None, at: Location | None) -> _Seen:
+    """The framework's limit, else where the tokenizer of the train loader cuts."""
+    if told is not None:
+        return _Seen(told, at)
+    cuts = [loader.own.get("max_length") for loader in view.loaders if loader.is_train]
+    return _Seen(next((cut for cut in cuts if cut is not None), None))
 
 
 def _padding(view: View) -> str | None:

@@ -17,12 +17,17 @@ MIN_EXAMPLES = 3
 
 def mistakes(rule: Rule) -> Iterator[str]:
     """Everything that is wrong with a rule whose keys are all there."""
-    yield from _condition(rule, "when", rule.when)
+    yield from _expression(rule, "when", rule.when, "bool")
     yield from _sentence(rule, "message", rule.message)
     for number, fix in enumerate(rule.fixes, 1):
         yield from _fix(rule, f"fix {number}", fix)
     yield from _limits(rule)
     yield from _examples(rule)
+
+
+def _article(subject: str) -> str:
+    """ "a loader", "an optimizer", "the run"."""
+    return "the run" if subject == RUN else f"{'an' if subject[0] in 'aeiou' else 'a'} {subject}"
 
 
 def quoted_numbers(when: str) -> tuple[str, ...]:
@@ -47,10 +52,6 @@ def _is_fixed(tree: ast.Compare) -> bool:
     )
 
 
-def _condition(rule: Rule, key: str, text: str) -> Iterator[str]:
-    yield from _expression(rule, key, text, "bool")
-
-
 def _expression(rule: Rule, key: str, text: str, *wanted: str) -> Iterator[str]:
     """Mistakes of an expression whose kind must be one of `wanted`."""
     try:
@@ -67,7 +68,7 @@ def _foreign(rule: Rule, key: str, names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
         owner = (facts().get(name) or settings()[name]).subject
         if owner not in (RUN, rule.subject):
-            yield f'{key}: `{name}` belongs to a {owner}, so this rule needs subject = "{owner}"'
+            yield f'{key}: `{name}` belongs to {_article(owner)}, so this rule needs subject = "{owner}"'
 
 
 def _sentence(rule: Rule, key: str, text: str) -> Iterator[str]:
@@ -92,7 +93,7 @@ def _is_broken(text: str) -> bool:
 
 def _fix(rule: Rule, key: str, fix: Fix) -> Iterator[str]:
     if fix.when:
-        yield from _condition(rule, f"{key}.when", fix.when)
+        yield from _expression(rule, f"{key}.when", fix.when, "bool")
     yield from _sentence(rule, f"{key}.text", fix.text)
     yield from _sentence(rule, f"{key}.note", fix.note)
     if not fix.setting:
@@ -102,7 +103,8 @@ def _fix(rule: Rule, key: str, fix: Fix) -> Iterator[str]:
         yield f"{key}.setting: `{fix.setting}` is not in catalogue/settings.toml"
         return
     if setting.subject not in (RUN, rule.subject):
-        yield f"{key}.setting: `{fix.setting}` belongs to a {setting.subject}, and this rule to a {rule.subject}"
+        owners = _article(setting.subject), _article(rule.subject)
+        yield f"{key}.setting: `{fix.setting}` belongs to {owners[0]}, and this rule to {owners[1]}"
     kind = plain_kind(setting.type)
     wanted = (NUMBER, *UNITS) if kind == NUMBER else (kind,)
     yield from _expression(rule, f"{key}.value", fix.value, *wanted)

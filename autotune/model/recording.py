@@ -154,7 +154,7 @@ class Recording:
     loaders: id, site, arguments {num_workers, batch_size, prefetch_factor, pin_memory, persistent_workers,
       drop_last, multiprocessing_context}, given [argument names at the call], dataset {type, module, length,
       map_style}, sampler, num_batches, wraps (id of the loader it was rebuilt from, e.g. by accelerate, or None),
-      pad_id, path (a directory that was read from, or None).
+      pad_id, max_length (where its tokenizer cuts), path (a file or folder that is read); None when unknown.
     optimizers: id, type, module, site, arguments {fused, foreach, lr ...}, num_params, has_fused.
     models: id, type, module, site, num_params, num_trainable, param_bytes, dtypes {name: count}, attention,
       supports_sdpa, output_attentions, model_type, has_native_class, num_batchnorm, checkpointing, compiled, parallel.

@@ -37,10 +37,10 @@ def note(session, ref: int, batch) -> None:
     recorder.num_batches += 1
     if recorder.num_batches > ALL_UNTIL and recorder.num_batches % 8:
         return
-    session.plan.keep(ref, batch)
     try:
+        session.plan.keep(ref, batch)
         row = describe(leaves(batch), _pad_id(session, ref))
-    except Exception:  # an odd tensor type: the batch stays undescribed, which readers treat as unknown
+    except Exception:  # an odd type of tensor or container: the batch stays undescribed, which means unknown
         return
     recorder.batches.append({"loader": ref, "at_ns": clock.now() - recorder.origin, **row})
 
@@ -101,6 +101,7 @@ def _pad_id(session, ref: int):
     row, state = session.loaders[ref], len(session.models)
     if row["pad_id"] is None and row.get("searched") != state:
         row["searched"] = state
+        row["max_length"] = _max_length(_owners(row["object"]()))
         owners = _owners(row["object"]())
         found = [_integer(getattr(owner, name, None)) for owner in owners for name in PAD_NAMES]
         known = [value for value in found + session.padding_indices() if value is not None]
@@ -111,6 +112,15 @@ def _pad_id(session, ref: int):
 def _owners(loader) -> list:
     owners = [getattr(loader, "collate_fn", None), getattr(loader, "dataset", None)]
     return owners + [getattr(owner, "tokenizer", None) for owner in owners]
+
+
+def _max_length(owners: list):
+    """Where a fast tokenizer among `owners` cuts samples, None when it does not or none is there."""
+    for owner in owners:
+        truncation = getattr(getattr(owner, "_tokenizer", None), "truncation", None)
+        if isinstance(truncation, dict):
+            return _integer(truncation.get("max_length"))
+    return None
 
 
 def _integer(value):

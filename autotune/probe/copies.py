@@ -41,9 +41,11 @@ def cloned(batch):
 def resized(batch, factor: float):
     """A batch of `factor` times the samples: the first half (0.5), or every sample twice (2).
 
-    Raises ValueError when the first dimension of its tensors is not the number of samples.
+    Raises ValueError when the first dimension of its tensors is not the number of samples, or one is to be halved.
     """
     size = _num_samples(batch)
+    if size * factor < 1:
+        raise ValueError("a batch of one sample cannot be halved")
     return _resized_item(batch, size, factor)
 
 
@@ -52,10 +54,7 @@ def _num_samples(batch) -> int:
     _mapped(batch, lambda leaf: sizes.add(int(leaf.shape[0])) if _is_tensor(leaf) and leaf.dim() else None)
     if len(sizes) != 1:
         raise ValueError("the tensors of a batch differ in their first dimension")
-    size = sizes.pop()
-    if size < 2:
-        raise ValueError("a batch of one sample cannot be halved")
-    return size
+    return sizes.pop()
 
 
 def _resized_item(value, size: int, factor: float):

@@ -57,7 +57,8 @@ def _register(session, loader, given) -> None:
         "num_batches": None,
         "wraps": _wrapped(session, dataset),
         "pad_id": None,
-        "path": None,
+        "max_length": None,
+        "path": _path(dataset),
         "object": weakref.ref(loader),
         "dataset_id": id(dataset),
     }
@@ -78,6 +79,18 @@ def _describe_dataset(dataset) -> dict:
         length = None
     kind = type(dataset)
     return {"type": kind.__name__, "module": kind.__module__, "length": length, "map_style": map_style}
+
+
+def _path(dataset):
+    """A file or folder that the dataset reads: of `datasets` its cache file, of others what they call their root."""
+    files = getattr(dataset, "cache_files", None)
+    if isinstance(files, list) and files and isinstance(files[0], dict):
+        return files[0].get("filename")
+    for name in ("root", "data_dir", "path", "folder", "filename"):
+        value = getattr(dataset, name, None)
+        if isinstance(value, (str, os.PathLike)) and os.path.exists(value):
+            return os.path.abspath(value)
+    return None
 
 
 def _wrapped(session, dataset):

@@ -5,10 +5,13 @@ import os
 import sys
 from os.path import basename
 
-HARMLESS = frozenset(
-    ["uname", "ldconfig", "lscpu", "nvidia-smi", "rocm-smi", "which", "hostname", "lsb_release", "getconf", "true"]
-    + ["gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "objdump", "nvcc", "ptxas", "c++filt", "free", "df"]
-)
+# fmt: off
+HARMLESS = frozenset((
+    "uname", "ldconfig", "lscpu", "nvidia-smi", "rocm-smi", "which", "hostname", "lsb_release", "getconf",
+    "true", "free", "df", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "objdump", "nvcc", "ptxas",
+    "c++filt",
+))
+# fmt: on
 """Programs that libraries ask about the machine, and compilers that write into caches."""
 
 GIT_READS = frozenset(["rev-parse", "status", "log", "diff", "describe", "show", "ls-files", "remote", "version"])

@@ -1,11 +1,14 @@
 """The Hugging Face hub: everything that would change it is replaced by an answer that says it worked."""
 
+# fmt: off
 WRITING = (
-    ("create_", "upload_", "delete_", "move_", "update_", "add_", "merge_", "change_", "super_squash", "permanently_")
-    + ("preupload_", "restart_", "pause_", "resume_", "request_space", "set_space", "duplicate_", "comment_", "edit_")
-    + ("hide_", "rename_", "accept_", "reject_", "cancel_", "grant_", "enable_", "disable_", "scale_to_zero")
-    + ("run_job", "run_uv_job", "rerun_job", "suspend_", "trigger_", "sync_", "copy_files", "batch_bucket", "unlike")
+    "create_", "upload_", "delete_", "move_", "update_", "add_", "merge_", "change_", "super_squash",
+    "permanently_", "preupload_", "restart_", "pause_", "resume_", "request_space", "set_space", "duplicate_",
+    "comment_", "edit_", "hide_", "rename_", "accept_", "reject_", "cancel_", "grant_", "enable_", "disable_",
+    "scale_to_zero", "run_job", "run_uv_job", "rerun_job", "suspend_", "trigger_", "sync_", "copy_files",
+    "batch_bucket", "unlike",
 )
+# fmt: on
 """How the names of the methods of HfApi begin that change something; a later release's new methods fit too."""
 
 COMMITS = ("create_commit", "upload_file", "upload_folder", "delete_file", "delete_files", "delete_folder")

@@ -12,7 +12,13 @@ KEYWORDS = {
 }
 """{module: (its function or class that starts a run, the arguments that keep it on this machine)}"""
 
-INERT = {"wandb": ("login",), "comet_ml": ("login", "start"), "trackio": ("init",), "aim": ("Run",), "swanlab": ("login",)}
+INERT = {
+    "wandb": ("login",),
+    "comet_ml": ("login", "start"),
+    "trackio": ("init",),
+    "aim": ("Run",),
+    "swanlab": ("login",),
+}
 """{module: functions without such a way}: they return an object that takes every call."""
 
 REMOTE = ("http://", "https://", "databricks", "uc:", "azureml:")

@@ -15,14 +15,19 @@ from .overlay_world import error, is_below
 
 def parent(world, place: str):
     """The layer in which `place` can be made; its folder must exist and be writable for this user."""
-    folder = dirname(place)
-    if not S_ISDIR(posix.lstat(world.physical(folder)).st_mode):
-        raise error(errno.ENOTDIR, place)
+    folder = _folder(world, place)
     if world.has_real(folder) and not posix.access(folder, os.W_OK | os.X_OK):
         raise _denied(folder, place)
     layer = world.layer_to_write(folder)
     layer.mirror(folder)
     return layer
+
+
+def _folder(world, place: str) -> str:
+    folder = dirname(place)
+    if not S_ISDIR(existing(world, folder).st_mode):
+        raise error(errno.ENOTDIR, place)
+    return folder
 
 
 def _denied(real: str, place: str) -> OSError:
@@ -37,10 +42,10 @@ def existing(world, place: str):
 
 def new(world, place: str) -> str:
     """Where to make `place`, which must not exist yet."""
-    layer = parent(world, place)
+    _folder(world, place)
     if world.status(place) is not None:
         raise error(errno.EEXIST, place)
-    return layer.upper + place
+    return parent(world, place).upper + place
 
 
 def own(world, place: str) -> str:
@@ -103,7 +108,7 @@ def _is_refused(flags: int) -> bool:
 
 def _create(world, place: str, flags: int, mode: int) -> int:
     if not flags & os.O_CREAT:
-        posix.lstat(world.physical(dirname(place)))
+        _folder(world, place)
         raise error(errno.ENOENT, place)
     layer = parent(world, place)
     descriptor = posix.open(layer.upper + place, flags, mode)
@@ -189,11 +194,13 @@ def _take_away(world, layer, place: str) -> None:
 
 def rename(world, source: str, target: str) -> None:
     """os.rename, os.replace. A real file or folder is copied first: its first rename costs a copy."""
+    for place in (source, target):
+        _folder(world, place)
     status = existing(world, source)
-    from_layer, to_layer = parent(world, source), parent(world, target)
-    _check_rename(world, source, target, status)
     if source == target:
         return
+    _check_rename(world, source, target, status)
+    from_layer, to_layer = parent(world, source), parent(world, target)
     if from_layer is not to_layer:
         raise error(errno.EXDEV, source, target)
     replaces = world.has_real(target)
@@ -209,10 +216,10 @@ def rename(world, source: str, target: str) -> None:
 
 def _check_rename(world, source: str, target: str, status) -> None:
     is_folder = S_ISDIR(status.st_mode)
-    if is_folder and source != target and is_below(target, (source,)):
+    if is_folder and is_below(target, (source,)):
         raise error(errno.EINVAL, source, target)
     old = world.status(target)
-    if old is None or source == target:
+    if old is None:
         return
     if is_folder and not S_ISDIR(old.st_mode):
         raise error(errno.ENOTDIR, source, target)
@@ -235,9 +242,10 @@ def move_out(world, source: str, target: str) -> None:
 
 def move_in(world, source: str, target: str) -> None:
     """Rename from a folder that may really be written."""
+    _folder(world, target)
     status = posix.lstat(source)
-    layer = parent(world, target)
     _check_rename(world, source, target, status)
+    layer = parent(world, target)
     replaces = world.has_real(target)
     posix.rename(source, layer.upper + target)
     if replaces:
@@ -248,9 +256,10 @@ def move_in(world, source: str, target: str) -> None:
 
 def link(world, source: str, target: str) -> None:
     """os.link: a second name in scratch; a real file is copied first."""
-    if S_ISDIR(existing(world, source).st_mode):
-        raise error(errno.EPERM, source, target)
+    status = existing(world, source)
     path = new(world, target)
+    if S_ISDIR(status.st_mode):
+        raise error(errno.EPERM, source, target)
     posix.link(own(world, source), path)
     world.changes.add("write", target)
     world.shared.bump()

@@ -24,4 +24,3 @@ class Call:
 
     def __reduce__(self) -> str:
         return self.__name__
-

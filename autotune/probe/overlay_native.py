@@ -17,8 +17,8 @@ PATHS = {
         ("_open_zipfile_writer_file.__init__", 1, "name", WRITE),
         ("torch._C.PyTorchFileWriter.__init__", 1, "name", WRITE),
         ("torch._C.PyTorchFileReader.__init__", 1, "name", READ),
-        ("torch.UntypedStorage.from_file", 0, "filename", READ),
     ),
+    "torch.storage": (("UntypedStorage.from_file", 0, "filename", READ),),
     "torch.jit._serialization": (("save", 1, "f", WRITE), ("load", 0, "f", READ)),
     "safetensors": (
         ("serialize_file", 1, "filename", WRITE),

@@ -156,9 +156,7 @@ class Entry:
             name = os.fsencode(name)
         self.name = name
         is_bare = given is None or isinstance(given, int)
-        self.path = (
-            name if isinstance(given, int) else os.path.join("." if is_bare else os.fspath(given), name)
-        )
+        self.path = name if isinstance(given, int) else os.path.join("." if is_bare else os.fspath(given), name)
 
     def __fspath__(self):
         return self.path

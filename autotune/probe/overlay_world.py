@@ -1,15 +1,14 @@
-"""The files as the script sees them: scratch over real. Names paths, decides what is redirected, finds what is where."""
+"""The files as the script sees them, scratch over real: what a path names, what is redirected, what is where."""
 
 import errno
 import os
 import posix
-import sys
-import time
 from os.path import dirname
 from stat import S_ISDIR, S_ISLNK
 
 from .overlay_changes import Changes
 from .overlay_layer import Layer, is_folder, make_folders
+from .overlay_shared import Shared
 
 SPECIAL = ("/dev", "/proc", "/sys")
 MOST_LINKS = 40
@@ -24,46 +23,12 @@ def error(code: int, *names) -> OSError:
 
 def is_below(path: str, roots) -> bool:
     """Whether `path` is one of `roots` or lies in one."""
-    return any(path == root or path.startswith(root + "/") for root in roots)
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def _parts(text: str) -> list:
     """The names in a path, last first."""
     return [part for part in reversed(text.split("/")) if part not in ("", ".")]
-
-
-class Shared:
-    """Nine bytes that all processes of the run map: was anything redirected (0 or 1), and the state's version.
-
-    Reading one byte costs nanoseconds; that is the whole price of the overlay until the first redirected write.
-    """
-
-    def __init__(self, path: str) -> None:
-        descriptor = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
-        try:
-            posix.ftruncate(descriptor, 9)
-            self.view = _mmap_type()(descriptor, 9)
-        finally:
-            posix.close(descriptor)
-
-    @property
-    def version(self) -> bytes:
-        return self.view[1:9]
-
-    def bump(self) -> None:
-        """Say that a path now means something else: what was remembered about paths is void."""
-        self.view[1:9] = time.monotonic_ns().to_bytes(8, "little")
-        self.view[0] = 1
-
-
-def _mmap_type():
-    """mmap.mmap, without leaving `mmap` in sys.modules: a module of the user's with that name must still win."""
-    known = "mmap" in sys.modules
-    import mmap
-
-    if not known:
-        del sys.modules["mmap"]
-    return mmap.mmap
 
 
 class World:
@@ -90,7 +55,7 @@ class World:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def place(self, path, dir_fd=None, follow: bool = True) -> str:
-        """The place that `path` (str, bytes, PathLike or descriptor) names; `follow` says whether a last link counts."""
+        """The place that `path` (str, bytes, PathLike or descriptor) names; `follow` a last link or not."""
         return self.find(path, dir_fd, follow)[0]
 
     def find(self, path, dir_fd=None, follow: bool = True):
@@ -125,7 +90,7 @@ class World:
                 return "/".join([step, *reversed(todo)]), straight
             target = None
             if todo or follow:
-                target, redirected, bare = self._link(step, bare)
+                target, redirected, bare = self._link(current, step, bare)
             if target is None:
                 current = step
                 continue
@@ -141,11 +106,11 @@ class World:
         if place and not S_ISDIR(posix.lstat(self.physical(place)).st_mode):
             raise error(errno.ENOTDIR, text)
 
-    def _link(self, place: str, bare):
+    def _link(self, folder: str, place: str, bare):
         """The target of the link at `place` (None when it is no link), whether the link is in scratch, and the layer
         that holds nothing at `place` and, by the rule of Layer.hide, nothing below it."""
-        layer = self.layer(dirname(place))
-        physical = place if layer is None or layer is bare else self.physical(place)
+        layer = self.layer(folder or "/")
+        physical = place if layer is bare else _physical(layer, place)
         try:
             is_link = S_ISLNK(posix.lstat(physical).st_mode)
         except OSError:
@@ -177,17 +142,7 @@ class World:
 
         For a place that does not exist any more it is a path that does not exist, with the kernel's own error.
         """
-        layer = self.layer(dirname(place))
-        if layer is None:
-            return place
-        upper = layer.upper + place
-        try:
-            posix.lstat(upper)
-            return upper
-        except FileNotFoundError:
-            return upper if layer.is_hidden(place) else place
-        except OSError:
-            return upper
+        return _physical(self.layer(dirname(place)), place)
 
     def status(self, place: str):
         """lstat of what the script sees at `place`, or None when there is nothing."""
@@ -206,19 +161,14 @@ class World:
         return layer is None or not layer.is_hidden(place)
 
     def names(self, folder: str) -> list:
-        """The names in a folder, merged; raises what listdir raises."""
+        """The names in a folder, merged, without our scratch; raises what listdir raises."""
         physical = self.physical(folder)
-        if physical == folder:
-            return [name for name in posix.listdir(folder) if not self._is_scratch(name)]
-        layer = self.layer(folder)
         found = dict.fromkeys(posix.listdir(physical))
-        if self.has_real(folder) and is_folder(folder):
-            hidden = layer.hidden_names(folder)
+        if physical != folder and self.has_real(folder) and is_folder(folder):
+            hidden = self.layer(folder).hidden_names(folder)
             found.update(dict.fromkeys(name for name in posix.listdir(folder) if name not in hidden))
-        return [name for name in found if not self._is_scratch(name)]
-
-    def _is_scratch(self, name: str) -> bool:
-        return name == ".autotune-scratch-" + self._run_id
+        scratch = {layer.folder for layer in self._layers.values()}
+        return [name for name in found if folder.rstrip("/") + "/" + name not in scratch]
 
     def reading(self, path, dir_fd=None, follow: bool = True):
         """Where to read `path`, or None when the kernel finds the same without us."""
@@ -277,6 +227,7 @@ class World:
         layer = self._layers[device]
         for inner in (layer.upper, layer.gone):
             make_folders(inner)
+        layer.mirror(dirname(layer.folder))  # so that a listing of that folder is a merged one, without our scratch
         return layer
 
     def _choose(self, folder: str, device: int) -> str:
@@ -309,6 +260,19 @@ class World:
             for line in _read(self._registry).splitlines():
                 device, _, path = line.partition(" ")
                 self._layers.setdefault(int(device), Layer(path))
+
+
+def _physical(layer, place: str) -> str:
+    if layer is None:
+        return place
+    upper = layer.upper + place
+    try:
+        posix.lstat(upper)
+        return upper
+    except FileNotFoundError:
+        return upper if layer.is_hidden(place) else place
+    except OSError:
+        return upper
 
 
 def _read(path: str) -> str:

@@ -51,7 +51,7 @@ def recording(session, outcome: str) -> dict:
         "outcome": outcome,
         "origin_ns": origin,
         "process": _process(),
-        "error": _error(recorder),
+        "error": _error(recorder) if outcome in ("raised", "out_of_memory") else None,
         "software": describe.software(),
         "device": session.device(),
         "window": session.window.summary(origin),

@@ -7,6 +7,7 @@ The order puts what could break the script last; after each phase the Recording 
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 
 from . import alone, clock, ending
@@ -54,6 +55,8 @@ class Plan:
         self._phases.extend(self._choose())
         self._began = clock.now()
         self.is_active = True
+        # What a what-if breaks outside the hooks is no failure of the script: no traceback.
+        sys.excepthook = lambda kind, error, trace: self.failed(error)
         self._next_phase()
 
     def _choose(self) -> list:
@@ -85,12 +88,20 @@ class Plan:
         if self.current == "serialise":
             self._serialise()
         start = clock.now()
-        batch = cloned(self._kept[self._handed % len(self._kept)])
-        factor = self._phases[0][1].get("factor", 1)
-        batch = resized(batch, factor) if factor != 1 else batch
-        self._handed += 1
+        try:
+            batch = self._remade()
+        except Exception as error:  # e.g. a batch of one sample, to be halved
+            self._record("failed", {"error": type(error).__name__})
+            return self.next_batch(ref, step)
         self._session.recorder.push("fetch", start, clock.now(), ref, 1)
         return batch
+
+    def _remade(self):
+        """A copy of the next kept batch, of the size that the phase asks for."""
+        batch = cloned(self._kept[self._handed % len(self._kept)])
+        self._handed += 1
+        factor = self._phases[0][1].get("factor", 1)
+        return resized(batch, factor) if factor != 1 else batch
 
     @ending.ours
     def on_step(self) -> None:

@@ -64,8 +64,8 @@ class Window:
             self._session.plan.begin()
 
     def _maybe_begin(self, moment: int) -> None:
-        done = len(self.step_ends) - self._request["after"]
-        if done < self._least_warmup() or (self._compiled_since() and done < MOST_EXTRA_WARMUP):
+        done, compiled = len(self.step_ends) - self._request["after"], self._compiled_since()
+        if done < self._least_warmup() or (compiled and done < MOST_EXTRA_WARMUP):
             return
         self.warmup = len(self.step_ends)
         self.start = moment

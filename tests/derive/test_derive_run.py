@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -262,16 +263,20 @@ ARGS_AT = Location("train.py", 30, "TrainingArguments")
         pytest.param(USER, False, AT, id="the user's call"),
         pytest.param(USER, True, AT, id="the user's call beside TrainingArguments"),
         pytest.param(LIBRARY, True, ARGS_AT, id="the Trainer's call: where it was told"),
-        pytest.param(LIBRARY, False, Location(LIBRARY["file"], 900, "DataLoader"), id="a library's call"),
+        pytest.param(LIBRARY, False, None, id="a library's call is not the user's to edit"),
     ],
 )
 def test_where_a_loader_was_set(site, hf, location):
     rows = settings_of(
         script=steps(3),
         loaders=(loader(0, site=site, arguments={"pin_memory": True}),),
+        optimizers=(optimizer(site=site),),
         frameworks={"hf_args": entry()} if hf else {},
     )
     assert rows["loader#train", "loader.num_workers"].location == location
+    assert rows["optimizer#0", "optimizer.fused"].location == (
+        replace(location, call="AdamW") if location == AT else location
+    )
     assert rows["loader#train", "loader.num_workers"].origin == "default"
     assert rows["loader#train", "loader.batch_size"].origin == "observed"
     assert rows["loader#train", "loader.pin_memory"].origin == "observed"

@@ -14,9 +14,10 @@ class Encoding(UserDict):
     """Keeps its items in `data` and gives them as attributes, as transformers.BatchEncoding does."""
 
     def __getattr__(self, name):
-        if name == "data":
-            raise AttributeError(name)
-        return self.data[name]
+        try:
+            return self.data[name]
+        except KeyError:
+            raise AttributeError(name) from None
 
 
 def ids(size=4):
@@ -76,9 +77,8 @@ def test_a_script_that_pops_from_its_batch_leaves_the_kept_one_whole():
 
 @pytest.mark.parametrize("factor", [0.5, 2])
 @pytest.mark.parametrize("name", batches())
-@pytest.mark.parametrize("size", [4])
-def test_resizing_changes_the_first_dimension_of_every_tensor_and_nothing_else(name, factor, size):
-    batch = batches()[name]
+def test_resizing_changes_the_first_dimension_of_every_tensor_and_nothing_else(name, factor):
+    batch, size = batches()[name], 4
     other = resized(batch, factor)
     assert type(other) is type(batch)
     for before, after in zip(tensors(batch), tensors(other), strict=True):
@@ -102,13 +102,17 @@ def test_the_original_is_untouched():
 
 
 @pytest.mark.parametrize(
-    ("batch", "message"),
+    ("batch", "factor", "message"),
     [
-        pytest.param({"a": ids(4), "b": torch.ones(8)}, "differ", id="two sizes"),
-        pytest.param({"text": ["a", "b"]}, "differ", id="no tensor"),
-        pytest.param(ids(1), "halved", id="one sample"),
+        pytest.param({"a": ids(4), "b": torch.ones(8)}, 2, "differ", id="two sizes"),
+        pytest.param({"text": ["a", "b"]}, 2, "differ", id="no tensor"),
+        pytest.param(ids(1), 0.5, "halved", id="one sample"),
     ],
 )
-def test_what_cannot_be_resized_is_refused(batch, message):
+def test_what_cannot_be_resized_is_refused(batch, factor, message):
     with pytest.raises(ValueError, match=message):
-        resized(batch, 2)
+        resized(batch, factor)
+
+
+def test_one_sample_can_be_doubled():
+    assert resized(ids(1), 2).tolist() == [[0, 1, 2]] * 2

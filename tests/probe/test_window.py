@@ -109,7 +109,7 @@ def test_asked_steps_are_exact_however_short(counted, steps):
     ("each", "steps"),
     [
         pytest.param(1.0, 30, id="long steps: the default number"),
-        pytest.param(0.5 / 30, 30, id="just long enough"),
+        pytest.param(0.0167, 30, id="just long enough"),
         pytest.param(0.01, 50, id="short steps: as many as fill the least time"),
         pytest.param(1e-4, 1000, id="very short: the most"),
     ],

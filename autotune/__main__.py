@@ -1,0 +1,5 @@
+"""python -m autotune: the same as the command autotune."""
+
+from autotune.cli import main
+
+main()

@@ -1,0 +1,91 @@
+"""The command line: verbs that are imported when they are called, and what becomes of errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from autotune import __version__
+from autotune.errors import AutotuneError
+
+BUG = 4
+INTERRUPTED = 130
+
+
+class Verb(NamedTuple):
+    """Where a verb's click command is ("module:attribute"), and its line in the help."""
+
+    target: str
+    summary: str
+
+
+VERBS = {
+    "diagnose": Verb("autotune.cli.diagnose:command", "Profile a few steps of a script and say where the time goes."),
+    "explain": Verb("autotune.cli.explain:command", "Say what a rule looks for, why, and what it advises."),
+    "rules": Verb("autotune.cli.rules:command", "List every rule."),
+}
+
+
+class Verbs(click.Group):
+    """A group that imports a verb's module only when that verb is called: `rules` loads no profiler."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, attribute = VERBS[cmd_name].target.split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="autotune", message="%(prog)s %(version)s")
+def autotune() -> None:
+    """Say where a PyTorch training run spends its time, what would fix it and how much that gains."""
+
+
+def main() -> None:
+    """The entry point of the command `autotune`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line `arguments` and return the exit code that DESIGN gives each outcome."""
+    try:
+        result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False)
+        sys.stdout.flush()
+    except AutotuneError as error:
+        click.echo(f"autotune: {error}", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("autotune: interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has left: Python's own flush at exit must not fail on the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        click.echo(_bug_report(), err=True)
+        return BUG
+    return result if isinstance(result, int) else 0
+
+
+def _bug_report() -> str:
+    versions = f"autotune {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    return f"{traceback.format_exc()}\nautotune: a bug of ours. Please report the lines above with:\n{versions}"

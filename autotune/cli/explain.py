@@ -1,0 +1,107 @@
+"""autotune explain DL001: everything that a rule's file says, for a reader."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+import click
+
+from autotune.api.rules import find_rule
+from autotune.catalogue import facts, settings
+from autotune.engine.expr import compile_expression, kind_of_limit
+from autotune.engine.message import render, show
+from autotune.model.rule import Effect, Fix, Limit, Rule
+from autotune.predict import WHAT_IFS
+
+WIDTH = 80
+EFFECTS = {
+    Effect.EXACT: "results stay bit-identical",
+    Effect.EQUIVALENT: "the same training; other rounding or random draws",
+    Effect.ALTERING: "what is learned may change",
+    Effect.MANUAL: "yours to judge",
+}
+
+
+@click.command()
+@click.argument("rule")
+def command(rule: str) -> None:
+    """Say what RULE (an id such as DL001, or its name) looks for, why, and what it advises."""
+    click.echo("\n".join(lines(find_rule(rule))))
+
+
+def lines(rule: Rule) -> Iterator[str]:
+    """The page of a rule, at most 80 columns wide."""
+    yield f"{rule.id} {rule.name}"
+    yield f"{rule.severity} severity, {rule.confidence} confidence; {rule.status} since {rule.since}"
+    yield ""
+    yield from _wrapped(rule.summary, 0)
+    yield from _section("Why", _wrapped(rule.why, 2))
+    yield from _section(f"When (of {'the' if rule.subject == 'run' else 'each'} {rule.subject})", _condition(rule))
+    yield from _section("Limits", (line for name, limit in rule.limits.items() for line in _limit(name, limit)))
+    yield from _section("What it reads", _reads(rule))
+    yield from _section("Fix", (line for fix in rule.fixes for line in _fix(fix, rule)))
+    yield from _section("Gain", _gain(rule))
+    yield from _section("References", (line for text in rule.references for line in _item(text)))
+
+
+def _section(title: str, body: Iterator[str]) -> Iterator[str]:
+    rows = list(body)
+    if rows:
+        yield from ("", title, *rows)
+
+
+def _wrapped(text: str, indent: int) -> Iterator[str]:
+    space = " " * indent
+    yield from textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=space, subsequent_indent=space)
+
+
+def _item(text: str) -> Iterator[str]:
+    yield from textwrap.wrap(text, WIDTH, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
+
+
+def _condition(rule: Rule) -> Iterator[str]:
+    """As it stands in the file: its lines are how the author grouped it."""
+    for line in rule.when.splitlines():
+        yield from textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent="      ")
+
+
+def _limit(name: str, limit: Limit) -> Iterator[str]:
+    kind = kind_of_limit(limit)
+    value = show(limit.value, "float" if kind == "number" else kind)
+    unit = "" if kind != "number" or limit.unit in ("", "number") else f" {limit.unit}"
+    yield from _item(f"{name} = {value}{unit}: {limit.why}")
+
+
+def _reads(rule: Rule) -> Iterator[str]:
+    for name in compile_expression(rule.when, rule.limits).names:
+        meaning = facts()[name].meaning if name in facts() else settings()[name].meaning
+        yield from _item(f"{name}: {meaning}")
+
+
+def _fix(fix: Fix, rule: Rule) -> Iterator[str]:
+    condition = f" (when {' '.join(fix.when.split())})" if fix.when else ""
+    if not fix.setting:
+        yield from _item(f"{_generic(fix.text, rule)}{condition}")
+        return
+    yield from _item(f"{fix.setting} = {fix.value}{condition}")
+    entry = settings()[fix.setting]
+    yield from _wrapped(f"{entry.effect}: {EFFECTS[entry.effect]}", 4)
+    for case in entry.effect_when:
+        yield from _wrapped(f"{case.effect} when {case.when}: {EFFECTS[case.effect]}", 4)
+    if fix.note:
+        yield from _wrapped(f"note: {_generic(fix.note, rule)}", 4)
+
+
+def _generic(text: str, rule: Rule) -> str:
+    """`text` with its limits filled in and its facts named: there is no run to take them from."""
+    return render(text, lambda name: f"<{name}>", rule.limits)
+
+
+def _gain(rule: Rule) -> Iterator[str]:
+    if rule.gain is None:
+        return
+    arguments = ", ".join(f"{name} = {value}" for name, value in rule.gain.arguments.items())
+    yield from _wrapped(f"{rule.gain.what_if}{f' ({arguments})' if arguments else ''}", 2)
+    # The docstring of a what-if is its one description; python -OO has none.
+    yield from _wrapped(WHAT_IFS[rule.gain.what_if].__doc__ or "", 2)

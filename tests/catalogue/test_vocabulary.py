@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+import pytest
+
+from autotune import catalogue
+from autotune.catalogue.vocabulary import KINDS, SUBJECTS
+from autotune.engine.expr import compile_expression
+from autotune.engine.load import load_rules
+from autotune.model.rule import Effect
+
+FACTS = tuple(catalogue.facts().values())
+SETTINGS = tuple(catalogue.settings().values())
+NAME = re.compile(r"[a-z]\w*\.[a-z]\w*")
+
+
+@pytest.mark.parametrize("entry", [*FACTS, *SETTINGS], ids=lambda entry: entry.name)
+def test_every_entry_is_whole(entry) -> None:
+    assert NAME.fullmatch(entry.name)
+    assert entry.type in KINDS
+    assert entry.subject in SUBJECTS
+    assert entry.meaning.strip()
+
+
+@pytest.mark.parametrize("entry", FACTS, ids=lambda entry: entry.name)
+def test_names_say_the_unit(entry) -> None:
+    endings = {"_share": "share", "_ms": "ms", "_s": "s", "_bytes": "bytes", "_per_s": "per_s"}
+    ending = next((end for end in ("_per_s", *endings) if entry.name.endswith(end)), None)
+    if ending is not None:
+        assert entry.type == endings[ending]
+
+
+def test_every_supplier_is_a_module() -> None:
+    suppliers = {entry.supplier for entry in FACTS}
+    assert [name for name in sorted(suppliers) if find_spec(f"autotune.{name}") is None] == []
+
+
+def test_no_name_is_both_a_fact_and_a_setting() -> None:
+    assert not set(catalogue.facts()) & set(catalogue.settings())
+    assert catalogue.names() == (*catalogue.facts(), *catalogue.settings())
+
+
+@pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
+def test_effects_hang_on_conditions_that_compile(entry) -> None:
+    assert isinstance(entry.effect, Effect)
+    for case in entry.effect_when:
+        assert compile_expression(case.when).kind == "bool"
+        assert case.effect is not entry.effect
+
+
+def test_the_effect_of_a_micro_batch_depends_on_batchnorm() -> None:
+    (case,) = catalogue.settings()["loader.batch_size"].effect_when
+    assert (case.when, case.effect) == ("model.has_batchnorm", Effect.ALTERING)
+
+
+def test_every_fact_in_a_rule_exists() -> None:
+    names = {name for rule in load_rules() for name in compile_expression(rule.when, rule.limits).names}
+    assert names <= set(catalogue.names())
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("loader.wait_shre", "loader.wait_share"),
+        ("loader.num_worker", "loader.num_workers"),
+        ("train.activation_checkpoint", "train.activation_checkpointing"),
+        ("zzz", None),
+        ("", None),
+    ],
+)
+def test_near(name: str, near: str | None) -> None:
+    assert catalogue.near(name) == near
+
+
+def test_the_catalogue_is_read_once_and_cannot_be_changed() -> None:
+    assert catalogue.facts() is catalogue.facts()
+    with pytest.raises(TypeError):
+        catalogue.facts()["a.b"] = FACTS[0]  # type: ignore[index]

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from autotune.engine import join
+from autotune.model.evidence import RUN, Fact, Setting
+
+
+def test_facts_and_settings_by_subject() -> None:
+    workers = Setting("loader.num_workers", "loader#train", 0, "observed")
+    facts = [
+        Fact("loader.wait_ms", "loader#train", 168.0),
+        Fact("loader.wait_ms", "loader#2", 3),
+        Fact("software.torch", RUN, (2, 13)),
+    ]
+    evidence = join(facts, [workers])
+    assert evidence.lookup("loader#train", "loader.wait_ms") == 168.0
+    assert evidence.lookup("loader#2", "loader.wait_ms") == 3
+    assert evidence.lookup("loader#2", "software.torch") == (2, 13)
+    assert evidence.lookup("loader#2", "loader.num_workers") is None
+    assert evidence.setting("loader#train", "loader.num_workers") is workers
+    assert evidence.subjects("loader") == ("loader#train", "loader#2")
+
+
+@pytest.mark.parametrize(
+    ("facts", "settings", "what"),
+    [
+        ([Fact("loader.nope", RUN, 1)], [], r"loader\.nope is not in the catalogue"),
+        ([], [Setting("loader.nope", RUN, 1, "observed")], r"loader\.nope is not in the catalogue"),
+        ([Fact("step.mean_ms", RUN, 1.0)] * 2, [], r"fact step\.mean_ms of run is stated twice"),
+        ([], [Setting("train.compile", RUN, True, "observed")] * 2, r"setting train\.compile of run is stated twice"),
+        ([Fact("step.mean_ms", RUN, "fast")], [], r"step\.mean_ms is of type ms, and cannot be 'fast'"),
+        ([Fact("step.mean_ms", RUN, True)], [], "cannot be True"),
+        ([Fact("loader.is_train", RUN, 1)], [], "is of type bool, and cannot be 1"),
+        ([Fact("software.torch", RUN, "2.13")], [], "is of type version, and cannot be '2.13'"),
+        ([Fact("device.type", RUN, 1)], [], "is of type text, and cannot be 1"),
+        ([], [Setting("train.compile", RUN, "yes", "observed")], "is of type bool, and cannot be 'yes'"),
+    ],
+)
+def test_a_supplier_s_mistake_is_an_error(facts, settings, what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        join(facts, settings)
+
+
+def test_a_setting_that_is_unset_is_unknown() -> None:
+    evidence = join([], [Setting("loader.prefetch_factor", "loader#train", None, "default")])
+    assert evidence.lookup("loader#train", "loader.prefetch_factor") is None
+    assert evidence.subjects("loader") == ("loader#train",)

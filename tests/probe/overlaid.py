@@ -1,0 +1,88 @@
+"""Runs a script under the overlay in a fresh interpreter, as the probe does, and says what it did."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+
+DRIVER = """
+import json, os, runpy, sys
+from autotune.probe import imports, overlay
+overlay.install(json.loads(sys.argv[1]))
+imports.install({name: [callback] for name, callback in overlay.AFTER_IMPORT.items()})
+script, report = sys.argv[2:4]
+sys.argv = [script]
+try:
+    runpy.run_path(script, run_name="__main__")
+finally:
+    rows = overlay.report()
+    overlay.uninstall()
+    with open(report, "w") as file:
+        json.dump(rows, file)
+"""
+
+
+def tree(root):
+    """{relative path: (mode, content)} of everything below `root`, folders and link texts too."""
+    found = {}
+    for top, folders, files in os.walk(root):
+        for name in folders + files:
+            path = os.path.join(top, name)
+            content = None
+            if os.path.islink(path):
+                content = os.readlink(path)
+            elif os.path.isfile(path):
+                with open(path, "rb") as file:
+                    content = file.read()
+            found[os.path.relpath(path, root)] = (os.lstat(path).st_mode, content)
+    return found
+
+
+class Project:
+    """A folder with old outputs in it; `run` runs a script there and asserts that the folder did not change."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = base / "project"
+        self.run_dir = self.root / ".autotune" / "runs" / "1"
+        self.run_dir.mkdir(parents=True)
+        (self.root / "out" / "checkpoint-10").mkdir(parents=True)
+        (self.root / "out" / "ckpt.pt").write_bytes(b"old")
+        (self.root / "out" / "checkpoint-10" / "model.bin").write_bytes(b"ten")
+        (self.root / "train.log").write_text("one\n")
+
+    def settings(self, **more):
+        """The settings of overlay.install."""
+        return {
+            "protected": [str(self.root)],
+            "exempt": ["/tmp", str(self.run_dir)],
+            "run_id": "1",
+            "run_dir": str(self.run_dir),
+            **more,
+        }
+
+    def snapshot(self):
+        """What must not change."""
+        return {name: row for name, row in tree(self.root).items() if not name.startswith(".autotune")}
+
+    def run(self, body: str, **environ: str):
+        """Run `body`; the overlay's report and what the script printed, by lines."""
+        script = self.run_dir / "script.py"
+        script.write_text(textwrap.dedent(body))
+        report = self.run_dir / "report.json"
+        before = self.snapshot()
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", DRIVER, json.dumps(self.settings()), str(script), str(report)],
+            cwd=self.root,
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT), **environ},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert self.snapshot() == before
+        return json.loads(report.read_text()), done.stdout.splitlines()

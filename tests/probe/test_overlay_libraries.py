@@ -1,0 +1,166 @@
+"""Libraries under the overlay, each script in a fresh interpreter; Project.run asserts that the tree did not change."""
+
+from __future__ import annotations
+
+import pytest
+from overlaid import Project
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project(tmp_path)
+
+
+def kinds(report):
+    return {row["path"]: row["kind"] for row in report["redirected"]}
+
+
+@pytest.mark.train
+def test_torch_saves_over_an_old_checkpoint_every_step(project):
+    report, lines = project.run("""
+        import os, pathlib, torch
+        for step in range(3):
+            torch.save({"step": step}, "out/ckpt.pt")
+            torch.save({"step": step}, pathlib.Path("out") / "café.pt")
+            torch.save({"step": step}, "out/legacy.pt", _use_new_zipfile_serialization=False)
+            with open("out/file.pt", "wb") as file:
+                torch.save({"step": step}, file)
+            for name in ("ckpt", "café", "legacy", "file"):
+                assert torch.load(f"out/{name}.pt") == {"step": step}
+        torch.save({"w": torch.ones(3)}, "out/w.pt")
+        assert torch.load("out/w.pt", mmap=True)["w"].sum() == 3
+        module = torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(1, 2))
+        torch.jit.save(module, "out/traced.pt")
+        torch.jit.load("out/traced.pt")
+        module.save("out/method.pt")
+        print(sorted(os.listdir("out")))
+    """)
+    assert kinds(report) == {"out": "write"}
+    names = ["café.pt", "checkpoint-10", "ckpt.pt", "file.pt", "legacy.pt", "method.pt", "traced.pt", "w.pt"]
+    assert lines == [str(names)]
+
+
+@pytest.mark.train
+def test_a_missing_folder_and_a_deleted_checkpoint_fail_as_they_do_natively(project):
+    _, lines = project.run("""
+        import os, torch
+        os.remove("out/ckpt.pt")
+        for action in (lambda: torch.load("out/ckpt.pt"), lambda: torch.save({}, "nowhere/x.pt")):
+            try:
+                action()
+            except Exception as error:
+                print(type(error).__name__)
+    """)
+    assert lines[0] == "FileNotFoundError"
+    assert lines[1] in ("RuntimeError", "FileNotFoundError")
+
+
+@pytest.mark.train
+def test_numpy_safetensors_and_tokenizers(project):
+    report, lines = project.run("""
+        import numpy as np, os, torch
+        from safetensors import safe_open
+        from safetensors.torch import load_file, save_file
+        from tokenizers import Tokenizer, models
+        np.save("out/a.npy", np.arange(3))
+        assert np.load("out/a.npy", mmap_mode="r")[2] == 2
+        table = np.memmap("out/table.bin", dtype="int32", mode="w+", shape=4)
+        table[:] = 7
+        table.flush()
+        assert np.fromfile("out/table.bin", dtype="int32").tolist() == [7] * 4
+        save_file({"w": torch.ones(2)}, "out/model.safetensors")
+        assert load_file("out/model.safetensors")["w"].tolist() == [1, 1]
+        with safe_open("out/model.safetensors", framework="pt") as file:
+            assert list(file.keys()) == ["w"]
+        tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+        tokenizer.save("out/tokenizer.json")
+        assert Tokenizer.from_file("out/tokenizer.json").get_vocab_size() == 2
+        print(tokenizer.model.save("out"))
+        print(sorted(os.listdir("out")))
+    """)
+    assert kinds(report) == {"out": "write"}
+    assert "'model.safetensors'" in lines[-1] and "'tokenizer.json'" in lines[-1] and "'vocab.json'" in lines[-1]
+
+
+def test_sqlite_in_a_fresh_interpreter(project):
+    report, lines = project.run("""
+        import sqlite3
+        base = sqlite3.connect("out/runs.db")
+        base.execute("create table t (x)")
+        base.commit()
+        print(sqlite3.connect("out/runs.db").execute("select count(*) from t").fetchall())
+    """)
+    assert (kinds(report), lines) == ({"out/runs.db": "write"}, ["[(0,)]"])
+
+
+def test_arrow_files_in_the_tree(project):
+    pytest.importorskip("pyarrow")
+    report, lines = project.run("""
+        import pyarrow as pa, pyarrow.parquet as pq
+        table = pa.table({"x": [1, 2]})
+        pq.write_table(table, "out/x.parquet")
+        with pa.OSFile("out/x.arrow", "wb") as sink, pa.RecordBatchFileWriter(sink, table.schema) as writer:
+            writer.write_table(table)
+        print(pq.read_table("out/x.parquet")["x"].to_pylist())
+        print(pa.ipc.open_file(pa.memory_map("out/x.arrow")).read_all()["x"].to_pylist())
+    """)
+    assert (kinds(report), lines) == ({"out": "write"}, ["[1, 2]", "[1, 2]"])
+
+
+def test_forked_and_spawned_processes_see_the_same_files(project):
+    _, lines = project.run("""
+        import multiprocessing, os, subprocess, sys
+        def child():
+            print(open("out/ckpt.pt").read(), os.path.exists("out/checkpoint-10"), flush=True)
+            with open("out/from-child", "w") as file:
+                file.write("child")
+        with open("out/ckpt.pt", "w") as file:
+            file.write("new")
+        import shutil
+        shutil.rmtree("out/checkpoint-10")
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join()
+        print(open("out/from-child").read())
+    """)
+    assert lines == ["new False", "child"]
+
+
+def test_processes_of_one_run_share_what_they_wrote(project):
+    _, lines = project.run("""
+        import json, subprocess, sys, os
+        other = '''
+        import json, sys
+        from autotune.probe import overlay
+        overlay.install(json.loads(sys.argv[1]))
+        print(open("out/ckpt.pt").read(), end=" ")
+        open("out/second", "w").write("2")
+        '''
+        settings = {"protected": [os.getcwd()], "exempt": ["/tmp"], "run_id": "1", "run_dir": os.path.abspath(".autotune/runs/1")}
+        open("out/ckpt.pt", "w").write("new")
+        import textwrap
+        program = textwrap.dedent(other)
+        print(subprocess.run([sys.executable, "-c", program, json.dumps(settings)], capture_output=True, text=True).stdout)
+        print(open("out/second").read())
+    """)
+    assert lines == ["new ", "2"]
+
+
+@pytest.mark.train
+def test_trainer_that_saves_and_rotates_every_step(project):
+    report, lines = project.run("""
+        import os, torch
+        from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+        config = LlamaConfig(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
+                             num_key_value_heads=1, vocab_size=16, max_position_embeddings=16)
+        rows = [{"input_ids": torch.arange(8), "labels": torch.arange(8)} for _ in range(8)]
+        args = TrainingArguments("out", max_steps=3, save_steps=1, save_total_limit=1, per_device_train_batch_size=1,
+                                 report_to=[], disable_tqdm=True, use_cpu=True)
+        trainer = Trainer(LlamaForCausalLM(config), args, train_dataset=rows)
+        trainer.train()
+        print(sorted(os.listdir("out")))
+        print("model.safetensors" in os.listdir("out/checkpoint-3"))
+        Trainer(LlamaForCausalLM(config), args, train_dataset=rows).train(resume_from_checkpoint=True)
+    """)
+    assert lines[-2:] == ["['checkpoint-3', 'ckpt.pt']", "True"] or "checkpoint-3" in lines[-2]
+    assert report["not_isolated"] == []

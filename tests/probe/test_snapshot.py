@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import autotune
+from autotune.model import recording as wire
+from autotune.probe import snapshot
+
+SCHEMA = json.loads((Path(autotune.__file__).parent / "model" / "recording.schema.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "clean"),
+    [
+        (["train.py", "--lr", "1e-4"], ["train.py", "--lr", "1e-4"]),
+        (["--token", "abc"], ["--token", "***"]),
+        (["--hub_token", "abc", "next"], ["--hub_token", "***", "next"]),
+        (["--api_key=abc"], ["--api_key=***"]),
+        (["--api-key", "abc"], ["--api-key", "***"]),
+        (["--wandb.APIKEY=abc"], ["--wandb.APIKEY=***"]),
+        (["hub_token=abc"], ["hub_token=***"]),
+        (["--password", "--lr", "1"], ["--password", "--lr", "1"]),
+        (["--data", "s3://user:pass@bucket/x"], ["--data", "s3://***@bucket/x"]),
+        (["--url=https://me:secret@host/p?q=1"], ["--url=https://***@host/p?q=1"]),
+        (["--url", "https://host/user@x"], ["--url", "https://host/user@x"]),
+        (["--url=https://h/p?token=abc"], ["--url=https://h/p?token=***"]),
+        (["--header", "Authorization: Bearer abc"], ["--header", "***"]),
+        (["--token", "-abc"], ["--token", "***"]),
+        (["hf_abcdefghijklmnopqrstuvwxyzABCDEF"], ["***"]),
+    ],
+)
+def test_arguments_without_secrets(arguments, clean):
+    assert snapshot.scrub(arguments) == clean
+
+
+@pytest.fixture
+def trained(probed):
+    """A session after three steps over a loader, with its window closed."""
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(TensorDataset(torch.ones(12, 2)), batch_size=4)
+    for (x,) in loader:
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    probed.window.close(probed.window.step_ends[-1], "script_ended")
+    return probed
+
+
+def recorded(session, outcome="ended_early"):
+    """The Recording as another process reads it."""
+    return json.loads(json.dumps(snapshot.recording(session, outcome), allow_nan=False))
+
+
+def test_a_recording_is_as_the_schema_says_and_reads_back(trained):
+    row = recorded(trained)
+    jsonschema.validate(row, SCHEMA)
+    read = wire.from_json(row)
+    assert read.outcome == "ended_early"
+    assert read.window.steps == 2
+    assert [event.kind for event in read.events[:5]] == ["iter", "fetch", "forward", "backward", "optimizer"]
+    assert [batch.num_samples for batch in read.batches] == [4, 4, 4]
+    assert [fetch.num_samples for fetch in read.fetches] == [4, 4, 4]
+    assert all(fetch.in_main for fetch in read.fetches)
+    assert read.software["torch"] == torch.__version__
+
+
+def test_times_count_from_the_origin(trained):
+    row = recorded(trained)
+    assert row["origin_ns"] == trained.recorder.origin
+    starts = [event[1] for event in row["events"]] + [fetch[2] for fetch in row["fetches"]]
+    assert all(0 <= start < 60e9 for start in starts)
+    assert row["window"]["end_ns"] == row["window"]["step_ends_ns"][-1]
+
+
+@pytest.mark.parametrize("outcome", ["completed", "ended_early", "no_step"])
+def test_an_error_belongs_to_the_outcomes_that_have_one(trained, monkeypatch, outcome):
+    monkeypatch.setattr(sys, "last_value", ValueError("x"), raising=False)
+    assert recorded(trained, outcome)["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "message"),
+    [
+        (ValueError("sample 'my private text' is bad"), "raised", ""),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "out_of_memory", "CUDA out of memory. Tried to"),
+    ],
+)
+def test_an_errors_message_is_kept_only_when_torch_worded_it(trained, monkeypatch, error, outcome, message):
+    try:
+        raise error
+    except Exception as caught:
+        monkeypatch.setattr(sys, "last_value", caught, raising=False)
+    trained.recorder.failed_phase = "forward"
+    row = recorded(trained, outcome)["error"]
+    assert row["type"] == type(error).__name__
+    assert row["message"].startswith(message)
+    assert bool(row["message"]) is bool(message)
+    assert row["phase"] == "forward"
+    assert row["traceback"][-1].startswith(f"{__file__}:")
+
+
+def test_the_environment_is_an_allowlist(trained, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "planted-secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    row = recorded(trained)
+    assert row["environment"]["OMP_NUM_THREADS"] == "3"
+    assert set(row["environment"]) == set(snapshot.ENVIRONMENT)
+    assert "planted-secret" not in json.dumps(row)
+
+
+def test_calls_are_counted_and_timed_inside_the_window(attach, monkeypatch):
+    import gc
+
+    session = attach(steps=2, warmup=1, what_ifs=False, keep_going=True)
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        gc.collect()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    (row,) = recorded(session, "completed")["calls"]
+    assert (row["kind"], row["count"], row["in_window"], row["is_library"]) == ("gc", 3, 2, False)
+    assert row["total_ns"] > 0
+
+
+def test_a_torn_last_row_of_a_workers_file_is_left_out(trained, tmp_path):
+    from autotune.probe import hooks_data
+
+    whole = hooks_data.ROW.pack(0, 77, trained.recorder.origin + 5, 10, 9, 3, 2, 4)
+    (tmp_path / f"fetches-{trained.recorder.pid}").write_bytes(whole + whole[:20])
+    rows = wire.from_json(recorded(trained)).fetches
+    (row,) = [row for row in rows if not row.in_main]
+    assert (row.loader, row.pid, row.start_ns, row.wall_ns, row.num_samples) == (0, 77, 5, 10, 4)
+
+
+def test_a_recording_replaces_an_earlier_one_whole(trained, tmp_path):
+    snapshot.write(trained, "ended_early")
+    snapshot.write(trained, "completed")
+    (path,) = tmp_path.glob("recording-*")
+    assert json.loads(path.read_text())["outcome"] == "completed"

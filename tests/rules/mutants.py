@@ -1,0 +1,81 @@
+"""Other rules that a rule's examples must tell from it: comparisons flipped, and / or swapped, limits shifted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
+from autotune.engine.examples import run_example
+from autotune.engine.expr import compile_expression, parse
+from autotune.model.evidence import Value
+from autotune.model.rule import Limit, Rule
+
+NEIGHBOUR: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+
+
+def survivors(rule: Rule) -> list[str]:
+    """One line for every mutant that does with each example what the rule does."""
+    wanted = [example.expect for example in rule.examples]
+    return [
+        f"{rule.id}: mutant {what} survives: add an example that it would get wrong"
+        for what, mutant in mutants(rule)
+        if [run_example(mutant, example)[0] for example in rule.examples] == wanted
+    ]
+
+
+def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
+    """(what was changed, the changed rule)."""
+    for what, when in conditions(rule.when):
+        yield f"`{what}`", replace(rule, when=when)
+    for name in compile_expression(rule.when, rule.limits).limits:
+        limit = rule.limits[name]
+        for value in shifted(limit.value):
+            limits = {**rule.limits, name: Limit(value, limit.unit, limit.why)}
+            yield f"limits.{name} = {value}", replace(rule, limits=limits)
+
+
+def conditions(when: str) -> Iterator[tuple[str, str]]:
+    """(the changed part, the changed condition), one change each."""
+    for number in count():
+        tree = parse(when)
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.BoolOp)]
+        if number >= len(nodes):
+            return
+        node = nodes[number]
+        if isinstance(node, ast.BoolOp):
+            node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            yield shown(node), ast.unparse(tree)
+            continue
+        for place, op in enumerate(node.ops):
+            node.ops[place] = NEIGHBOUR[type(op)]()
+            yield shown(node), ast.unparse(tree)
+            node.ops[place] = op
+
+
+def shifted(value: Value) -> Iterator[Value]:
+    """A limit's neighbours: 10 % less and more (whole numbers: at least 1); the last part of a version -+ 1."""
+    if isinstance(value, tuple):
+        cut = value if value[-1] else value[:-1]
+        yield (*cut[:-1], cut[-1] - 1)
+        yield (*value[:-1], value[-1] + 1)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        step = max(1, round(abs(value) / 10))
+        yield from (value - step, value + step)
+    elif isinstance(value, float):
+        yield from (value * 0.9, value * 1.1)
+
+
+def shown(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if len(text) < 90 else f"{text[:87]}..."

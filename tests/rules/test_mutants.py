@@ -1,0 +1,88 @@
+"""The mutation test itself: it finds what weak examples miss, and is silent about good ones."""
+
+from __future__ import annotations
+
+import pytest
+from mutants import conditions, shifted, survivors
+
+from autotune.model.evidence import Value
+from autotune.model.rule import Example, Limit, Rule, Severity
+
+
+def rule(*examples: tuple[str, float, bool]) -> Rule:
+    return Rule(
+        id="DL001",
+        name="slow-batches",
+        summary="",
+        since="0.1",
+        status="stable",
+        severity=Severity.HIGH,
+        confidence="high",
+        subject="loader",
+        when="loader.is_train and loader.wait_share >= limits.min_wait",
+        message="",
+        why="",
+        references=(),
+        limits={"min_wait": Limit(0.5, "share", "half"), "unused": Limit(1, "share", "not in the condition")},
+        fixes=(),
+        gain=None,
+        examples=tuple(
+            Example(expect, {"loader.wait_share": share, "loader.is_train": is_train})
+            for expect, share, is_train in examples
+        ),
+        file="",
+    )
+
+
+ON, BESIDE, EVALUATION = ("fires", 0.5, True), ("silent", 0.49, True), ("silent", 0.5, False)
+
+
+@pytest.mark.parametrize(
+    ("examples", "alive"),
+    [
+        ((ON, BESIDE, EVALUATION), []),
+        (
+            (("fires", 0.9, True), BESIDE, EVALUATION),
+            ["`loader.wait_share > limits.min_wait`", "limits.min_wait = 0.55"],
+        ),
+        ((ON, ("silent", 0.1, True), EVALUATION), ["limits.min_wait = 0.45"]),
+        (
+            (ON, ("silent", 0.49, False)),
+            ["`loader.is_train or loader.wait_share >= limits.min_wait`", "limits.min_wait = 0.45"],
+        ),
+        ((ON,), ["`loader.is_train or loader.wait_share >= limits.min_wait`", "limits.min_wait = 0.45"]),
+    ],
+    ids=["good", "none on the limit", "none just beside it", "beside it, but silent anyway", "only one"],
+)
+def test_survivors(examples, alive: list[str]) -> None:
+    assert survivors(rule(*examples)) == [
+        f"DL001: mutant {what} survives: add an example that it would get wrong" for what in alive
+    ]
+
+
+def test_each_comparison_and_each_connective_is_changed_once() -> None:
+    when = 'loader.is_train or (0 < loader.len_cv <= 1 and model.type in ["a"]) or run.world_size == 0'
+    assert sorted(changed for changed, _ in conditions(when)) == [
+        "0 < loader.len_cv < 1",
+        "0 < loader.len_cv <= 1 or model.type in ['a']",
+        "0 <= loader.len_cv <= 1",
+        "loader.is_train and (0 < loader.len_cv <= 1 and model.type in ['a']) and (run.worl...",
+        "model.type not in ['a']",
+        "run.world_size != 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "neighbours"),
+    [
+        (2, [1, 3]),
+        (100, [90, 110]),
+        (0.5, [0.45, 0.55]),
+        ((4, 41, 2), [(4, 41, 1), (4, 41, 3)]),
+        ((5, 0), [(4,), (5, 1)]),
+        ("cuda", []),
+        (True, []),
+    ],
+)
+def test_shifted(value: Value, neighbours: list[Value]) -> None:
+    assert list(shifted(value)) == (pytest.approx(neighbours) if isinstance(value, float) else neighbours)
