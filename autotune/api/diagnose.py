@@ -48,13 +48,15 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     command = collect.plan_command(options.words, python, cwd)
     root = artefacts.project_root(cwd)
     leftovers.remove_leftovers(root)
-    versions = machine.software(python)
     with lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
-        known = machine.facts(versions, environ=environ)
+        known = machine.facts({}, environ=environ)
         folder = artefacts.new_run(root)
         collected = collect.collect(
             options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout
         )
+    python, why = outcome.interpreter(collected, python, why)
+    versions = machine.software(python)
+    known += machine.software_facts(versions)
     if collected.sampled is not None:
         known += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going)
@@ -96,14 +98,15 @@ def build(
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
     evidence = engine.join([*known, *more, *derived.facts, *_storage(recordings, run)], derived.settings)
     evaluation = _with_gains(engine.evaluate(rules, evidence), evidence)
+    recommendations = engine.recommend(evaluation.findings, lambda several: _together(several, evidence))
     return Report(
         run=replace(run, planned_steps=_integer(evidence, "run.num_planned_steps")),
         machine=_part(values, "machine"),
         software=dict(versions),
         step=derived.step,
         evidence=evidence,
-        evaluation=evaluation,
-        recommendations=engine.recommend(evaluation.findings, lambda several: _together(several, evidence)),
+        evaluation=replace(evaluation, findings=engine.by_gain(recommendations)),
+        recommendations=recommendations,
         price_per_hour=price,
     )
 

@@ -39,6 +39,14 @@ def summarise(
     )
 
 
+def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:
+    """The interpreter that really trained, and how that is known; the planned one when no Recording tells."""
+    if not collected.recordings:
+        return python, why
+    seen = str(collected.recordings[0].process["executable"])
+    return (python, why) if seen == python else (seen, "the training process")
+
+
 def check(run: RunSummary, collected: Collected) -> None:
     """Raise ScriptError when there is nothing to report on: no step, and no death of memory to explain."""
     if run.outcome in ("completed", "ended_early", "out_of_memory", "killed_for_memory"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import platform
 import sys
 import traceback
@@ -66,7 +65,6 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments` and return the exit code that DESIGN gives each outcome."""
     try:
         result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False)
-        sys.stdout.flush()
     except AutotuneError as error:
         click.echo(f"autotune: {error}", err=True)
         return error.exit_code
@@ -76,10 +74,6 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("autotune: interrupted", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has left: Python's own flush at exit must not fail on the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception:
         click.echo(_bug_report(), err=True)
         return BUG

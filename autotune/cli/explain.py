@@ -9,7 +9,8 @@ import click
 
 from autotune.api.rules import find_rule
 from autotune.catalogue import facts, settings
-from autotune.engine.expr import compile_expression, kind_of_limit
+from autotune.engine.expr import compile_expression
+from autotune.engine.kinds import kind_of_limit
 from autotune.engine.message import render, show
 from autotune.model.rule import Effect, Fix, Limit, Rule
 from autotune.predict import WHAT_IFS
@@ -53,17 +54,25 @@ def _section(title: str, body: Iterator[str]) -> Iterator[str]:
 
 def _wrapped(text: str, indent: int) -> Iterator[str]:
     space = " " * indent
-    yield from textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=space, subsequent_indent=space)
+    yield from _fill(" ".join(text.split()), space, space)
 
 
 def _item(text: str) -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)
+    yield from _fill(text, "  - ", "    ")
 
 
 def _condition(rule: Rule) -> Iterator[str]:
     """As it stands in the file: its lines are how the author grouped it."""
     for line in rule.when.splitlines():
-        yield from textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent="      ")
+        yield from _fill(line, "  ", "      ")
+
+
+def _fill(text: str, first: str, other: str) -> list[str]:
+    """Names and literals stay whole: `max-autotune` and paths can be searched for."""
+    wrapper = textwrap.TextWrapper(
+        WIDTH, initial_indent=first, subsequent_indent=other, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapper.wrap(text)
 
 
 def _limit(name: str, limit: Limit) -> Iterator[str]:

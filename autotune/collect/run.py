@@ -143,16 +143,23 @@ def _watch(
                 return bare
             show(seen)
             time.sleep(POLL_S)
+    recordings = load(folder)
     return Collected(
         folder=folder,
-        recordings=load(folder),
+        recordings=recordings,
         ended_by=reason,
         exit_code=code,
         wall_s=time.monotonic() - began,
-        startup_s=startup_s,
+        startup_s=_first_step_s(recordings, began) or startup_s,
         sampled=sampler.stop(),
         waiting_in=seen.where,
     )
+
+
+def _first_step_s(recordings: tuple[Recording, ...], began: float) -> float | None:
+    """Seconds from `began` to the first optimizer step of any process: a status may be too late to tell."""
+    steps = [one.origin_ns + one.window.step_ends_ns[0] for one in recordings if one.window is not None]
+    return min(steps) / 1e9 - began if steps else None
 
 
 def _reason(request: requests.Request, folder: Path, elapsed: float, startup_s: float | None) -> str:

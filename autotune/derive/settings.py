@@ -169,7 +169,8 @@ def _max_length(view: View, told: Value | None, at: Location | None) -> _Seen:
     """The framework's limit, else where the tokenizer of the train loader cuts."""
     if told is not None:
         return _Seen(told, at)
-    cuts = [loader.own.get("max_length") for loader in view.loaders if loader.is_train]
+    train = {i for loader in view.loaders if loader.is_train for i in loader.ids}
+    cuts = [row.get("max_length") for row in view.recording.loaders if row["id"] in train]
     return _Seen(next((cut for cut in cuts if cut is not None), None))
 
 

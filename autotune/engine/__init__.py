@@ -3,6 +3,6 @@
 from autotune.engine.evaluate import evaluate
 from autotune.engine.evidence import join
 from autotune.engine.load import load_rules
-from autotune.engine.recommend import recommend
+from autotune.engine.recommend import by_gain, recommend
 
-__all__ = ["evaluate", "join", "load_rules", "recommend"]
+__all__ = ["by_gain", "evaluate", "join", "load_rules", "recommend"]

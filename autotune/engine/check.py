@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from autotune.catalogue import facts, kinds, settings
 from autotune.engine import message
-from autotune.engine.expr import NUMBER, UNITS, compile_expression, dotted, parse, plain_kind
+from autotune.engine.expr import compile_expression
+from autotune.engine.kinds import NUMBER, NUMBERS, plain_kind
+from autotune.engine.syntax import dotted, limits_in, parse
 from autotune.errors import RuleError
 from autotune.model.evidence import RUN
 from autotune.model.rule import Fix, Rule
@@ -19,15 +21,11 @@ def mistakes(rule: Rule) -> Iterator[str]:
     """Everything that is wrong with a rule whose keys are all there."""
     yield from _expression(rule, "when", rule.when, "bool")
     yield from _sentence(rule, "message", rule.message)
+    yield from _quotes(rule) if _is_syntax(rule.when) else ()
     for number, fix in enumerate(rule.fixes, 1):
         yield from _fix(rule, f"fix {number}", fix)
     yield from _limits(rule)
     yield from _examples(rule)
-
-
-def _article(subject: str) -> str:
-    """ "a loader", "an optimizer", "the run"."""
-    return "the run" if subject == RUN else f"{'an' if subject[0] in 'aeiou' else 'a'} {subject}"
 
 
 def quoted_numbers(when: str) -> tuple[str, ...]:
@@ -42,7 +40,7 @@ def _numbers(tree: ast.expr) -> Iterator[str]:
     elif isinstance(tree, ast.Compare) and not _is_fixed(tree):
         for node in ast.walk(tree):
             name = dotted(node) if isinstance(node, ast.Attribute) else ""
-            if name in kinds() and plain_kind(kinds()[name]) in (NUMBER, "version", *UNITS):
+            if name in kinds() and plain_kind(kinds()[name]) in ("version", *NUMBERS):
                 yield name
 
 
@@ -71,24 +69,23 @@ def _foreign(rule: Rule, key: str, names: tuple[str, ...]) -> Iterator[str]:
             yield f'{key}: `{name}` belongs to {_article(owner)}, so this rule needs subject = "{owner}"'
 
 
+def _article(subject: str) -> str:
+    """ "a loader", "an optimizer", "the run"."""
+    return "the run" if subject == RUN else f"{'an' if subject[0] in 'aeiou' else 'a'} {subject}"
+
+
 def _sentence(rule: Rule, key: str, text: str) -> Iterator[str]:
     wrong = tuple(message.mistakes(text, rule.limits))
     yield from (f"{key}: {each}" for each in wrong)
     names = tuple(name for name in message.names(text) if name in kinds())
     yield from _foreign(rule, key, names)
-    if key != "message" or _is_broken(rule.when):
-        return
+
+
+def _quotes(rule: Rule) -> Iterator[str]:
+    quoted = message.names(rule.message)
     for name in quoted_numbers(rule.when):
-        if name not in names:
+        if name not in quoted:
             yield f"message: `when` turns on `{name}`, so quote it: {{{name}}}"
-
-
-def _is_broken(text: str) -> bool:
-    try:
-        parse(text)
-    except RuleError:
-        return True
-    return False
 
 
 def _fix(rule: Rule, key: str, fix: Fix) -> Iterator[str]:
@@ -106,25 +103,28 @@ def _fix(rule: Rule, key: str, fix: Fix) -> Iterator[str]:
         owners = _article(setting.subject), _article(rule.subject)
         yield f"{key}.setting: `{fix.setting}` belongs to {owners[0]}, and this rule to {owners[1]}"
     kind = plain_kind(setting.type)
-    wanted = (NUMBER, *UNITS) if kind == NUMBER else (kind,)
+    wanted = NUMBERS if kind == NUMBER else (kind,)
     yield from _expression(rule, f"{key}.value", fix.value, *wanted)
 
 
 def _limits(rule: Rule) -> Iterator[str]:
-    used = {name for name in message.names(rule.message) if name.startswith("limits.")}
-    for text in (rule.when, *(part for fix in rule.fixes for part in (fix.when, fix.value) if part)):
-        used |= set() if _is_broken(text) else {f"limits.{name}" for name in _read_limits(text)}
-    used |= {name for fix in rule.fixes for name in message.names(f"{fix.text} {fix.note}")}
+    """Limits that nothing uses; not asked while an expression that might use one cannot be read."""
+    expressions = [rule.when, *(text for fix in rule.fixes for text in (fix.when, fix.value) if text)]
+    if not all(map(_is_syntax, expressions)):
+        return
+    used = {f"limits.{name}" for text in expressions for name in limits_in(parse(text))}
+    used.update(message.names(rule.message), *(message.names(f"{fix.text} {fix.note}") for fix in rule.fixes))
     for name in rule.limits:
         if f"limits.{name}" not in used:
             yield f"limits.{name}: nothing uses it; remove it"
 
 
-def _read_limits(text: str) -> Iterator[str]:
-    for node in ast.walk(parse(text)):
-        name = dotted(node) if isinstance(node, ast.Attribute) else ""
-        if name.startswith("limits."):
-            yield name.removeprefix("limits.")
+def _is_syntax(text: str) -> bool:
+    try:
+        parse(text)
+    except RuleError:
+        return False
+    return True
 
 
 def _examples(rule: Rule) -> Iterator[str]:

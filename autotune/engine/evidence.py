@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from autotune.catalogue import facts as known_facts
 from autotune.catalogue import settings as known_settings
-from autotune.engine.expr import plain_kind
+from autotune.engine.kinds import plain_kind
 from autotune.model.evidence import Evidence, Fact, Setting, Value
 
 

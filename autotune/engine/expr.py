@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import ast
 import operator
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor
 from typing import Any
 
-from autotune.catalogue import kinds, near
+from autotune.catalogue import kinds
 from autotune.engine import logic
+from autotune.engine.kinds import NUMBER, NUMBERS, article, comparable, kind_of_limit, plain_kind, unknown
 from autotune.engine.logic import Lookup, Node
+from autotune.engine.syntax import dotted, limits_in, parse, shown
 from autotune.errors import RuleError
 from autotune.model.evidence import Value
 from autotune.model.rule import Limit
-
-MAX_LENGTH = 4000
-MAX_DEPTH = 40
-MAX_SHOWN = 60
-
-NUMBER = "number"
-UNITS = ("share", "ms", "s", "bytes", "per_s")
-"""Types that only compare with their own, or with a number without a unit."""
 
 COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
@@ -92,43 +85,7 @@ def compile_expression(text: str, limits: Mapping[str, Limit] | None = None) -> 
 def _compiled(text: str, limits: tuple[tuple[str, Limit], ...]) -> Expression:
     tree = parse(text)
     part = _Compiler(dict(limits)).part(tree)
-    return Expression(text, part.kind, part.node, part.names, _limits(tree))
-
-
-def parse(text: str) -> ast.expr:
-    """The syntax tree of `text`; raises RuleError when it is none, or is too long or too deep to be honest."""
-    if len(text) > MAX_LENGTH:
-        raise RuleError(f"longer than {MAX_LENGTH} characters")
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(f"({text}\n)", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise RuleError(f"not an expression: {reason}") from None
-    _check_depth(tree)
-    return tree
-
-
-def _check_depth(tree: ast.expr) -> None:
-    level: list[ast.AST] = [tree]
-    for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-        if not level:
-            return
-    raise RuleError(f"nested deeper than {MAX_DEPTH} levels")
-
-
-def dotted(tree: ast.expr) -> str:
-    """The dotted name that `tree` writes, "" when it is none."""
-    if isinstance(tree, ast.Name):
-        return tree.id
-    head = dotted(tree.value) if isinstance(tree, ast.Attribute) else ""
-    return f"{head}.{tree.attr}" if isinstance(tree, ast.Attribute) and head else ""
-
-
-def _limits(tree: ast.expr) -> tuple[str, ...]:
-    words = (dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    return tuple(dict.fromkeys(word.removeprefix("limits.") for word in words if word.startswith("limits.")))
+    return Expression(text, part.kind, part.node, part.names, limits_in(tree))
 
 
 class _Compiler:
@@ -148,7 +105,7 @@ class _Compiler:
             return Part("text", logic.constant(tree.value))
         if isinstance(tree.value, int) and not isinstance(tree.value, bool) and tree.value in (0, 1):
             return Part(NUMBER, logic.constant(tree.value))
-        raise RuleError(f"bare value {_shown(tree)}: name it under [limits] with its unit and why")
+        raise RuleError(f"bare value {shown(tree)}: name it under [limits] with its unit and why")
 
     def _name(self, tree: ast.Name) -> Part:
         if tree.id in WORDS:
@@ -196,9 +153,9 @@ class _Compiler:
         if isinstance(op, ast.In | ast.NotIn):
             return self._member(left, op, right)
         if type(op) not in COMPARE:
-            raise RuleError(f"`{_shown(ast.Compare(left, [op], [right]))}` is not allowed: compare with ==")
+            raise RuleError(f"`{shown(ast.Compare(left, [op], [right]))}` is not allowed: compare with ==")
         parts = self.part(left), self.part(right)
-        _check_kinds(op, parts[0].kind, parts[1].kind, _shown(ast.Compare(left, [op], [right])))
+        _check_kinds(op, parts[0].kind, parts[1].kind, shown(ast.Compare(left, [op], [right])))
         compare = COMPARE[type(op)]
         node = logic.apply(lambda *values: compare(*logic.same_length(*values)), [part.node for part in parts])
         return Part("bool", node, _names(*parts))
@@ -206,7 +163,7 @@ class _Compiler:
     def _member(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Part:
         part = _need("text", self.part(left), left)
         if not isinstance(right, ast.List | ast.Tuple):
-            raise RuleError(f'`{_shown(right)}` must be a list of strings: name in ["a", "b"]')
+            raise RuleError(f'`{shown(right)}` must be a list of strings: name in ["a", "b"]')
         words = [_string(element) for element in right.elts]
         inside = isinstance(op, ast.In)
         return Part("bool", logic.apply(lambda word: (word in words) == inside, [part.node]), part.names)
@@ -228,14 +185,14 @@ class _Compiler:
         parts = [self._number(each) for each in tree.args]
         fits = len(parts) >= 2 if name in ("min", "max") else len(parts) == 1
         if not fits:
-            raise RuleError(f"`{_shown(tree)}`: min and max take two numbers or more, the others one")
+            raise RuleError(f"`{shown(tree)}`: min and max take two numbers or more, the others one")
         node = logic.apply(FUNCTIONS[name], [part.node for part in parts])
         return Part(parts[0].kind if len(parts) == 1 else NUMBER, node, _names(*parts))
 
     def _number(self, tree: ast.expr) -> Part:
         part = self.part(tree)
-        if part.kind not in (NUMBER, *UNITS):
-            raise RuleError(f"`{_shown(tree)}` is {_article(part.kind)}, but arithmetic needs numbers")
+        if part.kind not in NUMBERS:
+            raise RuleError(f"`{shown(tree)}` is {article(part.kind)}, but arithmetic needs numbers")
         return part
 
 
@@ -251,71 +208,33 @@ _ALLOWED: Mapping[type[ast.expr], Callable[[_Compiler, Any], Part]] = {
 }
 
 
-def plain_kind(kind: str) -> str:
-    """The kind of a catalogue type in an expression: counts and plain floats are just numbers."""
-    return NUMBER if kind in ("int", "float") else kind
-
-
-def kind_of_limit(limit: Limit) -> str:
-    """The kind of a limit: by its value, and by its unit where that is one of the catalogue's."""
-    if isinstance(limit.value, bool):
-        return "bool"
-    if isinstance(limit.value, tuple):
-        return "version"
-    if isinstance(limit.value, str):
-        return "text"
-    return limit.unit if limit.unit in UNITS else NUMBER
-
-
-def unknown(name: str) -> str:
-    """The message for a name that the catalogue does not have."""
-    guess = near(name)
-    return f"unknown fact `{name}`" + (f"; did you mean `{guess}`?" if guess else ": see catalogue/facts.toml")
-
-
 def _refused(tree: ast.expr) -> RuleError:
-    return RuleError(f"`{_shown(tree)}` is not allowed in a rule")
-
-
-def _shown(tree: ast.expr) -> str:
-    text = ast.unparse(tree)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
+    return RuleError(f"`{shown(tree)}` is not allowed in a rule")
 
 
 def _need(kind: str, part: Part, tree: ast.expr) -> Part:
     if part.kind != kind:
-        raise RuleError(f"`{_shown(tree)}` is {_article(part.kind)}, but {_article(kind)} is needed here")
+        raise RuleError(f"`{shown(tree)}` is {article(part.kind)}, but {article(kind)} is needed here")
     return part
 
 
 def _check_kinds(op: ast.cmpop, left: str, right: str, text: str) -> None:
-    if not _comparable(left, right):
-        raise RuleError(f"`{text}` compares {_article(left)} with {_article(right)}")
+    if not comparable(left, right):
+        raise RuleError(f"`{text}` compares {article(left)} with {article(right)}")
     if left in ("bool", "text") and not isinstance(op, ast.Eq | ast.NotEq):
-        raise RuleError(f"`{text}`: {_article(left)} has no order; use == or !=")
-
-
-def _comparable(left: str, right: str) -> bool:
-    numbers = (NUMBER, *UNITS)
-    return left == right or (left in numbers and right in numbers and NUMBER in (left, right))
+        raise RuleError(f"`{text}`: {article(left)} has no order; use == or !=")
 
 
 def _sum_kind(tree: ast.expr, left: Part, right: Part) -> str:
-    if not _comparable(left.kind, right.kind):
-        raise RuleError(f"`{_shown(tree)}` adds {_article(left.kind)} and {_article(right.kind)}")
+    if not comparable(left.kind, right.kind):
+        raise RuleError(f"`{shown(tree)}` adds {article(left.kind)} and {article(right.kind)}")
     return left.kind if right.kind == NUMBER else right.kind
-
-
-def _article(kind: str) -> str:
-    if kind == "bool":
-        return "a yes-or-no value"
-    return f"a value in {kind}" if kind in ("ms", "s", "bytes", "per_s") else f"a {kind}"
 
 
 def _string(tree: ast.expr) -> str:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
         return tree.value
-    raise RuleError(f"`{_shown(tree)}` must be a string")
+    raise RuleError(f"`{shown(tree)}` must be a string")
 
 
 def _names(*parts: Part) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from autotune.engine.check import mistakes as mistakes_between
@@ -50,22 +51,27 @@ def load_rule(file: Path) -> Rule:
 
 def _load(file: Path, name: Path, wrong: list[str]) -> Rule | None:
     """The rule in `file`; without one, its mistakes are added to `wrong`, one line each."""
-    found: list[str] = []
-    rule = _read(file, name, found)
-    if rule is not None and not found:
-        found += mistakes_between(rule)
-        found += [] if rule.id == file.stem else [f'id: "{rule.id}" must be the name of the file, "{file.stem}"']
-    wrong += [f"{name.as_posix()}: {each}" for each in found]
-    return None if found else rule
-
-
-def _read(file: Path, name: Path, found: list[str]) -> Rule | None:
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        found.append(f"cannot be read: {error}")
-        return None
-    return parse_rule(data, name.as_posix(), found)
+        rule, found = _parsed(file.read_text(encoding="utf-8"), name)
+    except (OSError, UnicodeDecodeError) as error:
+        rule, found = None, (f"cannot be read: {error}",)
+    wrong += [f"{name.as_posix()}: {each}" for each in found]
+    return rule
+
+
+@cache
+def _parsed(text: str, name: Path) -> tuple[Rule | None, tuple[str, ...]]:
+    """The rule in `text`, or None with its mistakes."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return None, (f"cannot be read: {error}",)
+    found: list[str] = []
+    rule = parse_rule(data, name.as_posix(), found)
+    if not found:
+        found += mistakes_between(rule)
+        found += [] if rule.id == name.stem else [f'id: "{rule.id}" must be the name of the file, "{name.stem}"']
+    return (None, tuple(found)) if found else (rule, ())
 
 
 def _twice(rules: Sequence[Rule]) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from autotune.catalogue import kinds
-from autotune.engine.expr import kind_of_limit, unknown
+from autotune.engine.kinds import kind_of_limit, unknown
 from autotune.engine.logic import Lookup
 from autotune.model.evidence import Value
 from autotune.model.rule import Limit

@@ -8,8 +8,8 @@ from typing import Any
 
 from autotune.catalogue import kinds
 from autotune.catalogue.vocabulary import KINDS, SUBJECTS
-from autotune.engine.expr import unknown
 from autotune.engine.fields import Fields, value_of
+from autotune.engine.kinds import unknown
 from autotune.model.evidence import Value
 from autotune.model.rule import Example, Fix, GainSpec, Limit, Rule, Severity
 

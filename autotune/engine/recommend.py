@@ -27,6 +27,12 @@ def recommend(findings: Iterable[Finding], together: Together | None = None) -> 
     return _with_after(numbered, together) if together is not None else numbered
 
 
+def by_gain(recommendations: Iterable[Recommendation]) -> tuple[Finding, ...]:
+    """Their findings, what saves most first, whoever decides on it; those of one recommendation stay together."""
+    ranked = sorted(recommendations, key=lambda each: _order(each)[1:])
+    return tuple(finding for each in ranked for finding in each.findings)
+
+
 def _groups(findings: Iterable[Finding]) -> list[list[Finding]]:
     """Findings that touch the same setting at the same place, or are one rule at one place, are one group."""
     groups: list[tuple[set[Key], list[Finding]]] = []

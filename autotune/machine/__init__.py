@@ -24,6 +24,7 @@ from autotune.machine.storage import FileSystem, file_system, free_bytes
 from autotune.model.evidence import Fact
 
 software = _software.software
+software_facts = _software.facts
 
 __all__ = [
     "FileSystem",
@@ -41,6 +42,7 @@ __all__ = [
     "read_gpus",
     "sampled_facts",
     "software",
+    "software_facts",
 ]
 
 

@@ -49,7 +49,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The measured window. Times in ms per optimizer step; `breakdown_ms` sums to `mean_ms`, unobserved phases are None.
+    """The measured window. Times in ms per optimizer step; `breakdown_ms` sums to `mean_ms`, unobserved is None.
 
     `samples_per_s`, `tokens_per_s` and `useful_tokens_per_s` are None when unknown. `other` names what fills the rest.
     """

@@ -110,8 +110,12 @@ def _pad_id(session, ref: int):
 
 
 def _owners(loader) -> list:
+    """The collator (also inside what the Trainer wraps around it), the dataset, and their tokenizers."""
     owners = [getattr(loader, "collate_fn", None), getattr(loader, "dataset", None)]
-    return owners + [getattr(owner, "tokenizer", None) for owner in owners]
+    for name in ("data_collator", "func", "__self__"):
+        owners += [getattr(owner, name, None) for owner in owners]
+    tokenizers = [getattr(owner, name, None) for owner in owners for name in ("tokenizer", "processing_class")]
+    return [owner for owner in owners + tokenizers if owner is not None]
 
 
 def _max_length(owners: list):

@@ -119,6 +119,10 @@ def _timed_iter(session, make):
             recorder.stack.pop()
             os.environ.pop("AUTOTUNE_LOADER", None)
         iterator._autotune_id = ref
+        if getattr(self, "_iterator", None) is not iterator:
+            # A loader made in the head of the loop would be gone before the what-ifs; one that keeps its iterator
+            # (persistent workers) would be kept from dying.
+            iterator._autotune_loader = self
         _note_length(session, self, ref)
         return iterator
 

@@ -18,7 +18,6 @@ class _Finder:
         self._pending = pending
 
     def find_spec(self, name, path=None, target=None):
-        _forget_bootstrap()
         if name not in self._pending:
             return None
         spec = self._ask_the_others(name, path, target)
@@ -56,10 +55,3 @@ def _call(functions, module) -> None:
             sys.stderr.write(
                 f"autotune: probe of {module.__name__} failed: {type(error).__name__}: {error}\n"
             )
-
-
-def _forget_bootstrap() -> None:
-    """Natively there is no `sitecustomize` module unless the environment has one: ours leaves sys.modules."""
-    module = sys.modules.get("sitecustomize")
-    if module is not None and getattr(module, "_start_probe", None) is not None:
-        del sys.modules["sitecustomize"]

@@ -51,9 +51,12 @@ def _words(command, shell: bool) -> list:
 
 def _carries_probe(words: list) -> bool:
     """A Python child starts the probe by PYTHONPATH, unless it is told to ignore that."""
-    options = [word for word in words[1:] if word.startswith("-") and not word.startswith("--")]
-    isolated = any(set(option[1:]) & set("IES") for option in options[:1])
-    return "AUTOTUNE_REQUEST" in os.environ and not isolated
+    for word in words[1:]:
+        if not word.startswith("-") or word in ("-m", "-c"):
+            break
+        if not word.startswith("--") and set(word[1:]) & set("IES"):
+            return False
+    return "AUTOTUNE_REQUEST" in os.environ
 
 
 def callbacks(world, patches, isolated) -> dict:

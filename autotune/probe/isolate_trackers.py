@@ -4,6 +4,8 @@ run. What a tracker writes to files (tensorboard, mlruns, csv) goes to scratch l
 No environment variable is set: the script would see it.
 """
 
+import sys
+
 KEYWORDS = {
     "wandb": ("init", {"mode": "disabled"}),
     "swanlab": ("init", {"mode": "disabled"}),
@@ -135,8 +137,9 @@ def _local(isolated, original):
         address = original(*args, **kwargs)
         if not str(address).startswith(REMOTE):
             return address
-        isolated.blocked("mlflow: remote tracking server (a local folder instead)")
-        return "mlruns"
+        isolated.blocked("mlflow: remote tracking server (local files instead)")
+        defaults = sys.modules.get("mlflow.store.tracking")
+        return getattr(defaults, "DEFAULT_TRACKING_URI", "mlruns")
 
     resolve.__wrapped__ = original
     return resolve

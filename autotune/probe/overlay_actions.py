@@ -10,13 +10,14 @@ import posix
 from os.path import dirname
 from stat import S_IFIFO, S_IMODE, S_ISDIR, S_ISREG
 
+from .overlay_layer import may
 from .overlay_world import error, is_below
 
 
 def parent(world, place: str):
     """The layer in which `place` can be made; its folder must exist and be writable for this user."""
     folder = _folder(world, place)
-    if world.has_real(folder) and not posix.access(folder, os.W_OK | os.X_OK):
+    if world.has_real(folder) and not may(folder, os.W_OK | os.X_OK):
         raise _denied(folder, place)
     layer = world.layer_to_write(folder)
     layer.mirror(folder)
@@ -87,7 +88,7 @@ def open_file(world, place: str, flags: int, mode: int) -> int:
         if is_ours and S_ISREG(status.st_mode) and not _only_reads(flags):
             world.changes.add("write", place)
         return descriptor
-    if not posix.access(place, _needed(flags)):
+    if not may(place, _needed(flags)):
         raise _denied(place, place)
     return _overwrite(world, place, flags, status)
 

@@ -128,6 +128,11 @@ def is_folder(path: str) -> bool:
         return False
 
 
+def may(path: str, mode: int) -> bool:
+    """os.access for the user that the process acts as."""
+    return posix.access(path, mode, effective_ids=True)
+
+
 def make_folders(path: str) -> None:
     """mkdir -p, visible to this user only. An ancestor that is a file raises NotADirectoryError."""
     try:

@@ -19,6 +19,7 @@ PATHS = {
         ("torch._C.PyTorchFileReader.__init__", 1, "name", READ),
     ),
     "torch.storage": (("UntypedStorage.from_file", 0, "filename", READ),),
+    "torch.jit._script": (("RecursiveScriptModule.save", 1, "f", WRITE), ("ScriptModule.save", 1, "f", WRITE)),
     "torch.jit._serialization": (("save", 1, "f", WRITE), ("load", 0, "f", READ)),
     "safetensors": (
         ("serialize_file", 1, "filename", WRITE),
@@ -151,24 +152,29 @@ def _map_uri(world, text: str, use: str):
 
 
 def _prepare(world, place: str, use: str) -> str:
-    """Make `place` ready to be written by native code, and give its path in scratch."""
-    world.changes.add("write", place)
+    """Make `place` ready to be written by native code, and give its path in scratch.
+
+    Where there is no folder for it, that path has none either: the library fails in its own way.
+    """
+    layer = world.layer_to_write(dirname(place))
+    try:
+        _make_ready(world, layer, place, use)
+        world.changes.add("write", place)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return layer.upper + place
+
+
+def _make_ready(world, layer, place: str, use: str) -> None:
     status = world.status(place)
-    if status is None or use == WRITE:
-        _check_writable(world, place, status)
-        return actions.parent(world, place).upper + place
-    if use == UPDATE:
-        for suffix in ("-wal", "-shm", "-journal"):
-            if world.status(place + suffix) is not None:
-                actions.own(world, place + suffix)
-    return actions.own(world, place)
-
-
-def _check_writable(world, place: str, status) -> None:
-    if status is not None:
+    if status is None:
+        actions.parent(world, place)
+    elif use == WRITE:
         os.close(actions.open_file(world, place, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666))
     else:
-        actions.parent(world, place).mirror(dirname(place))
+        for suffix in ("", "-wal", "-shm", "-journal"):  # the last three are SQLite's
+            if world.status(place + suffix) is not None:
+                actions.own(world, place + suffix)
 
 
 def _namer(isolated, patches, attributes):

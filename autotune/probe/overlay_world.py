@@ -7,7 +7,7 @@ from os.path import dirname
 from stat import S_ISDIR, S_ISLNK
 
 from .overlay_changes import Changes
-from .overlay_layer import Layer, is_folder, make_folders
+from .overlay_layer import Layer, is_folder, make_folders, may
 from .overlay_shared import Shared
 
 SPECIAL = ("/dev", "/proc", "/sys")
@@ -235,9 +235,9 @@ class World:
         at_home = self.run_dir + "/scratch"
         if device == posix.stat(self.run_dir).st_dev:
             return at_home
-        while folder != "/" and not (is_folder(folder) and posix.access(folder, os.W_OK | os.X_OK)):
+        while folder != "/" and not (is_folder(folder) and may(folder, os.W_OK | os.X_OK)):
             folder = dirname(folder)
-        if not posix.access(folder, os.W_OK) or posix.stat(folder).st_dev != device:
+        if not may(folder, os.W_OK) or posix.stat(folder).st_dev != device:
             return f"{at_home}-{device}"
         return folder.rstrip("/") + "/.autotune-scratch-" + self._run_id
 

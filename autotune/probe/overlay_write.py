@@ -6,6 +6,7 @@ import posix
 
 from . import overlay_actions as actions
 from .overlay_call import Call
+from .overlay_layer import may
 from .overlay_world import error as error_of
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -50,7 +51,7 @@ class Write(Call):
                 return self._original(path if native else place, *args, **kwargs)
             return self._action(world, place, *args, **kwargs)
         except OSError as error:
-            error.filename = path
+            error.filename = path if self.__name__ != "utime" else None  # CPython's utime names no file
             raise
 
 
@@ -124,8 +125,8 @@ def attribute(original, needs_owner: bool):
     def action(world, place, *args, **kwargs):
         status = actions.existing(world, place)
         is_foreign = world.physical(place) == place and posix.geteuid() not in (0, status.st_uid)
-        if is_foreign and (needs_owner or not posix.access(place, os.W_OK)):
-            raise error_of(errno.EPERM, place)
+        if is_foreign and (needs_owner or not may(place, os.W_OK)):
+            raise error_of(errno.EPERM if needs_owner else errno.EACCES, place)
         answer = original(actions.own(world, place), *args, **kwargs)
         world.changes.add("write", place)
         return answer

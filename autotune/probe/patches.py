@@ -1,7 +1,5 @@
 """Attributes replaced in the user's process, and put back as they were."""
 
-from __future__ import annotations
-
 _ABSENT = object()
 
 

@@ -15,9 +15,18 @@ ENVIRONMENT = (
     "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "NCCL_DEBUG", "TORCH_SHOW_CPP_STACKTRACES",
     "PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_CUDNN_V8_API_ENABLED", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
 )  # fmt: skip
-SECRET = re.compile(r"(token|secret|password|passwd|api_?key|credential|auth)", re.IGNORECASE)
-CREDENTIALS = re.compile(r"(\w+://)[^/@\s]+@")
+_WORDS = r"(?:token(?!iz|s)|secret|password|passwd|api[_-]?key|credential|auth(?!or))"
+SECRET = re.compile(_WORDS, re.IGNORECASE)
+"""Names of secrets; a tokenizer or a number of tokens is none."""
+
 HIDDEN = "***"
+_INSIDE = (
+    (re.compile(r"(\w+://)[^/@\s]+@"), r"\1" + HIDDEN + "@"),
+    (re.compile(rf"([?&][^=&]*{_WORDS}[^=&]*=)[^&#]+", re.IGNORECASE), r"\1" + HIDDEN),
+    (re.compile(r"\b(Bearer\s+)\S+", re.IGNORECASE), r"\1" + HIDDEN),
+    (re.compile(r"\b(?:hf_|ghp_|github_pat_|glpat-|sk-)[\w-]{16,}"), HIDDEN),
+)
+"""Secrets inside an argument, whatever its name: credentials and queries of URLs, headers, well-known token forms."""
 
 
 def scrub(arguments: list) -> list:
@@ -27,12 +36,18 @@ def scrub(arguments: list) -> list:
         name, equals, _ = argument.partition("=")
         if hide and not argument.startswith("-"):
             clean.append(HIDDEN)
-        elif equals and SECRET.search(name):
+        elif equals and "://" not in name and SECRET.search(name):
             clean.append(f"{name}={HIDDEN}")
         else:
-            clean.append(CREDENTIALS.sub(r"\1" + HIDDEN + "@", argument))
+            clean.append(_without_secrets(argument))
         hide = argument.startswith("-") and not equals and bool(SECRET.search(argument))
     return clean
+
+
+def _without_secrets(argument: str) -> str:
+    for pattern, hidden in _INSIDE:
+        argument = pattern.sub(hidden, argument)
+    return argument
 
 
 def write(session, outcome: str) -> None:

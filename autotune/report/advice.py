@@ -36,7 +36,7 @@ def _group(heading: Line, group: Sequence[Recommendation], report: Report, width
 def _one(recommendation: Recommendation, report: Report, width: int) -> list[Line]:
     first = recommendation.first
     title = f"{recommendation.number} {first.rule.id} {words(first.rule)}"
-    lines = [spread(title, _saved(recommendation, report), width, "heading")]
+    lines = spread(title, _saved(recommendation, report), width, "heading")
     for finding in recommendation.findings:
         also = f"{finding.rule.id} {words(finding.rule)}: " if finding is not first else ""
         lines += labelled("also" if also else "seen", also + finding.message, width)
@@ -63,6 +63,8 @@ def _change(change: Change, report: Report, width: int) -> list[Line]:
     where = f"{place(change.location, report.run.folder)}  " if change.location else ""
     file = change.location.file if change.location else ""
     edit = f"{change.spelling or change.setting}: {literal(change.old, file)} -> {literal(change.new, file)}"
+    if "=" in change.spelling:  # the framework writes this value its own way: the spelling is the whole text
+        edit = change.spelling
     return labelled("fix", f"{where}{edit}{'' if where else ' (where it is set was not found)'}", width)
 
 

@@ -12,6 +12,7 @@ from autotune.model.evidence import RUN, Evidence, Location, Setting
 from autotune.model.finding import Change, Finding, Gain, Passed, Recommendation, Skipped
 from autotune.model.report import PHASES, Report, RunSummary, Step
 from autotune.report.gains import basis
+from autotune.report.verdict import bound
 
 SCHEMA = 1
 
@@ -34,6 +35,7 @@ def document(report: Report) -> Json:
         "machine": _sorted(report.machine),
         "software": _sorted(report.software),
         "settings": _settings(report.evidence),
+        "verdict": _verdict(report),
         "step": _step(step) if step else None,
         "facts": _facts(report.evidence),
         "findings": [_finding(each, step) for each in found.findings],
@@ -91,6 +93,15 @@ def _setting(setting: Setting) -> Json:
 
 def _location(location: Location | None) -> Json | None:
     return {"file": location.file, "line": location.line} if location else None
+
+
+def _verdict(report: Report) -> Json | None:
+    """What takes the largest part of a step, and the rule whose change saves most."""
+    if report.step is None:
+        return None
+    name, share = bound(report.step)
+    first = report.evaluation.findings[0].rule.id if report.evaluation.findings else None
+    return {"bound": name, "share": share, "first": first}
 
 
 def _step(step: Step) -> Json:

@@ -98,13 +98,15 @@ def paragraph(head: str, text: str, width: int) -> list[Line]:
     return wrap(f"{head}: {text}", width, rest="  ") if text else []
 
 
-def spread(left: str, right: str, width: int, style: str = "") -> Line:
-    """`left` and, flush right, `right`; `left` gives way when both do not fit."""
-    left = clean(left)
+def spread(left: str, right: str, width: int, style: str = "") -> list[Line]:
+    """`left` and, flush right, `right`; on a line of its own when both do not fit on one."""
+    left = shorten(clean(left), width)
+    gap = width - cells(left) - cells(right)
     if not right:
-        return Line(shorten(left, width), style)
-    left = shorten(left, max(width - cells(right) - 2, 4))
-    return Line(left + " " * (width - cells(left) - cells(right)) + right, style)
+        return [Line(left, style)]
+    if gap < 2:
+        return [Line(left, style), Line(" " * max(width - cells(right), 0) + right, style)]
+    return [Line(left + " " * gap + right, style)]
 
 
 def pad(text: str, width: int) -> str:

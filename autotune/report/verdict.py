@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from autotune.model.evidence import RUN
 from autotune.model.report import Report, Step
-from autotune.report.gains import marginal, speedup
+from autotune.report.gains import speedup
 from autotune.report.layout import Line, wrap
 from autotune.report.names import path, words
 from autotune.report.units import percent
 
 _COMPUTE = ("forward", "recompute", "backward", "optimizer")
-_PARTS = {
-    "Input-bound: {share} of each step is spent waiting for data.": ("data_wait",),
-    "Compute-bound: {share} of each step is {compute}.": _COMPUTE,
-    "Checkpoint-bound: {share} of each step is saves.": ("checkpoint",),
-    "Evaluation-bound: {share} of each step is evaluation.": ("evaluation",),
-    "Copies to the device take the largest part of each step: {share}.": ("h2d",),
-    "Logging takes the largest part of each step: {share}.": ("logging",),
-    "The largest part of each step, {share}, is in no known phase{frame}.": ("other",),
+_SENTENCES = {
+    "data_wait": "Input-bound: {share} of each step is spent waiting for data.",
+    "compute": "Compute-bound: {share} of each step is {compute}.",
+    "checkpoint": "Checkpoint-bound: {share} of each step is saves.",
+    "evaluation": "Evaluation-bound: {share} of each step is evaluation.",
+    "h2d": "Copies to the device take the largest part of each step: {share}.",
+    "logging": "Logging takes the largest part of each step: {share}.",
+    "other": "The largest part of each step, {share}, is in no known phase{frame}.",
 }
 _HOST = "Host-bound: the device is busy {share} of the time; it waits for the host between kernels."
 
@@ -41,16 +41,21 @@ def _lead(report: Report) -> str:
     return f"Nothing to report, but nothing was decided either: {num_skipped} rules lack a fact. {bound}"
 
 
+def bound(step: Step) -> tuple[str, float]:
+    """What takes the largest part of a step, "compute" or a phase, and its share."""
+    known = {phase: ms or 0.0 for phase, ms in step.breakdown_ms.items()}
+    parts = {name: known.get(name, 0.0) for name in _SENTENCES}
+    parts["compute"] = sum(known.get(phase, 0.0) for phase in _COMPUTE)
+    name = max(parts, key=lambda each: parts[each])
+    return name, parts[name] / step.mean_ms
+
+
 def _bound(report: Report, step: Step) -> str:
-    shares = {
-        sentence: sum(step.breakdown_ms.get(phase) or 0.0 for phase in phases) / step.mean_ms
-        for sentence, phases in _PARTS.items()
-    }
-    sentence = max(shares, key=lambda each: shares[each])
+    name, share = bound(step)
     busy = report.evidence.lookup(RUN, "device.busy_share")
-    if _PARTS[sentence] == _COMPUTE and isinstance(busy, float) and busy < 0.5:
+    if name == "compute" and isinstance(busy, float) and busy < 0.5:
         return _HOST.format(share=percent(busy))
-    return sentence.format(share=percent(shares[sentence]), frame=_frame(report, step), compute=_compute(step))
+    return _SENTENCES[name].format(share=percent(share), frame=_frame(report, step), compute=_compute(step))
 
 
 def _compute(step: Step) -> str:
@@ -67,9 +72,11 @@ def _frame(report: Report, step: Step) -> str:
 
 
 def _first(report: Report) -> str:
+    """What saves most, whoever decides on it: the first finding's recommendation."""
     if not report.recommendations:
         return ""
-    first = report.recommendations[0]
-    gain = marginal(first) or first.gain
+    found = report.evaluation.findings[0] if report.evaluation.findings else report.recommendations[0].first
+    first = next((each for each in report.recommendations if found in each.findings), report.recommendations[0])
+    gain = first.gain
     text = f"First: {words(first.first.rule)} ({first.first.rule.id})"
     return f"{text}, {speedup(gain, report.step)}." if gain else f"{text}."

@@ -18,6 +18,7 @@ overlay.install(json.loads(sys.argv[1]))
 imports.install({name: [callback] for name, callback in overlay.AFTER_IMPORT.items()})
 script, report = sys.argv[2:4]
 sys.argv = [script]
+sys.path.append(os.path.dirname(script))
 try:
     runpy.run_path(script, run_name="__main__")
 finally:
@@ -74,6 +75,7 @@ class Project:
         """Run `body`; the overlay's report and what the script printed, by lines."""
         script = self.run_dir / "script.py"
         script.write_text(textwrap.dedent(body))
+        (self.run_dir / "overlay_settings.py").write_text(f"SETTINGS = {json.dumps(self.settings())!r}")
         report = self.run_dir / "report.json"
         before = self.snapshot()
         done = subprocess.run(
@@ -84,5 +86,7 @@ class Project:
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        assert self.snapshot() == before
+        after = self.snapshot()
+        changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+        assert not changed, f"the real tree changed: {changed}"
         return json.loads(report.read_text()), done.stdout.splitlines()

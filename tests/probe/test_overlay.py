@@ -10,14 +10,16 @@ import os
 import pickle
 import shutil
 import sqlite3
+import subprocess
+import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
 import pytest
-from overlaid import Project
+from overlaid import CHECKOUT, Project
 
 from autotune.probe import overlay
-from autotune.probe.patches import Patches
 
 
 @pytest.fixture
@@ -47,6 +49,11 @@ def load(path):
         return file.read()
 
 
+def try_open(path, mode):
+    with open(path, mode):
+        pass
+
+
 def test_an_overwritten_file_reads_back_new(project):
     save("out/ckpt.pt", "new")
     assert load("out/ckpt.pt") == "new"
@@ -70,7 +77,7 @@ def test_rotation(project):
     assert sorted(glob.glob("out/checkpoint-*")) == ["out/checkpoint-20"]
     assert [path.name for path in Path("out").glob("checkpoint-*")] == ["checkpoint-20"]
     with pytest.raises(FileNotFoundError) as raised:
-        open("out/checkpoint-10/model.bin")
+        try_open("out/checkpoint-10/model.bin", "r")
     assert raised.value.filename == "out/checkpoint-10/model.bin"
     assert rows("write") == {"out/checkpoint-20/model.bin": 6}
 
@@ -174,12 +181,12 @@ def test_working_folder_made_by_the_script(project):
 @pytest.mark.parametrize(
     ("action", "error"),
     [
-        (lambda: open("out/ckpt.pt", "x"), FileExistsError),
+        (lambda: try_open("out/ckpt.pt", "x"), FileExistsError),
         (lambda: os.mkdir("out"), FileExistsError),
-        (lambda: open("nowhere/x", "w"), FileNotFoundError),
-        (lambda: open("train.log/x", "w"), NotADirectoryError),
-        (lambda: open("out", "w"), IsADirectoryError),
-        (lambda: open("missing", "r+"), FileNotFoundError),
+        (lambda: try_open("nowhere/x", "w"), FileNotFoundError),
+        (lambda: try_open("train.log/x", "w"), NotADirectoryError),
+        (lambda: try_open("out", "w"), IsADirectoryError),
+        (lambda: try_open("missing", "r+"), FileNotFoundError),
         (lambda: os.rmdir("out"), OSError),
         (lambda: os.rmdir("train.log"), NotADirectoryError),
         (lambda: os.unlink("missing"), FileNotFoundError),
@@ -189,9 +196,9 @@ def test_working_folder_made_by_the_script(project):
         (lambda: os.rename("train.log", "out"), IsADirectoryError),
         (lambda: os.rename("out", "out/checkpoint-10/x"), OSError),
         (lambda: os.symlink("x", "out"), FileExistsError),
-        (lambda: open("", "w"), FileNotFoundError),
-        (lambda: open("out/\0", "w"), ValueError),
-        (lambda: open("x" * 300, "w"), OSError),
+        (lambda: try_open("", "w"), FileNotFoundError),
+        (lambda: try_open("out/\0", "w"), ValueError),
+        (lambda: try_open("x" * 300, "w"), OSError),
     ],
 )
 def test_errors_are_the_native_ones(project, action, error):
@@ -225,7 +232,9 @@ def test_scratch_lies_in_the_run_folder_and_is_registered(project):
     assert Path(f"{scratch}/upper{project.root}/out/ckpt.pt").read_text() == "new"
 
 
-@pytest.mark.skipif(not os.path.isdir("/dev/shm") or os.stat("/dev/shm").st_dev == os.stat("/tmp").st_dev, reason="one device")
+@pytest.mark.skipif(
+    not os.path.isdir("/dev/shm") or os.stat("/dev/shm").st_dev == os.stat("/tmp").st_dev, reason="one device"
+)
 def test_another_device_gets_its_own_scratch(tmp_path, monkeypatch):
     made = Project(tmp_path)
     other = tempfile.mkdtemp(dir="/dev/shm")
@@ -294,7 +303,62 @@ def test_uninstall_leaves_every_function_as_it_was(tmp_path):
 
 
 def test_modules_that_took_a_function_by_name_are_patched_too(project):
-    import tarfile  # holds `bltn_open`
-
     assert tarfile.bltn_open is builtins.open
-    assert isinstance(Patches(), Patches)
+
+
+DENIED = """
+import json, mmap, os, sys  # mmap now: the interpreter may lie in a folder that is closed to the other user
+from autotune.probe import overlay
+os.setegid(65534)
+os.seteuid(65534)
+actions = {
+    "overwrite": lambda: open("theirs/file", "w"),
+    "append": lambda: open("theirs/file", "a"),
+    "create": lambda: open("theirs/new", "w"),
+    "mkdir": lambda: os.mkdir("theirs/new"),
+    "unlink": lambda: os.unlink("theirs/file"),
+    "rename": lambda: os.rename("theirs/file", "mine/file"),
+    "chmod": lambda: os.chmod("theirs/file", 0o777),
+    "utime": lambda: os.utime("theirs/file"),
+    "allowed": lambda: open("mine/new", "w").close(),
+}
+def outcomes():
+    found = {}
+    for name, action in actions.items():
+        try:
+            found[name] = action()
+        except OSError as error:
+            found[name] = [error.errno, error.filename, error.filename2]
+    return found
+overlay.install(json.loads(sys.argv[1]))
+ours = outcomes()
+overlay.uninstall()
+print(json.dumps([ours, outcomes()]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_the_user_may_not_write_is_refused_as_it_is_natively():
+    base = tempfile.mkdtemp(dir="/var/tmp")  # pytest's own folders are closed to other users
+    try:
+        os.chmod(base, 0o755)
+        made = Project(Path(base))
+        for name, owner in {"theirs": 0, "mine": 65534}.items():
+            (made.root / name).mkdir()
+            (made.root / name / "file").write_text("x")
+            os.chown(made.root / name, owner, owner)
+        for folder in (made.run_dir, made.root):
+            os.chown(folder, 65534, 65534)
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", DENIED, json.dumps(made.settings())],
+            cwd=made.root,
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        ours, native = json.loads(done.stdout)
+        assert ours == native
+        assert [name for name, outcome in ours.items() if outcome is None] == ["allowed"]
+    finally:
+        shutil.rmtree(base)

@@ -242,6 +242,11 @@ def in_folder(path, name):
 
 
 SameAsNative.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, database=None, suppress_health_check=list(HealthCheck), report_multiple_bugs=False
+    max_examples=40,
+    stateful_step_count=20,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
 )
 TestSameAsNative = SameAsNative.TestCase

@@ -31,9 +31,11 @@ SCHEMA = json.loads((Path(autotune.__file__).parent / "model" / "recording.schem
         (["--url=https://me:secret@host/p?q=1"], ["--url=https://***@host/p?q=1"]),
         (["--url", "https://host/user@x"], ["--url", "https://host/user@x"]),
         (["--url=https://h/p?token=abc"], ["--url=https://h/p?token=***"]),
-        (["--header", "Authorization: Bearer abc"], ["--header", "***"]),
-        (["--token", "-abc"], ["--token", "***"]),
+        (["https://h/p?a=1&api_key=abc&b=2"], ["https://h/p?a=1&api_key=***&b=2"]),
+        (["--header", "Authorization: Bearer abc"], ["--header", "Authorization: Bearer ***"]),
         (["hf_abcdefghijklmnopqrstuvwxyzABCDEF"], ["***"]),
+        (["--tokenizer", "gpt2", "--max_tokens=512"], ["--tokenizer", "gpt2", "--max_tokens=512"]),
+        (["--author", "me"], ["--author", "me"]),
     ],
 )
 def test_arguments_without_secrets(arguments, clean):

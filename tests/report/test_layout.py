@@ -52,9 +52,13 @@ def test_wrap_of_nothing_is_its_beginning() -> None:
 
 
 def test_spread_keeps_the_right_side() -> None:
-    assert spread("1 DL001 name", "saves 18 min", 30).text == "1 DL001 name      saves 18 min"
-    assert spread("n" * 40, "saves 18 min", 30).text == "nnnn...nnnnnnnnn  saves 18 min"
-    assert spread("n" * 40, "", 12).text == "nnn...nnnnnn"
+    assert texts("1 DL001 name", "saves 18 min", 30) == ["1 DL001 name      saves 18 min"]
+    assert texts("1 DL001 a longer name", "saves 18 min", 30) == ["1 DL001 a longer name", " " * 18 + "saves 18 min"]
+    assert texts("n" * 40, "", 12) == ["nnn...nnnnnn"]
+
+
+def texts(left: str, right: str, width: int) -> list[str]:
+    return [line.text for line in spread(left, right, width)]
 
 
 def test_printed_styles_whole_lines() -> None:

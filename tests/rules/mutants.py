@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import count
 
 from autotune.engine.examples import run_example
-from autotune.engine.expr import compile_expression, parse
+from autotune.engine.expr import compile_expression
+from autotune.engine.syntax import parse
 from autotune.model.evidence import Value
 from autotune.model.rule import Limit, Rule
 

@@ -66,7 +66,7 @@ def test_each_comparison_and_each_connective_is_changed_once() -> None:
         "0 < loader.len_cv < 1",
         "0 < loader.len_cv <= 1 or model.type in ['a']",
         "0 <= loader.len_cv <= 1",
-        "loader.is_train and (0 < loader.len_cv <= 1 and model.type in ['a']) and (run.worl...",
+        "loader.is_train and (0 < loader.len_cv <= 1 and model.type in ['a']) and (run.world_siz...",
         "model.type not in ['a']",
         "run.world_size != 0",
     ]

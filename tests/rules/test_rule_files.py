@@ -35,3 +35,13 @@ def test_no_two_rules_have_one_name() -> None:
 
 def test_a_rule_may_name_every_what_if_that_there_is() -> None:
     assert sorted(ALLOWED) == sorted(WHAT_IFS)
+
+
+def test_the_documented_rule_is_a_rule(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "adding-a-rule.md").read_text(encoding="utf-8")
+    text = page.split("```toml\n")[1].split("```")[0]
+    silent = '\n[[example]]\nexpect = "silent"\nfacts = { "loader.is_train" = false }\n'
+    file = tmp_path / "dataloader" / "DL004.toml"
+    file.parent.mkdir()
+    file.write_text(text + silent * 2, encoding="utf-8")
+    assert list(failures(load_rule(file))) == []

@@ -45,3 +45,7 @@ if os.environ.get("AUTOTUNE_REQUEST"):
         sys.excepthook(*sys.exc_info())
         os._exit(70)
 _run_shadowed(list(sys.path))
+_imported = sys.modules.get("sitecustomize")
+if _imported is not None and vars(_imported) is globals():
+    # Natively there is no such module. `site` takes this for "there is none", and the import system forgets us.
+    raise ImportError("no sitecustomize but autotune's", name="sitecustomize")

@@ -1,0 +1,91 @@
+"""Measurements of small scripts, as `autotune diagnose` makes them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autotune import collect
+from autotune.collect import artefacts
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement: what came back, and what the script printed."""
+
+    collected: collect.Collected
+    out: str
+
+    @property
+    def recording(self):
+        """The only Recording."""
+        (one,) = self.collected.recordings
+        return one
+
+
+@dataclass(frozen=True)
+class Place:
+    """A working folder of a user, with `environ` as their shell has it."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file of the user's."""
+        path = self.cwd / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def measure(self, *words: str, environ: Mapping[str, str] | None = None, **fields) -> Measured:
+        """Measure the command `words`; `fields` are of collect.Request, with a short window by default."""
+        run = artefacts.new_run(self.cwd)
+        request = collect.Request(**{"steps": 6, "warmup": 2, "what_ifs": False, **fields})
+        command = collect.plan_command(words, sys.executable, self.cwd)
+        with (run / "stdout").open("w+b") as out:
+            collected = collect.collect(
+                request,
+                command,
+                run,
+                cwd=self.cwd,
+                environ={**self.environ, **(environ or {})},
+                show=lambda status: None,
+                stdout=out.fileno(),
+            )
+        return Measured(collected, (run / "stdout").read_text())
+
+    def natively(self, *words: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start `words` without the probe."""
+        return subprocess.Popen(
+            words,
+            cwd=self.cwd,
+            env={**self.environ, **(environ or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+@pytest.fixture(scope="session")
+def place_in():
+    """place_in(folder): a Place there. `python` is the one that runs the tests; one thread, so that sums are exact."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+    def make(folder: Path) -> Place:
+        folder.mkdir(parents=True, exist_ok=True)
+        environ = {"PATH": path, "HOME": str(folder), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        return Place(folder, environ)
+
+    return make
+
+
+@pytest.fixture
+def place(place_in, tmp_path):
+    """A Place of this test alone."""
+    return place_in(tmp_path / "project")

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from autotune.probe import ending, what_ifs
+
+
+class Model(torch.nn.Module):
+    """Linear; `limit` is the largest batch that it takes, `error` what it says of a larger one."""
+
+    def __init__(self, limit=10**6, error=None):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+        self.limit, self.error = limit, error
+        self.sizes = []
+
+    def forward(self, x):
+        self.sizes.append(len(x))
+        if len(x) > self.limit:
+            raise self.error
+        return self.layer(x)
+
+
+@pytest.fixture(autouse=True)
+def short_phases(monkeypatch):
+    monkeypatch.setattr(what_ifs, "PHASE_S", 0.0)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+
+
+@pytest.fixture
+def run(attach, left):
+    """run(model, batch_size=.., **request): trains until the probe leaves; the session."""
+
+    def train(model, batch_size=4, accumulate=1, **fields):
+        session = attach(steps=4, warmup=1, **fields)
+        session.wait_share = lambda: 0.0
+        loader = DataLoader(TensorDataset(torch.ones(4096, 2)), batch_size=batch_size)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with pytest.raises(left):
+            for number, (x,) in enumerate(loader, 1):
+                model(x).sum().backward()
+                if number % accumulate == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
+            raise AssertionError("the data ended before the probe left")
+        return session
+
+    return train
+
+
+def outcomes(session):
+    return [(row["name"], row["arguments"].get("factor"), row["outcome"]) for row in session.what_ifs]
+
+
+def test_the_phases_in_their_order(run):
+    model = Model()
+    session = run(model)
+    assert outcomes(session) == [
+        ("replay", None, "completed"),
+        ("serialise", None, "completed"),
+        ("micro_batch", 0.5, "completed"),
+        ("micro_batch", 2, "completed"),
+    ]
+    replay, saved, half, double = (row["result"] for row in session.what_ifs)
+    assert len(replay["step_ns"]) == what_ifs.LEAST_STEPS
+    assert saved["bytes"] > 0
+    assert (half["samples"], double["samples"]) == (2.0, 8.0)
+    assert (half["tokens"], double["tokens"]) == (None, None)
+    assert min(replay["step_ns"] + half["micro_ns"] + double["micro_ns"]) > 0
+    assert model.sizes == [4] * 5 + [4] * 5 + [2] * 5 + [8] * 5
+    assert session.ended
+
+
+def test_a_replay_changes_no_kept_batch(run):
+    class Greedy(Model):
+        def forward(self, x):
+            self.sizes.append(float(x[0, 0]))
+            return self.layer(x.mul_(2))
+
+    model = Greedy()
+    run(model)
+    assert model.sizes == [1.0] * 5 + [2.0] * 15
+
+
+def test_no_what_ifs_when_not_asked(run):
+    session = run(Model(), what_ifs=False)
+    assert session.what_ifs == []
+    assert session.window.summary(0)["steps"] == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ValueError("too large"), "failed"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), "out_of_memory"),
+    ],
+)
+def test_a_batch_that_the_model_refuses_is_a_failed_what_if_and_the_end(run, error, outcome):
+    session = run(Model(limit=4, error=error))
+    assert outcomes(session)[-2:] == [("micro_batch", 0.5, "completed"), ("micro_batch", 2, outcome)]
+    assert session.what_ifs[-1]["result"] == {}
+
+
+def test_what_breaks_outside_the_hooks_ends_without_the_users_traceback(run, left):
+    session = run(Model())
+    with pytest.raises(left):
+        sys.excepthook(ValueError, ValueError("loop"), None)
+    assert session.ended
+
+
+def test_a_batch_of_one_sample_is_doubled_but_not_halved(run):
+    model = Model()
+    session = run(model, batch_size=1)
+    assert outcomes(session)[-2:] == [("micro_batch", 0.5, "failed"), ("micro_batch", 2, "completed")]
+    assert session.what_ifs[-2]["result"] == {"error": "ValueError"}
+    assert set(model.sizes) == {1, 2}
+
+
+def test_with_accumulation_a_micro_batch_is_one_backward(run):
+    session = run(Model(), accumulate=4)
+    steps = session.what_ifs[0]["result"]["step_ns"]
+    assert len(steps) == what_ifs.LEAST_STEPS
+    assert len(session.what_ifs[-1]["result"]["micro_ns"]) == what_ifs.LEAST_STEPS
+
+
+def test_without_a_loader_the_state_is_serialised_and_that_is_all(attach, left):
+    session = attach(steps=3, warmup=1)
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(left):
+        for _ in range(100):
+            model(torch.ones(4, 2)).sum().backward()
+            optimizer.step()
+    assert outcomes(session) == [("serialise", None, "completed")]
+    assert len(model.sizes) == 4
+
+
+def test_a_script_that_saves_is_not_asked_to_serialise(attach, left, tmp_path):
+    session = attach(steps=3, warmup=1)
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(left):
+        for _ in range(100):
+            torch.save(model.state_dict(), tmp_path / "a.pt")
+            model(torch.ones(4, 2)).sum().backward()
+            optimizer.step()
+    assert session.what_ifs == []
+
+
+def test_a_starving_loop_has_its_loader_measured_alone(attach, left, monkeypatch):
+    session = attach(steps=4, warmup=1)
+    monkeypatch.setattr(session, "wait_share", lambda: 0.5)
+    monkeypatch.setattr(session.plan, "_worker_counts", lambda: [0])
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(left):
+        for (x,) in DataLoader(TensorDataset(torch.ones(4096, 2)), batch_size=4):
+            model(x).sum().backward()
+            optimizer.step()
+    row = session.what_ifs[1]
+    assert row["result"].get("error") is None
+    assert (row["name"], row["outcome"], row["arguments"]) == (
+        "loader_alone",
+        "completed",
+        {"num_workers": 0, "loader": 0},
+    )
+    assert 0 < len(row["result"]["batch_ns"]) <= 32
+    assert row["result"]["cpu_ns"] > 0
+    assert len(session.loaders) == 1, "the copy of the loader is no loader of the script"
+
+
+@pytest.mark.parametrize(
+    ("share", "cpus", "counts"),
+    [(0.01, 8, []), (0.5, 1, [0, 1]), (0.5, 2, [0, 1, 2]), (0.5, 6, [0, 1, 2, 4]), (0.5, 64, [0, 1, 2, 4, 8])],
+)
+def test_worker_counts_fit_the_processors(probed, monkeypatch, share, cpus, counts):
+    loader = DataLoader(TensorDataset(torch.ones(4, 2)))
+    monkeypatch.setattr(probed, "wait_share", lambda: share)
+    monkeypatch.setattr(probed, "train_loader", lambda: 0)
+    monkeypatch.setattr(what_ifs.os, "sched_getaffinity", lambda _: set(range(cpus)))
+    assert probed.plan._worker_counts() == counts
+    del loader
+
+
+def test_a_script_that_ends_inside_a_phase_keeps_what_it_brought(attach):
+    session = attach(steps=4, warmup=1, what_ifs=True)
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(TensorDataset(torch.ones(4096, 2)), batch_size=4)
+    for number, (x,) in enumerate(loader, 1):
+        model(x).sum().backward()
+        optimizer.step()
+        if number == 5 + 4:
+            break
+    assert session.plan.current == "replay"
+    ending.at_exit(session)
+    (row,) = session.what_ifs
+    assert (row["name"], row["outcome"], len(row["result"]["step_ns"])) == ("replay", "completed", 2)
+    assert not session.plan.is_active
+
+
+def test_phases_have_a_time_limit(attach, left, monkeypatch):
+    session = attach(steps=3, warmup=1)
+    session.request["what_if_limit_s"] = 0
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(left):
+        for (x,) in DataLoader(TensorDataset(torch.ones(4096, 2)), batch_size=4):
+            model(x).sum().backward()
+            optimizer.step()
+    assert session.what_ifs == []
