@@ -47,7 +47,7 @@ class Place:
         """Measure the command `words`; `fields` are of collect.Request, with a short window by default."""
         run = artefacts.new_run(self.cwd)
         request = collect.Request(**{"steps": 6, "warmup": 2, "what_ifs": False, **fields})
-        command = collect.plan_command(words, sys.executable, self.cwd)
+        command = collect.plan_command(words, sys.executable, self.cwd, self.environ)
         with (run / "stdout").open("w+b") as out:
             collected = collect.collect(
                 request,

@@ -45,7 +45,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     """
     rules = engine.load_rules(options.rules)
     python, why = machine.find_python(options.words, options.python, environ, cwd)
-    command = collect.plan_command(options.words, python, cwd)
+    command = collect.plan_command(options.words, python, cwd, environ)
     root = artefacts.project_root(cwd)
     leftovers.remove_leftovers(root)
     with lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,9 @@ class Command:
     script: Path | None
 
 
-def plan_command(words: Sequence[str], python: str, cwd: Path) -> Command:
+def plan_command(
+    words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str] = os.environ
+) -> Command:
     """The command line for `words`: a script with its arguments, or a whole command as after `--`.
 
     Raises UsageError when the script or program does not exist or only submits a job somewhere else.
@@ -46,7 +49,7 @@ def plan_command(words: Sequence[str], python: str, cwd: Path) -> Command:
         return Command(("bash", *words), _existing(first, cwd))
     if _PYTHON.fullmatch(Path(first).name):
         return _python_command(words, python, cwd)
-    if shutil.which(str(cwd / first) if "/" in first else first) is None:
+    if shutil.which(str(cwd / first) if "/" in first else first, path=environ.get("PATH")) is None:
         raise UsageError(
             "there is no such script or program", where=first, to_do="Check the path, and the spelling."
         )

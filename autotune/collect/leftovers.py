@@ -10,7 +10,7 @@ from autotune.errors import UsageError
 from autotune.machine import is_gone
 
 SCRATCH_LIST = "scratch-folders"
-"""In a run folder: the scratch folders of that run, one absolute path a line."""
+"""In a run folder: the scratch folders of that run, "<device number> <absolute path>" a line, written by the probe."""
 
 
 def remove_leftovers(root: Path) -> tuple[Path, ...]:
@@ -39,7 +39,8 @@ def remove_scratch(run: Path) -> tuple[Path, ...]:
         lines = (run / SCRATCH_LIST).read_text(encoding="utf-8").splitlines()
     except OSError:
         return ()
-    ours = [Path(line) for line in lines if is_scratch(Path(line), run)]
+    listed = [Path(line.partition(" ")[2]) for line in lines]
+    ours = [folder for folder in listed if is_scratch(folder, run)]
     deleted = tuple(folder for folder in ours if _delete(folder))
     if not any(folder.exists() for folder in ours):
         (run / SCRATCH_LIST).unlink(missing_ok=True)

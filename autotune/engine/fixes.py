@@ -15,12 +15,14 @@ from autotune.model.rule import Effect, Fix, Rule
 def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[Change, ...]:
     """The changes that the fixes of `rule` ask for.
 
-    A fix counts when its condition is true and its value is known; the first that counts decides its setting. A
-    value that the setting has already is no change.
+    A fix counts when its condition is true, its value is known and the user's framework has such a setting; the
+    first that counts decides its setting. A value that the setting has already is no change.
     """
     decided: dict[str, Change] = {}
     for fix in rule.fixes:
-        if fix.setting and fix.setting not in decided and _applies(fix.when, rule, evidence, subject):
+        if not fix.setting or fix.setting in decided or not _exists(fix.setting, evidence, subject):
+            continue
+        if _applies(fix.when, rule, evidence, subject):
             value = _value(rule, fix, evidence, subject)
             if value is not None:
                 decided[fix.setting] = _change(rule, fix, value, evidence, subject)
@@ -28,12 +30,21 @@ def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[Change, ..
 
 
 def advice_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[str, ...]:
-    """The texts of the manual fixes whose condition is true."""
-    return tuple(
+    """The texts of the manual fixes whose condition is true; without one, what to write for settings that do not exist."""
+    applying = [fix for fix in rule.fixes if _applies(fix.when, rule, evidence, subject)]
+    texts = tuple(
         render(" ".join(fix.text.split()), lambda name: evidence.lookup(subject, name), rule.limits)
-        for fix in rule.fixes
-        if fix.text and _applies(fix.when, rule, evidence, subject)
+        for fix in applying
+        if fix.text
     )
+    missing = [fix for fix in applying if fix.setting and not _exists(fix.setting, evidence, subject)]
+    return texts or tuple(_by_hand(rule, fix, evidence, subject) for fix in missing)
+
+
+def _by_hand(rule: Rule, fix: Fix, evidence: Evidence, subject: str) -> str:
+    value = _value(rule, fix, evidence, subject)
+    reason = catalogue.why_missing(str(evidence.lookup(RUN, "run.framework")), fix.setting)
+    return f"by hand, {fix.setting}: {'' if value is None else f'{value}, '}{reason}"
 
 
 def effect_of(setting: str, evidence: Evidence, subject: str) -> Effect:
@@ -59,11 +70,19 @@ def spelled(setting: Setting | None, name: str, value: Value, evidence: Evidence
 
     A key alone ("dataloader_num_workers") takes the value as it is; otherwise it is all written out ("bf16=True").
     """
-    if setting is not None and setting.spelling:
-        return setting.spelling
+    own = setting.spelling if setting is not None else ""
     framework = evidence.lookup(RUN, "run.framework")
     found = catalogue.spelling(str(framework), name, _versions(evidence)) if framework else None
-    return found.written(value) if found else ""
+    return found.written(value) if found and own in ("", found.key) else own
+
+
+def _exists(name: str, evidence: Evidence, subject: str) -> bool:
+    """Whether the user can set `name`: it was seen with a spelling, or the framework's dialect has it."""
+    setting = evidence.setting(subject, name)
+    framework = evidence.lookup(RUN, "run.framework")
+    if framework is None or (setting is not None and setting.spelling):
+        return True
+    return not catalogue.why_missing(str(framework), name)
 
 
 def _versions(evidence: Evidence) -> Mapping[str, tuple[int, ...]]:

@@ -22,6 +22,7 @@ KEYS = (
     "severity",
     "confidence",
     "subject",
+    "cause",
     "when",
     "message",
     "why",
@@ -64,6 +65,7 @@ def parse_rule(data: Mapping[str, Any], file: str, mistakes: list[str]) -> Rule:
         gain=_gain(Fields(data["gain"], "gain", mistakes)) if "gain" in data else None,
         examples=tuple(_example(row) for row in top.tables("example")),
         file=file,
+        cause=top.text("cause") if "cause" in data else "",
     )
 
 

@@ -50,6 +50,8 @@ def _groups(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 def _keys(finding: Finding) -> set[Key]:
     keys: set[Key] = {_place(finding, change) for change in finding.changes}
+    if finding.rule.cause:
+        keys.add((finding.rule.cause, finding.subject))
     return keys | {(finding.rule.id, finding.location)} if finding.location is not None else keys
 
 

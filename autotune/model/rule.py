@@ -95,3 +95,5 @@ class Rule:
     gain: GainSpec | None
     examples: tuple[Example, ...]
     file: str
+    cause: str = ""
+    """Findings of one subject whose rules name the same cause are one recommendation."""

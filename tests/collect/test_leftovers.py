@@ -27,7 +27,7 @@ def run(tmp_path):
     scratch = tmp_path / f"out.autotune-scratch-{made.name}"
     (scratch / "checkpoint-1").mkdir(parents=True)
     (scratch / "checkpoint-1" / "model.bin").write_bytes(b"x")
-    (made / SCRATCH_LIST).write_text(f"{scratch}\n")
+    (made / SCRATCH_LIST).write_text(f"2049 {scratch}\n")
     return made
 
 
@@ -103,7 +103,7 @@ def test_a_link_is_never_followed(run, tmp_path):
     link.symlink_to(precious)
     (scratch_of(run) / "inner").symlink_to(precious)
     with (run / SCRATCH_LIST).open("a") as file:
-        file.write(f"{link}\n{precious}\n")
+        file.write(f"2049 {link}\n2049 {precious}\n")
     assert not is_scratch(link, run)
     assert remove_scratch(run) == (scratch_of(run),)
     assert not (run / SCRATCH_LIST).exists()

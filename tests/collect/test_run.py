@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 import pytest
 
+import autotune
 from autotune.api import outcome
 from autotune.collect.artefacts import new_run
+from autotune.collect.command import Command
 from autotune.collect.request import Request
 from autotune.collect.run import collect
-from autotune.collect.command import Command
 from autotune.errors import ScriptError
 
+CHECKOUT = Path(autotune.__file__).parent.parent
 pytestmark = pytest.mark.train
 
 LOOP = """
@@ -64,7 +65,13 @@ class Case:
     files: dict = field(default_factory=dict)
 
 
-NO_MEMORY = "raise RuntimeError(\"[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes\")"
+NO_MEMORY = 'raise RuntimeError("[enforce fail] DefaultCPUAllocator: can\'t allocate memory: 9 bytes")'
+AFTER = """
+        torch.save(model.state_dict(), "final.pt")
+        hooked = [torch.nn.Module.__call__, torch.autograd.backward, torch.optim.Optimizer.__init__, torch.save,
+                  torch.optim.SGD.step, torch.utils.data.DataLoader.__init__]
+        print("HOOKED", [one.__qualname__ for one in hooked if "autotune" in one.__code__.co_filename])
+"""
 CASES = {
     "raises before": Case(script(before="raise ValueError('private text')")),
     "raises in forward": Case(script(during="assert call < 6"), request={"steps": 50}),
@@ -74,21 +81,23 @@ CASES = {
     "no torch": Case("print('hello')"),
     "exits": Case("import torch, sys; sys.exit(7)"),
     "ends early": Case(script(steps=5), request={"steps": 50}),
-    "hangs before": Case("import torch, time\ndef load_data():\n    time.sleep(60)\nload_data()", request={"startup_limit_s": 4.0}),
+    "hangs before": Case(
+        "import torch, time\ndef load_data():\n    time.sleep(60)\nload_data()", request={"startup_limit_s": 9.0}
+    ),
     "hangs in step 7": Case(
         script(during="time.sleep(60 if call == 7 else 0)"), request={"steps": 50, "time_limit_s": 0.5}
     ),
     "isolated": Case(script(), ("python", "-I", "train.py", "--lr", "1")),
     "own PYTHONPATH": Case(script(), ("bash", "-c", "PYTHONPATH=. python train.py")),
-    "env -i": Case(script(), ("env", "-i", f"OMP_NUM_THREADS=1", sys.executable, "train.py")),
+    "env -i": Case(script(), ("env", "-i", "OMP_NUM_THREADS=1", sys.executable, "train.py")),
     "three stages": Case(
         script(),
         ("run.sh",),
-        files={"run.sh": "set -e\npython a.py\npython train.py\npython c.py\n", "a.py": "print('A')", "c.py": "print('C')"},
+        files={"run.sh": "python a.py\npython train.py\npython c.py\n", "a.py": "print('A')", "c.py": "print('C')"},
     ),
     "python -m": Case(script(), ("python", "-m", "train")),
     "keeps going": Case(
-        script(steps=200, after="torch.save(model.state_dict(), 'final.pt'); print('patched', [type(f).__name__ for f in ()])"),
+        script(steps=200, after=AFTER),
         request={"keep_going": True},
     ),
     "torchrun": Case(
@@ -107,13 +116,6 @@ CASES = {
     ),
 }  # fmt: skip
 
-NATIVE_AFTER = """
-        names = [torch.nn.Module.__call__, torch.autograd.backward, torch.optim.Optimizer.__init__, torch.save,
-                 torch.optim.SGD.step, torch.utils.data.DataLoader.__init__]
-        files = {name.__code__.co_filename for name in names}
-        print("HOOKED", sorted(file for file in files if "autotune" in file))
-"""
-
 
 @pytest.fixture(scope="module")
 def results(place_in, tmp_path_factory):
@@ -129,3 +131,206 @@ def results(place_in, tmp_path_factory):
 
     with ThreadPoolExecutor(3) as pool:
         return dict(zip(CASES, pool.map(run, CASES), strict=True))
+
+
+def processes_of(folder):
+    """Processes whose environment names a Request below `folder`."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("AUTOTUNE_REQUEST", "").startswith(str(folder)):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+def verdict(measured, words=("train.py",)):
+    """(RunSummary, the message of ScriptError or None)."""
+    run = outcome.summarise(measured.collected, words, sys.executable, "asked for", False)
+    try:
+        outcome.check(run, measured.collected)
+    except ScriptError as error:
+        return run, str(error)
+    return run, None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_left_behind(results, name):
+    place, measured = results[name]
+    assert processes_of(place.cwd) == []
+    assert not (measured.collected.folder / "scratch-folders").exists()
+    expected = {".autotune", "train.py", *CASES[name].files, *(["final.pt"] if name == "keeps going" else [])}
+    assert {path.name for path in place.cwd.iterdir()} == expected
+
+
+MEASURED = ("isolated", "own PYTHONPATH", "env -i", "three stages", "python -m", "keeps going")
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_every_way_to_start_a_script_is_measured(results, name):
+    _, measured = results[name]
+    one = measured.recording
+    assert (one.outcome, one.window.steps, one.window.ended_by) == ("completed", 6, "steps")
+    assert one.process["main_file"].endswith("/train.py")
+    assert verdict(measured)[1] is None
+
+
+def test_an_isolated_interpreter_keeps_its_flags_and_arguments(results):
+    _, measured = results["isolated"]
+    assert measured.recording.process["argv"] == ["train.py", "--lr", "1"]
+
+
+def test_a_later_stage_of_a_shell_script_never_runs(results):
+    _, measured = results["three stages"]
+    assert measured.out.split() == ["A"]
+    assert measured.collected.ended_by == "probe"
+
+
+def test_every_rank_reports(results):
+    _, measured = results["torchrun"]
+    ranks = measured.collected.recordings
+    assert [one.process["rank"] for one in ranks] == [0, 1]
+    assert [one.process["world_size"] for one in ranks] == [2, 2]
+    assert [one.window.steps for one in ranks] == [6, 6]
+    assert [one.outcome for one in ranks] == ["completed", "completed"]
+    assert measured.collected.ended_by == "probe"
+    assert len({one.process["pid"] for one in ranks}) == 2
+
+
+def test_keep_going_finishes_natively(results):
+    place, measured = results["keeps going"]
+    assert (measured.collected.ended_by, measured.collected.exit_code) == ("script", 0)
+    assert measured.out == "HOOKED []\n"
+    assert (place.cwd / "final.pt").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "exit_code", "said"),
+    [
+        ("raises before", "raised", 1, "failed before its first optimizer step: ValueError at "),
+        ("asks", "raised", 1, "asked for input"),
+        ("no torch", "no_step", 0, "ended without an optimizer step"),
+        ("no step", "no_step", 0, "ended without an optimizer step"),
+        ("exits", "raised", 7, "exit code 7"),
+        ("hangs before", "timed_out", None, "; it was in "),
+    ],
+)
+def test_a_script_without_a_step_is_an_error_that_says_why(results, name, expected, exit_code, said):
+    _, measured = results[name]
+    run, message = verdict(measured)
+    assert run.outcome == expected
+    assert measured.collected.exit_code == exit_code
+    assert said in message
+    assert "private text" not in message
+
+
+def test_the_frame_of_a_long_start_is_named(results):
+    _, measured = results["hangs before"]
+    assert measured.collected.ended_by == "startup_limit"
+    assert measured.collected.waiting_in.endswith("train.py:3 load_data")
+
+
+def test_a_script_that_raises_has_its_steps_and_its_phase(results):
+    _, measured = results["raises in forward"]
+    one = measured.recording
+    assert one.outcome == "raised"
+    assert (one.error["type"], one.error["phase"], one.error["message"]) == ("AssertionError", "forward", "")
+    assert one.error["traceback"][-1].endswith("train.py:12 during")
+    assert len(one.window.step_ends_ns) == 5
+    assert one.window.ended_by == "error"
+    assert verdict(measured)[1] is None, "steps were measured: there is something to report"
+
+
+def test_a_death_of_memory_before_the_first_step_is_a_diagnosis(results):
+    _, measured = results["no memory"]
+    one = measured.recording
+    assert (one.outcome, one.error["phase"], one.window) == ("out_of_memory", "forward", None)
+    assert "can't allocate memory" in one.error["message"]
+    assert one.memory["rss_peak_bytes"] > 0
+    run, message = verdict(measured)
+    assert (run.outcome, message) == ("out_of_memory", None)
+
+
+def test_a_short_script_is_a_normal_case(results):
+    _, measured = results["ends early"]
+    one = measured.recording
+    assert (one.outcome, one.window.warmup_steps, one.window.steps) == ("ended_early", 2, 3)
+    assert (measured.collected.ended_by, measured.collected.exit_code) == ("script", 0)
+    assert verdict(measured)[1] is None
+
+
+def test_a_hanging_step_ends_at_the_time_limit(results):
+    _, measured = results["hangs in step 7"]
+    one = measured.recording
+    assert (one.outcome, one.window.ended_by, len(one.window.step_ends_ns)) == ("completed", "time_limit", 6)
+    assert measured.collected.ended_by == "probe"
+
+
+def test_a_program_that_cannot_be_started_is_said_to_be_so(tmp_path):
+    program = tmp_path / "train"
+    program.write_text("no interpreter line")
+    with pytest.raises(ScriptError, match="cannot be started") as caught:
+        collect(Request(), Command((str(program),), None), new_run(tmp_path), cwd=tmp_path, environ={}, show=print)
+    assert caught.value.where == str(program)
+
+
+INTERRUPTED = """
+    import os, sys, time
+    moment = sys.argv[1]
+
+    def pause(now):
+        if now == moment:
+            os.write(1, b"NOW\\n")
+            time.sleep(60)
+
+    pause("before torch")
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    pause("before step 1")
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, (x,) in enumerate(DataLoader(TensorDataset(torch.ones(4096, 2)), batch_size=4, num_workers=1)):
+        torch.save(model.state_dict(), "checkpoint.pt")
+        model(x).sum().backward()
+        optimizer.step()
+        pause({1: "warm-up", 4: "window", 10: "what-ifs"}.get(step))
+"""
+MOMENTS = ("before torch", "before step 1", "warm-up", "window", "what-ifs")
+
+
+@pytest.fixture(scope="module")
+def interrupted(place_in, tmp_path_factory):
+    """{moment: (place, exit code, stderr)} of diagnose with a Ctrl-C at that moment."""
+    root = tmp_path_factory.mktemp("interrupted")
+
+    def run(moment):
+        place = place_in(root / moment.replace(" ", "-"))
+        place.write("train.py", INTERRUPTED)
+        words = ("--no-lock", "--steps", "6", "--warmup", "2", "train.py", moment)
+        child = subprocess.Popen(
+            [sys.executable, "-m", "autotune", "diagnose", *words],
+            cwd=place.cwd,
+            env={**place.environ, "PYTHONPATH": str(CHECKOUT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert child.stdout.readline() == "NOW\n", child.stderr.read()
+        child.send_signal(signal.SIGINT)
+        errors = child.communicate(timeout=60)[1]
+        return place, child.returncode, errors
+
+    with ThreadPoolExecutor(3) as pool:
+        return dict(zip(MOMENTS, pool.map(run, MOMENTS), strict=True))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_interrupt_leaves_nothing_behind(interrupted, moment):
+    place, code, errors = interrupted[moment]
+    assert code == 130
+    assert "Traceback" not in errors
+    assert processes_of(place.cwd) == []
+    assert {path.name for path in place.cwd.iterdir()} == {".autotune", "train.py"}
+    assert list(place.cwd.rglob("*scratch*")) == []

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from engine_builders import HERE, TRAIN, evidence, rule, with_settings
 
-from autotune.engine.fixes import changes_of, effect_of
+from autotune.engine.fixes import advice_of, changes_of, effect_of
 from autotune.model.evidence import RUN, Setting
 from autotune.model.finding import Change
 from autotune.model.rule import Effect, Fix, Limit
@@ -14,6 +14,10 @@ WORKERS = "loader.num_workers"
 def changes(values, *fixes: Fix, settings=()):
     base = with_settings(evidence(values), *settings)
     return changes_of(rule(fixes=fixes, limits={"few": Limit(2, "workers", "why")}), base, TRAIN)
+
+
+def advice(values, *fixes: Fix):
+    return advice_of(rule(fixes=fixes), evidence(values), TRAIN)
 
 
 def new_values(values, *fixes: Fix):
@@ -103,7 +107,6 @@ def test_effect_depends_on_facts_and_the_unknown_counts_as_grave(setting: str, v
             "activation_checkpointing",
         ),
         ({"run.framework": "trl"}, "train.precision", '"bf16-mixed"', "bf16=True"),
-        ({"run.framework": "raw"}, "train.precision", '"bf16-mixed"', ""),
         ({"run.framework": "unheard of"}, WORKERS, "1", ""),
         ({}, WORKERS, "1", ""),
     ],
@@ -111,6 +114,14 @@ def test_effect_depends_on_facts_and_the_unknown_counts_as_grave(setting: str, v
 def test_spelling_follows_framework_and_version(values, setting: str, value: str, spelling: str) -> None:
     (change,) = changes(values, Fix(setting=setting, value=value))
     assert change.spelling == spelling
+
+
+def test_what_the_framework_cannot_set_is_said_by_hand() -> None:
+    values = {"run.framework": "raw"}
+    fix = Fix(setting="train.precision", value='"bf16-mixed"')
+    assert changes(values, fix) == ()
+    (text,) = advice(values, fix)
+    assert text.startswith("by hand, train.precision: bf16-mixed, ")
 
 
 def test_a_setting_of_the_run_is_found_for_every_subject() -> None:
