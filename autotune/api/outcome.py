@@ -27,7 +27,7 @@ def summarise(
         python_from=python_from,
         wall_s=collected.wall_s,
         startup_s=collected.startup_s,
-        num_steps=len(window.step_ends_ns) if window is not None else None,
+        num_steps=_num_steps(first),
         warmup_steps=window.warmup_steps if window is not None else None,
         num_processes=len(collected.recordings),
         kept_going=kept_going,
@@ -124,6 +124,15 @@ def _overhead(first: Recording | None) -> float | None:
         return None
     spent = first.overhead["event_ns"] + first.overhead["sampler_ns"]
     return float(spent) / max(1, first.window.end_ns - first.window.start_ns)
+
+
+def _num_steps(first: Recording | None) -> int | None:
+    """Optimizer steps made; a process that never ran a backward made none."""
+    if first is None:
+        return None
+    if first.window is not None:
+        return len(first.window.step_ends_ns)
+    return 0 if not any(event.kind == "backward" for event in first.events) else None
 
 
 def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:

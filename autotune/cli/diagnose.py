@@ -10,12 +10,14 @@ import click
 
 from autotune.api import diagnose as api
 from autotune.collect import Request
-from autotune.errors import UsageError
+from autotune.errors import ScriptError, UsageError
 from autotune.model.report import Report
 from autotune.report import render
 from autotune.report.live import Live
 
 FORMATS = ("text", "json")
+FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
+"""Outcomes that are diagnosed and are failures of the script all the same."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -87,6 +89,8 @@ def command(
     with Live(quiet=quiet) as live:
         report = api.diagnose(options, live.update, cwd=Path.cwd())
     _print(report, format_, output)
+    if report.run.outcome in FAILED:
+        raise SystemExit(ScriptError.exit_code)
 
 
 def _announce(request: Request, quiet: bool) -> None:

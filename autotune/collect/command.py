@@ -14,7 +14,9 @@ from autotune.errors import ScriptError, UsageError
 BOOT = Path(__file__).parent.parent / "probe" / "boot"
 _SUBMITTERS = {"sbatch": "srun", "qsub": "", "bsub": "", "condor_submit": ""}
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
-_ISOLATING = re.compile(r"-[a-zA-Z]*[IES]")
+_ISOLATING = re.compile(r"-[^WXcm-]*[IES].*")
+_NO_SCRIPT = re.compile(r"-[^WXcm-]*[cm].*|-")
+_TAKES_VALUE = re.compile(r"-[^WXcm-]*[WX]|--check-hash-based-pycs")
 _RUNPY = (
     "import os, runpy, sys; sys.argv = sys.argv[1:]; "
     "exec(compile(open({boot!r}).read(), {boot!r}, 'exec'), {{'__file__': {boot!r}, '__name__': 'sitecustomize'}}); "
@@ -68,21 +70,27 @@ def environment(environ: Mapping[str, str], request: Path) -> dict[str, str]:
 
 def injected(argv: Sequence[str]) -> tuple[str, ...]:
     """`argv` of a Python process, changed so that the probe loads although flags make it ignore PYTHONPATH."""
-    rest = list(argv[1:])
-    place = next((index for index, word in enumerate(rest) if not word.startswith("-")), len(rest))
-    flags = rest[:place]
-    if place == len(rest) or not any(_ISOLATING.fullmatch(flag) for flag in flags):
+    place = _script_place(argv)
+    if place is None or not any(_ISOLATING.fullmatch(flag) for flag in argv[1:place]):
         return tuple(argv)
     boot = str(BOOT / "sitecustomize.py")
-    return (argv[0], *flags, "-c", _RUNPY.format(boot=boot), *rest[place:])
+    return (*argv[:place], "-c", _RUNPY.format(boot=boot), *argv[place:])
+
+
+def _script_place(argv: Sequence[str]) -> int | None:
+    """Index of the script in the words of a Python process; None when there is none (-m, -c, standard input)."""
+    place = 1
+    while place < len(argv) and argv[place].startswith("-"):
+        if _NO_SCRIPT.fullmatch(argv[place]):
+            return None
+        place += 2 if _TAKES_VALUE.fullmatch(argv[place]) else 1
+    return place if place < len(argv) else None
 
 
 def _python_command(words: Sequence[str], python: str, cwd: Path) -> Command:
     argv = (python, *words[1:])
-    script = next((word for word in words[1:] if not word.startswith("-")), None)
-    if script is None or "-c" in words or "-m" in words:
-        return Command(injected(argv), None)
-    return Command(injected(argv), _existing(script, cwd))
+    place = _script_place(argv)
+    return Command(injected(argv), _existing(argv[place], cwd) if place is not None else None)
 
 
 def _existing(name: str, cwd: Path) -> Path:

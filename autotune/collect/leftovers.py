@@ -51,7 +51,8 @@ def is_scratch(folder: Path, run: Path) -> bool:
     """Whether `folder` is named as a scratch folder of `run` is, and is not a link."""
     if not folder.is_absolute() or ".." in folder.parts or folder.is_symlink():
         return False
-    return folder == run / "scratch" or folder.name.endswith(f".autotune-scratch-{run.name}")
+    at_home = folder.parent == run and folder.name.partition("-")[0] == "scratch"
+    return at_home or folder.name.endswith(f".autotune-scratch-{run.name}")
 
 
 def _delete(folder: Path) -> bool:

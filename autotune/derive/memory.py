@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -28,8 +29,20 @@ def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
         yield from _known("num_alloc_retries", recording.memory.get("num_alloc_retries"))
     ran_out = recording.outcome == "out_of_memory"
     yield Fact("memory.ran_out", RUN, ran_out)
-    if ran_out and recording.error and recording.error.get("phase"):
-        yield Fact("memory.failing_phase", RUN, recording.error["phase"])
+    if ran_out and recording.error:
+        # Outside every phase and before the first backward, a run still makes its model and its data.
+        began = any(event.kind == "backward" for event in recording.events)
+        yield Fact("memory.failing_phase", RUN, recording.error["phase"] or ("other" if began else "start-up"))
+        yield from _known("asked_bytes", asked_bytes(recording.error["message"]))
+
+
+def asked_bytes(message: str) -> int | None:
+    """What the failing allocation asked for, as torch's CPU ("400 bytes") and CUDA ("2.00 GiB") allocators say it."""
+    found = re.search(r"allocate ([\d.]+) ?(bytes|KiB|MiB|GiB|TiB)", message)
+    if found is None:
+        return None
+    power = ("bytes", "KiB", "MiB", "GiB", "TiB").index(found[2])
+    return int(float(found[1]) * 1024**power)
 
 
 def _known(name: str, value: int | None) -> Iterator[Fact]:

@@ -12,7 +12,7 @@ from autotune.model.evidence import Value
 from autotune.model.rule import Limit
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
-_SIZES = ("bytes", "kB", "MB", "GB", "TB")
+_SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 UNKNOWN = "unknown"
 
 
@@ -90,11 +90,9 @@ def _ms(ms: float) -> str:
 
 def _bytes(number: float) -> str:
     power = 0
-    while abs(number) >= 999.5 and power < len(_SIZES) - 1:
-        number, power = number / 1000, power + 1
-    if power == 0:
-        return f"{number:.0f} {_SIZES[0]}"
-    return f"{number:.1f} {_SIZES[power]}" if abs(number) < 99.95 else f"{number:,.0f} {_SIZES[power]}"
+    while abs(number) >= 1023.5 and power < len(_SIZES) - 1:
+        number, power = number / 1024, power + 1
+    return f"{number:.1f} {_SIZES[power]}" if power and abs(number) < 9.95 else f"{number:,.0f} {_SIZES[power]}"
 
 
 def _seconds(seconds: float) -> str:

@@ -59,13 +59,15 @@ def _is_memory(report: Report) -> bool:
 
 
 def _memory(report: Report, width: int) -> list[Line]:
-    limit, peak, share = (
-        report.evidence.lookup(RUN, f"memory.{name}") for name in ("limit_bytes", "peak_bytes", "used_share")
+    limit, peak, share, asked = (
+        report.evidence.lookup(RUN, f"memory.{name}")
+        for name in ("limit_bytes", "peak_bytes", "used_share", "asked_bytes")
     )
     phase = report.evidence.lookup(RUN, "memory.failing_phase")
     of_limit = f" ({share * 100:.0f} % of the limit)" if isinstance(share, float) else ""
     return [
         *labelled("limit", size(limit) if isinstance(limit, int | float) else "not known", width),
         *labelled("peak", size(peak) + of_limit if isinstance(peak, int | float) else "not known", width),
+        *(labelled("asked", f"{size(asked)} more", width) if isinstance(asked, int | float) else []),
         *labelled("in", str(phase) if phase is not None else "not known", width),
     ]

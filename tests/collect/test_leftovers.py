@@ -78,6 +78,9 @@ def test_a_run_that_may_live_is_left_alone(run, ended, manifest):
     [
         ("{root}/out.autotune-scratch-{id}", True),
         ("{run}/scratch", True),
+        ("{run}/scratch-2049", True),
+        ("{run}/scratch/upper", False),
+        ("{run}/recording-1.json", False),
         ("{root}/out", False),
         ("{root}/out.autotune-scratch-20200101-000000-abcdef", False),
         ("{root}/out.autotune-scratch-{id}/checkpoint-1", False),

@@ -236,7 +236,7 @@ def test_a_script_that_raises_has_its_steps_and_its_phase(results):
     one = measured.recording
     assert one.outcome == "raised"
     assert (one.error["type"], one.error["phase"], one.error["message"]) == ("AssertionError", "forward", "")
-    assert one.error["traceback"][-1].endswith("train.py:12 during")
+    assert one.error["traceback"][-1].endswith("train.py:14 during")
     assert len(one.window.step_ends_ns) == 5
     assert one.window.ended_by == "error"
     assert verdict(measured)[1] is None, "steps were measured: there is something to report"

@@ -28,6 +28,7 @@ from build import (
 from autotune import catalogue
 from autotune.catalogue import Spelling
 from autotune.derive import derive, subjects
+from autotune.derive.memory import asked_bytes
 from autotune.model.evidence import Location
 
 CUDA = {"type": "cuda", "name": "H100", "capability": "9.0", "index": 0}
@@ -186,9 +187,24 @@ def test_parameters_are_no_activations():
     assert facts["memory.without_recompute_bytes"] == 70 * GB
 
 
+OUT_OF_MEMORY = {"type": "RuntimeError", "message": "you tried to allocate 400 bytes.", "traceback": []}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 400 bytes. Error code 12", 400),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has", 2 * 2**30),
+        ("std::bad_alloc", None),
+    ],
+)
+def test_what_the_failed_allocation_asked_for(message, expected):
+    assert asked_bytes(message) == expected
+
+
 def test_out_of_memory_before_a_step():
     facts = facts_of(
-        outcome="out_of_memory", error={"phase": "backward"}, device=None, limits={"memory_limit_bytes": 4 * GB}
+        outcome="out_of_memory", error=OUT_OF_MEMORY | {"phase": "backward"}, device=None, limits={"memory_limit_bytes": 4 * GB}
     )
     assert (facts["memory.ran_out"], facts["memory.failing_phase"]) == (True, "backward")
     assert facts["memory.used_share"] == 0.5
@@ -442,7 +458,7 @@ def everything():
     both = [recording(script, **cuda, process=process | {"rank": rank}) for rank in (0, 1)]
     # Workers start only where there are some, and memory runs out only where it does.
     workers = recording(script, loaders=(loader(0, arguments={"num_workers": 2}), loader(1)))
-    died = recording(outcome="out_of_memory", error={"phase": "forward"})
+    died = recording(outcome="out_of_memory", error=OUT_OF_MEMORY | {"phase": "forward"})
     return [derive(both, 8.0, 64 * GB), derive([workers]), derive([died])]
 
 

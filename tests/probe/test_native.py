@@ -21,7 +21,8 @@ LOOK = """
     import os
     print("LOOK", repr({
         "argv": sys.argv, "cwd": os.getcwd(), "name": __name__, "file": __file__, "path": sys.path,
-        "flags": tuple(sys.flags), "modules": seen, "spec": __spec__, "excepthook": sys.excepthook is sys.__excepthook__,
+        "flags": tuple(sys.flags), "modules": seen, "spec": __spec__,
+        "excepthook": sys.excepthook is sys.__excepthook__,
     }))
 """
 

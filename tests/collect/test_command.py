@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from autotune.collect.command import BOOT, Command, environment, injected, plan_command
+from autotune.errors import ScriptError, UsageError
+
+PYTHON = "/env/bin/python"
+
+
+@pytest.fixture
+def cwd(tmp_path):
+    for name in ("train.py", "run.sh", "pkg.py"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "launch").write_text("#!/bin/sh\n")
+    (tmp_path / "launch").chmod(0o755)
+    (tmp_path / "notes.txt").write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "argv", "script"),
+    [
+        (["train.py"], [PYTHON, "train.py"], "train.py"),
+        (["train.py", "--lr", "1", "x.py"], [PYTHON, "train.py", "--lr", "1", "x.py"], "train.py"),
+        (["python", "train.py"], [PYTHON, "train.py"], "train.py"),
+        (["python3.12", "-u", "train.py", "-m"], [PYTHON, "-u", "train.py", "-m"], "train.py"),
+        (["python", "train.py", "-c", "config.yaml"], [PYTHON, "train.py", "-c", "config.yaml"], "train.py"),
+        (["python", "-W", "ignore", "-Xdev", "train.py"], [PYTHON, "-W", "ignore", "-Xdev", "train.py"], "train.py"),
+        (["python", "-um", "pkg", "a"], [PYTHON, "-um", "pkg", "a"], None),
+        (["python", "-"], [PYTHON, "-"], None),
+        (["python", "-m", "pkg", "a"], [PYTHON, "-m", "pkg", "a"], None),
+        (["python", "-c", "import x"], [PYTHON, "-c", "import x"], None),
+        (["run.sh", "a"], ["bash", "run.sh", "a"], "run.sh"),
+        (["./launch", "train.py"], ["./launch", "train.py"], None),
+        (["sh", "-c", "python train.py"], ["sh", "-c", "python train.py"], None),
+    ],
+)
+def test_what_is_started(cwd, words, argv, script):
+    assert plan_command(words, PYTHON, cwd) == Command(tuple(argv), cwd / script if script else None)
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "where"),
+    [
+        ([], "no script was given", ""),
+        (["missing.py"], "no such script", "missing.py"),
+        (["missing.sh"], "no such script", "missing.sh"),
+        (["python", "missing.py"], "no such script", "missing.py"),
+        (["python", "train"], "no such script", "train"),
+        (["no-such-program", "x"], "no such script or program", "no-such-program"),
+        (["./notes.txt"], "no such script or program", "./notes.txt"),
+    ],
+)
+def test_what_cannot_be_started_is_said_before_anything_starts(cwd, words, what, where):
+    with pytest.raises(UsageError, match=what) as caught:
+        plan_command(words, PYTHON, cwd)
+    assert caught.value.where == where
+    assert caught.value.to_do
+
+
+def test_a_program_is_looked_for_on_the_given_path(cwd):
+    assert plan_command(["launch"], PYTHON, cwd, {"PATH": str(cwd)}).argv == ("launch",)
+    with pytest.raises(UsageError):
+        plan_command(["launch"], PYTHON, cwd, {"PATH": "/nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        ("sbatch", "srun autotune diagnose -- "),
+        ("qsub", "    autotune diagnose -- "),
+        ("bsub", "    autotune diagnose -- "),
+        ("condor_submit", "    autotune diagnose -- "),
+    ],
+)
+def test_a_submitter_is_answered_with_the_line_for_the_job_script(cwd, program, line):
+    with pytest.raises(ScriptError, match="only submits a job") as caught:
+        plan_command([program, "job.sh"], PYTHON, cwd)
+    assert line in caught.value.to_do
+
+
+@pytest.mark.parametrize(("theirs", "expected"), [(None, f"{BOOT}"), ("", f"{BOOT}"), ("/a:/b", f"{BOOT}:/a:/b")])
+def test_the_probe_stands_first_on_the_users_pythonpath(tmp_path, theirs, expected):
+    before = {"HOME": "/home/me", **({"PYTHONPATH": theirs} if theirs is not None else {})}
+    after = environment(before, tmp_path / "request.json")
+    assert after == {"HOME": "/home/me", "PYTHONPATH": expected, "AUTOTUNE_REQUEST": str(tmp_path / "request.json")}
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [PYTHON, "train.py", "-I"],
+        [PYTHON, "-u", "train.py"],
+        [PYTHON, "-m", "pkg"],
+        [PYTHON, "-OO", "train.py"],
+        [PYTHON, "-I"],
+        [PYTHON, "-I", "-m", "pkg"],
+        [PYTHON, "-Ic", "import x"],
+        [PYTHON, "-WIgnore", "train.py"],
+        [PYTHON, "-X", "-I", "train.py"],
+    ],
+)
+def test_a_command_that_reads_the_environment_stays_as_it_is(argv):
+    assert injected(argv) == tuple(argv)
+
+
+@pytest.mark.parametrize("flags", [["-I"], ["-E"], ["-u", "-sE"], ["-Iu"], ["-S"], ["-W", "ignore", "-I"]])
+def test_a_command_that_ignores_the_environment_gets_the_probe_another_way(flags):
+    changed = injected([PYTHON, *flags, "train.py", "--lr", "1"])
+    assert changed[: 2 + len(flags)] == (PYTHON, *flags, "-c")
+    assert str(BOOT) in changed[2 + len(flags)]
+    assert changed[3 + len(flags) :] == ("train.py", "--lr", "1")
+
+
+SEEN = "import sys; print(__name__, sys.argv, [p for p in sys.path if 'autotune' in p], 'sitecustomize' in sys.modules)\n"
+
+
+@pytest.mark.parametrize("flags", [["-I"], ["-E"]])
+def test_the_other_way_runs_the_script_as_main(tmp_path, flags):
+    script = tmp_path / "train.py"
+    script.write_text(SEEN)
+    argv = injected([sys.executable, *flags, str(script), "--lr", "1"])
+    shown = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env={}, check=True)
+    assert shown.stdout.startswith(f"__main__ {[str(script), '--lr', '1']} []")
+    assert shown.stderr == ""
+
+
+@pytest.mark.parametrize("theirs", [None, "print('theirs')"])
+def test_the_bootstrap_leaves_no_name_behind(tmp_path, theirs):
+    (tmp_path / "train.py").write_text(SEEN)
+    (tmp_path / "site").mkdir()
+    if theirs is not None:
+        (tmp_path / "site" / "sitecustomize.py").write_text(theirs)
+    environ = {"PYTHONPATH": f"{BOOT}:{tmp_path / 'site'}"}
+    shown = subprocess.run(
+        [sys.executable, "-s", "train.py"], capture_output=True, text=True, cwd=tmp_path, env=environ, check=True
+    )
+    lines = shown.stdout.splitlines()
+    assert lines[-1] == f"__main__ ['train.py'] [] {theirs is not None}"
+    assert lines[:-1] == (["theirs"] if theirs else [])
+    assert shown.stderr == ""

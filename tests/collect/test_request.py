@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import autotune
+from autotune.collect import request
+from autotune.collect.request import Request
+
+SCHEMA = json.loads((Path(autotune.__file__).parent / "collect" / "request.schema.json").read_text())
+ROOT = Path("/home/me/project")
+RUN = ROOT / ".autotune" / "runs" / "20250101-000000-abcdef"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Request(),
+        Request(steps=5, warmup=2, after=100, what_ifs=False),
+        Request(keep_going=True, time_limit_s=1.5),
+    ],
+)
+def test_it_is_as_the_schema_says(asked):
+    row = request.as_json(asked, RUN, (ROOT,), {"HOME": "/home/me"})
+    jsonschema.validate(row, SCHEMA)
+    assert (row["keep_going"], row["what_ifs"]) == (asked.keep_going, asked.what_ifs)
+    window = row["window"]
+    for name in ("steps", "warmup", "after", "time_limit_s"):
+        assert window[name] == getattr(asked, name)
+
+
+def test_every_field_is_asked_for_or_the_parents_own():
+    row = request.as_json(Request(), RUN, (ROOT,), {})
+    named = {*row, *row["window"]}
+    assert {field.name for field in fields(Request)} - named == {"startup_limit_s"}
+
+
+def test_training_that_goes_on_is_not_isolated():
+    assert request.as_json(Request(keep_going=True), RUN, (ROOT,), {})["isolate"] is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "exempt"),
+    [
+        ({"HOME": "/home/me"}, ["/home/me/.cache"]),
+        ({"HOME": "/home/me", "XDG_CACHE_HOME": "/cache"}, ["/cache"]),
+        ({"HOME": "/home/me", "HF_HOME": "/hf", "TORCH_HOME": ""}, ["/home/me/.cache", "/hf"]),
+    ],
+)
+def test_caches_and_the_run_folder_may_be_written_and_the_project_may_not(environ, exempt):
+    isolate = request.as_json(Request(), RUN, (ROOT, Path("/data")), environ)["isolate"]
+    assert isolate == {
+        "protected": ["/home/me/project", "/data"],
+        "exempt": [str(RUN), tempfile.gettempdir(), *exempt],
+        "run_id": RUN.name,
+        "run_dir": str(RUN),
+    }
+
+
+@pytest.mark.parametrize("name", ["plain", "mit Ümläut", "emoji 🙂", 'quote " and \\ back', "new\nline"])
+def test_the_file_reads_back_as_json_and_as_the_probe_reads_it(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    path = request.write(Request(keep_going=True), folder, (tmp_path,), {})
+    expected = request.as_json(Request(keep_going=True), folder, (tmp_path,), {})
+    assert json.loads(path.read_text("utf-8")) == expected
+    names = {"__builtins__": {}, "true": True, "false": False, "null": None}
+    assert eval(path.read_text("utf-8"), names) == expected
