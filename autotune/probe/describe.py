@@ -48,7 +48,7 @@ def model(module) -> dict:
             getattr(part, "gradient_checkpointing", False) is True for part in module.modules()
         ),
         "compiled": hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None,
-        "parallel": type(module).__name__ if inner(module) is not module else None,
+        "parallel": _parallel(module),
         **_transformers(inner(module)),
     }
 
@@ -62,6 +62,13 @@ def inner(module):
         if wrapped is None:
             return module
         module = wrapped
+
+
+def _parallel(module):
+    """Name of the wrapper that shares a model among processes or devices, None without one."""
+    while module is not None and "Parallel" not in type(module).__name__:
+        module = getattr(module, "_orig_mod", None)
+    return type(module).__name__ if module is not None else None
 
 
 def _transformers(module) -> dict:

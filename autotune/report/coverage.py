@@ -91,6 +91,9 @@ _TOPICS = {
     "evaluation.": "evaluation",
     "loader.len": "lengths",
     "loader.at_limit": "lengths",
+    "data.max_length": "lengths",
+    "loader.num_lengths": "padding",
+    "loader.is_static_padding": "padding",
     "loader.pad": "padding",
     "loader.grouped_pad": "padding",
     "loader.dynamic_pad": "padding",
@@ -162,13 +165,23 @@ def _phrase(topic: str, needs: Sequence[str], rules: Sequence[str], report: Repo
 
 
 def _reason(topic: str, report: Report) -> str:
-    if topic == "communication" and report.run.num_processes == 1:
-        return "one process"
-    if topic == "device kernels" and report.evidence.lookup(RUN, "device.type") == "cpu":
-        return "CPU run"
-    if topic == "GPU state" and report.evidence.lookup(RUN, "machine.num_gpus") == 0:
-        return "no GPU"
-    return "the script does not tell" if topic == "length of the run" else ""
+    """Why a topic could not be looked at, where the facts say it; "" leaves the list of rules and needs."""
+    known = report.evidence
+    reasons = {
+        "communication": "one process" if report.run.num_processes == 1 else "",
+        "device kernels": "CPU run" if known.lookup(RUN, "device.type") == "cpu" else "",
+        "GPU state": "no GPU" if known.lookup(RUN, "machine.num_gpus") == 0 else "",
+        "length of the run": "the script does not tell",
+        "saves": "" if known.lookup(RUN, "checkpoint.cost_share") is not None else "interval not seen",
+        "evaluation": "none seen" if known.lookup(RUN, "evaluation.num_seen") == 0 else "",
+        "data loading": "" if known.subjects("loader") else "no DataLoader",
+        "padding": "the batches do not tell" if _has_no_lengths(known) else "",
+    }
+    return reasons.get(topic, "")
+
+
+def _has_no_lengths(evidence: Evidence) -> bool:
+    return all(evidence.lookup(each, "loader.num_lengths") is None for each in evidence.subjects("loader"))
 
 
 def _some(names: Sequence[str]) -> str:

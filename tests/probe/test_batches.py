@@ -72,7 +72,9 @@ def test_a_batch_without_tensors_has_unknown_samples():
 @pytest.mark.parametrize(
     ("batch", "pad_id", "expected"),
     [
-        pytest.param({"input_ids": IDS, "attention_mask": MASK}, None, {**KNOWN, "padding": "attention_mask"}, id="mask"),
+        pytest.param(
+            {"input_ids": IDS, "attention_mask": MASK}, None, {**KNOWN, "padding": "attention_mask"}, id="mask by name"
+        ),
         pytest.param(
             {"input_ids": IDS, "decoder_attention_mask": MASK},
             None,

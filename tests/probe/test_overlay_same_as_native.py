@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from autotune.probe import overlay
 
 NAMES = st.sampled_from(["a", "b", "c", "f", "link", "dlink"])
-PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+PLANTED = ["a", "b", "f", "link", "dlink", "a/b", "a/f", "a/b/c", "a/b/f", "a/link", "dlink/b", "dlink/f"]
+PATHS = st.one_of(st.sampled_from(PLANTED), st.lists(NAMES, min_size=1, max_size=3).map("/".join))
 TARGETS = st.one_of(PATHS, st.sampled_from(["f", "../f", "a", ".", "..", "missing", "link"]))
 DATA = st.sampled_from(["", "one", "two two"])
 MODES = st.sampled_from(["w", "a", "x", "r+", "w+", "a+", "r"])

@@ -11,7 +11,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset, dataloader
 from torch.utils.data._utils import fetch
 
-from autotune.probe import ending, session as sessions
+from autotune.probe import ending
+from autotune.probe import session as sessions
 
 PATCHED = {
     "Module": torch.nn.Module,

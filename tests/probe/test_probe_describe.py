@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from autotune.probe import describe
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.gradient_checkpointing = False
+
+
+def test_what_a_model_is():
+    model = torch.nn.Sequential(Block(), torch.nn.Linear(4, 1, bias=False).to(torch.bfloat16))
+    model[0].layer.weight.requires_grad_(False)
+    row = describe.model(model)
+    assert row == {
+        "type": "Sequential",
+        "module": "torch.nn.modules.container",
+        "num_params": 16 + 4 + 8 + 4,
+        "num_trainable": 4 + 8 + 4,
+        "param_bytes": 28 * 4 + 4 * 2,
+        "dtypes": {"float32": 28, "bfloat16": 4},
+        "num_batchnorm": 1,
+        "checkpointing": False,
+        "compiled": False,
+        "parallel": None,
+    }
+
+
+def test_checkpointing_of_any_part_counts():
+    model = torch.nn.Sequential(Block(), Block())
+    model[1].gradient_checkpointing = True
+    assert describe.model(model)["checkpointing"] is True
+
+
+class FakeParallel(torch.nn.Module):
+    """As DistributedDataParallel: the model stands in `module`."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+
+@pytest.mark.parametrize(
+    ("wrap", "compiled", "parallel"),
+    [
+        (lambda model: model, False, None),
+        (lambda model: torch.compile(model, backend="eager"), True, None),
+        (lambda model: torch.compile(FakeParallel(model), backend="eager"), True, "FakeParallel"),
+        (FakeParallel, False, "FakeParallel"),
+    ],
+)
+def test_wrappers_are_looked_through(wrap, compiled, parallel):
+    block = Block()
+    wrapped = wrap(block)
+    assert describe.inner(wrapped) is block
+    row = describe.model(wrapped)
+    assert (row["type"], row["compiled"]) == ("Block", compiled)
+    assert row["parallel"] == parallel
+
+
+@pytest.mark.parametrize(
+    ("make", "has_fused"),
+    [
+        (lambda p: torch.optim.AdamW(p), True),
+        (lambda p: torch.optim.RMSprop(p), False),
+        (lambda p: torch.optim.LBFGS(p), False),
+    ],
+)
+def test_whether_torch_has_a_fused_kernel(make, has_fused):
+    assert describe.optimizer(make(list(Block().parameters())))["has_fused"] is has_fused
+
+
+def test_padding_indices_of_the_embeddings():
+    model = torch.nn.Sequential(torch.nn.Embedding(9, 2, padding_idx=3), torch.nn.Embedding(9, 2))
+    assert describe.padding_indices(model) == [3]
+
+
+def test_the_device_is_the_first_parameters():
+    assert describe.device(Block()) == {"type": "cpu", "index": None, "name": None, "capability": None}
+    assert describe.device(torch.nn.ReLU()) is None
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
+def test_memory_and_io_of_this_process():
+    assert 0 < describe.resident_bytes("VmRSS") <= describe.resident_bytes("VmHWM")
+    assert describe.resident_bytes("NoSuchRow") is None
+    before = describe.io_bytes([os.getpid()])
+    with open(__file__, "rb") as file:
+        size = len(file.read())
+    after = describe.io_bytes([os.getpid(), 2**22 + 1])
+    assert after["read_chars"] - before["read_chars"] >= size
+
+
+def test_torch_switches():
+    row = describe.torch_state()
+    assert row["num_threads"] == torch.get_num_threads()
+    assert row["anomaly"] is False
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        assert describe.torch_state()["anomaly"] is True
