@@ -51,6 +51,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     with lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
         known = machine.facts({}, environ=environ)
         folder = artefacts.new_run(root)
+        show(progress.Status())
         collected = collect.collect(
             options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout
         )
@@ -100,7 +101,7 @@ def build(
     evaluation = _with_gains(engine.evaluate(rules, evidence), evidence)
     recommendations = engine.recommend(evaluation.findings, lambda several: _together(several, evidence))
     return Report(
-        run=replace(run, planned_steps=_integer(evidence, "run.num_planned_steps")),
+        run=replace(run, planned_steps=_integer(evidence, "run.num_planned_steps"), notes=outcome.notes(values)),
         machine=_part(values, "machine"),
         software=dict(versions),
         step=derived.step,

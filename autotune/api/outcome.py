@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autotune.collect import Collected
 from autotune.errors import AutotuneError, ScriptError
+from autotune.model.evidence import Value
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
 
-SHORT = 10
-"""Steps under which a window is called short."""
+BUSY_SHARE = 0.5
+"""Load per CPU before the run above which its times are called less true."""
 
 
 def summarise(
@@ -37,6 +38,14 @@ def summarise(
         blocked=_paths(collected.recordings, "blocked", "what"),
         not_isolated=_paths(collected.recordings, "not_isolated", "what"),
     )
+
+
+def notes(values: Mapping[str, Value]) -> tuple[str, ...]:
+    """What the reader should know of the circumstances, from the machine's facts by name."""
+    load, quota = values.get("machine.load"), values.get("machine.cpu_quota")
+    if not isinstance(load, int | float) or not isinstance(quota, int | float) or load < BUSY_SHARE * quota:
+        return ()
+    return (f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less true",)
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:

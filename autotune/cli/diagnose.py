@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from autotune.api import diagnose as api
-from autotune.collect import Request
+from autotune.collect import Request, Status
 from autotune.errors import ScriptError, UsageError
 from autotune.model.report import Report
 from autotune.report import render
@@ -46,23 +48,7 @@ FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
 @click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def command(
-    steps: int | None,
-    warmup: int | None,
-    after: int,
-    time_limit: float,
-    startup_limit: float,
-    keep_going: bool,
-    no_what_ifs: bool,
-    price: float | None,
-    python: str | None,
-    format_: str,
-    output: Path | None,
-    load: str | None,
-    no_lock: bool,
-    quiet: bool,
-    command: tuple[str, ...],
-) -> None:
+def command(command: tuple[str, ...], **given: Any) -> None:
     """Profile a few steps of an untouched training script and say where the time goes.
 
     COMMAND is a script with its arguments, or, after --, any command that starts one:
@@ -71,34 +57,54 @@ def command(
         autotune diagnose train.py --lr 1e-4
         autotune diagnose -- torchrun --nproc-per-node 2 train.py
     """
-    if load is not None:
-        _print(api.load(load, cwd=Path.cwd(), price=price), format_, output)
-        return
-    request = Request(
-        steps=steps,
-        warmup=warmup,
-        after=after,
-        time_limit_s=time_limit,
-        startup_limit_s=startup_limit,
-        keep_going=keep_going,
-        what_ifs=not no_what_ifs,
-    )
-    stdout = sys.stderr.fileno() if format_ != "text" and output is None else None
-    options = api.Options(command, request, python=python, price=price, lock=not no_lock, stdout=stdout)
-    _announce(request, quiet)
-    with Live(quiet=quiet) as live:
-        report = api.diagnose(options, live.update, cwd=Path.cwd())
-    _print(report, format_, output)
-    if report.run.outcome in FAILED:
+    report = _stored(given) if given["load"] is not None else _measured(command, given)
+    _print(report, given["format_"], given["output"])
+    if given["load"] is None and report.run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
 
 
-def _announce(request: Request, quiet: bool) -> None:
-    if quiet:
-        return
+def _stored(given: Mapping[str, Any]) -> Report:
+    return api.load(given["load"], cwd=Path.cwd(), price=given["price"])
+
+
+def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
+    request = Request(
+        steps=given["steps"],
+        warmup=given["warmup"],
+        after=given["after"],
+        time_limit_s=given["time_limit"],
+        startup_limit_s=given["startup_limit"],
+        keep_going=given["keep_going"],
+        what_ifs=not given["no_what_ifs"],
+    )
+    # Where the report goes to stdout for a program, the script's own output goes elsewhere.
+    stdout = sys.stderr.fileno() if given["format_"] != "text" and given["output"] is None else None
+    options = api.Options(
+        command,
+        request,
+        python=given["python"],
+        price=given["price"],
+        lock=not given["no_lock"],
+        stdout=stdout,
+    )
+    announced = given["quiet"]
+    with Live(quiet=given["quiet"]) as live:
+
+        def show(status: Status) -> None:
+            nonlocal announced
+            announced = announced or _announce(request)
+            live.update(status)
+
+        return api.diagnose(options, show, cwd=Path.cwd())
+
+
+def _announce(request: Request) -> bool:
+    """Say what will happen to the job before it starts; always True."""
     after = "the probe leaves after" if request.keep_going else "the job will be stopped after"
     steps = f"{request.steps} steps" if request.steps else "about 30 steps"
-    click.echo(f"autotune: {after} {steps} and a few replays of them.", err=True)
+    replays = " and a few replays of them" if request.what_ifs and not request.keep_going else ""
+    click.echo(f"autotune: {after} {steps}{replays}.", err=True)
+    return True
 
 
 def _print(report: Report, format_: str, output: Path | None) -> None:

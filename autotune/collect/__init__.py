@@ -1,8 +1,9 @@
 """The parent's side of a measurement: starts the command with the probe, watches it, ends it, reads its Recordings."""
 
 from autotune.collect.command import Command, plan_command
+from autotune.collect.progress import Status
 from autotune.collect.request import Request
 from autotune.collect.run import Collected, collect, write_manifest
 from autotune.collect.stored import load
 
-__all__ = ["Collected", "Command", "Request", "collect", "load", "plan_command", "write_manifest"]
+__all__ = ["Collected", "Command", "Request", "Status", "collect", "load", "plan_command", "write_manifest"]
