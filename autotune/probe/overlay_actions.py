@@ -204,11 +204,9 @@ def rename(world, source: str, target: str) -> None:
     from_layer, to_layer = parent(world, source), parent(world, target)
     if from_layer is not to_layer:
         raise error(errno.EXDEV, source, target)
-    replaces = world.has_real(target)
     own_tree(world, source)
+    # What was really at the target stays out of sight: a file by the new one, an emptied folder's files by their marks.
     posix.rename(from_layer.upper + source, to_layer.upper + target)
-    if replaces:
-        to_layer.hide(target)
     if world.status(source) is not None and world.has_real(source):
         from_layer.hide(source)
     world.changes.add("rename", target, status.st_size)
@@ -247,10 +245,7 @@ def move_in(world, source: str, target: str) -> None:
     status = posix.lstat(source)
     _check_rename(world, source, target, status)
     layer = parent(world, target)
-    replaces = world.has_real(target)
     posix.rename(source, layer.upper + target)
-    if replaces:
-        layer.hide(target)
     world.changes.add("rename", target, status.st_size)
     world.shared.bump()
 
