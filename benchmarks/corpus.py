@@ -128,7 +128,20 @@ def chosen(labels: Mapping[str, measuring.Json], only: Sequence[str], skip: Sequ
 
 
 def as_text(results: Sequence[Result], scores: Sequence[scoring.Score]) -> str:
-    head = ["case", "outcome", "step", "wall", "first", "hit", "found", "missed", "false", "unlabelled", "undecided"]
+    head = [
+        "case",
+        "outcome",
+        "step",
+        "wall",
+        "first",
+        "hit",
+        "largest gain",
+        "found",
+        "missed",
+        "false",
+        "unlabelled",
+        "undecided",
+    ]
     cells = [
         [
             result.id,
@@ -137,6 +150,7 @@ def as_text(results: Sequence[Result], scores: Sequence[scoring.Score]) -> str:
             f"{result.wall_s:.0f} s",
             scoring.names(one.first) or "-",
             {None: "", True: "yes", False: "NO"}[one.first_hit],
+            scoring.names(one.largest) or "-",
             *(scoring.names(getattr(one, name)) for name in ("found", "missed", "false", "unlabelled", "undecided")),
         ]
         for result, one in zip(results, scores, strict=True)

@@ -19,7 +19,8 @@ COMPUTE_BOUND = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One case. `first_hit` is None where the first cause is not scored; `first` is what was ranked first.
+    """One case. `first_hit` is None where the first cause is not scored; `first` is what was ranked first, `largest`
+    what has the largest gain of those that have one (the report ranks within groups, by the decision to make).
 
     `found` and `missed` are expected rules, `false` rules that had to stay silent, `unlabelled` findings of which the
     label says nothing, `undecided` expected or silent rules that the diagnosis skipped for want of a fact.
@@ -28,6 +29,7 @@ class Score:
     outcome: str
     first: tuple[str, ...]
     first_hit: bool | None
+    largest: tuple[str, ...]
     found: tuple[str, ...]
     missed: tuple[str, ...]
     false: tuple[str, ...]
@@ -39,7 +41,7 @@ def score(label: Json, document: Json | None, outcome: str = "no_report") -> Sco
     """Score one diagnosis; without a document everything expected was missed. `outcome` then says why."""
     if document is None:
         hit = None if label.get("first") is None else False
-        return Score(outcome, (), hit, (), tuple(label["expect"]), (), (), ())
+        return Score(outcome, (), hit, (), (), tuple(label["expect"]), (), (), ())
     findings = list(dict.fromkeys(finding["rule"] for finding in document["findings"]))
     is_gpu = document["facts"].get("device.type") == "cuda"
     expected = [*label["expect"], *(label.get("expect_gpu", ()) if is_gpu else ())]
@@ -50,6 +52,7 @@ def score(label: Json, document: Json | None, outcome: str = "no_report") -> Sco
         outcome=document["outcome"],
         first=first_of(document),
         first_hit=first_hit(label, document),
+        largest=largest_of(document),
         found=tuple(rule for rule in expected if rule in findings),
         missed=tuple(rule for rule in expected if rule not in findings),
         false=tuple(rule for rule in silent if rule in findings),
@@ -67,6 +70,12 @@ def first_of(document: Json) -> tuple[str, ...]:
     """The rules of the first recommendation."""
     recommendations = document["recommendations"]
     return tuple(recommendations[0]["rules"]) if recommendations else ()
+
+
+def largest_of(document: Json) -> tuple[str, ...]:
+    """The rules of the recommendation with the largest speed-up."""
+    gains = [one for one in document["recommendations"] if one["gain"] is not None]
+    return tuple(max(gains, key=lambda one: one["gain"]["speedup"])["rules"]) if gains else ()
 
 
 def first_hit(label: Json, document: Json) -> bool | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from autotune.collect import Collected
 from autotune.errors import AutotuneError, ScriptError
-from autotune.model.evidence import Value
+from autotune.model.evidence import RUN, Evidence
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
 
@@ -40,12 +40,15 @@ def summarise(
     )
 
 
-def notes(values: Mapping[str, Value]) -> tuple[str, ...]:
-    """What the reader should know of the circumstances, from the machine's facts by name."""
-    load, quota = values.get("machine.load"), values.get("machine.cpu_quota")
-    if not isinstance(load, int | float) or not isinstance(quota, int | float) or load < BUSY_SHARE * quota:
-        return ()
-    return (f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less true",)
+def notes(evidence: Evidence) -> tuple[str, ...]:
+    """What the reader should know of the circumstances."""
+    load, quota = evidence.lookup(RUN, "machine.load"), evidence.lookup(RUN, "machine.cpu_quota")
+    found = []
+    if isinstance(load, int | float) and isinstance(quota, int | float) and load >= BUSY_SHARE * quota:
+        found.append(f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less true")
+    if evidence.lookup(RUN, "device.type") == "cuda":
+        found.append("phases are timed on the host: what the GPU still computes counts where the host waits for it")
+    return tuple(found)
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:

@@ -33,9 +33,7 @@ class Command:
     script: Path | None
 
 
-def plan_command(
-    words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str] = os.environ
-) -> Command:
+def plan_command(words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str] = os.environ) -> Command:
     """The command line for `words`: a script with its arguments, or a whole command as after `--`.
 
     Raises UsageError when the script or program does not exist or only submits a job somewhere else.
@@ -52,9 +50,7 @@ def plan_command(
     if _PYTHON.fullmatch(Path(first).name):
         return _python_command(words, python, cwd)
     if shutil.which(str(cwd / first) if "/" in first else first, path=environ.get("PATH")) is None:
-        raise UsageError(
-            "there is no such script or program", where=first, to_do="Check the path, and the spelling."
-        )
+        raise UsageError("there is no such script or program", where=first, to_do="Check the path, and the spelling.")
     return Command(tuple(words), None)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -170,38 +168,15 @@ def _reason(request: requests.Request, folder: Path, elapsed: float, startup_s: 
         return "probe"
     if startup_s is None and elapsed > request.startup_limit_s:
         return "startup_limit"
-    if (
-        startup_s is not None
-        and elapsed - startup_s > request.time_limit_s + requests.WHAT_IF_LIMIT_S + GRACE_S
-    ):
+    if startup_s is not None and elapsed - startup_s > request.time_limit_s + requests.WHAT_IF_LIMIT_S + GRACE_S:
         return "time_limit"
     return ""
 
 
 def _probe_has_left(folder: Path) -> bool:
-    """Whether every process that wrote a completed Recording has ended, all ranks of this machine included."""
+    """Whether every process of the job on this machine has written a completed Recording and waits for its end."""
     markers = list(folder.glob("left-*"))
-    if not markers:
-        return False
-    wanted = max(int(marker.read_text() or 1) for marker in markers)
-    return len(markers) >= wanted and not any(_alive(int(marker.name.split("-")[1])) for marker in markers)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return sys.platform == "linux"
+    return bool(markers) and len(markers) >= max(int(marker.read_text()) for marker in markers)
 
 
 def write_manifest(collected: Collected, more: Mapping[str, Any]) -> None:

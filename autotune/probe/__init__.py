@@ -17,12 +17,13 @@ def start(request_path: str) -> None:
     """
     request = _read(request_path)
     _say_hello(request["run_dir"])
-    sys.dont_write_bytecode = True
     callbacks = {"torch": [_on_torch]}
     if request["isolate"] is not None:
         from . import overlay
 
         overlay.install(request["isolate"])
+        # The import system writes past the overlay: no __pycache__ may appear beside the user's modules.
+        sys.dont_write_bytecode = True
         for name, callback in overlay.AFTER_IMPORT.items():
             callbacks.setdefault(name, []).append(callback)
     for name in FRAMEWORKS:
@@ -65,8 +66,11 @@ def _say_hello(run_dir: str) -> None:
 
 
 def _on_torch(module) -> None:
-    from . import session
-
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False  # our own modules may be cached
+    try:
+        from . import session
+    finally:
+        sys.dont_write_bytecode = before
     session.begin(_request[0])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import glob
 import os
 import sys
 import time
@@ -11,7 +10,9 @@ import traceback
 
 from . import clock
 
-BARRIER_S = 15.0
+LINGER_S = 15.0
+"""So long a process that has finished waits for its parent to end it."""
+
 BUG = 70
 """Exit code of a process whose probe failed: EX_SOFTWARE."""
 
@@ -48,31 +49,26 @@ def leave(session) -> None:
     session.plan.is_active = False
     session.sampler.stop()
     session.write("completed")
-    _say_goodbye(session)
-    _wait_for_ranks(session)
     _end_children()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):  # closed, or a full pipe: nothing to save
             continue
+    _say_goodbye(session)
+    # The parent ends the whole job in one go. If this process went first, a shell would begin its next stage, and the
+    # collectives of other ranks would break before those have written.
+    time.sleep(LINGER_S)
     os._exit(0)
 
 
 def _say_goodbye(session) -> None:
-    """Tell the parent that this process ends on purpose, and how many of the job on this machine will."""
-    path = os.path.join(session.request["run_dir"], f"left-{os.getpid()}")
-    with open(path, "w", encoding="ascii") as file:
+    """Tell the parent that this process has nothing left to do, and how many of the job on this machine will say so."""
+    folder = session.request["run_dir"]
+    unread = os.path.join(folder, f"leaving-{os.getpid()}")
+    with open(unread, "w", encoding="ascii") as file:
         file.write(os.environ.get("LOCAL_WORLD_SIZE") or "1")
-
-
-def _wait_for_ranks(session) -> None:
-    """A rank that leaves early would break the others' collectives before they have written."""
-    local = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
-    until = time.monotonic() + BARRIER_S
-    pattern = os.path.join(glob.escape(session.request["run_dir"]), "left-*")
-    while local > 1 and len(glob.glob(pattern)) < local and time.monotonic() < until:
-        time.sleep(0.05)
+    os.replace(unread, os.path.join(folder, f"left-{os.getpid()}"))
 
 
 def _end_children() -> None:

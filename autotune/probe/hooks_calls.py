@@ -24,7 +24,8 @@ def install(session) -> None:
     )
     patches.set(gc, "collect", counted(recorder, "gc", gc.collect, sites.caller))
     _note_legacy_amp(session)
-    if torch.version.cuda is not None and torch.cuda.is_available():
+    # Asking whether a device is there would initialise the driver, and a script that forks later could not use it.
+    if torch.version.cuda is not None:
         _install_cuda(session)
 
 

@@ -195,9 +195,7 @@ def _take_away(world, layer, place: str) -> None:
 
 def rename(world, source: str, target: str) -> None:
     """os.rename, os.replace. A real file or folder is copied first: its first rename costs a copy."""
-    for place in (source, target):
-        _folder(world, place)
-    status = existing(world, source)
+    status = _ends(world, source, target)
     if source == target:
         return
     _check_rename(world, source, target, status)
@@ -211,6 +209,13 @@ def rename(world, source: str, target: str) -> None:
         from_layer.hide(source)
     world.changes.add("rename", target, status.st_size)
     world.shared.bump()
+
+
+def _ends(world, source: str, target: str):
+    """lstat of `source`; what is missing is found in the kernel's order."""
+    for place in (source, target):
+        _folder(world, place)
+    return existing(world, source)
 
 
 def _check_rename(world, source: str, target: str, status) -> None:
@@ -230,9 +235,8 @@ def _check_rename(world, source: str, target: str, status) -> None:
 
 def move_out(world, source: str, target: str) -> None:
     """Rename into a folder that may really be written."""
-    physical = own_tree(world, source)
-    size = posix.lstat(physical).st_size
-    posix.rename(physical, target)
+    size = _ends(world, source, target).st_size
+    posix.rename(own_tree(world, source), target)
     if world.has_real(source):
         parent(world, source).hide(source)
     world.changes.add("delete", source, size)
@@ -241,8 +245,7 @@ def move_out(world, source: str, target: str) -> None:
 
 def move_in(world, source: str, target: str) -> None:
     """Rename from a folder that may really be written."""
-    _folder(world, target)
-    status = posix.lstat(source)
+    status = _ends(world, source, target)
     _check_rename(world, source, target, status)
     layer = parent(world, target)
     posix.rename(source, layer.upper + target)
@@ -263,6 +266,7 @@ def link(world, source: str, target: str) -> None:
 
 def link_in(world, source: str, target: str) -> None:
     """os.link to a file that may really be written."""
+    existing(world, source)
     posix.link(source, new(world, target))
     world.changes.add("write", target)
     world.shared.bump()

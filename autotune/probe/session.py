@@ -230,8 +230,7 @@ class Session:
         return [module for module in modules if module is not None]
 
     def _on_cuda(self) -> bool:
-        torch = sys.modules["torch"]
-        return torch.version.cuda is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+        return sys.modules["torch"].cuda.is_initialized()
 
     def _memory(self) -> dict:
         row = {"rss_peak_bytes": describe.resident_bytes("VmHWM")}

@@ -96,7 +96,8 @@ class Window:
         wanted = self._request["steps"]
         if wanted is not None:
             return steps >= wanted
-        long_enough = moment - self.start >= self._request["min_s"] * 1e9
+        # Ranks must end at the same step, whatever their clocks say: the others would wait for one that ended.
+        long_enough = moment - self.start >= self._request["min_s"] * 1e9 or self._session.world_size() > 1
         return steps >= MOST_STEPS or (steps >= self._request["default_steps"] and long_enough)
 
     def close(self, moment: int, reason: str) -> None:

@@ -17,7 +17,7 @@ from autotune.api import outcome
 from autotune.collect.artefacts import new_run
 from autotune.collect.command import Command
 from autotune.collect.request import Request
-from autotune.collect.run import collect
+from autotune.collect.run import _probe_has_left, collect
 from autotune.errors import ScriptError
 
 CHECKOUT = Path(autotune.__file__).parent.parent
@@ -334,3 +334,13 @@ def test_an_interrupt_leaves_nothing_behind(interrupted, moment):
     assert processes_of(place.cwd) == []
     assert {path.name for path in place.cwd.iterdir()} == {".autotune", "train.py"}
     assert list(place.cwd.rglob("*scratch*")) == []
+
+
+@pytest.mark.parametrize(
+    ("markers", "left"),
+    [({}, False), ({1: "1"}, True), ({1: "2"}, False), ({1: "2", 2: "2"}, True), ({1: "1", 2: "2", 3: "2"}, True)],
+)
+def test_the_job_is_over_when_all_its_processes_have_said_so(tmp_path, markers, left):
+    for pid, text in markers.items():
+        (tmp_path / f"left-{pid}").write_text(text)
+    assert _probe_has_left(tmp_path) is left

@@ -19,7 +19,11 @@ class Session:
         ]
         self.recorder = SimpleNamespace(num_backwards=0)
         self.told = []
+        self.ranks = 1
         self.plan = SimpleNamespace(begin=lambda: self.told.append("plan"))
+
+    def world_size(self):
+        return self.ranks
 
     def on_window_start(self):
         self.told.append("start")
@@ -120,6 +124,13 @@ def test_without_a_number_the_window_is_long_enough(counted, each, steps):
     assert not run.window.is_over
     run.steps(1, each)
     assert run.window.summary(0)["steps"] == steps
+
+
+def test_ranks_end_at_the_same_step_whatever_their_clocks_say(counted):
+    run = counted(warmup=1)
+    run.session.ranks = 2
+    run.steps(31, each=1e-4)
+    assert run.window.summary(0)["steps"] == 30
 
 
 def test_steps_after_the_window_do_not_count(counted):
