@@ -1,10 +1,10 @@
 """What can go wrong for the user: what, where, what to do, and the exit code that says so.
 
-    AutotuneError
-    |- UsageError      2  wrong arguments, configuration or Recording
-    |  `- RuleError    2  a rule file, or an expression in it, that cannot be used
-    |- ScriptError     3  the user's script failed or reached no step
-    `- BusyError       2  another measurement runs on this machine
+AutotuneError
+|- UsageError      2  wrong arguments, configuration or Recording
+|  `- RuleError    2  a rule file, or an expression in it, that cannot be used
+|- ScriptError     3  the user's script failed or reached no step
+`- BusyError       2  another measurement runs on this machine
 """
 
 from __future__ import annotations

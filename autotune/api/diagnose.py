@@ -148,9 +148,7 @@ def _integer(evidence: Evidence, name: str) -> int | None:
 
 
 def _part(values: Mapping[str, Value], prefix: str) -> dict[str, Value]:
-    return {
-        name.removeprefix(prefix + "."): value for name, value in values.items() if name.startswith(prefix)
-    }
+    return {name.removeprefix(prefix + "."): value for name, value in values.items() if name.startswith(prefix)}
 
 
 def stored(run: RunSummary, known: Sequence[Fact], versions: Mapping[str, str]) -> dict[str, Any]:
@@ -171,8 +169,7 @@ def restored(
     """The inverse of `stored`; a Recording alone brings its own software and command."""
     versions = row.get("software") or dict(recordings[0].software)
     facts = [
-        Fact(name, RUN, tuple(value) if isinstance(value, list) else value)
-        for name, value in row.get("facts", [])
+        Fact(name, RUN, tuple(value) if isinstance(value, list) else value) for name, value in row.get("facts", [])
     ]
     fields = row.get("run") or {"command": recordings[0].process["argv"], "outcome": recordings[0].outcome}
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

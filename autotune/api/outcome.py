@@ -152,9 +152,7 @@ def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:
     if first is None:
         return tuple(words[:1])
     argv = tuple(first.process["argv"])
-    return (
-        (words[0], *argv[1:]) if words[0].endswith(".py") else (words[0], "...", *argv[1:])[: len(words) + 2]
-    )
+    return (words[0], *argv[1:]) if words[0].endswith(".py") else (words[0], "...", *argv[1:])[: len(words) + 2]
 
 
 def _paths(recordings: Sequence[Recording], kind: str, name: str) -> tuple[str, ...]:

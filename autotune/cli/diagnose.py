@@ -24,26 +24,16 @@ FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--steps", type=click.IntRange(min=1), help="Steps to measure (default: 30, and at least 2 s).")
-@click.option(
-    "--warmup", type=click.IntRange(min=1), help="Steps before the window (default: chosen by the run)."
-)
+@click.option("--warmup", type=click.IntRange(min=1), help="Steps before the window (default: chosen by the run).")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Let this many steps pass first.")
-@click.option(
-    "--time-limit", type=float, default=180.0, show_default=True, help="Seconds, from the first step."
-)
-@click.option(
-    "--startup-limit", type=float, default=1800.0, show_default=True, help="Seconds until the first step."
-)
-@click.option(
-    "--keep-going", is_flag=True, help="Take the probe off after the window and let training finish."
-)
+@click.option("--time-limit", type=float, default=180.0, show_default=True, help="Seconds, from the first step.")
+@click.option("--startup-limit", type=float, default=1800.0, show_default=True, help="Seconds until the first step.")
+@click.option("--keep-going", is_flag=True, help="Take the probe off after the window and let training finish.")
 @click.option("--no-what-ifs", is_flag=True, help="Stop right after the window, without replays.")
 @click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
 @click.option("--python", help="The interpreter of the script.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
-@click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file."
-)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file.")
 @click.option("--load", "load", metavar="RUN_OR_RECORDING", help="Report on a stored run instead (or: last).")
 @click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")

@@ -23,9 +23,7 @@ _NUM_NAMED = 3
 def project_root(cwd: Path) -> Path:
     """The nearest folder from `cwd` upwards with .git or pyproject.toml, else `cwd` itself."""
     start = cwd.absolute()
-    marked = (
-        folder for folder in (start, *start.parents) if any((folder / mark).exists() for mark in _ROOT_MARKS)
-    )
+    marked = (folder for folder in (start, *start.parents) if any((folder / mark).exists() for mark in _ROOT_MARKS))
     return next(marked, start)
 
 
@@ -82,9 +80,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}", where=str(path), to_do="Check the path."
-        ) from error
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(path), to_do="Check the path.") from error
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise UsageError(f"this is not JSON: {error.msg}", where=place, to_do=_RECORD_AGAIN) from error

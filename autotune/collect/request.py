@@ -45,15 +45,11 @@ def write(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: Map
     """Write request.json into `run_dir`; `roots` are the folders that must not change (project, cwd, script)."""
     path = run_dir / "request.json"
     # No escapes: the probe reads it as a Python literal, where JSON's surrogate pairs mean something else.
-    path.write_text(
-        json.dumps(as_json(request, run_dir, roots, environ), ensure_ascii=False, indent=1), "utf-8"
-    )
+    path.write_text(json.dumps(as_json(request, run_dir, roots, environ), ensure_ascii=False, indent=1), "utf-8")
     return path
 
 
-def as_json(
-    request: Request, run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]
-) -> dict[str, Any]:
+def as_json(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]) -> dict[str, Any]:
     """The Request as the probe reads it."""
     isolate = None if request.keep_going else _isolation(run_dir, roots, environ)
     return {

@@ -17,9 +17,7 @@ def load(path: Path) -> tuple[Recording, ...]:
     """
     files = sorted(path.glob("recording-*.json")) if path.is_dir() else [path]
     found = [_read(file) for file in files]
-    trained = (
-        [one for one in found if one.window is not None] or [one for one in found if one.models] or found
-    )
+    trained = [one for one in found if one.window is not None] or [one for one in found if one.models] or found
     return tuple(sorted(trained, key=lambda one: (one.process["rank"], one.process["pid"])))
 
 

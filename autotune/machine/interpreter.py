@@ -15,9 +15,7 @@ from autotune.errors import UsageError
 _PYTHON = re.compile(r"(python|pypy)\d*(\.\d+)*t?(\.exe)?")
 
 
-def find_python(
-    command: Sequence[str], explicit: str | None, environ: Mapping[str, str], cwd: Path
-) -> tuple[str, str]:
+def find_python(command: Sequence[str], explicit: str | None, environ: Mapping[str, str], cwd: Path) -> tuple[str, str]:
     """The interpreter's path, and why it is that one: printed by the report.
 
     In this order: `--python`; the one that `command` itself names (python3.11 x.py, the first line of a

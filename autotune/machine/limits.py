@@ -39,9 +39,7 @@ def current_affinity() -> frozenset[int] | None:
 
 def cpu_quota(affinity: frozenset[int] | None, quota: float | None, host: int | None) -> float | None:
     """The least of the mask's size, the cgroup's quota and the host's CPUs."""
-    known = [
-        float(limit) for limit in (quota, len(affinity) if affinity else None, host) if limit is not None
-    ]
+    known = [float(limit) for limit in (quota, len(affinity) if affinity else None, host) if limit is not None]
     return min(known, default=None)
 
 

@@ -123,8 +123,7 @@ def software(python: str, environ: Mapping[str, str] | None = None) -> dict[str,
 def facts(versions: Mapping[str, str], today: date | None = None) -> tuple[Fact, ...]:
     """The software facts of what `software` returned. A version that nobody can parse gives no fact."""
     values: dict[str, Value | None] = {
-        name: next((release(versions[key]) for key in keys if key in versions), None)
-        for name, keys in _FACTS.items()
+        name: next((release(versions[key]) for key in keys if key in versions), None) for name, keys in _FACTS.items()
     }
     if "torch" in versions:
         values["software.torch_age_days"] = torch_age_days(versions["torch"], today or date.today())

@@ -81,6 +81,4 @@ def shm_free_bytes(root: Path = Path("/")) -> int | None:
 
 def _partitions() -> tuple[Mount, ...]:
     """The mount table of a system without mountinfo (macOS)."""
-    return tuple(
-        Mount("/", part.mountpoint, part.fstype, part.device) for part in psutil.disk_partitions(all=True)
-    )
+    return tuple(Mount("/", part.mountpoint, part.fstype, part.device) for part in psutil.disk_partitions(all=True))

@@ -16,9 +16,7 @@ MODULES = {
 def software() -> dict:
     """Versions of the known modules that this process imported."""
     loaded = {name: sys.modules.get(module) for module, name in MODULES.items()}
-    versions = {
-        name: getattr(module, "__version__", None) for name, module in loaded.items() if module is not None
-    }
+    versions = {name: getattr(module, "__version__", None) for name, module in loaded.items() if module is not None}
     return {name: str(version) for name, version in versions.items() if version is not None}
 
 
@@ -44,9 +42,7 @@ def model(module) -> dict:
         "param_bytes": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
         "dtypes": dtypes,
         "num_batchnorm": sum(1 for part in module.modules() if "BatchNorm" in type(part).__name__),
-        "checkpointing": any(
-            getattr(part, "gradient_checkpointing", False) is True for part in module.modules()
-        ),
+        "checkpointing": any(getattr(part, "gradient_checkpointing", False) is True for part in module.modules()),
         "compiled": hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None,
         "parallel": _parallel(module),
         **_transformers(inner(module)),
@@ -91,9 +87,7 @@ def _transformers(module) -> dict:
 
 def padding_indices(module) -> list:
     """Padding indices of the embeddings of a model."""
-    found = [
-        getattr(part, "padding_idx", None) for part in module.modules() if type(part).__name__ == "Embedding"
-    ]
+    found = [getattr(part, "padding_idx", None) for part in module.modules() if type(part).__name__ == "Embedding"]
     return [index for index in found if index is not None]
 
 

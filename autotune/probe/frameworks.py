@@ -171,9 +171,7 @@ def _hf_values(thing) -> dict:
 
 
 def _accelerator_values(thing) -> dict:
-    return _fields(
-        thing, ("gradient_accumulation_steps", "mixed_precision", "num_processes", "split_batches")
-    )
+    return _fields(thing, ("gradient_accumulation_steps", "mixed_precision", "num_processes", "split_batches"))
 
 
 def _lightning_values(thing) -> dict:

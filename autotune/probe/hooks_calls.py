@@ -19,9 +19,7 @@ def install(session) -> None:
 
     recorder, patches = session.recorder, session.patches
     patches.set(torch, "save", timed_save(recorder, torch.save))
-    patches.set(
-        torch.cuda, "empty_cache", counted(recorder, "empty_cache", torch.cuda.empty_cache, sites.caller)
-    )
+    patches.set(torch.cuda, "empty_cache", counted(recorder, "empty_cache", torch.cuda.empty_cache, sites.caller))
     patches.set(gc, "collect", counted(recorder, "gc", gc.collect, sites.caller))
     _note_legacy_amp(session)
     # Asking whether a device is there would initialise the driver, and a script that forks later could not use it.

@@ -15,9 +15,7 @@ def install(session) -> None:
     optimizer = torch.optim.Optimizer
     session.patches.set(optimizer, "__init__", _noted_init(session, optimizer.__init__))
     steps = _Steps(session)
-    session.patches.set(
-        optimizer, "profile_hook_step", staticmethod(steps.wrapping(optimizer.profile_hook_step))
-    )
+    session.patches.set(optimizer, "profile_hook_step", staticmethod(steps.wrapping(optimizer.profile_hook_step)))
     session.patches.on_restore(lambda: _unwrap_steps(optimizer))
     scaler = torch.amp.grad_scaler.GradScaler
     session.patches.set(scaler, "step", _noted_scaler_step(session, scaler.step))

@@ -52,6 +52,4 @@ def _call(functions, module) -> None:
         try:
             function(module)
         except Exception as error:  # a broken probe must never break the user's import
-            sys.stderr.write(
-                f"autotune: probe of {module.__name__} failed: {type(error).__name__}: {error}\n"
-            )
+            sys.stderr.write(f"autotune: probe of {module.__name__} failed: {type(error).__name__}: {error}\n")

@@ -201,9 +201,7 @@ class Session:
     def side_effects(self) -> dict:
         """What the overlay redirected and blocked; empty lists with --keep-going, which has no overlay."""
         overlay = sys.modules.get("_autotune_probe.overlay")
-        return (
-            overlay.report() if overlay is not None else {"redirected": [], "blocked": [], "not_isolated": []}
-        )
+        return overlay.report() if overlay is not None else {"redirected": [], "blocked": [], "not_isolated": []}
 
     # The end
 

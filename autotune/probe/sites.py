@@ -53,9 +53,7 @@ def of(frame) -> dict:
     """The Site of a frame."""
     code = frame.f_code
     return {
-        "file": os.path.abspath(code.co_filename)
-        if not code.co_filename.startswith("<")
-        else code.co_filename,
+        "file": os.path.abspath(code.co_filename) if not code.co_filename.startswith("<") else code.co_filename,
         "line": frame.f_lineno,
         "function": code.co_name,
         "is_user": is_user(code.co_filename),

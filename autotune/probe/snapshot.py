@@ -70,9 +70,7 @@ def recording(session, outcome: str) -> dict:
         "software": describe.software(),
         "device": session.device(),
         "window": session.window.summary(origin),
-        "events": [
-            (kind, start - origin, end - origin, ref, flag) for kind, start, end, ref, flag in recorder.events
-        ],
+        "events": [(kind, start - origin, end - origin, ref, flag) for kind, start, end, ref, flag in recorder.events],
         "fetches": _fetches(session, origin),
         "batches": recorder.batches,
         "samples": session.samples if session.samples is not None else session.sampler.rows(),
@@ -144,12 +142,8 @@ def _calls(session) -> list:
     """Counted calls by site, with their time inside the window."""
     window, rows = session.window, []
     for index, call in enumerate(session.recorder.calls):
-        events = [
-            event for event in session.recorder.events if event[3] == index and event[0] == call["kind"]
-        ]
-        inside = [
-            event for event in events if window.start and window.start <= event[1] <= (window.end or event[1])
-        ]
+        events = [event for event in session.recorder.events if event[3] == index and event[0] == call["kind"]]
+        inside = [event for event in events if window.start and window.start <= event[1] <= (window.end or event[1])]
         rows.append(
             {
                 **call,

@@ -127,9 +127,7 @@ class Plan:
         return {**result, **self._sizes(arguments["factor"])} if name == "micro_batch" else result
 
     def _sizes(self, factor: float) -> dict:
-        rows = [
-            row for row in self._session.recorder.batches if row["loader"] == self._session.train_loader()
-        ]
+        rows = [row for row in self._session.recorder.batches if row["loader"] == self._session.train_loader()]
         known = [row for row in rows[-MOST_KEPT:] if row["num_samples"] is not None]
         tokens = [row["tokens"] for row in known if row.get("tokens") is not None]
         return {

@@ -75,9 +75,7 @@ class Window:
         """More than the batches that workers had ready before the first step: those hide starvation."""
         if self._request["warmup"] is not None:
             return max(1, self._request["warmup"])
-        ready = max(
-            (row["num_workers"] * (row["prefetch_factor"] or 0) for row in self._arguments()), default=0
-        )
+        ready = max((row["num_workers"] * (row["prefetch_factor"] or 0) for row in self._arguments()), default=0)
         per_step = max(1, self._session.recorder.num_backwards // max(1, len(self.step_ends)))
         return max(LEAST_WARMUP, -(-ready // per_step) + 1)
 

@@ -204,7 +204,10 @@ def test_what_the_failed_allocation_asked_for(message, expected):
 
 def test_out_of_memory_before_a_step():
     facts = facts_of(
-        outcome="out_of_memory", error=OUT_OF_MEMORY | {"phase": "backward"}, device=None, limits={"memory_limit_bytes": 4 * GB}
+        outcome="out_of_memory",
+        error=OUT_OF_MEMORY | {"phase": "backward"},
+        device=None,
+        limits={"memory_limit_bytes": 4 * GB},
     )
     assert (facts["memory.ran_out"], facts["memory.failing_phase"]) == (True, "backward")
     assert facts["memory.used_share"] == 0.5

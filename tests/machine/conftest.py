@@ -57,9 +57,7 @@ class FakeNvml:
 
     NVMLError = NVMLError
 
-    def __init__(
-        self, *boards: FakeBoard, event_reasons: bool = True, driver: str | bytes = "570.86.15"
-    ) -> None:
+    def __init__(self, *boards: FakeBoard, event_reasons: bool = True, driver: str | bytes = "570.86.15") -> None:
         self.boards, self.driver = boards, driver
         reasons = "EventReasons" if event_reasons else "ThrottleReasons"
         setattr(self, f"nvmlDeviceGetCurrentClocks{reasons}", lambda board: self._told(board.mask))

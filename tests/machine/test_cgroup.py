@@ -63,9 +63,7 @@ def test_cpu_quota_v2(v2, path, files, quota):
     ("seen", "files", "quota"),
     [
         pytest.param("/", {"cpu,cpuacct/docker/abc123/cpu.cfs_quota_us": "250000"}, 2.5, id="host mount"),
-        pytest.param(
-            DOCKER, {"cpu,cpuacct/cpu.cfs_quota_us": "250000"}, 2.5, id="only its own group is mounted"
-        ),
+        pytest.param(DOCKER, {"cpu,cpuacct/cpu.cfs_quota_us": "250000"}, 2.5, id="only its own group is mounted"),
         pytest.param("/", {"cpu,cpuacct/docker/abc123/cpu.cfs_quota_us": "-1"}, None, id="no quota"),
         pytest.param("/", {"cpu,cpuacct/docker/cpu.cfs_quota_us": "700000"}, 7.0, id="parent"),
         pytest.param("/kubepods", {"cpu,cpuacct/cpu.cfs_quota_us": "300000"}, 3.0, id="unrelated mount root"),

@@ -10,10 +10,7 @@ MEMINFO = "MemTotal:       2000 kB\nMemFree:         100 kB\nMemAvailable:   150
 
 
 def topology(*siblings):
-    return {
-        f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list": text
-        for cpu, text in enumerate(siblings)
-    }
+    return {f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list": text for cpu, text in enumerate(siblings)}
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,8 @@ def sample(**known):
 
 def test_summarise_ignores_what_a_sample_does_not_know():
     samples = [
-        sample(
-            kernel_share=0.2, clock_mhz=1000, is_slowed=True, memory_bytes=5, pcie_generation=1, pcie_width=16
-        ),
-        sample(
-            kernel_share=0.4, clock_mhz=2000, is_slowed=False, memory_bytes=9, pcie_generation=5, pcie_width=8
-        ),
+        sample(kernel_share=0.2, clock_mhz=1000, is_slowed=True, memory_bytes=5, pcie_generation=1, pcie_width=16),
+        sample(kernel_share=0.4, clock_mhz=2000, is_slowed=False, memory_bytes=9, pcie_generation=5, pcie_width=8),
         sample(),
     ]
     assert sampler.summarise(samples) == {

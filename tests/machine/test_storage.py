@@ -50,17 +50,11 @@ def test_a_link_counts_where_it_leads(fake_root, tmp_path):
 @pytest.mark.parametrize(
     ("type_", "network"),
     [
-        *(
-            (name, True)
-            for name in ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "ceph", "9p", "beegfs", "afs")
-        ),
+        *((name, True) for name in ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "ceph", "9p", "beegfs", "afs")),
         *((f"fuse.{name}", True) for name in ("sshfs", "s3fs", "gcsfuse", "rclone", "juicefs", "unheard-of")),
         ("fuse", True),
         *((f"fuse.{name}", False) for name in ("mergerfs", "fuse-overlayfs", "squashfuse")),
-        *(
-            (name, False)
-            for name in ("ext4", "xfs", "btrfs", "zfs", "overlay", "tmpfs", "fuseblk", "apfs", "nfsd")
-        ),
+        *((name, False) for name in ("ext4", "xfs", "btrfs", "zfs", "overlay", "tmpfs", "fuseblk", "apfs", "nfsd")),
     ],
 )
 def test_is_network(type_, network):
