@@ -127,21 +127,11 @@ def chosen(labels: Mapping[str, measuring.Json], only: Sequence[str], skip: Sequ
     return [name for name in labels if (not only or name in only) and name not in skip]
 
 
+RULES = ("found", "missed", "false", "unlabelled", "undecided")
+
+
 def as_text(results: Sequence[Result], scores: Sequence[scoring.Score]) -> str:
-    head = [
-        "case",
-        "outcome",
-        "step",
-        "wall",
-        "first",
-        "hit",
-        "largest gain",
-        "found",
-        "missed",
-        "false",
-        "unlabelled",
-        "undecided",
-    ]
+    head = ["case", "outcome", "step", "wall", "first", "hit", "largest gain", *RULES]
     cells = [
         [
             result.id,
@@ -151,7 +141,7 @@ def as_text(results: Sequence[Result], scores: Sequence[scoring.Score]) -> str:
             scoring.names(one.first) or "-",
             {None: "", True: "yes", False: "NO"}[one.first_hit],
             scoring.names(one.largest) or "-",
-            *(scoring.names(getattr(one, name)) for name in ("found", "missed", "false", "unlabelled", "undecided")),
+            *(scoring.names(getattr(one, name)) for name in RULES),
         ]
         for result, one in zip(results, scores, strict=True)
     ]

@@ -30,7 +30,7 @@ def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[Change, ..
 
 
 def advice_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[str, ...]:
-    """The texts of the manual fixes whose condition is true; without one, what to write for settings that do not exist."""
+    """The texts of the manual fixes whose condition is true; without one, what to do by hand."""
     applying = [fix for fix in rule.fixes if _applies(fix.when, rule, evidence, subject)]
     texts = tuple(
         render(" ".join(fix.text.split()), lambda name: evidence.lookup(subject, name), rule.limits)
