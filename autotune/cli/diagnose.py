@@ -12,18 +12,20 @@ import click
 
 from autotune.api import diagnose as api
 from autotune.collect import Request, Status
+from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
 from autotune.errors import ScriptError, UsageError
 from autotune.model.report import Report
 from autotune.report import render
 from autotune.report.live import Live
 
 FORMATS = ("text", "json")
+STEPS = f"Steps to measure (default: {DEFAULT_STEPS}, and at least {LEAST_WINDOW_S:g} s)."
 FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
 """Outcomes that are diagnosed and are failures of the script all the same."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--steps", type=click.IntRange(min=1), help="Steps to measure (default: 30, and at least 2 s).")
+@click.option("--steps", type=click.IntRange(min=1), help=STEPS)
 @click.option("--warmup", type=click.IntRange(min=1), help="Steps before the window (default: chosen by the run).")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Let this many steps pass first.")
 @click.option("--time-limit", type=float, default=180.0, show_default=True, help="Seconds, from the first step.")
@@ -91,7 +93,7 @@ def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
 def _announce(request: Request) -> bool:
     """Say what will happen to the job before it starts; always True."""
     after = "the probe leaves after" if request.keep_going else "the job will be stopped after"
-    steps = f"{request.steps} steps" if request.steps else "about 30 steps"
+    steps = f"{request.steps} steps" if request.steps else f"about {DEFAULT_STEPS} steps"
     replays = " and a few replays of them" if request.what_ifs and not request.keep_going else ""
     click.echo(f"autotune: {after} {steps}{replays}.", err=True)
     return True

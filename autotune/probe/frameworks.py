@@ -6,6 +6,7 @@ Everything here reads; nothing is needed for the measurement itself, which rests
 from __future__ import annotations
 
 import functools
+import math
 import weakref
 
 from . import sites
@@ -151,8 +152,10 @@ _ACTIONS = {
 
 
 def _plain(value):
-    """A value that JSON has; an enum as its value."""
+    """A value that JSON has, an enum as its value; None for others, e.g. the infinite length of an iterable dataset."""
     value = getattr(value, "value", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value if isinstance(value, (bool, int, float, str)) else None
 
 

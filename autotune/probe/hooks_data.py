@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import struct
+import sys
 import weakref
 from _thread import get_ident
 
@@ -38,7 +39,10 @@ def _recorded_init(session, init):
     def __init__(self, *args, **kwargs):
         init(self, *args, **kwargs)
         if session.recorder.on and os.getpid() == session.recorder.pid:
-            _register(session, self, kwargs)
+            try:
+                _register(session, self, kwargs)
+            except Exception as error:  # an odd dataset or sampler: this loader stays unknown, the script goes on
+                sys.stderr.write(f"autotune: a DataLoader is not looked at: {type(error).__name__}: {error}\n")
 
     return __init__
 
@@ -134,7 +138,7 @@ def _note_length(session, loader, ref: int) -> None:
         return
     try:
         session.loaders[ref]["num_batches"] = len(loader)
-    except TypeError:  # an iterable dataset has no length
+    except Exception:  # an iterable dataset has no length, a sampler of the user's may raise anything
         session.loaders[ref]["num_batches"] = None
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
 from _thread import get_ident
 
 from . import clock, sites
 
-AUTOCAST_EVENTS = 200
-"""Autocast is looked at only while there are fewer events than this: the first steps."""
+SNIFFED = 3
+"""So many training forwards are searched for autocast, layer by layer."""
 
 
 def install(session) -> None:
@@ -28,17 +29,22 @@ def install(session) -> None:
 def timed_call(recorder, call, recognise):
     """`call` (Module.__call__), recorded when it is the outermost; `recognise(module, flag)` gives the event's ref.
 
-    A call inside backward is activation checkpointing's second forward, on whichever thread autograd runs it.
+    A call inside backward is activation checkpointing's second forward, on whichever thread autograd runs it. A call
+    inside a fetch is a transform of the data. `is_compiling` comes first: dynamo must see no state of ours.
     """
     from torch import is_grad_enabled
     from torch.compiler import is_compiling
 
     @functools.wraps(call)
     def __call__(self, *args, **kwargs):
-        if is_compiling() or recorder.in_forward or not recorder.on:
+        if is_compiling():
+            return call(self, *args, **kwargs)
+        if recorder.in_forward:
+            if recorder.sniff is not None:
+                recorder.sniff(self)
             return call(self, *args, **kwargs)
         inside = recorder.in_backward
-        if not inside and get_ident() != recorder.thread:
+        if not recorder.on or recorder.is_loading() or not _is_training(recorder, inside):
             return call(self, *args, **kwargs)
         kind = "recompute" if inside else "forward"
         flag = (1 if is_grad_enabled() else 0) + (2 if self.training else 0)
@@ -59,25 +65,43 @@ def timed_call(recorder, call, recognise):
     return __call__
 
 
+def _is_training(recorder, inside_backward: bool) -> bool:
+    """Whether the calling thread trains: the one that does, or, inside backward, one of autograd's own."""
+    ident = get_ident()
+    if ident == recorder.thread:
+        return True
+    started_by_python = threading._active.get(ident)
+    return inside_backward and (started_by_python is None or isinstance(started_by_python, threading._DummyThread))
+
+
 def _recognising(session):
+    recorder = session.recorder
+
     def recognise(module, flag: int) -> int:
-        if flag == 3 and len(session.recorder.events) < AUTOCAST_EVENTS:
-            _note_autocast(session, module)
+        recorder.sniff = None
+        if flag == 3 and session.num_sniffed < SNIFFED:
+            session.num_sniffed += 1
+            recorder.sniff = functools.partial(_note_autocast, session)
+            recorder.sniff(module)
         return _identify(session, module)
 
     return recognise
 
 
 def _note_autocast(session, module) -> None:
-    """Autocast's dtype at a training forward. accelerate switches it on inside the root's own forward: see there."""
+    """Autocast's dtype where a layer with parameters is called: frameworks and models switch it on inside forward.
+
+    One layer under autocast is enough; "off" is said only of layers that were looked at.
+    """
     import torch
 
-    parameter = next(module.parameters(), None)
-    kind = parameter.device.type if parameter is not None else "cpu"
-    wrapped = getattr(getattr(module, "forward", None), "__wrapped__", None)
+    parameter = next((each for each in module._parameters.values() if each is not None), None)
+    if parameter is None:
+        return
+    kind = parameter.device.type
     if torch.is_autocast_enabled(kind):
         session.torch_state["autocast"] = str(torch.get_autocast_dtype(kind)).replace("torch.", "")
-    elif wrapped is None:
+    else:
         session.torch_state.setdefault("autocast", "off")
 
 
@@ -111,6 +135,8 @@ def _noted_train(session, train):
 
 
 def _timed_backward(session, backward):
+    from torch import is_anomaly_enabled
+
     recorder = session.recorder
 
     @functools.wraps(backward)
@@ -121,6 +147,8 @@ def _timed_backward(session, backward):
             if recorder.num_backwards:
                 return backward(*args, **kwargs)
             recorder.thread = get_ident()
+        if is_anomaly_enabled():
+            session.torch_state["anomaly"] = True
         recorder.in_backward = True
         recorder.stack.append("backward")
         start = clock.now()

@@ -15,6 +15,7 @@ class Recorder:
     `stack` holds the kinds that run now, for the sampler and for the phase of an error.
     `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `look_ns` is the time
     spent looking at batches.
+    `sniff`, if any, is called with every module that runs inside a root's forward.
     `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them.
     `thread` is the one that trains: the main thread until another one runs the first backward.
     """
@@ -35,6 +36,7 @@ class Recorder:
         self.calls = []
         self.stack = []
         self.in_forward = False
+        self.sniff = None
         self.in_backward = False
         self.failed_phase = None
         self.loader = -1
@@ -61,6 +63,10 @@ class Recorder:
         self.num_backwards += 1
         if self.loader >= 0:
             self.loader_backwards[self.loader] = self.loader_backwards.get(self.loader, 0) + 1
+
+    def is_loading(self) -> bool:
+        """Whether a batch is being fetched: modules that are called meanwhile transform data."""
+        return bool(self.stack) and self.stack[-1] in ("fetch", "iter")
 
     def failed(self, kind: str, error: BaseException) -> None:
         """An exception passes through `kind`: the innermost one is the failing phase."""

@@ -8,10 +8,11 @@ import sys
 import threading
 import time
 
-from . import clock, sites
+from . import clock, ending, sites
 
 INTERVAL_S = 0.02
 PROGRESS_S = 0.5
+PATIENCE_S = 5.0
 SAMPLED = ("fetch",)
 """Phases that are sampled beside "other" and "startup": what a batch costs is named by its frames."""
 
@@ -48,6 +49,7 @@ class Sampler:
         counts = sorted(self._counts.items(), key=lambda item: -item[1])
         return [{**dict(zip(names, key)), "count": count} for key, count in counts[:200]]
 
+    @ending.ours
     def _run(self) -> None:
         due = 0.0
         while not self._stop.wait(INTERVAL_S):
@@ -97,7 +99,8 @@ class Sampler:
             is_late = session.plan.is_active and session.plan.is_overdue()
         else:
             limit = session.request["window"]["time_limit_s"] * 1e9
-            is_late = bool(window.step_ends) and clock.now() - window.step_ends[0] > limit
+            # The training thread ends the window itself at its next step; this is for one that makes no more.
+            is_late = bool(window.step_ends) and clock.now() - window.step_ends[0] > limit + PATIENCE_S * 1e9
         if is_late:
             session.time_is_up()
 

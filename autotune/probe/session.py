@@ -43,6 +43,7 @@ class Session:
         self.what_ifs = []
         self.samples = None
         self.scaled = False
+        self.num_sniffed = 0
         self.io = None
         self.memory_row = {}
         self.graphs_at_start = None

@@ -57,11 +57,17 @@ class Window:
             return
         moment = clock.now()
         self.step_ends.append(moment)
-        if self.start is None:
+        if self._is_late(moment):
+            self.close(moment, "time_limit")
+            self._session.plan.begin()
+        elif self.start is None:
             self._maybe_begin(moment)
         elif self._is_complete(moment):
             self.close(moment, "steps")
             self._session.plan.begin()
+
+    def _is_late(self, moment: int) -> bool:
+        return moment - self.step_ends[0] > self._request["time_limit_s"] * 1e9
 
     def _maybe_begin(self, moment: int) -> None:
         done, compiled = len(self.step_ends) - self._request["after"], self._compiled_since()

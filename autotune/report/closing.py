@@ -74,8 +74,10 @@ def _count(report: Report) -> str:
 
 def _untouched(run: RunSummary) -> str:
     if run.not_isolated:
-        return "Nothing saved, pushed or logged but what is named as not isolated."
-    return "Nothing saved, pushed or logged."
+        return "Saves, pushes and logs were redirected or blocked, but for what is named as not isolated."
+    if run.redirected or run.blocked:
+        return "Its saves, pushes and logs were redirected or blocked: your files are as they were."
+    return "It was not seen to save, push or log anything."
 
 
 def next_lines(report: Report, width: int) -> list[Line]:

@@ -34,18 +34,21 @@ def test_cost(given: dict[str, Any], price: float | None, expected: str) -> None
 @pytest.mark.parametrize(
     ("outcome", "given", "expected"),
     [
-        ("completed", {}, "Job stopped after 35 steps. Nothing saved, pushed or logged."),
-        ("completed", {"num_steps": None}, "Job stopped after the window. Nothing saved, pushed or logged."),
-        ("interrupted", {"num_steps": 1}, "Job stopped after 1 step. Nothing saved, pushed or logged."),
-        ("raised", {}, "Nothing saved, pushed or logged."),
-        ("raised", {"not_isolated": ("a log",)},
-         "Nothing saved, pushed or logged but what is named as not isolated."),
+        ("completed", {}, "Job stopped after 35 steps. It was not seen to save, push or log anything."),
+        ("completed", {"num_steps": None}, "Job stopped after the window. It was not seen to save, push or log anything."),
+        ("interrupted", {"num_steps": 1}, "Job stopped after 1 step. It was not seen to save, push or log anything."),
+        ("raised", {}, "It was not seen to save, push or log anything."),
+        ("raised", {"not_isolated": ("a log",), "redirected": ("out",)},
+         "Saves, pushes and logs were redirected or blocked, but for what is named as not isolated."),
+        ("raised", {"redirected": ("out",)},
+         "Its saves, pushes and logs were redirected or blocked: your files are as they were."),
         ("completed", {"kept_going": True},
          "The probe left after the window; training went on by itself and saved what it saves."),
     ],
 )  # fmt: skip
 def test_the_stop_line(outcome: str, given: dict[str, Any], expected: str) -> None:
-    assert last(report(run=run(outcome, **{"warmup_steps": None, **given}), step=None))[-1] == expected
+    said = last(report(run=run(outcome, **{"warmup_steps": None, **given}), step=None))
+    assert " ".join(" ".join(said).split()).endswith(expected)
 
 
 def test_side_effects_and_notes_are_named() -> None:
