@@ -198,3 +198,14 @@ def test_a_batch_that_cannot_be_looked_into_reaches_the_script_all_the_same(prob
         optimizer.step()
         seen += 1
     assert seen == 3
+
+
+class LengthRaises(torch.utils.data.BatchSampler):
+    def __len__(self):
+        raise NotImplementedError("unknown")
+
+
+def test_a_sampler_whose_length_raises_does_not_break_the_loop(probed, dataset):
+    sampler = LengthRaises(torch.utils.data.SequentialSampler(dataset), batch_size=2, drop_last=False)
+    assert len(list(torch.utils.data.DataLoader(dataset, batch_sampler=sampler))) > 1
+    assert probed.loaders[0]["num_batches"] is None

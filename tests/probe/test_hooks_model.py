@@ -146,3 +146,65 @@ def test_hooks_of_the_user_still_run_and_results_are_theirs(probed, model):
     model.register_forward_hook(lambda module, args, output: seen.append(output) or output * 2)
     output = model(torch.ones(1, 4))
     assert torch.equal(output, seen[0] * 2)
+
+
+class ModuleTransform(torch.utils.data.Dataset):
+    """A dataset whose transform is a module, as in torchvision v2."""
+
+    def __init__(self):
+        self.transform = torch.nn.Linear(4, 4)
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        with torch.no_grad():
+            return self.transform(torch.ones(4))
+
+
+def test_a_module_that_transforms_data_is_no_forward(probed, model, kinds):
+    for batch in torch.utils.data.DataLoader(ModuleTransform(), batch_size=2):
+        model(batch)
+    assert kinds("forward") == ["forward", "forward"]
+    assert len(probed.models) == 1
+
+
+class CallsBeside(torch.autograd.Function):
+    """A backward during which another thread, started by Python, calls a module."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        thread = threading.Thread(target=torch.nn.Linear(4, 4), args=(torch.ones(1, 4),))
+        thread.start()
+        thread.join()
+        return gradient
+
+
+def test_another_threads_module_inside_backward_is_no_recomputation(probed, model, kinds):
+    CallsBeside.apply(model(torch.ones(1, 4))).sum().backward()
+    assert kinds() == ["forward", "backward"]
+
+
+class AutocastInside(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.layer(x)
+
+
+def test_autocast_inside_the_models_own_forward_is_seen(probed):
+    AutocastInside()(torch.ones(1, 4))
+    assert probed.torch_state["autocast"] == "bfloat16"
+
+
+def test_anomaly_detection_around_backward_only_is_seen(probed, model):
+    with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
+        model(torch.ones(1, 4)).sum().backward()
+    assert probed.torch_state["anomaly"] is True

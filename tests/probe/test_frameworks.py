@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import enum
+import math
+
+import pytest
+
+from autotune.probe import frameworks
+
+
+class Strategy(enum.Enum):
+    STEPS = "steps"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(1, 1), (True, True), (0.5, 0.5), ("no", "no"), (Strategy.STEPS, "steps"), (math.inf, None), (math.nan, None),
+     ([1], None), (None, None)],
+)  # fmt: skip
+def test_only_plain_finite_values_are_read(value, expected):
+    assert frameworks._plain(value) == expected
+
+
+def test_a_field_that_raises_or_is_unknown_is_left_out():
+    class Trainer:
+        max_steps = 5
+
+        @property
+        def estimated_stepping_batches(self):
+            raise RuntimeError("only inside fit")
+
+    assert frameworks._fields(Trainer(), ("max_steps", "estimated_stepping_batches", "missing")) == {"max_steps": 5}
