@@ -67,9 +67,11 @@ def first_rules(label: Json) -> tuple[str, ...]:
 
 
 def first_of(document: Json) -> tuple[str, ...]:
-    """The rules of the first recommendation."""
-    recommendations = document["recommendations"]
-    return tuple(recommendations[0]["rules"]) if recommendations else ()
+    """The rules of the recommendation that the first finding belongs to: what saves most, whoever decides on it."""
+    if not document["findings"]:
+        return ()
+    first = document["findings"][0]["rule"]
+    return next((tuple(one["rules"]) for one in document["recommendations"] if first in one["rules"]), (first,))
 
 
 def largest_of(document: Json) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ class WhatIf:
     """One probe after the window. `name`: replay | micro_batch | longest_batch | loader_alone | serialise.
 
     `outcome`: completed | failed | out_of_memory | timed_out. `arguments` and `result` by name:
-      replay         {"num_batches"}                       -> {"step_ns": [..]}
+      replay         {"num_batches"}                       -> {"step_ns": [..], "samples", "tokens"}
       micro_batch    {"factor": 0.5 | 2 ...}               -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
       longest_batch  {"width"}                             -> {"micro_ns": [..], "peak_bytes"}
       loader_alone   {"loader", "num_workers"}             -> {"batch_ns": [..], "start_ns", "cpu_ns", "samples"}

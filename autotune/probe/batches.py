@@ -38,8 +38,8 @@ def note(session, ref: int, batch) -> None:
     if recorder.num_batches > ALL_UNTIL and recorder.num_batches % 8:
         return
     try:
-        session.plan.keep(ref, batch)
         row = describe(leaves(batch), _pad_id(session, ref))
+        session.plan.keep(ref, batch, row)
     except Exception:  # an odd type of tensor or container: the batch stays undescribed, which means unknown
         return
     recorder.batches.append({"loader": ref, "at_ns": clock.now() - recorder.origin, **row})

@@ -36,24 +36,27 @@ class Observed:
 
     def __init__(self) -> None:
         self._objects = {}
+        self._known = {}
 
     def note(self, name: str, thing) -> None:
         """Remember the newest `thing` of a kind and where the user made it."""
         self._objects[name] = (weakref.ref(thing), sites.user_caller())
 
     def describe(self) -> dict:
-        """{"hf_args": {"type", "module", "site", "values"}, ...}; values that cannot be read are left out."""
-        alive = {name: (ref(), site) for name, (ref, site) in self._objects.items()}
-        return {
-            name: {
-                "type": type(thing).__name__,
-                "module": type(thing).__module__,
-                "site": site,
-                "values": _VALUES[name](thing),
-            }
-            for name, (thing, site) in alive.items()
-            if thing is not None
-        }
+        """{"hf_args": {"type", "module", "site", "values"}, ...}; values that cannot be read are left out.
+
+        What was once read survives its object: a short script's is gone when the Recording is written.
+        """
+        for name, (ref, site) in self._objects.items():
+            thing = ref()
+            if thing is not None:
+                self._known[name] = {
+                    "type": type(thing).__name__,
+                    "module": type(thing).__module__,
+                    "site": site,
+                    "values": _VALUES[name](thing),
+                }
+        return dict(self._known)
 
 
 def on_import(session, module) -> None:

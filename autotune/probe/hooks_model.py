@@ -55,7 +55,9 @@ def timed_call(recorder, call, recognise):
         try:
             return call(self, *args, **kwargs)
         except BaseException as error:
-            recorder.failed(kind, error)
+            # torch ends a recomputation early by an exception of its own; a true one also passes through backward.
+            if not inside:
+                recorder.failed(kind, error)
             raise
         finally:
             recorder.push(kind, start, clock.now(), ref, flag)

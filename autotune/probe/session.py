@@ -119,7 +119,9 @@ class Session:
     def on_first_optimizer_step(self) -> None:
         """A real step: counted by the window, then by the what-if that runs."""
         if not self.window.step_ends:
-            self.described_models()  # now: when a short script ends, its model is gone before we are asked
+            # Now: when a short script ends, its objects are gone before they are asked for.
+            self.described_models()
+            self.observed.describe()
         if self.window.is_over:
             self.plan.on_step()
         else:

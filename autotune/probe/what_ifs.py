@@ -11,10 +11,9 @@ import sys
 from collections import deque
 
 from . import alone, clock, ending
-from .copies import cloned, resized, shallow
+from .copies import resized
+from .kept import Kept
 
-MOST_KEPT = 16
-MOST_KEPT_BYTES = 256 << 20
 PHASE_S = 1.5
 LEAST_STEPS, MOST_STEPS = 3, 10
 WORTH_LOADING_SHARE = 0.02
@@ -25,23 +24,18 @@ class Plan:
 
     def __init__(self, session) -> None:
         self._session = session
-        self._kept = deque(maxlen=MOST_KEPT)
-        self._kept_bytes = 0
+        self._kept = Kept()
         self._phases = deque()
-        self._handed = 0
         self._marks = []
         self._began = 0
         self.is_active = False
         self.current = ""
 
-    def keep(self, ref: int, batch) -> None:
-        """Remember a batch of the train loader: its containers are copied, its tensors are shared."""
+    def keep(self, ref: int, batch, row: dict) -> None:
+        """Offer a batch of the train loader, described by `row`, to be kept."""
         session = self._session
-        if session.window.start is None or ref != session.train_loader() or not session.request["what_ifs"]:
-            return
-        size = session.recorder.batches[-1]["num_bytes"] if session.recorder.batches else 0
-        if (len(self._kept) + 1) * size <= MOST_KEPT_BYTES:
-            self._kept.append(shallow(batch))
+        if session.window.start is not None and ref == session.train_loader() and session.request["what_ifs"]:
+            self._kept.offer(batch, row)
 
     def begin(self) -> None:
         """The window is over: let training go on natively, or ask what-ifs, or end."""
@@ -65,7 +59,7 @@ class Plan:
         if not session.request["what_ifs"] or session.world_size() > 1:
             return []
         phases = [("serialise", {"parts": "model+optimizer"})] if not session.has_saved() else []
-        if not self._kept or session.window.steps_by != "optimizer":
+        if not len(self._kept) or session.window.steps_by != "optimizer":
             return phases
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
         halves = [("micro_batch", {"factor": 0.5}), ("micro_batch", {"factor": 2})]
@@ -98,8 +92,7 @@ class Plan:
 
     def _remade(self):
         """A copy of the next kept batch, of the size that the phase asks for."""
-        batch = cloned(self._kept[self._handed % len(self._kept)])
-        self._handed += 1
+        batch = self._kept.next()
         factor = self._phases[0][1].get("factor", 1)
         return resized(batch, factor) if factor != 1 else batch
 
@@ -124,17 +117,9 @@ class Plan:
         pairs = zip(self._marks[1:], self._marks[2:])
         spans = [(after - before, events[begin:end]) for (before, begin), (after, end) in pairs]
         result = alone.step_result(name, spans)
-        return {**result, **self._sizes(arguments["factor"])} if name == "micro_batch" else result
-
-    def _sizes(self, factor: float) -> dict:
-        rows = [row for row in self._session.recorder.batches if row["loader"] == self._session.train_loader()]
-        known = [row for row in rows[-MOST_KEPT:] if row["num_samples"] is not None]
-        tokens = [row["tokens"] for row in known if row.get("tokens") is not None]
-        return {
-            "samples": factor * sum(row["num_samples"] for row in known) / len(known) if known else None,
-            "tokens": factor * sum(tokens) / len(tokens) if tokens else None,
-            "peak_bytes": self._session.peak_bytes(),
-        }
+        factor = arguments.get("factor", 1)
+        sizes = {unit: None if mean is None else factor * mean for unit, mean in self._kept.means().items()}
+        return {**result, **sizes, **({"peak_bytes": self._session.peak_bytes()} if name == "micro_batch" else {})}
 
     def _load_alone(self, ref: int) -> None:
         workers = self._phases[0][1]["num_workers"]
@@ -158,8 +143,9 @@ class Plan:
 
     def _next_phase(self) -> None:
         self._marks = []
+        self._kept.start()
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
-        if self.current == "serialise" and not self._kept:
+        if self.current == "serialise" and not len(self._kept):
             self._serialise()
         elif not self.current:
             ending.leave(self._session)

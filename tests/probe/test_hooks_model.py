@@ -60,6 +60,7 @@ def test_every_way_to_a_gradient_is_a_backward(probed, model, kinds, name):
     }[name]()
     assert kinds() == ["forward", "backward"]
     assert probed.recorder.num_backwards == 1
+    assert probed.recorder.failed_phase is None
 
 
 def test_the_first_backward_of_another_thread_makes_it_the_training_thread(probed, model, kinds):
@@ -94,6 +95,7 @@ def test_activation_checkpointing_is_recomputed_inside_backward(probed, reentran
     assert all(backward[1] <= event[1] <= event[2] <= backward[2] for event in again)
     assert forward[2] <= backward[1]
     assert probed.recorder.num_backwards == 1
+    assert probed.recorder.failed_phase is None
 
 
 def test_a_failing_forward_names_its_phase_and_leaves_the_hooks_usable(probed, model, kinds):

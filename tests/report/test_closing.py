@@ -35,8 +35,10 @@ def test_cost(given: dict[str, Any], price: float | None, expected: str) -> None
     ("outcome", "given", "expected"),
     [
         ("completed", {}, "Job stopped after 35 steps. It was not seen to save, push or log anything."),
-        ("completed", {"num_steps": None}, "Job stopped after the window. It was not seen to save, push or log anything."),
-        ("interrupted", {"num_steps": 1}, "Job stopped after 1 step. It was not seen to save, push or log anything."),
+        ("completed", {"num_steps": None},
+         "Job stopped after the window. It was not seen to save, push or log anything."),
+        ("interrupted", {"num_steps": 1},
+         "Job stopped after 1 step. It was not seen to save, push or log anything."),
         ("raised", {}, "It was not seen to save, push or log anything."),
         ("raised", {"not_isolated": ("a log",), "redirected": ("out",)},
          "Saves, pushes and logs were redirected or blocked, but for what is named as not isolated."),
