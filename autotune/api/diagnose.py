@@ -89,9 +89,9 @@ def build(
 ) -> Report:
     """From Recordings and machine facts to the Report; pure but for the file systems that it asks about."""
     values = {fact.name: fact.value for fact in known}
-    local = max((one.process["local_world_size"] for one in recordings), default=1)
+    local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
     quota = values.get("machine.cpu_quota")
-    per_rank = float(quota) / local if isinstance(quota, int | float) else None
+    per_rank = float(quota) / max(local) if isinstance(quota, int | float) and local else None
     memory = values.get("machine.memory_limit_bytes")
     derived = derive.derive(
         recordings, cpus_per_rank=per_rank, memory_limit_bytes=memory if isinstance(memory, int) else None

@@ -147,7 +147,8 @@ class Recording:
     """Everything from one process.
 
     outcome: completed | ended_early | raised | out_of_memory | no_step | interrupted.
-    process: pid, ppid, rank, local_rank, world_size, local_world_size, argv, executable, main_file, num_threads.
+    process: pid, ppid, rank, local_rank, world_size, local_world_size, argv, executable, main_file, num_threads;
+      local_rank and local_world_size are None when nothing told them.
     error: type, message, traceback, phase; None without one.
     software: versions of the modules that were imported, by distribution name.
     device: type ("cpu", "cuda", "mps"), name, capability ("9.0"), index; None before a model was seen.

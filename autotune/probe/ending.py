@@ -67,7 +67,7 @@ def _say_goodbye(session) -> None:
     folder = session.request["run_dir"]
     unread = os.path.join(folder, f"leaving-{os.getpid()}")
     with open(unread, "w", encoding="ascii") as file:
-        file.write(os.environ.get("LOCAL_WORLD_SIZE") or "1")
+        file.write(str(session.ranks.num_leaving()))
     os.replace(unread, os.path.join(folder, f"left-{os.getpid()}"))
 
 

@@ -20,6 +20,7 @@ from . import (
 )
 from .overhead import Overhead
 from .patches import Patches
+from .ranks import Ranks
 from .recorder import Recorder
 from .sampler import Sampler
 from .what_ifs import Plan
@@ -48,6 +49,7 @@ class Session:
         self.memory_row = {}
         self.graphs_at_start = None
         self.setup_ns = 0
+        self.ranks = Ranks(request["run_dir"])
         self.window = Window(request["window"], self)
         self.plan = Plan(self)
         self.sampler = Sampler(self)
@@ -79,6 +81,7 @@ class Session:
         """A forked child starts afresh: it is a worker, or a rank that will train and report for itself."""
         self.recorder.clear()
         self.window.clear()
+        self.ranks.clear()
         self.ended = False
 
     # The window
@@ -119,6 +122,7 @@ class Session:
     def on_first_optimizer_step(self) -> None:
         """A real step: counted by the window, then by the what-if that runs."""
         if not self.window.step_ends:
+            self.ranks.look()
             # Now: when a short script ends, its objects are gone before they are asked for.
             self.described_models()
             self.observed.describe()
@@ -148,7 +152,8 @@ class Session:
         return any(event[0] == "checkpoint" for event in self.recorder.events)
 
     def world_size(self) -> int:
-        return int(os.environ.get("WORLD_SIZE") or 1)
+        """Processes of the job."""
+        return self.ranks.world_size
 
     def num_submodules(self, ref: int) -> int:
         """Modules inside root model `ref`; 0 when it is gone."""

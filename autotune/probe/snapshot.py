@@ -5,50 +5,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import traceback
 
-from . import describe, hooks_data, sampler
+from . import arguments, describe, hooks_data, sampler
 
 ENVIRONMENT = (
     "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "NCCL_DEBUG", "TORCH_SHOW_CPP_STACKTRACES",
     "PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_CUDNN_V8_API_ENABLED", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
 )  # fmt: skip
-_WORDS = r"(?:token(?!iz|s)|secret|password|passwd|api[_-]?key|credential|auth(?!or))"
-SECRET = re.compile(_WORDS, re.IGNORECASE)
-"""Names of secrets; a tokenizer or a number of tokens is none."""
-
-HIDDEN = "***"
-_INSIDE = (
-    (re.compile(r"(\w+://)[^/@\s]+@"), r"\1" + HIDDEN + "@"),
-    (re.compile(rf"([?&][^=&]*{_WORDS}[^=&]*=)[^&#]+", re.IGNORECASE), r"\1" + HIDDEN),
-    (re.compile(r"\b(Bearer\s+)\S+", re.IGNORECASE), r"\1" + HIDDEN),
-    (re.compile(r"\b(?:hf_|ghp_|github_pat_|glpat-|sk-)[\w-]{16,}"), HIDDEN),
-)
-"""Secrets inside an argument, whatever its name: credentials and queries of URLs, headers, well-known token forms."""
-
-
-def scrub(arguments: list) -> list:
-    """Command-line arguments without secrets: values of flags that sound like one, and credentials in URLs."""
-    clean, hide = [], False
-    for argument in arguments:
-        name, equals, _ = argument.partition("=")
-        if hide and not argument.startswith("-"):
-            clean.append(HIDDEN)
-        elif equals and "://" not in name and SECRET.search(name):
-            clean.append(f"{name}={HIDDEN}")
-        else:
-            clean.append(_without_secrets(argument))
-        hide = argument.startswith("-") and not equals and bool(SECRET.search(argument))
-    return clean
-
-
-def _without_secrets(argument: str) -> str:
-    for pattern, hidden in _INSIDE:
-        argument = pattern.sub(hidden, argument)
-    return argument
-
 
 def write(session, outcome: str) -> None:
     """Write recording-<pid>.json into the run folder, replacing an earlier one."""
@@ -65,7 +30,7 @@ def recording(session, outcome: str) -> dict:
         "schema": 1,
         "outcome": outcome,
         "origin_ns": origin,
-        "process": _process(),
+        "process": _process(session),
         "error": _error(recorder) if outcome in ("raised", "out_of_memory") else None,
         "software": describe.software(),
         "device": session.device(),
@@ -92,21 +57,18 @@ def recording(session, outcome: str) -> dict:
     }
 
 
-def _process() -> dict:
+def _process(session) -> dict:
     main = sys.modules.get("__main__")
     return {
         "pid": os.getpid(),
         "ppid": os.getppid(),
-        **{name.lower(): int(os.environ.get(name) or default) for name, default in _RANKS},
-        "argv": scrub(sys.argv),
+        **session.ranks.row(),
+        "argv": [sys.argv[0], *arguments.scrub(sys.argv[1:])],
         "executable": sys.executable,
         "python": list(sys.version_info[:3]),
         "main_file": os.path.abspath(main.__file__) if getattr(main, "__file__", None) else None,
         "num_threads": describe.num_threads(),
     }
-
-
-_RANKS = (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_WORLD_SIZE", 1))
 
 
 def _error(recorder):

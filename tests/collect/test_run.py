@@ -114,6 +114,51 @@ CASES = {
         """,
         ("torchrun", "--nproc-per-node", "2", "train.py"),
     ),
+    "mp.spawn": Case(
+        """
+        import torch
+        import torch.distributed as dist
+
+        def train(rank, size, store):
+            dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
+            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            while True:
+                model(torch.ones(4, 2)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        if __name__ == "__main__":
+            import tempfile
+            torch.multiprocessing.spawn(train, args=(2, tempfile.mktemp()), nprocs=2)
+        """,
+        request={"what_ifs": True},
+    ),
+    "lightning ddp": Case(
+        """
+        import torch
+        import lightning
+
+        class Module(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(2, 1)
+
+            def training_step(self, batch):
+                return self.layer(batch[0]).sum()
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        data = torch.utils.data.TensorDataset(torch.ones(4000, 2))
+        trainer = lightning.Trainer(
+            accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, logger=False, enable_checkpointing=False,
+            enable_progress_bar=False,
+        )
+        trainer.fit(Module(), torch.utils.data.DataLoader(data, batch_size=4))
+        """,
+        request={"what_ifs": True},
+    ),
 }  # fmt: skip
 
 
@@ -187,11 +232,14 @@ def test_a_later_stage_of_a_shell_script_never_runs(results):
     assert measured.collected.ended_by == "probe"
 
 
-def test_every_rank_reports(results):
-    _, measured = results["torchrun"]
+@pytest.mark.parametrize("name", ["torchrun", "mp.spawn", "lightning ddp"])
+def test_every_rank_reports(results, name):
+    _, measured = results[name]
     ranks = measured.collected.recordings
-    assert [one.process["rank"] for one in ranks] == [0, 1]
-    assert [one.process["world_size"] for one in ranks] == [2, 2]
+    told = [[one.process[name] for one in ranks] for name in ("rank", "local_rank", "world_size", "local_world_size")]
+    assert told == [[0, 1], [0, 1], [2, 2], [2, 2]]
+    assert [path.read_text() for path in measured.collected.folder.glob("left-*")] == ["2", "2"]
+    assert [one.what_ifs for one in ranks] == [(), ()]
     assert [one.window.steps for one in ranks] == [6, 6]
     assert [one.outcome for one in ranks] == ["completed", "completed"]
     assert measured.collected.ended_by == "probe"

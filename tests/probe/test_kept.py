@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -28,7 +30,7 @@ def test_what_is_kept_is_evenly_spread_and_bounded(count):
     indices = sorted(drawn(kept, len(kept)))
     assert len(kept) < MOST
     assert indices[0] == 0
-    gaps = {after - before for before, after in zip(indices, indices[1:], strict=False)}
+    gaps = {after - before for before, after in pairwise(indices)}
     assert len(gaps) <= 1
     assert count - indices[-1] <= max(gaps, default=1)
 
