@@ -5,6 +5,8 @@ AutotuneError
 |  `- RuleError    2  a rule file, or an expression in it, that cannot be used
 |- ScriptError     3  the user's script failed or reached no step
 `- BusyError       2  another measurement runs on this machine
+
+InternalError      4  a bug of ours; no AutotuneError, because the user can only report it
 """
 
 from __future__ import annotations
@@ -43,3 +45,7 @@ class ScriptError(AutotuneError):
     """The user's script failed, could not be injected or reached no optimizer step."""
 
     exit_code = 3
+
+
+class InternalError(Exception):
+    """A bug of ours that was noticed: the probe ended a process of the script because it failed itself."""

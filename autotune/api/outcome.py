@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.collect import Collected
-from autotune.errors import AutotuneError, ScriptError
+from autotune.errors import AutotuneError, InternalError, ScriptError
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
 
-BUSY_SHARE = 0.5
+BUSY_SHARE = 0.75
 """Load per CPU before the run above which its times are called less true."""
 
 
@@ -32,6 +32,7 @@ def summarise(
         warmup_steps=window.warmup_steps if window is not None else None,
         num_processes=len(collected.recordings),
         kept_going=kept_going,
+        replayed=any(one.name in ("replay", "micro_batch") for one in first.what_ifs) if first is not None else False,
         error=_error(first),
         overhead_share=_overhead(first),
         redirected=_paths(collected.recordings, "redirected", "path"),
@@ -60,7 +61,13 @@ def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:
 
 
 def check(run: RunSummary, collected: Collected) -> None:
-    """Raise ScriptError when there is nothing to report on: no step, and no death of memory to explain."""
+    """Raise ScriptError when there is nothing to report on: no step, and no death of memory to explain.
+
+    Raises InternalError when it was the probe that ended the script before its window was over.
+    """
+    if collected.bugs and run.outcome != "completed":
+        notes = "\n".join(collected.bugs)
+        raise InternalError(f"a bug of ours: the probe failed in the script's process and ended it\n{notes}")
     if run.outcome in ("completed", "ended_early", "out_of_memory", "killed_for_memory"):
         return
     if any(one.window is not None for one in collected.recordings):

@@ -14,14 +14,14 @@ DEFAULT_STEPS = 30
 LEAST_WINDOW_S = 0.5
 WHAT_IF_LIMIT_S = 30.0
 CACHES = (
-    "HF_HOME",
-    "HF_DATASETS_CACHE",
-    "HF_HUB_CACHE",
-    "TORCH_HOME",
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
+    *("HF_HOME", "HF_DATASETS_CACHE", "HF_HUB_CACHE", "HF_MODULES_CACHE", "TRANSFORMERS_CACHE", "HUGGINGFACE_HUB_CACHE"),
+    *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME"),
+    *("CUDA_CACHE_PATH", "NUMBA_CACHE_DIR", "MPLCONFIGDIR"),
 )
 """Variables that name cache folders: caches may be written, they are no output of the script."""
+
+HOME_CACHES = (".triton", ".nv")
+"""Caches in the home folder beside ~/.cache: triton's kernels, and those of the CUDA driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ def _isolation(run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str
         str(run_dir),
         tempfile.gettempdir(),
         environ.get("XDG_CACHE_HOME") or str(home / ".cache"),
+        *(str(home / name) for name in HOME_CACHES),
         *caches,
     ]
     return {

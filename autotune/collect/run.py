@@ -24,10 +24,12 @@ GRACE_S = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What one measurement brought. `ended_by`: probe | script | startup_limit | time_limit | not_injected.
+    """What one measurement brought. `ended_by`: probe | script | bug | startup_limit | time_limit |
+    not_injected.
 
     `startup_s` is from the start to the first optimizer step (None: never), `exit_code` the command's own.
-    `waiting_in` is where the training thread was last seen before its first step.
+    `waiting_in` is where the training thread was last seen before its first step, `bugs` the notes (type and frames)
+    of processes that the probe ended because it failed itself.
     """
 
     folder: Path
@@ -38,6 +40,7 @@ class Collected:
     startup_s: float | None
     sampled: Sampled | None
     waiting_in: str = ""
+    bugs: tuple[str, ...] = ()
 
 
 def collect(
@@ -151,6 +154,7 @@ def _watch(
         startup_s=_first_step_s(recordings, began) or startup_s,
         sampled=sampler.stop(),
         waiting_in=seen.where,
+        bugs=tuple(note.read_text("utf-8", "replace") for note in sorted(folder.glob("bug-*"))),
     )
 
 
@@ -166,6 +170,8 @@ def _reason(request: requests.Request, folder: Path, elapsed: float, startup_s: 
         return ""
     if _probe_has_left(folder):
         return "probe"
+    if next(folder.glob("bug-*"), None) is not None:
+        return "bug"
     if startup_s is None and elapsed > request.startup_limit_s:
         return "startup_limit"
     if startup_s is not None and elapsed - startup_s > request.time_limit_s + requests.WHAT_IF_LIMIT_S + GRACE_S:

@@ -15,6 +15,9 @@ Together = Callable[[Sequence[Finding]], Gain | None]
 
 Key = tuple[object, ...]
 
+MOST_REMOVED = 0.99
+"""No interval claims to remove more of a step than this."""
+
 
 def recommend(findings: Iterable[Finding], together: Together | None = None) -> tuple[Recommendation, ...]:
     """What to do, numbered from 1: first what leaves training unchanged, then what is the reader's to decide.
@@ -115,12 +118,21 @@ def _with_after(ranked: Sequence[Recommendation], together: Together) -> tuple[R
 
 
 def _added(before: Gain | None, total: Gain, own: Gain) -> Gain:
-    """What one recommendation adds, relative to the step time that all earlier ones leave."""
+    """What one recommendation adds to all earlier ones, as a share of today's step: such shares sum to the total's.
+
+    Its interval is as wide, relative to what it removes, as it is by itself.
+    """
     if before is None:
         return own
-    speedup = total.speedup / before.speedup
-    ends = sorted((total.low / before.low, total.high / before.high, speedup))
+    removed = 1 / before.speedup - 1 / total.speedup
+    scale = removed / own.share if own.share else 0.0
+    low, high = scale * (1 - 1 / own.low), scale * (1 - 1 / own.high)
     saved = None
     if total.saved_s is not None and before.saved_s is not None:
         saved = total.saved_s - before.saved_s
-    return Gain(speedup, ends[0], ends[-1], own.basis, saved, own.note)
+    return Gain(_without(removed), _without(low), _without(high), own.basis, saved, own.note)
+
+
+def _without(share: float) -> float:
+    """The speedup of a step without `share` of it."""
+    return 1 / (1 - min(share, MOST_REMOVED))

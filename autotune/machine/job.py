@@ -22,15 +22,30 @@ def end_job(pid: int, folder: Path) -> None:
     """Kill process `pid`, its group, its descendants, and every interpreter that said hello in `folder`.
 
     Launchers such as torchrun put their children into sessions of their own, and children of a launcher that died
-    belong to init: the hello files name them all the same.
+    belong to init: the hello files name them all the same. multiprocessing's resource tracker ends by itself when the
+    others are gone, and unlinks their semaphores and shared memory on its way: it comes last.
     """
     members = _job(pid, folder)
+    trackers = [member for member in members if _is_tracker(member)]
+    _kill([member for member in members if member not in trackers], _END_S)
+    psutil.wait_procs(trackers, timeout=_END_S)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+    _kill(trackers, _END_S)
+
+
+def _kill(members: list[psutil.Process], timeout_s: float) -> None:
     for member in members:
         with contextlib.suppress(psutil.Error):
             member.kill()
-    psutil.wait_procs(members, timeout=_END_S)
+    psutil.wait_procs(members, timeout=timeout_s)
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    try:
+        return any("resource_tracker" in word for word in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,8 +92,8 @@ class Evaluation:
 class Recommendation:
     """What to do, in the order of seconds saved: findings that share a change are one recommendation.
 
-    `number` counts from 1; `after` is the gain of doing this after all earlier numbers, of
-    both groups: unchanged training first, then what the reader decides on.
+    `number` counts from 1; `after` is what it adds to all earlier numbers of both groups (unchanged training first,
+    then what the reader decides on), as a share of today's step: these shares sum to the gain of all together.
     """
 
     number: int

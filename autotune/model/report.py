@@ -69,8 +69,9 @@ class Step:
 class RunSummary:
     """What the measurement itself was: times in seconds, sizes in bytes. `python` is the script's interpreter.
 
-    `outcome` is one of OUTCOMES. `python_from` says how the interpreter was chosen. `planned_steps` is None when
-    the script's own length is unknown; `num_steps` are the optimizer steps that ran, warm-up included, None when
+    `outcome` is one of OUTCOMES. `python_from` says how the interpreter was chosen. `replayed` says that what-if
+    probes made the script train on kept batches after the window. `planned_steps` is None when the script's own length
+    is unknown; `num_steps` are the optimizer steps that ran, warm-up included, None when
     unknown. `error` is the script's own: "ValueError: its message".
     """
 
@@ -86,6 +87,7 @@ class RunSummary:
     planned_steps: int | None = None
     num_processes: int = 0
     kept_going: bool = False
+    replayed: bool = False
     error: str = ""
     overhead_share: float | None = None
     redirected: tuple[str, ...] = ()

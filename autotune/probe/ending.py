@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 
-from . import clock
+from . import bug, clock
 
 LINGER_S = 15.0
 """So long a process that has finished waits for its parent to end it."""
@@ -33,13 +33,21 @@ def ours(function):
     def guarded(*args, **kwargs):
         try:
             return function(*args, **kwargs)
-        except Exception:
-            sys.stderr.write("autotune: a bug of ours; the job is ended\n")
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(BUG)
+        except Exception as error:
+            end_by_bug(error)
 
     return guarded
+
+
+def end_by_bug(error: Exception) -> None:
+    """End this process because the probe failed, with a note for the parent."""
+    try:
+        bug.leave_note(error)
+        sys.stderr.write("autotune: a bug of ours; the job is ended\n")
+        traceback.print_exception(type(error), error, error.__traceback__)
+        sys.stderr.flush()
+    finally:
+        os._exit(BUG)
 
 
 def leave(session) -> None:

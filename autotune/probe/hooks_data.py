@@ -106,21 +106,27 @@ def _wrapped(session, dataset):
 
 
 def _timed_iter(session, make):
+    def starting(loader):
+        recorder = session.recorder
+        recorder.stack.append("iter")
+        start = clock.now()
+        try:
+            return make(loader)
+        finally:
+            recorder.push("iter", start, clock.now(), getattr(loader, "_autotune_id", -1))
+            recorder.stack.pop()
+
     @functools.wraps(make)
     def __iter__(self):
         recorder = session.recorder
         ref = getattr(self, "_autotune_id", -1)
-        if not recorder.is_mine():
+        if not recorder.on:
             return make(self)
         # Workers of every start method learn from the environment that they are workers, and whose.
         os.environ["AUTOTUNE_LOADER"] = f"{recorder.pid}:{ref}"
-        recorder.stack.append("iter")
-        start = clock.now()
         try:
-            iterator = make(self)
+            iterator = starting(self) if recorder.is_mine() else make(self)
         finally:
-            recorder.push("iter", start, clock.now(), ref)
-            recorder.stack.pop()
             os.environ.pop("AUTOTUNE_LOADER", None)
         iterator._autotune_id = ref
         if getattr(self, "_iterator", None) is not iterator:

@@ -8,8 +8,8 @@ and the real tree does not change.
 Policy: a write goes to the real tree only inside an exempt folder that holds no protected one, inside the run folder,
 or below /dev, /proc, /sys; every other write goes to scratch on the device of its target, so that it takes as long.
 
-Limits: io.FileIO(path) called by name, `posix.*` called directly, imports of modules that the script itself has just
-written, UNIX sockets bound in the tree, and child programs other than Python are outside; children are listed.
+Limits: io.FileIO(path) called by name, `posix.*` called directly, modules that the script writes over existing ones,
+UNIX sockets bound in the tree, and child programs other than Python are outside; children are listed.
 Forked and spawned Python processes share the scratch. The first rename of a real file costs a copy of it.
 """
 
@@ -18,7 +18,7 @@ import io
 import os
 import sys
 
-from . import isolate, overlay_actions, overlay_native, overlay_read, overlay_write
+from . import isolate, overlay_actions, overlay_imports, overlay_native, overlay_read, overlay_write
 from .overlay_world import World
 from .patches import Patches
 
@@ -81,6 +81,7 @@ def install(settings: dict) -> None:
     AFTER_IMPORT.update(overlay_native.callbacks(state.world, state.patches, state.isolated))
     AFTER_IMPORT.update(isolate.callbacks(state.world, state.patches, state.isolated))
     isolate.install(state.world, state.patches, state.isolated)
+    overlay_imports.install(state.world, state.patches)
     _installed.append(state)
 
 
@@ -96,7 +97,7 @@ def report() -> dict:
     if not _installed:
         return {"redirected": [], "blocked": [], "not_isolated": []}
     state = _installed[-1]
-    return {"redirected": state.world.changes.rows(state.world, os.getcwd()), **state.isolated.rows()}
+    return {"redirected": state.world.changes.rows(state.world), **state.isolated.rows()}
 
 
 def _opener(os_open):

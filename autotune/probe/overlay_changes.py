@@ -17,16 +17,13 @@ class Changes:
         """`kind` is write, delete, rename or mkdir."""
         self._seen[place] = (kind, max(size, self._seen.get(place, ("", 0))[1]))
 
-    def rows(self, world, base: str) -> list:
-        """At most 50 rows {path, kind, bytes}, one per folder and kind; paths relative to `base` when inside it."""
+    def rows(self, world) -> list:
+        """At most 50 rows {path (absolute), kind, bytes}, one per folder and kind."""
         found = dict(self._seen)
         for layer in world.layers():
             _add_kept(layer.upper, "", found)
         groups = _group([(place, kind, size) for place, (kind, size) in found.items()])
-        return [
-            {"path": _relative(place, base), "kind": kind, "bytes": size}
-            for (place, kind), size in sorted(groups.items())
-        ]
+        return [{"path": place, "kind": kind, "bytes": size} for (place, kind), size in sorted(groups.items())]
 
 
 def _add_kept(upper: str, folder: str, found: dict) -> None:
@@ -81,9 +78,3 @@ def _shorten(sums: dict) -> dict:
         key = (dirname(place) if place.count("/") == deepest and place != "/" else place, kind)
         shorter[key] = shorter.get(key, 0) + size
     return shorter if deepest > 1 else {("/", "write"): sum(sums.values())}
-
-
-def _relative(place: str, base: str) -> str:
-    if place == base:
-        return "."
-    return place[len(base) + 1 :] if place.startswith(base.rstrip("/") + "/") else place

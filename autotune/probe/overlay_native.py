@@ -19,6 +19,10 @@ PATHS = {
         ("torch._C.PyTorchFileReader.__init__", 1, "name", READ),
     ),
     "torch.storage": (("UntypedStorage.from_file", 0, "filename", READ),),
+    "torch.autograd.profiler": (("torch._C._autograd._ProfilerResult.save", 1, "path", WRITE),),
+    "torch.profiler.profiler": (("_add_execution_trace_observer", 0, "output_file_path", WRITE),),
+    "importlib.util": (("spec_from_file_location", 1, "location", READ),),
+    "ctypes": (("CDLL.__init__", 1, "name", READ),),
     "torch.jit._script": (("RecursiveScriptModule.save", 1, "f", WRITE), ("ScriptModule.save", 1, "f", WRITE)),
     "torch.jit._serialization": (("save", 1, "f", WRITE), ("load", 0, "f", READ)),
     "safetensors": (
@@ -52,6 +56,14 @@ UNMAPPED = {
     "faiss": ("write_index",),
     "torchaudio": ("save",),
     "tensorstore": ("open",),
+    "polars": (
+        *("DataFrame.write_parquet", "DataFrame.write_ipc", "DataFrame.write_csv", "DataFrame.write_ndjson"),
+        *("LazyFrame.sink_parquet", "LazyFrame.sink_ipc", "LazyFrame.sink_csv", "LazyFrame.sink_ndjson"),
+    ),
+    "duckdb": ("connect", "sql", "execute"),
+    "pyarrow.dataset": ("write_dataset",),
+    "xgboost": ("Booster.save_model", "DMatrix.save_binary"),
+    "lightgbm": ("Booster.save_model", "Dataset.save_binary"),
     "netCDF4": ("Dataset",),
 }
 
@@ -179,10 +191,11 @@ def _make_ready(world, layer, place: str, use: str) -> None:
 
 def _namer(isolated, patches, attributes):
     def on_import(module) -> None:
-        for attribute in attributes:
-            original = getattr(module, attribute, None)
+        for dotted in attributes:
+            owner, name = _owner(module, dotted)
+            original = getattr(owner, name, None)
             if callable(original):
-                patches.set(module, attribute, _named(isolated, original, f"{module.__name__}.{attribute}"))
+                patches.set(owner, name, _named(isolated, original, f"{module.__name__}.{dotted}"))
 
     return on_import
 

@@ -63,7 +63,7 @@ def _process(session) -> dict:
         "pid": os.getpid(),
         "ppid": os.getppid(),
         **session.ranks.row(),
-        "argv": [sys.argv[0], *arguments.scrub(sys.argv[1:])],
+        "argv": [*sys.argv[:1], *arguments.scrub(sys.argv[1:])],
         "executable": sys.executable,
         "python": list(sys.version_info[:3]),
         "main_file": os.path.abspath(main.__file__) if getattr(main, "__file__", None) else None,

@@ -43,9 +43,9 @@ def _heading(report: Report, step: Step, width: int) -> list[Line]:
 
 
 def reader_rate(report: Report, step: Step) -> str:
-    """The mean step without saves and evaluation, as the reader's progress bar shows it.
+    """The mean step without saves and evaluation, as a progress bar shows it.
 
-    A bar of HF Trainer counts optimizer steps; others count batches: the same without accumulation.
+    The bar of HF Trainer counts optimizer steps; what others count is the same without accumulation.
     """
     between = {
         "saves": step.breakdown_ms.get("checkpoint"),
@@ -54,8 +54,10 @@ def reader_rate(report: Report, step: Step) -> str:
     plain_ms = step.mean_ms - sum(ms or 0.0 for ms in between.values())
     extra = " and ".join(name for name, ms in between.items() if ms)
     known = report.evidence.lookup(RUN, "run.framework") in _BAR_PER_STEP
-    if known or report.evidence.lookup(RUN, "step.num_micro_batches") == 1:
-        unit = f"{rate(plain_ms)} in your bar" if plain_ms > 0 else "your bar stands still"
+    if known and plain_ms > 0:
+        unit = f"{rate(plain_ms)} in your bar"
+    elif plain_ms > 0 and report.evidence.lookup(RUN, "step.num_micro_batches") == 1:
+        unit = rate(plain_ms)
     else:
         unit = f"{step_time(plain_ms)} per optimizer step"
     return f"{unit}, plus {extra}" if extra else unit

@@ -63,7 +63,10 @@ def _stop(report: Report) -> str:
     run = report.run
     if run.kept_going:
         return "The probe left after the window; training went on by itself and saved what it saves."
-    stopped = f"Job stopped after {_count(report)}." if run.outcome in ("completed", "timed_out", "interrupted") else ""
+    stopped = ""
+    if run.outcome in ("completed", "timed_out", "interrupted"):
+        replays = ", then replayed some of them: what it printed after that is no training" if run.replayed else ""
+        stopped = f"Job stopped after {_count(report)}{replays}."
     return f"{stopped} {_untouched(run)}".strip()
 
 

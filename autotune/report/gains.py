@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Iterable, Sequence
 
 from autotune.model.finding import Basis, Gain, Recommendation
 from autotune.model.report import Report, Step
@@ -16,6 +15,7 @@ MIN_STEPS = 10
 STEPS_WITHOUT_LENGTH = 1000
 """Steps that times are given for when the length of the run is unknown."""
 
+_MOST_REMOVED = 0.99
 _WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "bound")
 
 
@@ -46,23 +46,28 @@ def marginal(recommendation: Recommendation) -> Gain | None:
 
 
 def combined(recommendations: Sequence[Recommendation]) -> Gain | None:
-    """The gain of doing all of them: the product of what each adds, with the weakest basis of them."""
+    """The gain of doing all of them: what each removes of today's step is summed; with the weakest basis of them."""
     gains = [gain for gain in map(marginal, recommendations) if gain is not None]
     if not gains:
         return None
     return Gain(
-        speedup=prod(gain.speedup for gain in gains),
-        low=prod(gain.low for gain in gains),
-        high=prod(gain.high for gain in gains),
+        speedup=_without(gain.speedup for gain in gains),
+        low=_without(gain.low for gain in gains),
+        high=_without(gain.high for gain in gains),
         basis=max((gain.basis for gain in gains), key=_WEAKEST_LAST.index),
     )
+
+
+def _without(speedups: Iterable[float]) -> float:
+    """The speedup when the shares that each speedup removes are all gone."""
+    return 1 / (1 - min(sum(1 - 1 / each for each in speedups), _MOST_REMOVED))
 
 
 def speedup(gain: Gain, step: Step | None) -> str:
     """ "1.26x (1.24-1.28) measured", "1.77x (1.60-1.90) modelled", "at most 1.38x"."""
     known = basis(gain, step)
     if known == "bound":
-        return f"at most {gain.high:.2f}x"
+        return f"at most {gain.speedup:.2f}x"
     return f"{gain.speedup:.2f}x ({gain.low:.2f}-{gain.high:.2f}) {known}"
 
 
@@ -84,5 +89,4 @@ def saved_s(gain: Gain, report: Report) -> float | None:
         return gain.saved_s
     if report.step is None:
         return None
-    share = 1.0 - 1.0 / gain.high if gain.basis == "bound" else gain.share
-    return share * report.step.mean_ms / 1000 * (report.run.planned_steps or STEPS_WITHOUT_LENGTH)
+    return gain.share * report.step.mean_ms / 1000 * (report.run.planned_steps or STEPS_WITHOUT_LENGTH)

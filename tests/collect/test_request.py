@@ -14,6 +14,7 @@ from autotune.collect.request import Request
 
 SCHEMA = json.loads((Path(autotune.__file__).parent / "collect" / "request.schema.json").read_text())
 ROOT = Path("/home/me/project")
+IN_HOME = ["/home/me/.triton", "/home/me/.nv"]
 RUN = ROOT / ".autotune" / "runs" / "20250101-000000-abcdef"
 
 
@@ -47,13 +48,14 @@ def test_training_that_goes_on_is_not_isolated():
 @pytest.mark.parametrize(
     ("environ", "exempt"),
     [
-        ({"HOME": "/home/me"}, ["/home/me/.cache"]),
-        ({"HOME": "/home/me", "XDG_CACHE_HOME": "/cache"}, ["/cache"]),
-        ({"HOME": "/home/me", "HF_HOME": "/hf", "TORCH_HOME": ""}, ["/home/me/.cache", "/hf"]),
+        ({}, ["/home/me/.cache", *IN_HOME]),
+        ({"XDG_CACHE_HOME": "/cache"}, ["/cache", *IN_HOME]),
+        ({"HF_HOME": "/hf", "TORCH_HOME": ""}, ["/home/me/.cache", *IN_HOME, "/hf"]),
+        *(({name: "/of/its/own"}, ["/home/me/.cache", *IN_HOME, "/of/its/own"]) for name in request.CACHES),
     ],
 )
 def test_caches_and_the_run_folder_may_be_written_and_the_project_may_not(environ, exempt):
-    isolate = request.as_json(Request(), RUN, (ROOT, Path("/data")), environ)["isolate"]
+    isolate = request.as_json(Request(), RUN, (ROOT, Path("/data")), {"HOME": "/home/me", **environ})["isolate"]
     assert isolate == {
         "protected": ["/home/me/project", "/data"],
         "exempt": [str(RUN), tempfile.gettempdir(), *exempt],

@@ -18,7 +18,7 @@ from autotune.collect.artefacts import new_run
 from autotune.collect.command import Command
 from autotune.collect.request import Request
 from autotune.collect.run import _probe_has_left, collect
-from autotune.errors import ScriptError
+from autotune.errors import InternalError, ScriptError
 
 CHECKOUT = Path(autotune.__file__).parent.parent
 pytestmark = pytest.mark.train
@@ -113,6 +113,9 @@ CASES = {
             optimizer.zero_grad()
         """,
         ("torchrun", "--nproc-per-node", "2", "train.py"),
+    ),
+    "a bug of ours": Case(
+        script(before="sys.modules['_autotune_probe.window'].Window._is_late = lambda *moment: {}['private text']"),
     ),
     "mp.spawn": Case(
         """
@@ -271,6 +274,16 @@ def test_a_script_without_a_step_is_an_error_that_says_why(results, name, expect
     assert measured.collected.exit_code == exit_code
     assert said in message
     assert "private text" not in message
+
+
+def test_a_bug_of_ours_is_no_failure_of_the_script(results):
+    _, measured = results["a bug of ours"]
+    (note,) = measured.collected.bugs
+    assert note.startswith("KeyError\n  ")
+    assert "window.py" in note
+    assert "private text" not in note
+    with pytest.raises(InternalError, match=r"(?s)a bug of ours.*KeyError"):
+        verdict(measured)
 
 
 def test_the_frame_of_a_long_start_is_named(results):

@@ -147,8 +147,12 @@ def test_after_is_what_each_adds_to_all_earlier_numbers() -> None:
     first, second, third = ranked
     assert (first.after, third.after) == (first.gain, None)
     assert second.after is not None
-    assert (second.after.speedup, second.after.saved_s, second.after.basis) == (1.25, 100.0, "modelled")
-    assert (second.after.low, second.after.high) == pytest.approx((1.2, 1.3))
+    assert (second.after.saved_s, second.after.basis) == (100.0, "modelled")
+    # Of today's step the first removes 1/2 and both 3/5: the second adds 1/10, half of what it removes alone (1/5).
+    assert second.after.share == pytest.approx(0.1)
+    assert 1 - 1 / second.after.low == pytest.approx((1 - 1 / 1.2) / 2)
+    assert 1 - 1 / second.after.high == pytest.approx((1 - 1 / 1.3) / 2)
+    assert first.gain.share + second.after.share == pytest.approx(together[2].share)
 
 
 def test_after_is_none_without_a_common_gain() -> None:
@@ -162,7 +166,8 @@ def test_the_run_length_may_be_unknown() -> None:
     ]
     after = recommend(found, lambda findings: gain(1.0 + len(findings)))[1].after
     assert after is not None
-    assert (after.speedup, after.saved_s) == (1.5, None)
+    assert after.share == pytest.approx(1 / 2 - 1 / 3)
+    assert after.saved_s is None
 
 
 def test_a_recommendation_about_the_run() -> None:

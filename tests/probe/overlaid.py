@@ -72,7 +72,7 @@ class Project:
         return {name: row for name, row in tree(self.root).items() if not name.startswith(".autotune")}
 
     def run(self, body: str, **environ: str):
-        """Run `body`; the overlay's report and what the script printed, by lines."""
+        """Run `body`; the overlay's report (its paths relative to the project) and what the script printed, by lines."""
         script = self.run_dir / "script.py"
         script.write_text(textwrap.dedent(body))
         (self.run_dir / "overlay_settings.py").write_text(f"SETTINGS = {json.dumps(self.settings())!r}")
@@ -89,4 +89,7 @@ class Project:
         after = self.snapshot()
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
         assert not changed, f"the real tree changed: {changed}"
-        return json.loads(report.read_text()), done.stdout.splitlines()
+        rows = json.loads(report.read_text())
+        for row in rows["redirected"]:
+            row["path"] = os.path.relpath(row["path"], self.root)
+        return rows, done.stdout.splitlines()

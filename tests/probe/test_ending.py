@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -24,16 +29,40 @@ def test_what_means_that_memory_ran_out(error, expected):
 
 
 @pytest.fixture
-def exits(monkeypatch):
+def exits(monkeypatch, tmp_path):
     codes = []
+    monkeypatch.setenv("AUTOTUNE_REQUEST", str(tmp_path / "request.json"))
     monkeypatch.setattr(ending.os, "_exit", codes.append)
     return codes
 
 
-def test_a_bug_of_ours_ends_the_process_and_says_whose_it_is(exits, capsys):
-    ending.ours(lambda: 1 / 0)()
+def test_a_bug_of_ours_ends_the_process_and_says_whose_it_is(exits, capsys, tmp_path):
+    ending.ours(lambda: {}["private text"])()
     assert exits == [ending.BUG]
     assert "a bug of ours" in capsys.readouterr().err
+    lines = (tmp_path / f"bug-{os.getpid()}").read_text().splitlines()
+    assert lines[0] == "KeyError"
+    assert lines[-1].startswith(f"  {__file__}:")
+    assert lines[-1].endswith(" <lambda>")
+    assert len(lines) == 3
+
+
+def test_a_process_ends_although_its_note_cannot_be_written(exits, monkeypatch, tmp_path):
+    monkeypatch.setenv("AUTOTUNE_REQUEST", str(tmp_path / "gone" / "request.json"))
+    with pytest.raises(FileNotFoundError):
+        ending.ours(lambda: 1 / 0)()
+    assert exits == [ending.BUG]
+
+
+@pytest.mark.train
+def test_a_probe_that_cannot_start_leaves_a_note(tmp_path):
+    request = tmp_path / "request.json"
+    request.write_text("{nonsense")
+    environ = {"PYTHONPATH": str(Path(ending.__file__).parent / "boot"), "AUTOTUNE_REQUEST": str(request)}
+    done = subprocess.run([sys.executable, "-c", "print(1)"], env=environ, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (ending.BUG, "")
+    (note,) = tmp_path.glob("bug-*")
+    assert note.read_text().splitlines()[0] == "SyntaxError"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])

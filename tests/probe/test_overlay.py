@@ -36,7 +36,8 @@ def project(tmp_path, monkeypatch):
 
 
 def rows(kind):
-    return {row["path"]: row["bytes"] for row in overlay.report()["redirected"] if row["kind"] == kind}
+    found = overlay.report()["redirected"]
+    return {os.path.relpath(row["path"]): row["bytes"] for row in found if row["kind"] == kind}
 
 
 def save(path, text):

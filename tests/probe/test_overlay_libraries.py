@@ -159,3 +159,85 @@ def test_trainer_that_saves_rotates_and_pushes_every_step(project):
     assert report["not_isolated"] == []
     blocked = " ".join(row["what"] for row in report["blocked"])
     assert "huggingface_hub: create_repo" in blocked and "huggingface_hub: upload_folder" in blocked
+
+
+@pytest.mark.train
+def test_traces_of_the_profiler(project):
+    report, lines = project.run("""
+        import json, os, torch
+        from torch.profiler import ExecutionTraceObserver, profile, tensorboard_trace_handler
+        def work():
+            torch.ones(3) + 1
+        with profile() as first:
+            work()
+        first.export_chrome_trace("out/trace.json")
+        print("traceEvents" in json.load(open("out/trace.json")))
+        with torch.autograd.profiler.profile() as second:
+            work()
+        second.export_chrome_trace("out/old.json")
+        with profile(on_trace_ready=tensorboard_trace_handler("out/tb")):
+            work()
+        observer = ExecutionTraceObserver().register_callback("out/execution.json")
+        observer.start()
+        work()
+        observer.stop()
+        observer.unregister_callback()
+        print(len(os.listdir("out/tb")), os.path.getsize("out/execution.json") > 0)
+    """)
+    assert lines == ["True", "1 True"]
+    assert kinds(report)["out"] == "write"
+
+
+@pytest.mark.train
+def test_what_the_script_has_just_written_can_be_imported(project):
+    _, lines = project.run("""
+        import _ctypes_test, ctypes, importlib, importlib.util, os, shutil, sys
+        os.makedirs("made/inner")
+        for path in ("made/__init__.py", "made/inner/__init__.py", "made/inner/last.py", "single.py"):
+            with open(path, "w") as file:
+                file.write("X = 7")
+        native = "out/" + os.path.basename(_ctypes_test.__file__)
+        shutil.copy(_ctypes_test.__file__, native)
+        sys.path.insert(0, "out")
+        sys.path.insert(0, os.getcwd())
+        importlib.invalidate_caches()
+        import single, made.inner.last
+        print(single.X, made.inner.last.X)
+        spec = importlib.util.spec_from_file_location("by_path", "single.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        print(module.X)
+        del sys.modules["_ctypes_test"]
+        sys.path[:] = [folder for folder in sys.path if "lib-dynload" not in folder]
+        print("project" in importlib.import_module("_ctypes_test").__file__)
+        print(ctypes.CDLL(native)._testfunc_i_bhilfd is not None)
+        try:
+            import nowhere
+        except ModuleNotFoundError as error:
+            print(error)
+    """)
+    assert lines == ["7 7", "7", "True", "True", "No module named 'nowhere'"]
+
+
+FAKES = [
+    ("polars", "DataFrame.write_parquet"),
+    ("polars", "LazyFrame.sink_csv"),
+    ("duckdb", "connect"),
+    ("xgboost", "Booster.save_model"),
+    ("lightgbm", "Dataset.save_binary"),
+]
+
+
+@pytest.mark.parametrize(("name", "dotted"), FAKES)
+def test_libraries_that_write_behind_our_back_are_named(tmp_path, name, dotted):
+    owner, _, attribute = dotted.rpartition(".")
+    made = type(owner or "Empty", (), {attribute: staticmethod(lambda value: value + 1)})
+    module = ModuleType(name)
+    setattr(module, owner or attribute, made if owner else getattr(made, attribute))
+    patches, isolated = Patches(), Isolated()
+    overlay_native.callbacks(World(Project(tmp_path).settings()), patches, isolated)[name](module)
+    target = getattr(module, owner) if owner else module
+    assert getattr(target, attribute)(1) == 2 if not owner else True
+    assert isolated.rows()["not_isolated"] == ([] if owner else [{"what": f"{name}.{dotted} writes files from compiled code"}])
+    if owner:
+        getattr(target(), attribute)

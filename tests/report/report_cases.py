@@ -135,7 +135,7 @@ def _padding() -> Recommendation:
             ),
             gain=gain(1.35, 1.25, 1.4, "modelled", 7300.0),
         ),
-        after=gain(1.32, 1.22, 1.37, "modelled", 5440.0),
+        after=gain(1.238, 1.2, 1.27, "modelled", 5440.0),
     )
 
 
@@ -157,7 +157,7 @@ def _saves() -> Recommendation:
             ),
             gain=gain(1.04, 1.03, 1.05, "modelled", 1080.0),
         ),
-        after=gain(1.05, 1.04, 1.06, "modelled", 1080.0),
+        after=gain(1.04, 1.03, 1.05, "modelled", 1080.0),
     )
 
 

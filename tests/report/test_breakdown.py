@@ -39,7 +39,7 @@ def test_the_parts_sum_to_the_whole(times: list[float]) -> None:
          "11.11 it/s in your bar, plus saves"),
         ({"forward": 90.0, "evaluation": 5.0, "checkpoint": 5.0}, {"run__framework": "hf_trainer"},
          "11.11 it/s in your bar, plus saves and evaluation"),
-        ({"forward": 2000.0}, {"step__num_micro_batches": 1.0}, "2.00 s/it in your bar"),
+        ({"forward": 2000.0}, {"step__num_micro_batches": 1.0}, "2.00 s/it"),
         ({"forward": 2000.0}, {"run__framework": "lightning", "step__num_micro_batches": 4.0},
          "2.00 s per optimizer step"),
         ({"forward": 2000.0}, {}, "2.00 s per optimizer step"),

@@ -27,7 +27,7 @@ def test_price_is_time_times_rate() -> None:
 
 
 def test_decisions_come_on_top_of_the_unchanged_group() -> None:
-    assert rows(won(1, 2.0), won(2, 1.5, effect=Effect.ALTERING), price=3.0) == [
+    assert rows(won(1, 2.0), won(2, 1.2, effect=Effect.ALTERING), price=3.0) == [
         "  this run, 3,600 steps        1 h 0 min     $3.00",
         "  + 1 (training unchanged)        30 min     $1.50  2.00x (2.00-2.00) measured",
         "  + 2 (your decision)             20 min     $1.00  3.00x (3.00-3.00) measured",

@@ -36,14 +36,23 @@ def _start_probe():
     module.start(os.environ["AUTOTUNE_REQUEST"])
 
 
+def _end(error):
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+        from _autotune_probe.bug import leave_note
+
+        leave_note(error)
+    finally:
+        os._exit(70)
+
+
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 if os.environ.get("AUTOTUNE_REQUEST"):
     try:
         _start_probe()
-    except BaseException:
+    except BaseException as error:
         # Without the probe the script would train for real and write into its own folders: end here.
-        sys.excepthook(*sys.exc_info())
-        os._exit(70)
+        _end(error)
 _run_shadowed(list(sys.path))
 _imported = sys.modules.get("sitecustomize")
 if _imported is not None and vars(_imported) is globals():
