@@ -60,7 +60,8 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     known += machine.software_facts(versions)
     if collected.sampled is not None:
         known += machine.sampled_facts(collected.sampled)
-    run = outcome.summarise(collected, options.words, python, why, options.request.keep_going)
+    run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
+    known += tuple(storage(collected.recordings))
     collect.write_manifest(collected, stored(run, known, versions))
     artefacts.mark_last(folder)
     outcome.check(run, collected)
@@ -87,7 +88,7 @@ def build(
     rules: Sequence[Any],
     price: float | None,
 ) -> Report:
-    """From Recordings and machine facts to the Report; pure but for the file systems that it asks about."""
+    """From Recordings and what is known of their machine to the Report; pure: it asks nothing of this machine."""
     values = {fact.name: fact.value for fact in known}
     local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
     quota = values.get("machine.cpu_quota")
@@ -97,7 +98,7 @@ def build(
         recordings, cpus_per_rank=per_rank, memory_limit_bytes=memory if isinstance(memory, int) else None
     )
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
-    evidence = engine.join([*known, *more, *derived.facts, *_storage(recordings, run)], derived.settings)
+    evidence = engine.join([*known, *more, *derived.facts], derived.settings)
     evaluation = _with_gains(engine.evaluate(rules, evidence), evidence)
     recommendations = engine.recommend(evaluation.findings, lambda several: _together(several, evidence))
     return Report(
@@ -126,20 +127,21 @@ def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:
     return predict.combine(parts, evidence)
 
 
-def _storage(recordings: Sequence[Recording], run: RunSummary) -> Iterable[Fact]:
-    """File systems of the data and of the output folder, of the machine that we are on."""
+def storage(recordings: Sequence[Recording]) -> Iterable[Fact]:
+    """File systems of the data and of where most bytes were written, asked on the machine that made `recordings`."""
     for recording in recordings[:1]:
         subjects = derive.subjects(recording)
         paths = {subjects.get(loader["id"]): loader["path"] for loader in recording.loaders if loader["path"]}
         for subject, path in paths.items():
-            system = machine.file_system(Path(path)) if Path(path).exists() else None
+            system = machine.file_system(Path(path)) if Path(path).is_absolute() else None
             if subject is not None and system is not None:
                 yield Fact("loader.storage", subject, system.type)
                 yield Fact("loader.storage_is_network", subject, system.is_network)
-    if run.redirected:
-        system = machine.file_system(Path(run.redirected[0]))
-        if system is not None:
-            yield Fact("checkpoint.storage_is_network", RUN, system.is_network)
+    rows = [row for one in recordings for row in one.side_effects["redirected"] if row["kind"] == "write"]
+    most = max(rows, key=lambda row: int(row["bytes"]), default=None)
+    system = machine.file_system(Path(most["path"])) if most is not None else None
+    if system is not None:
+        yield Fact("checkpoint.storage_is_network", RUN, system.is_network)
 
 
 def _integer(evidence: Evidence, name: str) -> int | None:
@@ -155,7 +157,7 @@ def stored(run: RunSummary, known: Sequence[Fact], versions: Mapping[str, str]) 
     """What run.json keeps beside the Recordings, so that --load can report without this machine."""
     return {
         "run": {name: getattr(run, name) for name in _RUN_FIELDS},
-        "facts": [[fact.name, fact.value] for fact in known],
+        "facts": [[fact.name, fact.subject, fact.value] for fact in known],
         "software": dict(versions),
     }
 
@@ -169,7 +171,8 @@ def restored(
     """The inverse of `stored`; a Recording alone brings its own software and command."""
     versions = row.get("software") or dict(recordings[0].software)
     facts = [
-        Fact(name, RUN, tuple(value) if isinstance(value, list) else value) for name, value in row.get("facts", [])
+        Fact(name, subject, tuple(value) if isinstance(value, list) else value)
+        for name, subject, value in row.get("facts", [])
     ]
     fields = row.get("run") or {"command": recordings[0].process["argv"], "outcome": recordings[0].outcome}
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from autotune.collect import Collected
 from autotune.errors import AutotuneError, InternalError, ScriptError
@@ -13,11 +14,13 @@ from autotune.model.report import RunSummary
 BUSY_SHARE = 0.75
 """Load per CPU before the run above which its times are called less true."""
 
+NO_MACHINE = "nothing is known of the machine: this Recording came without the run.json of its run"
+
 
 def summarise(
-    collected: Collected, words: Sequence[str], python: str, python_from: str, kept_going: bool
+    collected: Collected, words: Sequence[str], python: str, python_from: str, kept_going: bool, cwd: Path
 ) -> RunSummary:
-    """The RunSummary of a measurement that just ended."""
+    """The RunSummary of a measurement that just ended; redirected paths are relative to `cwd` where they lie in it."""
     first = collected.recordings[0] if collected.recordings else None
     window = first.window if first is not None else None
     return RunSummary(
@@ -35,7 +38,7 @@ def summarise(
         replayed=any(one.name in ("replay", "micro_batch") for one in first.what_ifs) if first is not None else False,
         error=_error(first),
         overhead_share=_overhead(first),
-        redirected=_paths(collected.recordings, "redirected", "path"),
+        redirected=tuple(_below(path, cwd) for path in _paths(collected.recordings, "redirected", "path")),
         blocked=_paths(collected.recordings, "blocked", "what"),
         not_isolated=_paths(collected.recordings, "not_isolated", "what"),
     )
@@ -45,6 +48,8 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
     """What the reader should know of the circumstances."""
     load, quota = evidence.lookup(RUN, "machine.load"), evidence.lookup(RUN, "machine.cpu_quota")
     found = []
+    if not any(name.startswith("machine.") for name in evidence.facts.get(RUN, ())):
+        found.append(NO_MACHINE)
     if isinstance(load, int | float) and isinstance(quota, int | float) and load >= BUSY_SHARE * quota:
         found.append(f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less true")
     if evidence.lookup(RUN, "device.type") == "cuda":
@@ -160,6 +165,11 @@ def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:
         return tuple(words[:1])
     argv = tuple(first.process["argv"])
     return (words[0], *argv[1:]) if words[0].endswith(".py") else (words[0], "...", *argv[1:])[: len(words) + 2]
+
+
+def _below(path: str, cwd: Path) -> str:
+    place = Path(path)
+    return str(place.relative_to(cwd)) if place.is_relative_to(cwd) else path
 
 
 def _paths(recordings: Sequence[Recording], kind: str, name: str) -> tuple[str, ...]:

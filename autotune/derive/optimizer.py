@@ -18,7 +18,9 @@ def facts(view: View) -> Iterator[Fact]:
         name = subject(optimizer["id"])
         yield Fact("optimizer.type", name, optimizer["type"])
         if optimizer.get("has_fused") is not None:
-            yield Fact("optimizer.has_fused", name, bool(optimizer["has_fused"]))
+            # torch refuses fused=True beside foreach=True: who asked for foreach has no fused kernel to switch on.
+            asked = optimizer["arguments"].get("foreach") is True
+            yield Fact("optimizer.has_fused", name, bool(optimizer["has_fused"]) and not asked)
         own = [own for node, own in view.in_window("optimizer") if node.event.ref == optimizer["id"]]
         if own and view.window:
             yield Fact("optimizer.step_ms", name, sum(own) / len(own) / MS)

@@ -22,6 +22,10 @@ _LOCAL_FUSE = frozenset(
 """FUSE over local disks; every other "fuse.*" (sshfs, s3fs, gcsfuse, rclone ...) talks to a server."""
 
 
+_MOUNTED_IN = frozenset({"/", "/mnt", "/media", "/net", "/Volumes"})
+"""Folders in which other file systems are mounted: being on one of them says nothing of what is not there."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSystem:
     """Type as the kernel names it ("ext4", "nfs4", "fuse.sshfs"), device or server, and mount point."""
@@ -39,7 +43,11 @@ def facts(root: Path = Path("/")) -> tuple[Fact, ...]:
 
 
 def file_system(path: Path, root: Path = Path("/")) -> FileSystem | None:
-    """The file system of `path`, which need not exist yet; None when the mount table cannot be read."""
+    """The file system of `path`, which need not exist yet; None when nobody can say.
+
+    A place that does not exist will be made on the file system of its nearest parent that does, unless that is a
+    folder in which others are mounted: /mnt/lustre/x without /mnt/lustre is a disk that is not here.
+    """
     place = path.resolve()
     best: Mount | None = None
     for mount in mounts(root) or _partitions():
@@ -47,9 +55,22 @@ def file_system(path: Path, root: Path = Path("/")) -> FileSystem | None:
         # A later mount at the same place hides the earlier one, hence >=.
         if covers and (best is None or len(mount.mount_point) >= len(best.mount_point)):
             best = mount
-    if best is None:
+    if best is None or (best.mount_point in _MOUNTED_IN and str(_nearest(place)) in _MOUNTED_IN):
         return None
     return FileSystem(best.type, best.device, best.mount_point, is_network(best.type))
+
+
+def _nearest(place: Path) -> Path:
+    """`place`, or its nearest parent that exists. A folder that may not be looked into exists."""
+    for folder in (place, *place.parents):
+        try:
+            folder.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            break
+        return folder
+    return folder
 
 
 def is_network(type_: str) -> bool:

@@ -3,8 +3,9 @@
 Limits: a module that exists in the real tree too is imported from there, and `__file__` of a found one lies in scratch.
 """
 
+import _frozen_importlib_external as external
+import os
 import sys
-from _frozen_importlib_external import PathFinder
 
 from .overlay_layer import is_folder
 
@@ -20,7 +21,7 @@ class Finder:
         if not self._world.shared.view[0]:
             return None
         twins = [self._twin(folder) for folder in (sys.path if path is None else path)]
-        return PathFinder.find_spec(name, [twin for twin in twins if twin is not None], target)
+        return external.PathFinder.find_spec(name, [twin for twin in twins if twin is not None], target)
 
     def _twin(self, folder):
         if not isinstance(folder, str):
@@ -36,7 +37,24 @@ class Finder:
 
 
 def install(world, patches) -> None:
-    """Put a Finder at the end of sys.meta_path."""
+    """Put a Finder at the end of sys.meta_path, and let spec_from_file_location read where the script has written."""
     finder = Finder(world)
     sys.meta_path.append(finder)
     patches.on_restore(lambda: sys.meta_path.remove(finder))
+    mapped = _mapped(world, external.spec_from_file_location)
+    # importlib.util takes the function by name when it is imported, and is a frozen module, which has no import hook.
+    for module in (external, sys.modules.get("importlib.util")):
+        if module is not None:
+            patches.set(module, "spec_from_file_location", mapped)
+
+
+def _mapped(world, original):
+    def spec_from_file_location(name, location=None, **kwargs):
+        # With a loader it is the import system that asks, for a file that it has found.
+        if kwargs.get("loader") is None and isinstance(location, (str, os.PathLike)) and world.shared.view[0]:
+            location = world.reading(location) or location
+        return original(name, location, **kwargs)
+
+    spec_from_file_location.__wrapped__ = original
+    spec_from_file_location.__doc__ = original.__doc__
+    return spec_from_file_location

@@ -21,7 +21,6 @@ PATHS = {
     "torch.storage": (("UntypedStorage.from_file", 0, "filename", READ),),
     "torch.autograd.profiler": (("torch._C._autograd._ProfilerResult.save", 1, "path", WRITE),),
     "torch.profiler.profiler": (("_add_execution_trace_observer", 0, "output_file_path", WRITE),),
-    "importlib.util": (("spec_from_file_location", 1, "location", READ),),
     "ctypes": (("CDLL.__init__", 1, "name", READ),),
     "torch.jit._script": (("RecursiveScriptModule.save", 1, "f", WRITE), ("ScriptModule.save", 1, "f", WRITE)),
     "torch.jit._serialization": (("save", 1, "f", WRITE), ("load", 0, "f", READ)),

@@ -15,6 +15,7 @@ ENVIRONMENT = (
     "PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_CUDNN_V8_API_ENABLED", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
 )  # fmt: skip
 
+
 def write(session, outcome: str) -> None:
     """Write recording-<pid>.json into the run folder, replacing an earlier one."""
     path = os.path.join(session.request["run_dir"], f"recording-{os.getpid()}.json")

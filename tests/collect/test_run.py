@@ -195,7 +195,7 @@ def processes_of(folder):
 
 def verdict(measured, words=("train.py",)):
     """(RunSummary, the message of ScriptError or None)."""
-    run = outcome.summarise(measured.collected, words, sys.executable, "asked for", False)
+    run = outcome.summarise(measured.collected, words, sys.executable, "asked for", False, Path.cwd())
     try:
         outcome.check(run, measured.collected)
     except ScriptError as error:

@@ -24,7 +24,10 @@ TABLE = r"""
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/no-such-folder/x", FileSystem("overlay", "overlay", "/", False)),
+        ("/usr", FileSystem("overlay", "overlay", "/", False)),
+        ("/usr/no-such-folder/x", FileSystem("overlay", "overlay", "/", False)),
+        ("/no-such-folder/x", None),
+        ("/mnt/no-such-lustre/x", None),
         ("/mnt-autotune/data", FileSystem("ext4", "/dev/sda1", "/mnt-autotune", False)),
         ("/mnt-autotune/nfs", FileSystem("nfs4", "fs01:/vol", "/mnt-autotune/nfs", True)),
         ("/mnt-autotune/nfs/deep/x.bin", FileSystem("nfs4", "fs01:/vol", "/mnt-autotune/nfs", True)),
@@ -68,9 +71,9 @@ def test_without_mountinfo_psutil_is_asked(tmp_path, monkeypatch):
     ]
     monkeypatch.setattr(psutil, "disk_partitions", lambda **_: parts)
     assert storage.file_system(Path("/no-such-volume/x"), tmp_path).is_network
-    assert storage.file_system(Path("/else"), tmp_path) == FileSystem("apfs", "/dev/disk1", "/", False)
+    assert storage.file_system(tmp_path, tmp_path) == FileSystem("apfs", "/dev/disk1", "/", False)
     parts.clear()
-    assert storage.file_system(Path("/else"), tmp_path) is None
+    assert storage.file_system(tmp_path, tmp_path) is None
 
 
 def test_free_bytes_of_a_place_that_is_yet_to_come(tmp_path, monkeypatch):

@@ -52,7 +52,10 @@ HEX = "0123456789abcdef0123456789abcdef01234567"
         (["a" * 65, "a" * 64], ["***", "a" * 64]),
         (["a/" * 129, "a/" * 128], ["***", "a/" * 128]),
         ([f"{SECRET}=x", f"--{SECRET}"], ["***", "***"]),
-        (["--prompt", "my private text", "--x=a;b", "--words", "a, b?"], ["--prompt", "***", "--x=***", "--words", "***"]),
+        (
+            ["--prompt", "my private text", "--x=a;b", "--words", "a, b?"],
+            ["--prompt", "***", "--x=***", "--words", "***"],
+        ),
         (["--data", "s3://bucket", "--url=http://host:8080/"], ["--data", "s3://bucket", "--url=http://host:8080"]),
         (["--data", "s3://user:pass@bucket/x"], ["--data", "s3://bucket/***"]),
         (["--url=https://me:p@ss@host/p?q=1"], ["--url=https://host/***"]),

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 from overlaid import Project
+
+from autotune.probe import overlay_native
+from autotune.probe.isolate import Isolated
+from autotune.probe.overlay_world import World
+from autotune.probe.patches import Patches
 
 
 @pytest.fixture
@@ -219,25 +226,26 @@ def test_what_the_script_has_just_written_can_be_imported(project):
     assert lines == ["7 7", "7", "True", "True", "No module named 'nowhere'"]
 
 
-FAKES = [
-    ("polars", "DataFrame.write_parquet"),
-    ("polars", "LazyFrame.sink_csv"),
-    ("duckdb", "connect"),
-    ("xgboost", "Booster.save_model"),
-    ("lightgbm", "Dataset.save_binary"),
-]
-
-
-@pytest.mark.parametrize(("name", "dotted"), FAKES)
+@pytest.mark.parametrize(
+    ("name", "dotted"),
+    [
+        ("polars", "DataFrame.write_parquet"),
+        ("polars", "LazyFrame.sink_csv"),
+        ("duckdb", "connect"),
+        ("pyarrow.dataset", "write_dataset"),
+        ("xgboost", "Booster.save_model"),
+        ("lightgbm", "Dataset.save_binary"),
+    ],
+)
 def test_libraries_that_write_behind_our_back_are_named(tmp_path, name, dotted):
     owner, _, attribute = dotted.rpartition(".")
-    made = type(owner or "Empty", (), {attribute: staticmethod(lambda value: value + 1)})
     module = ModuleType(name)
-    setattr(module, owner or attribute, made if owner else getattr(made, attribute))
-    patches, isolated = Patches(), Isolated()
-    overlay_native.callbacks(World(Project(tmp_path).settings()), patches, isolated)[name](module)
-    target = getattr(module, owner) if owner else module
-    assert getattr(target, attribute)(1) == 2 if not owner else True
-    assert isolated.rows()["not_isolated"] == ([] if owner else [{"what": f"{name}.{dotted} writes files from compiled code"}])
     if owner:
-        getattr(target(), attribute)
+        setattr(module, owner, type(owner, (), {attribute: lambda self, value: value + 1}))
+    else:
+        setattr(module, attribute, lambda value: value + 1)
+    isolated = Isolated()
+    overlay_native.callbacks(World(Project(tmp_path).settings()), Patches(), isolated)[name](module)
+    write = getattr(getattr(module, owner)() if owner else module, attribute)
+    assert write(1) == 2
+    assert isolated.rows()["not_isolated"] == [{"what": f"{name}.{dotted} writes files from compiled code"}]
