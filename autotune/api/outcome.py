@@ -36,7 +36,7 @@ def summarise(
         num_processes=len(collected.recordings),
         kept_going=kept_going,
         replayed=any(one.name in ("replay", "micro_batch") for one in first.what_ifs) if first is not None else False,
-        error=_error(first),
+        error=_error(first) or (f"exit code {collected.exit_code}" if _failed(collected) else ""),
         overhead_share=_overhead(first),
         redirected=tuple(_below(path, cwd) for path in _paths(collected.recordings, "redirected", "path")),
         blocked=_paths(collected.recordings, "blocked", "what"),
@@ -99,6 +99,7 @@ def _failure(run: RunSummary, collected: Collected) -> AutotuneError:
 
 
 def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneError:
+    when = "before its first optimizer step" if not run.num_steps else "after one optimizer step, too few to measure"
     if run.error.startswith("EOFError"):
         return ScriptError(
             "it asked for input, and there is nobody to answer while it is measured",
@@ -107,13 +108,13 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
         )
     if run.error:
         return ScriptError(
-            f"it failed before its first optimizer step: {run.error}",
+            f"it failed {when}: {run.error}",
             where=script,
             to_do="Its own message stands above. Repair it, then diagnose again.",
         )
     if collected.exit_code:
         return ScriptError(
-            f"it ended with exit code {collected.exit_code} before its first optimizer step",
+            f"it ended with exit code {collected.exit_code} {when}",
             where=script,
             to_do="Run it without autotune first; its own message stands above.",
         )
@@ -125,6 +126,8 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
 
 
 def _outcome(collected: Collected, first: Recording | None) -> str:
+    if first is not None and first.outcome == "ended_early" and _failed(collected):
+        return "raised"
     if first is not None and first.outcome in ("completed", "out_of_memory", "raised", "ended_early"):
         return first.outcome
     if collected.sampled is not None and collected.sampled.was_killed_for_memory:
@@ -132,6 +135,11 @@ def _outcome(collected: Collected, first: Recording | None) -> str:
     if collected.ended_by in ("startup_limit", "time_limit"):
         return "timed_out"
     return "raised" if collected.exit_code else "no_step"
+
+
+def _failed(collected: Collected) -> bool:
+    """Whether the command ended by itself, and not well."""
+    return collected.ended_by == "script" and bool(collected.exit_code)
 
 
 def _error(first: Recording | None) -> str:
@@ -156,7 +164,9 @@ def _num_steps(first: Recording | None) -> int | None:
         return None
     if first.window is not None:
         return len(first.window.step_ends_ns)
-    return 0 if not any(event.kind == "backward" for event in first.events) else None
+    # One step makes no window; the optimizer that stepped first is the one that is counted.
+    steps = [event.ref for event in first.events if event.kind == "optimizer"]
+    return steps.count(steps[0]) if steps else 0
 
 
 def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:

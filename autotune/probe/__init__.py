@@ -68,10 +68,13 @@ def _say_hello(run_dir: str) -> None:
 def _on_torch(module) -> None:
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False  # our own modules may be cached
     try:
-        from . import session
+        from . import ending, session
     finally:
         sys.dont_write_bytecode = before
-    session.begin(_request[0])
+    try:
+        session.begin(_request[0])
+    except Exception as error:  # unmeasured, the script would train for real
+        ending.end_by_bug(error)
 
 
 def _on_framework(module) -> None:

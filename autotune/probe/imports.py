@@ -21,7 +21,8 @@ class _Finder:
         if name not in self._pending:
             return None
         spec = self._ask_the_others(name, path, target)
-        if spec is not None and hasattr(spec.loader, "exec_module"):
+        # A frozen or built-in module's loader is a class that all of them share: leave those alone.
+        if spec is not None and hasattr(spec.loader, "exec_module") and not isinstance(spec.loader, type):
             # Finding is not importing: libraries look for torch with find_spec and never load that spec.
             _wrap(spec.loader, lambda: self._pending.pop(name, []))
         return spec

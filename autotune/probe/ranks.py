@@ -29,10 +29,11 @@ class Ranks:
     def look(self) -> None:
         """Ask torch.distributed, unless it has answered."""
         distributed = sys.modules.get("torch.distributed")
-        if self._seen is None and distributed is not None and distributed.is_available():
-            if distributed.is_initialized():
-                self._seen = (distributed.get_rank(), distributed.get_world_size())
-                self._announce(self._seen[1])
+        if self._seen is not None or distributed is None or not distributed.is_available():
+            return
+        if distributed.is_initialized():
+            self._seen = (distributed.get_rank(), distributed.get_world_size())
+            self._announce(self._seen[1])
 
     @property
     def world_size(self) -> int:

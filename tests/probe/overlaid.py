@@ -72,7 +72,7 @@ class Project:
         return {name: row for name, row in tree(self.root).items() if not name.startswith(".autotune")}
 
     def run(self, body: str, **environ: str):
-        """Run `body`; the overlay's report (its paths relative to the project) and what the script printed, by lines."""
+        """Run `body`; the overlay's report, paths relative to the project, and what the script printed, by lines."""
         script = self.run_dir / "script.py"
         script.write_text(textwrap.dedent(body))
         (self.run_dir / "overlay_settings.py").write_text(f"SETTINGS = {json.dumps(self.settings())!r}")
