@@ -34,9 +34,9 @@ class _Ceiling:
 def measured_ceiling(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
     """Step time now / step time with replayed batches, for the wait of this loader.
 
-    The ceiling never exceeds 1 / (1 - wait share) by more than the noise of the step. CPU-bound batches
-    prepared by workers take cores from training: where the cores of this process do not carry both, the gain
-    is modelled from the CPU time of both and lies below the ceiling. Without a replay it is the bound of the
+    The ceiling never exceeds 1 / (1 - wait share) by more than the noise of the step. The workers that are
+    proposed prepare so many batches and no more, and CPU-bound ones take cores from training: where that
+    keeps the step above the ceiling, the gain is modelled from it. Without a replay it is the bound of the
     wait's share. Optional argument `share`: the fact with the wait's share (loader.wait_share).
     """
     wait = number(evidence, subject, arguments.get("share", WAIT))
@@ -48,9 +48,9 @@ def measured_ceiling(arguments: Arguments, evidence: Evidence, subject: str) -> 
     if ceiling.without >= ceiling.now:
         return None
     best = ceiling.now / ceiling.without
-    shared = _shared_cores_ms(evidence, subject, ceiling)
-    if shared is not None and shared > ceiling.without * BINDING:
-        return _modelled(evidence, subject, ceiling, shared)
+    fed = _fed_ms(evidence, subject, ceiling)
+    if fed is not None and fed > ceiling.without * BINDING:
+        return _modelled(evidence, subject, ceiling, fed)
     return gain(evidence, subject, best, (ceiling.now / ceiling.high, ceiling.now / ceiling.low), "measured")
 
 
@@ -69,29 +69,43 @@ def _ceiling(evidence: Evidence, subject: str, wait: float) -> _Ceiling | None:
     )
 
 
-def _modelled(evidence: Evidence, subject: str, ceiling: _Ceiling, shared_ms: float) -> Gain | None:
-    """Gain where cores are shared; None when the model sees none."""
-    speedup = ceiling.now / shared_ms
+def _modelled(evidence: Evidence, subject: str, ceiling: _Ceiling, fed_ms: float) -> Gain | None:
+    """Gain of a step that takes `fed_ms`; None when the model sees none."""
+    speedup = ceiling.now / fed_ms
     if speedup <= 1:
         return None
     low = max(1.0, speedup * (1 - MODEL_ERROR))
-    note = "workers and training share the CPUs of this process"
-    return gain(evidence, subject, speedup, (low, max(speedup, ceiling.now / ceiling.low)), "modelled", note)
+    high = max(speedup, min(speedup * (1 + MODEL_ERROR), ceiling.now / ceiling.low))
+    note = "bounded by what the workers can prepare, and by the CPUs that they share with training"
+    return gain(evidence, subject, speedup, (low, high), "modelled", note)
 
 
-def _shared_cores_ms(evidence: Evidence, subject: str, ceiling: _Ceiling) -> float | None:
-    """Step time when CPU-bound workers and training share the cores; None when they do not or it is unknown.
+def _fed_ms(evidence: Evidence, subject: str, ceiling: _Ceiling) -> float | None:
+    """Least step time with the proposed workers; None when it is unknown.
 
-    CPU time is conserved: a step cannot be shorter than (training + batches) / cores, nor than the batches of
-    a step / workers. Training on the CPU is counted with as many cores as it has threads, training on a
-    device with one, which launches its kernels.
+    A step is not shorter than the preparation of its batches / workers. For CPU-bound batches CPU time is
+    conserved as well: nor is it shorter than (training + batches) / cores.
     """
-    names = ("loader.batch_ms", "loader.batches_per_step", "loader.workers_needed", "machine.cpus_per_rank")
-    batch, per_step, workers, cpus = (number(evidence, subject, name) for name in names)
+    batch, per_step, workers = (
+        number(evidence, subject, name)
+        for name in ("loader.batch_ms", "loader.batches_per_step", "loader.workers_needed")
+    )
+    if batch is None or per_step is None or not workers:
+        return None
+    preparing = batch * per_step
+    return max(preparing / workers, _shared_cores_ms(evidence, subject, ceiling, preparing) or 0.0)
+
+
+def _shared_cores_ms(evidence: Evidence, subject: str, ceiling: _Ceiling, preparing: float) -> float | None:
+    """(Training + batches) / cores for CPU-bound batches; None for others and when it is unknown.
+
+    Training on the CPU is counted with as many cores as it has threads, training on a device with one, which
+    launches its kernels.
+    """
+    cpus = number(evidence, subject, "machine.cpus_per_rank")
     busy = number(evidence, subject, "loader.batch_cpu_share")
-    if batch is None or per_step is None or not workers or not cpus or busy is None or busy < IO_BOUND_SHARE:
+    if not cpus or busy is None or busy < IO_BOUND_SHARE:
         return None
     threads = number(evidence, subject, "run.num_threads") or 1.0
     used = min(threads, cpus) if evidence.lookup(subject, "device.type") == "cpu" else 1.0
-    preparing = batch * per_step
-    return max(preparing / workers, (used * ceiling.without + busy * preparing) / cpus)
+    return (used * ceiling.without + busy * preparing) / cpus

@@ -142,8 +142,16 @@ def test_on_two_cores_workers_take_them_from_training():
     # (2 cores x 50 ms + 50 ms of preparing) / 2 cores = 75 ms.
     assert (found.speedup, found.basis) == (pytest.approx(100 / 75), "modelled")
     assert found.low == pytest.approx(100 / 75 * 0.85)
-    assert found.high == pytest.approx(100 / (48 * 0.98))
-    assert "share the CPUs" in found.note
+    assert found.high == pytest.approx(100 / 75 * 1.15)
+    assert "workers can prepare" in found.note
+
+
+def test_workers_that_wait_for_storage_still_prepare_no_more_than_they_can():
+    # 400 ms of preparing by 2 workers: 200 ms a step, far above the 50 ms of the replay.
+    slow = {"loader__batch_cpu_share": 0.02, "loader__batch_ms": 400.0, "loader__workers_needed": 2}
+    found = ceiling(**WAITING | CPU | slow | {"step__mean_ms": 450.0, "loader__wait_share": 400 / 450})
+    assert (found.speedup, found.basis) == (pytest.approx(450 / 200), "modelled")
+    assert found.high <= 450 / 200 * 1.15 + 1e-9
 
 
 @pytest.mark.parametrize(
