@@ -40,7 +40,7 @@ def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
 def _described(view: View, loader: Loader) -> dict[str, Value | None]:
     iters = [n for n in view.nodes if n.event.kind == "iter" and n.event.ref == loader.timed["id"] and n.outermost]
     return {
-        "is_train": loader.is_train or loader.trained > 0,
+        "is_train": loader.feeds_training,
         "num_batches": loader.timed["num_batches"] or loader.own["num_batches"],
         "num_epochs_seen": len(iters),
         "is_map_style": loader.own["dataset"]["map_style"],

@@ -1,22 +1,28 @@
-"""Which DataLoader is which: a rebuilt loader belongs to the one it wraps, and one of them feeds training."""
+"""Which DataLoader is which: a rebuilt loader belongs to the one it wraps, and one or several feed training."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.derive.timeline import Node
 from autotune.model.recording import Json
 
 TRAIN = "loader#train"
+USUAL = 0.8
+"""What happens in this share of the steps belongs to a step; the last of an epoch may lack it."""
+
+FEWEST_STEPS = 3
+GRAD = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Loader:
     """One subject. `own` is the user's DataLoader, `timed` the one that was iterated (own, or what wraps it).
 
-    `ids` are all of them; `fetched` batches came, `trained` of them were the last before a backward.
+    `ids` are all of them; `fetched` batches came, `trained` of them were the last before a backward. `joins`: it
+    gives batches in each step beside the train loader, e.g. to a teacher or for a second part of the loss.
     """
 
     subject: str
@@ -25,10 +31,20 @@ class Loader:
     ids: frozenset[int]
     fetched: int
     trained: int
+    joins: bool
 
     @property
     def is_train(self) -> bool:
         return self.subject == TRAIN
+
+    @property
+    def feeds_training(self) -> bool:
+        """Whether its batches are trained on, as loader#train or beside it.
+
+        More than half, not any: a library that fetches one batch ahead has fetched the train batch before the
+        evaluation, and then the last batch before the next backward is the evaluation's.
+        """
+        return self.is_train or self.joins or self.trained * 2 > self.fetched
 
     @property
     def num_workers(self) -> int | None:
@@ -43,6 +59,7 @@ def group(loaders: Sequence[Json], nodes: Sequence[Node]) -> tuple[Loader, ...]:
     by_id = {loader["id"]: loader for loader in loaders}
     trained = fed(nodes, roots)
     train = max(trained, key=lambda root: trained[root], default=None)
+    joined = joining(nodes, roots)
     return tuple(
         Loader(
             subject=TRAIN if root == train else f"loader#{root}",
@@ -51,6 +68,7 @@ def group(loaders: Sequence[Json], nodes: Sequence[Node]) -> tuple[Loader, ...]:
             ids=_ids(roots, root),
             fetched=max(fetches[i] for i in _ids(roots, root)),
             trained=trained[root],
+            joins=root in joined,
         )
         for root in sorted(set(roots.values()))
     )
@@ -95,3 +113,34 @@ def fed(nodes: Sequence[Node], roots: Mapping[int, int]) -> Counter[int]:
             counts[latest] += 1
             latest = None
     return counts
+
+
+def joining(nodes: Sequence[Node], roots: Mapping[int, int]) -> frozenset[int]:
+    """Root loaders that give a batch in nearly every step, to something else than an evaluation.
+
+    An evaluation runs the trained model itself in eval mode without gradients, so that a script which evaluates
+    after every step does not train on what it evaluates. Other steps than those with a fetch do not count: of
+    two optimizers that share a batch one has none.
+    """
+    steps = [used for used in _used(nodes, roots) if used]
+    if len(steps) < FEWEST_STEPS:
+        return frozenset()
+    counts = Counter(root for used in steps for root, is_trained in used.items() if is_trained)
+    return frozenset(root for root, count in counts.items() if count >= USUAL * len(steps))
+
+
+def _used(nodes: Sequence[Node], roots: Mapping[int, int]) -> Iterator[dict[int, bool]]:
+    """Of each step, the root loaders that gave a batch, and whether none of it went into an evaluation."""
+    models = {node.event.ref for node in nodes if node.event.kind == "forward" and node.event.flag & GRAD}
+    used: dict[int, bool] = {}
+    latest: int | None = None
+    for node in nodes:
+        if node.event.kind == "optimizer" and node.outermost:
+            yield used
+            used, latest = {}, None
+        elif _came(node):
+            latest = roots.get(node.event.ref)
+            if latest is not None:
+                used.setdefault(latest, not node.inside("evaluation"))
+        elif node.event.kind == "forward" and latest is not None and node.event.ref in models:
+            used[latest] = used[latest] and node.event.flag != 0

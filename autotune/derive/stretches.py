@@ -6,8 +6,8 @@ A stretch never holds a backward, so each is looked for between two of them. Wha
 - forwards without gradients on batches of a loader of their own (its batches do not feed a backward), for
   scripts that never call eval().
 With gradients enabled it is an evaluation only on batches of a loader of its own. A teacher, a reference
-model or a generator under no_grad inside a training step is none of these, nor is a model that trains in eval
-mode.
+model or a generator under no_grad inside a training step is none of these, whichever loader its batches come
+from, nor is a model that trains in eval mode, nor what nearly every step does with its own batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autotune.derive.loaders import Loader
+from autotune.derive.loaders import USUAL, Loader
 from autotune.derive.timeline import Node
 from autotune.model.recording import Event
 
@@ -60,15 +60,22 @@ def find(nodes: Sequence[Node], loaders: Sequence[Loader], end_ns: int) -> tuple
         for node in nodes
         if node.event.kind == "evaluation" and node.outermost
     ]
-    for gap in _gaps(nodes, end_ns):
-        found += [*_bracketed(gap, refs), *_own_loader(gap, refs)]
-    return _merge(found)
+    gaps = list(_gaps(nodes, end_ns))
+    between = [(gap, stretch) for gap in gaps for stretch in (*_bracketed(gap, refs), *_own_loader(gap, refs))]
+    inside = [(gap, stretch) for gap, stretch in between if _in_step(gap, stretch, refs)]
+    if len({id(gap) for gap, _ in inside}) >= USUAL * sum(not gap.is_last for gap in gaps):
+        between = [row for row in between if row not in inside]
+    return _merge([*found, *(stretch for _, stretch in between)])
+
+
+def _in_step(gap: _Gap, stretch: Stretch, refs: _Refs) -> bool:
+    """Whether it lies between a training batch and the backward on it: then nothing else was fetched for it."""
+    came = [mark for mark in gap.marks if mark.kind == "fetch" and mark.flag]
+    return bool(came) and came[-1].ref in refs.train and came[-1].end_ns <= stretch.start_ns
 
 
 def _refs(nodes: Sequence[Node], loaders: Sequence[Loader]) -> _Refs:
-    # More than half, not any: a library that fetches one batch ahead has fetched the train batch before the
-    # evaluation, and then the last batch before the next backward is the evaluation's.
-    train = {i for row in loaders if row.is_train or row.trained * 2 > row.fetched for i in row.ids}
+    train = {i for row in loaders if row.feeds_training for i in row.ids}
     other = {i for loader in loaders for i in loader.ids} - train
     models = {node.event.ref for node in nodes if node.event.flag & GRAD and node.event.kind in ("mode", "forward")} - {
         UNKNOWN

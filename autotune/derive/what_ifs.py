@@ -68,7 +68,9 @@ def _replay(view: View) -> Iterator[Fact]:
 
 def _curve(view: View) -> Iterator[Fact]:
     unit, points = _points(view)
-    today = mean(_units_of_batches(view, unit))
+    # The replay says what it replayed; the batches of the whole window may differ where data is sorted.
+    replayed = [w.result[unit] for w in _completed(view, "replay") if w.result.get(unit)]
+    today = mean(replayed or _units_of_batches(view, unit))
     line = fit(points)
     if line is None or today is None:
         return

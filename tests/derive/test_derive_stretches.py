@@ -190,3 +190,76 @@ def test_grouping_of_wrapped_loaders(wraps, events_of, subjects):
     seen = view.of(recording(script, loaders=(loader(0), loader(1, wraps=wraps)))).loaders
     assert [row.subject for row in seen] == subjects
     assert next(row for row in seen if row.is_train).timed["id"] == events_of
+
+
+def mean_teacher(script: Script, teacher: int = 5, flag: int = NO_GRAD) -> None:
+    """A teacher's forward on the batches of loader 1, then the student's step on those of loader 0."""
+    script.fetch(4, loader=1)
+    script.forward(9, flag, model=teacher)
+    script.step()
+
+
+def pseudo_labels(script: Script) -> None:
+    """The trained model itself labels a batch of its own loader, without gradients but in training mode."""
+    mean_teacher(script, teacher=0, flag=TRAIN - 1)
+
+
+def labels_in_eval_mode(script: Script) -> None:
+    """eval() .. train() inside the step, on the batch that is trained on."""
+    script.fetch(10)
+    script.mode(False)
+    script.forward(5, NO_GRAD)
+    script.mode(True)
+    script.forward(20)
+    script.run("backward", 30)
+    script.update()
+
+
+def repeated(*actions) -> Script:
+    script = Script()
+    for action in actions:
+        action(script)
+    return script
+
+
+@pytest.mark.parametrize("action", [mean_teacher, pseudo_labels, joint_loaders])
+def test_every_loader_that_takes_part_in_each_step_trains(action):
+    script = repeated(*[action] * 5)
+    seen = view.of(recording(script, loaders=LOADERS, warmup=0))
+    assert [(row.subject, row.feeds_training) for row in seen.loaders] == [(TRAIN_LOADER, True), ("loader#1", True)]
+    assert seen.stretches == ()
+
+
+def test_a_loader_that_joins_few_steps_does_not_train():
+    script = repeated(*[Script.step] * 4, mean_teacher)
+    seen = view.of(recording(script, loaders=LOADERS, warmup=0))
+    assert [row.feeds_training for row in seen.loaders] == [True, False]
+
+
+def test_what_each_step_does_with_its_own_batch_is_no_evaluation():
+    assert found(repeated(*[labels_in_eval_mode] * 4)) == []
+
+
+def test_what_one_step_in_many_does_with_its_own_batch_is_an_evaluation():
+    assert found(repeated(*[Script.step] * 9, labels_in_eval_mode)) == [(595, 600, False, True)]
+
+
+@pytest.mark.parametrize("modes", [True, False])
+def test_an_evaluation_after_every_step_stays_one(modes):
+    def epoch(script: Script) -> None:
+        script.step()
+        script.evaluate(batches=1, modes=modes)
+
+    script = repeated(*[epoch] * 4, Script.step)
+    assert found(script) == [(start, start + 14, False, True) for start in (65, 144, 223, 302)]
+    seen = view.of(recording(script, loaders=LOADERS, warmup=0)).loaders
+    assert [row.feeds_training for row in seen] == [True, False]
+
+
+def test_an_evaluation_on_the_train_loader_after_every_epoch_of_one_step_stays_one():
+    def epoch(script: Script) -> None:
+        script.run("iter", 1, 0)
+        script.step()
+        script.evaluate(batches=1, loader=0)
+
+    assert len(found(repeated(*[epoch] * 4, Script.step))) == 4
