@@ -29,9 +29,8 @@ def _checkpoint(view: View) -> Iterator[Fact]:
     if cost is not None:
         yield Fact("checkpoint.save_s", RUN, cost)
         yield from _cost_share(view, "checkpoint", cost)
-    size = probe.result["bytes"] if probe else _redirected_bytes(view, len(saves))
-    if size:
-        yield Fact("checkpoint.bytes", RUN, round(size))
+    if probe:
+        yield Fact("checkpoint.bytes", RUN, probe.result["bytes"])
 
 
 def save_rounds(view: View) -> Rounds:
@@ -50,12 +49,6 @@ def save_s(view: View) -> float | None:
 
 def _serialised(view: View) -> WhatIf | None:
     return next((w for w in view.recording.what_ifs if w.name == "serialise" and w.outcome == "completed"), None)
-
-
-def _redirected_bytes(view: View, num_saves: int) -> float | None:
-    rows = view.recording.side_effects.get("redirected", ())
-    total = sum(row["bytes"] or 0 for row in rows if row["kind"] == "checkpoint")
-    return total / num_saves if num_saves and total else None
 
 
 def _evaluation(view: View) -> Iterator[Fact]:

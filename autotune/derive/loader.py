@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
-from statistics import median
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, median
 
 from autotune.derive.loaders import Loader
 from autotune.derive.step import train_fetches
 from autotune.derive.view import MS, S, View
 from autotune.model.evidence import Fact, Value
-from autotune.model.recording import Fetch, Json
+from autotune.model.recording import Fetch, Json, WhatIf
 
 IO_BOUND_SHARE = 0.3
 """CPU share below which a batch mostly waits: such workers share a core without hurting anyone."""
@@ -30,8 +30,10 @@ def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
     """Facts `loader.*` but those of its lengths. `cpus_per_rank`: CPUs that this process may use, None if unknown."""
     for loader in view.loaders:
         values = {**_described(view, loader), **_waits(view, loader), **_costs(view, loader)}
+        if loader.feeds_training:
+            values |= _of_training(view, loader, values, cpus_per_rank)
         if loader.is_train:
-            values |= _train_only(view, loader, values, cpus_per_rank)
+            values |= _train_only(view, loader)
         for name, value in values.items():
             if value is not None:
                 yield Fact(f"loader.{name}", loader.subject, value)
@@ -44,7 +46,6 @@ def _described(view: View, loader: Loader) -> dict[str, Value | None]:
         "num_batches": loader.timed["num_batches"] or loader.own["num_batches"],
         "num_epochs_seen": len(iters),
         "is_map_style": loader.own["dataset"]["map_style"],
-        "is_library_owned": not loader.own["site"]["is_user"],
     }
 
 
@@ -108,16 +109,44 @@ def worker_start_s(view: View, loader: Loader) -> float | None:
     return max(0.0, median(starts) - median(waits)) / S if starts and waits else None
 
 
-def _train_only(
+def _of_training(
     view: View, loader: Loader, values: dict[str, Value | None], cpus_per_rank: float | None
 ) -> dict[str, Value | None]:
     known = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    compute, alone = compute_ms(view, known), alone_ms(view, loader)
+    most = most_workers(known.get("batch_cpu_share"), cpus_per_rank)
+    needed = workers_needed(known.get("batch_ms"), compute, most, alone)
+    return {
+        "workers_needed": needed,
+        "alone_batch_ms": None if needed is None else alone.get(needed),
+        "best_workers": min(alone, key=lambda count: alone[count], default=None),
+        "epoch_start_share": _epoch_start_share(view, known),
+    }
+
+
+def alone_ms(view: View, loader: Loader) -> dict[int, float]:
+    """Number of workers -> milliseconds per batch of the loader when nothing else ran, where it was long enough."""
+    tried = {
+        int(what_if.arguments["num_workers"]): _steady_ms(what_if)
+        for what_if in view.recording.what_ifs
+        if what_if.name == "loader_alone"
+        and what_if.outcome == "completed"
+        and what_if.arguments.get("loader") in loader.ids
+    }
+    return {count: ms for count, ms in tried.items() if ms is not None}
+
+
+def _steady_ms(what_if: WhatIf) -> float | None:
+    """Mean of whole rounds in which each worker gives a batch; those beside the first batch of all were ready."""
+    workers = max(1, int(what_if.arguments["num_workers"]))
+    later = what_if.result["batch_ns"][workers - 1 :]
+    whole = later[: len(later) // workers * workers]
+    return fmean(whole) / MS if whole else None
+
+
+def _train_only(view: View, loader: Loader) -> dict[str, Value | None]:
     io = view.recording.io
     return {
-        "workers_needed": workers_needed(
-            known.get("batch_ms"), known.get("batch_cpu_share"), compute_ms(view, known), cpus_per_rank
-        ),
-        "epoch_start_share": _epoch_start_share(view, known),
         "read_bytes_per_step": round(io["read_bytes"] / view.window.steps) if io and view.window else None,
         **_sampled(view, loader),
     }
@@ -131,21 +160,36 @@ def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
     return view.window.without_ms("data_wait", "checkpoint", "evaluation") / batches
 
 
-def workers_needed(
-    batch_ms: float | None, cpu_share: float | None, compute: float | None, cpus: float | None
-) -> int | None:
-    """Workers at which batches keep up: ceil(batch / compute) + 1, at least 1, at most 16.
+def most_workers(cpu_share: float | None, cpus: float | None) -> int:
+    """Workers that there is room for, at most 16.
 
     Workers that compute need a core each, and the training process needs one too: on a quota of `cpus` CPUs
     there are floor(cpus) - 1 to give (1 on two cores), but always 1, which overlaps what waiting there is.
     Workers that mostly wait for I/O are not bounded by CPUs.
     """
-    if batch_ms is None or compute is None or compute <= 0:
-        return None
-    wanted = min(MOST_WORKERS, max(1, math.ceil(batch_ms / compute) + 1))
     if cpus is None or cpu_share is None or cpu_share < IO_BOUND_SHARE:
+        return MOST_WORKERS
+    return min(MOST_WORKERS, max(1, math.floor(cpus) - 1))
+
+
+def workers_needed(batch_ms: float | None, compute: float | None, most: int, alone: Mapping[int, float]) -> int | None:
+    """Workers at which batches keep up with `compute` ms per batch: at least 1, at most `most`.
+
+    `alone` holds what was tried: the smallest count that keeps up, or else the best. Where the largest count
+    tried is the best there may be better ones, and where nothing was tried it is arithmetic:
+    ceil(batch / compute) + 1.
+    """
+    if compute is None or compute <= 0:
+        return None
+    tried = {count: ms for count, ms in alone.items() if 1 <= count <= most}
+    enough = [count for count, ms in tried.items() if ms < compute]
+    if enough:
+        return min(enough)
+    wanted = None if batch_ms is None else min(most, max(1, math.ceil(batch_ms / compute) + 1))
+    if not tried:
         return wanted
-    return min(wanted, max(1, math.floor(cpus) - 1))
+    best = min(tried, key=lambda count: tried[count])
+    return best if wanted is None or best < max(tried) else max(best, wanted)
 
 
 def _epoch_start_share(view: View, known: dict[str, int | float]) -> float | None:

@@ -14,6 +14,8 @@ USUAL = 0.8
 """What happens in this share of the steps belongs to a step; the last of an epoch may lack it."""
 
 FEWEST_STEPS = 3
+"""Under this nothing is a habit."""
+
 GRAD = 1
 
 

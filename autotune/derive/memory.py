@@ -23,7 +23,6 @@ def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
         bound = without_recompute_bytes(view)
         # Above the limit the bound decides nothing: the true peak may be far lower.
         if bound is not None and bound <= limit:
-            yield Fact("memory.without_recompute_bytes", RUN, bound)
             yield Fact("memory.without_recompute_share", RUN, bound / limit)
     if is_cuda(recording):
         yield from _known("num_alloc_retries", recording.memory.get("num_alloc_retries"))

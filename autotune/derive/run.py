@@ -13,8 +13,6 @@ from autotune.model.recording import Json, Recording
 ENVIRONMENT = (
     "CUDA_LAUNCH_BLOCKING",
     "TORCH_DISTRIBUTED_DEBUG",
-    "NCCL_DEBUG",
-    "TORCH_SHOW_CPP_STACKTRACES",
     "PYTORCH_NO_CUDA_MEMORY_CACHING",
     "TORCH_CUDNN_V8_API_ENABLED",
     "OMP_NUM_THREADS",
@@ -59,7 +57,7 @@ def _torch(view: View) -> Mapping[str, Value | None]:
     models = root_models(view)
     return {
         "run.autocast": autocast(view.recording),
-        "run.grad_scaler": state.get("grad_scaler"),
+        "run.grad_scaler": None if scales_itself(view.recording) else state.get("grad_scaler"),
         "run.clips_scaled_gradients": state.get("clips_scaled"),
         "run.legacy_amp": state.get("legacy_amp"),
         "run.num_threads": state.get("num_threads"),
@@ -79,6 +77,22 @@ def autocast(recording: Recording) -> str | None:
         return str(value).removeprefix("torch.")
     values = recording.frameworks.get("accelerator", {}).get("values", {})
     return MIXED_PRECISION.get(str(values.get("mixed_precision")))
+
+
+def scales_itself(recording: Recording) -> bool:
+    """Whether an engine (DeepSpeed's, Megatron's) may scale an fp16 loss by itself, without torch's GradScaler.
+
+    Told fp16 and deepspeed loaded is enough: accelerate and the Trainer hand both to it.
+    """
+    if recording.torch_state.get("grad_scaler") or autocast(recording) != "float16":
+        return False
+    is_told = "accelerator" in recording.frameworks or "hf_args" in recording.frameworks
+    is_wrapped = any(
+        str(name).endswith("Engine")
+        for model in recording.models
+        for name in (model.get("type"), model.get("parallel"))
+    )
+    return is_wrapped or (is_told and "deepspeed" in recording.software)
 
 
 def root_models(view: View) -> list[Json]:

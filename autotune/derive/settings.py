@@ -161,8 +161,13 @@ def _data(view: View) -> Mapping[str, _Seen]:
         "data.group_by_length": _Seen(grouped, at),
         "data.padding": _Seen(_padding(view)),
         "data.max_length": _max_length(view, values.get("max_length"), at),
-        "data.packing": _Seen(values.get("packing"), at),
+        "data.packing": _packing(values, at),
     }
+
+
+def _packing(values: Json, at: Location | None) -> _Seen:
+    """As the framework was told. One without such a setting packs nothing: what a script packs itself is its data."""
+    return _Seen(values["packing"], at) if "packing" in values else _Seen(False, given=False)
 
 
 def _max_length(view: View, told: Value | None, at: Location | None) -> _Seen:

@@ -12,7 +12,6 @@ from autotune.model.recording import Batch, Sample
 from autotune.model.report import PHASES, Frame, Step
 
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
-AS_MS = ("data_wait", "forward", "recompute", "optimizer")
 NUM_FRAMES = 5
 
 
@@ -51,11 +50,9 @@ def _values(view: View) -> Mapping[str, int | float | None]:
         "first_ms": first_ms(view),
         "num_micro_batches": micro_batches(view),
         "noise_share": noise_share(window),
-        "compute_ms": compute_ms(window),
     }
-    values |= {f"{phase}_ms": window.phase_ms(phase) for phase in AS_MS}
     for phase in (*PHASES, "compute"):
-        ms = values["compute_ms"] if phase == "compute" else window.phase_ms(phase)
+        ms = compute_ms(window) if phase == "compute" else window.phase_ms(phase)
         values[f"{phase}_share"] = None if ms is None else ms / window.mean_ms
     return {**values, **throughput(view)}
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autotune.derive.loaders import USUAL, Loader
+from autotune.derive.loaders import FEWEST_STEPS, USUAL, Loader
 from autotune.derive.timeline import Node
 from autotune.model.recording import Event
 
@@ -62,10 +62,10 @@ def find(nodes: Sequence[Node], loaders: Sequence[Loader], end_ns: int) -> tuple
     ]
     gaps = list(_gaps(nodes, end_ns))
     between = [(gap, stretch) for gap in gaps for stretch in (*_bracketed(gap, refs), *_own_loader(gap, refs))]
-    inside = [(gap, stretch) for gap, stretch in between if _in_step(gap, stretch, refs)]
-    if len({id(gap) for gap, _ in inside}) >= USUAL * sum(not gap.is_last for gap in gaps):
-        between = [row for row in between if row not in inside]
-    return _merge([*found, *(stretch for _, stretch in between)])
+    inside = {gap.end_ns for gap, stretch in between if _in_step(gap, stretch, refs)}
+    is_habit = len(inside) >= max(FEWEST_STEPS, USUAL * sum(not gap.is_last for gap in gaps))
+    found += [stretch for gap, stretch in between if not (is_habit and _in_step(gap, stretch, refs))]
+    return _merge(found)
 
 
 def _in_step(gap: _Gap, stretch: Stretch, refs: _Refs) -> bool:

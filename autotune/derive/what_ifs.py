@@ -14,6 +14,8 @@ from autotune.derive.view import MS, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
+DOUBLE = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -40,13 +42,26 @@ def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
     if view.window is not None:
         yield Fact("replay.was_measured", RUN, bool(replay))
         yield Fact("batch_curve.was_measured", RUN, bool(curve))
-    doubled = [w.result.get("peak_bytes") for w in _completed(view, "micro_batch") if w.arguments["factor"] == 2]
-    peak = next((peak for peak in doubled if peak is not None), None)
-    if peak is not None:
-        yield Fact("batch_curve.double_peak_bytes", RUN, peak)
+        yield Fact("batch_curve.double_was_tried", RUN, bool(_doubled(view)))
+    yield from _double(view, memory_limit_bytes)
+
+
+def _doubled(view: View) -> list[WhatIf]:
+    """The tries of twice the micro-batch that say whether it fits; one that failed otherwise does not."""
+    outcomes = ("completed", "out_of_memory")
+    rows = [w for w in view.recording.what_ifs if w.name == "micro_batch" and w.outcome in outcomes]
+    return [w for w in rows if w.arguments["factor"] == DOUBLE]
+
+
+def _double(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
+    doubled = _doubled(view)
+    if doubled:
+        yield Fact("batch_curve.double_ran_out", RUN, any(w.outcome == "out_of_memory" for w in doubled))
+    peaks = [w.result["peak_bytes"] for w in doubled if w.result.get("peak_bytes") is not None]
+    if peaks:
         limit = limit_bytes(view.recording, memory_limit_bytes)
         if limit:
-            yield Fact("batch_curve.double_used_share", RUN, peak / limit)
+            yield Fact("batch_curve.double_used_share", RUN, max(peaks) / limit)
 
 
 def _completed(view: View, name: str) -> list[WhatIf]:

@@ -9,12 +9,12 @@ from autotune.model.finding import Gain
 from autotune.model.rule import GainSpec
 from autotune.predict.amortised import amortised
 from autotune.predict.batch_curve import batch_curve
-from autotune.predict.combine import after, combine, target
+from autotune.predict.combine import combine, target
 from autotune.predict.known import Arguments
 from autotune.predict.measured_ceiling import measured_ceiling
 from autotune.predict.share_removed import share_removed
 
-__all__ = ["WHAT_IFS", "after", "combine", "predict", "target"]
+__all__ = ["WHAT_IFS", "combine", "predict", "target"]
 
 WHAT_IFS: Mapping[str, Callable[[Arguments, Evidence, str], Gain | None]] = {
     "share_removed": share_removed,

@@ -59,16 +59,6 @@ def combine(parts: Sequence[Part], evidence: Evidence) -> Gain | None:
     return gain(evidence, RUN, speedup, (low, high), weakest)
 
 
-def after(before: Sequence[Part], part: Part, evidence: Evidence) -> Gain | None:
-    """What `part` adds once all of `before` is done. Marginal speedups of a sequence multiply to its `combine`."""
-    base, total = combine(before, evidence), combine([*before, part], evidence)
-    if base is None or total is None:
-        return total
-    saved_s = None if total.saved_s is None or base.saved_s is None else total.saved_s - base.saved_s
-    ends = (total.speedup / base.speedup, total.low / base.low, total.high / base.high)
-    return Gain(*ends, total.basis, saved_s)
-
-
 def _together(speedups: Sequence[tuple[str, float]], compute: float | None) -> float:
     """The speedup when the shares of today's step that each removes go away together."""
     largest: dict[str, float] = {}

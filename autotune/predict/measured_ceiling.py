@@ -83,17 +83,19 @@ def _modelled(evidence: Evidence, subject: str, ceiling: _Ceiling, fed_ms: float
 def _fed_ms(evidence: Evidence, subject: str, ceiling: _Ceiling) -> float | None:
     """Least step time with the proposed workers; None when it is unknown.
 
-    A step is not shorter than the preparation of its batches / workers. For CPU-bound batches CPU time is
-    conserved as well: nor is it shorter than (training + batches) / cores.
+    A step is not shorter than its batches take with so many workers: as measured with nothing beside them, or
+    else the time to prepare them / workers. For CPU-bound batches CPU time is conserved as well: nor is it
+    shorter than (training + batches) / cores.
     """
-    batch, per_step, workers = (
-        number(evidence, subject, name)
-        for name in ("loader.batch_ms", "loader.batches_per_step", "loader.workers_needed")
-    )
-    if batch is None or per_step is None or not workers:
+    names = ("loader.batch_ms", "loader.batches_per_step", "loader.workers_needed", "loader.alone_batch_ms")
+    batch, per_step, workers, alone = (number(evidence, subject, name) for name in names)
+    if per_step is None:
         return None
-    preparing = batch * per_step
-    return max(preparing / workers, _shared_cores_ms(evidence, subject, ceiling, preparing) or 0.0)
+    if alone is None and batch is not None and workers:
+        alone = batch / workers
+    shared = None if batch is None else _shared_cores_ms(evidence, subject, ceiling, batch * per_step)
+    known = [ms for ms in (None if alone is None else alone * per_step, shared) if ms is not None]
+    return max(known, default=None)
 
 
 def _shared_cores_ms(evidence: Evidence, subject: str, ceiling: _Ceiling, preparing: float) -> float | None:

@@ -70,11 +70,6 @@ def test_serialising_stands_in_for_a_save_that_was_not_seen():
     assert "checkpoint.save_s" not in facts_of(script=steps(3), what_ifs=failed)
 
 
-def test_bytes_of_redirected_saves():
-    rows = {"redirected": [{"path": "a", "kind": "checkpoint", "bytes": 600}, {"path": "b", "kind": "log", "bytes": 9}]}
-    assert facts_of(script=saving(7, 3), side_effects=rows)["checkpoint.bytes"] == 300
-
-
 def evaluating(*after: int, count: int, **how) -> Script:
     """Evaluations (24 ms) after these numbers of steps."""
     script = Script()

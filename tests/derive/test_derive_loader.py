@@ -4,7 +4,7 @@ import pytest
 from build import LIBRARY, MS, Script, batches, facts_of, fetches, loader, recording, sample, steps, what_if
 
 from autotune.derive import derive, lengths
-from autotune.derive.loader import workers_needed
+from autotune.derive.loader import most_workers, workers_needed
 from autotune.derive.numbers import mean_interval, median_interval, most_common, quantile
 
 
@@ -45,7 +45,66 @@ def test_one_batch_per_process_says_nothing_of_a_steady_one():
     ],
 )
 def test_workers_needed(batch_ms, cpu_share, compute, cpus, expected):
-    assert workers_needed(batch_ms, cpu_share, compute, cpus) == expected
+    assert workers_needed(batch_ms, compute, most_workers(cpu_share, cpus), {}) == expected
+
+
+@pytest.mark.parametrize(
+    ("alone", "most", "expected"),
+    [
+        pytest.param({0: 20, 1: 40, 2: 29, 4: 15}, 16, 2, id="the fewest that keep up"),
+        pytest.param({1: 35, 2: 30}, 16, 4, id="just not: the arithmetic's four are more than were tried"),
+        pytest.param({1: 90, 2: 50, 4: 60}, 16, 2, id="none keeps up, and more are worse: the best"),
+        pytest.param(
+            {1: 90, 2: 70, 4: 45, 8: 40}, 16, 8, id="the largest is the best, and the arithmetic asks for fewer"
+        ),
+        pytest.param({1: 90, 2: 45, 4: 20}, 3, 3, id="four would keep up, but there is room for three"),
+        pytest.param({0: 5}, 16, 4, id="without workers nothing overlaps"),
+    ],
+)
+def test_workers_needed_where_the_loader_ran_alone(alone, most, expected):
+    assert workers_needed(90, 30, most, alone) == expected
+
+
+def test_workers_that_were_tried_need_no_recorded_batch():
+    assert workers_needed(None, 30, 16, {1: 40, 2: 50}) == 1
+    assert workers_needed(None, None, 16, {1: 40}) is None
+
+
+def ran_alone(workers, *ms, owner=0, outcome="completed"):
+    result = {"batch_ns": [each * MS for each in ms], "start_ns": MS, "cpu_ns": MS}
+    return what_if("loader_alone", {"loader": owner, "num_workers": workers}, outcome, **result)
+
+
+def test_a_loader_that_ran_alone():
+    tried = (
+        ran_alone(0, 60, 60, 60),
+        # One batch was ready beside the first of all; the last round is not whole.
+        ran_alone(2, 0, 70, 0, 70, 0, 70),
+        ran_alone(4, 0, 0),
+        ran_alone(1, 9, 9, 9, owner=3),
+    )
+    # 55 ms of compute per batch: 35 ms a batch with two workers keep up.
+    facts = train(script=steps(4), what_ifs=tried, fetches=fetches([1, 60, 60]))
+    assert (facts["loader.best_workers"], facts["loader.workers_needed"], facts["loader.alone_batch_ms"]) == (
+        2,
+        2,
+        35.0,
+    )
+    failed = what_if("loader_alone", {"loader": 0, "num_workers": 2}, "failed", error="TypeError")
+    facts = train(script=steps(4), what_ifs=(failed,), fetches=fetches([1, 60, 60]))
+    assert facts["loader.workers_needed"] == 3
+    assert not {"loader.best_workers", "loader.alone_batch_ms"} & set(facts)
+
+
+def test_a_second_loader_that_is_trained_on_knows_its_workers_too():
+    script = Script()
+    for _ in range(4):
+        script.fetch(3, loader=1)
+        script.step()
+    rows = fetches([1, 120, 120], loader=1)
+    facts = facts_of("loader#1", script=script, loaders=(loader(0), loader(1)), fetches=rows)
+    assert (facts["loader.is_train"], facts["loader.batches_per_step"]) == (True, 1.0)
+    assert facts["loader.workers_needed"] == 4
 
 
 def test_workers_needed_leaves_saves_and_evaluations_out_of_compute():
@@ -85,7 +144,6 @@ def test_a_wrapped_loader_is_the_users_own_with_the_wrappers_times():
         loader(1, wraps=0, site=LIBRARY, num_batches=50, arguments={"batch_size": None}),
     )
     facts = train(script=script, loaders=rows, fetches=fetches([1, 20], loader=1))
-    assert facts["loader.is_library_owned"] is False
     assert (facts["loader.num_batches"], facts["loader.wait_ms"], facts["loader.batch_ms"]) == (50, 10.0, 20.0)
     assert facts_of("loader#1", script=script, loaders=rows) == {}
 
@@ -106,6 +164,7 @@ TOKENIZER = "/lib/transformers/tokenization_utils_base.py"
                 what_if(
                     "loader_alone",
                     {"loader": 0, "num_workers": 0},
+                    batch_ns=[],
                     samples=[{"phase": "fetch", "leaf_file": TOKENIZER, "count": 40}],
                 ),
             ),

@@ -102,8 +102,55 @@ def test_switches_of_torch():
         True,
     )
     assert (facts["run.num_graph_breaks"], facts["run.num_recompiles_in_window"]) == (0, 3)
-    assert facts["env.nccl_debug"] == ""
     assert "env.omp_num_threads" not in facts
+    assert facts_of(environment={"OMP_NUM_THREADS": ""})["env.omp_num_threads"] == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        pytest.param({}, False, id="accelerate's fp16 without any scaler"),
+        pytest.param({"software": {"torch": "2.13.0", "deepspeed": "0.18"}}, None, id="DeepSpeed scales by itself"),
+        pytest.param({"models": (model(type="DeepSpeedEngine"),)}, None, id="wrapped in an engine"),
+        pytest.param({"models": (model(parallel="DeepSpeedEngine"),)}, None, id="an engine around it"),
+        pytest.param(
+            {"software": {"deepspeed": "0.18"}, "torch_state": {"grad_scaler": True}}, True, id="a scaler was seen"
+        ),
+        pytest.param(
+            {
+                "software": {"deepspeed": "0.18"},
+                "torch_state": {"grad_scaler": False, "autocast": "float16"},
+                "frameworks": {},
+            },
+            False,
+            id="a raw loop, deepspeed merely imported",
+        ),
+        pytest.param(
+            {"software": {"deepspeed": "0.18"}, "torch_state": {"grad_scaler": False, "autocast": "bfloat16"}},
+            False,
+            id="bf16 has nothing to scale",
+        ),
+    ],
+)
+def test_engines_scale_losses_by_themselves(changed, expected):
+    told = {"frameworks": {"accelerator": entry("Accelerator", mixed_precision="fp16")}}
+    given = {"script": steps(2), "torch_state": {"grad_scaler": False}, **told, **changed}
+    assert facts_of(**given).get("run.grad_scaler") is expected
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "expected"),
+    [
+        ({}, (False, "default")),
+        ({"hf_args": entry()}, (False, "default")),
+        ({"hf_args": entry("SFTConfig", "trl.trainer.sft_config", packing=True)}, (True, "observed")),
+        ({"hf_args": entry("DPOConfig", "trl.trainer.dpo_config")}, (False, "default")),
+    ],
+)
+def test_packing(frameworks, expected):
+    row = settings_of(script=steps(2), frameworks=frameworks)["run", "data.packing"]
+    assert (row.value, row.origin) == expected
+    assert (row.location is None) == (expected[1] == "default")
 
 
 def call(kind, in_window, is_library=False):
@@ -184,7 +231,7 @@ def test_memory_without_recomputation(segments, limit, expected):
 def test_parameters_are_no_activations():
     memory = {"peak_reserved_bytes": 30 * GB, "total_bytes": 80 * GB}
     facts = facts_of(script=checkpointed(4), device=CUDA, memory=memory, models=(model(param_bytes=20 * GB),))
-    assert facts["memory.without_recompute_bytes"] == 70 * GB
+    assert facts["memory.without_recompute_share"] == 70 / 80
 
 
 OUT_OF_MEMORY = {"type": "RuntimeError", "message": "you tried to allocate 400 bytes.", "traceback": []}
@@ -238,7 +285,7 @@ def test_batch_curve_through_a_half_and_a_double_batch():
     assert facts["batch_curve.units"] == 16
     assert facts["batch_curve.fixed_share"] == pytest.approx(0.2)
     assert facts["batch_curve.error_share"] == pytest.approx(0.0, abs=1e-12)
-    assert (facts["batch_curve.double_peak_bytes"], facts["batch_curve.double_used_share"]) == (6 * GB, 0.75)
+    assert (facts["batch_curve.double_ran_out"], facts["batch_curve.double_used_share"]) == (False, 0.75)
 
 
 def test_todays_micro_batch_comes_from_the_replay():
@@ -260,8 +307,26 @@ def test_todays_micro_batch_comes_from_the_replay():
 )
 def test_no_batch_curve(tried):
     facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=tried)
-    known = {name: value for name, value in facts.items() if name.startswith("batch_curve.")}
-    assert known == {"batch_curve.was_measured": False}
+    assert facts["batch_curve.was_measured"] is False
+    assert not [
+        name for name in facts if name.startswith("batch_curve.") and "was" not in name and "double" not in name
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tried", "expected"),
+    [
+        pytest.param((), (False, None, None), id="not tried"),
+        pytest.param((micro(0.5, [30] * 3, samples=1),), (False, None, None), id="only a half"),
+        pytest.param((micro(2, [90] * 3, samples=4, peak=6 * GB),), (True, False, 0.75), id="fits"),
+        pytest.param((micro(2, (), outcome="out_of_memory"),), (True, True, None), id="does not fit"),
+        pytest.param((micro(2, (), outcome="failed"),), (False, None, None), id="failed for another reason"),
+    ],
+)
+def test_whether_twice_the_micro_batch_fits(tried, expected):
+    facts = facts_of(script=steps(3), what_ifs=tried, limits={"memory_limit_bytes": 8 * GB})
+    names = ("double_was_tried", "double_ran_out", "double_used_share")
+    assert tuple(facts.get(f"batch_curve.{name}") for name in names) == expected
 
 
 def test_a_negative_fixed_part_is_none_at_all():
@@ -452,10 +517,11 @@ def everything():
             what_if("replay", {}, step_ns=[40 * MS] * 3),
             micro(2, [90] * 3, samples=4, tokens=20, peak=GB),
             what_if("serialise", {}, ns=1, bytes=9),
+            what_if("loader_alone", {"loader": 0, "num_workers": 1}, batch_ns=[MS] * 4),
         ),
     }
-    names = ("CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "NCCL_DEBUG", "TORCH_SHOW_CPP_STACKTRACES")
-    names += ("PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_CUDNN_V8_API_ENABLED", "OMP_NUM_THREADS")
+    names = ("CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+    names += ("TORCH_CUDNN_V8_API_ENABLED", "OMP_NUM_THREADS")
     cuda["environment"] = dict.fromkeys(names, "")
     process = {"world_size": 2, "local_world_size": 2}
     both = [recording(script, **cuda, process=process | {"rank": rank}) for rank in (0, 1)]

@@ -123,7 +123,7 @@ def test_missing_names_what_could_change_the_answer(text: str, missing: tuple[st
     assert evaluate(text) == ((False, ()) if missing is None else (None, missing))
 
 
-NAMES = ("loader.is_train", "loader.is_map_style", "loader.is_library_owned", "loader.is_static_padding")
+NAMES = ("loader.is_train", "loader.is_map_style", "loader.storage_is_network", "loader.is_static_padding")
 CONDITIONS = st.recursive(
     st.sampled_from(NAMES),
     lambda inner: st.one_of(

@@ -1,0 +1,74 @@
+"""Every fact of the catalogue is read by a rule, a prediction or the report, or is in the JSON dump for a reason."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FACTS = tomllib.loads((ROOT / "autotune" / "catalogue" / "facts.toml").read_text(encoding="utf-8"))
+
+JSON_ONLY = {
+    "step.h2d_share": "with its siblings it sums to the step",
+    "step.forward_share": "with its siblings it sums to the step",
+    "step.backward_share": "with its siblings it sums to the step",
+    "step.optimizer_share": "with its siblings it sums to the step",
+    "step.other_share": "with its siblings it sums to the step",
+    "run.num_graph_breaks": "says whether torch.compile did what it was asked for",
+    "run.num_recompiles_in_window": "says whether the steps that were measured were steady",
+    "model.num_params": "the size of what was measured",
+    "model.num_trainable_params": "the size of what was measured",
+    "loader.collate_share": "where the time to prepare a batch goes",
+    "loader.read_bytes_per_step": "tells a cold page cache from a warm one",
+    "loader.best_workers": "for who chooses the number of workers by hand",
+    "loader.len_cv": "how much the lengths differ",
+    "checkpoint.bytes": "the size behind the time of a save",
+    "checkpoint.num_seen": "how many saves the mean is of",
+    "env.omp_num_threads": "explains run.num_threads",
+}
+"""Read by nobody here but the user: name -> why it is stated."""
+
+DESCRIPTIONS = ("machine.", "software.")
+"""What was measured on: whole inventories, for who compares two reports."""
+
+BY_PART = {"memory.asked_bytes": "report/outcome.py"}
+"""Read under a name that is put together where it is read."""
+
+
+def rule_texts() -> str:
+    """The rules without their examples: a fact that only an example states is not read."""
+    return "\n".join(
+        text.split("[[example]]")[0] + "\n".join(re.findall(r"(?m)^\[gain\][^\[]*", text))
+        for text in (file.read_text(encoding="utf-8") for file in sorted((ROOT / "rules").glob("*/*.toml")))
+    )
+
+
+def readers() -> str:
+    folders = ("predict", "report", "engine", "api")
+    sources = (file for folder in folders for file in sorted((ROOT / "autotune" / folder).glob("*.py")))
+    return "\n".join([rule_texts(), *(file.read_text(encoding="utf-8") for file in sources)])
+
+
+READ = {name for name in FACTS if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", readers())} | set(BY_PART)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_fact_has_a_reader_or_a_reason(name: str) -> None:
+    is_described = name.startswith(DESCRIPTIONS)
+    assert name in READ or name in JSON_ONLY or is_described, f"{name} has no reader: delete it, or give a reason"
+    assert not (name in READ and name in JSON_ONLY), f"{name} has a reader: it needs no reason"
+
+
+def test_the_reasons_are_of_facts_that_there_are() -> None:
+    assert set(JSON_ONLY) | set(BY_PART) <= set(FACTS)
+
+
+@pytest.mark.parametrize(("name", "file"), BY_PART.items())
+def test_what_is_read_in_parts_is_read(name: str, file: str) -> None:
+    text = (ROOT / "autotune" / file).read_text(encoding="utf-8")
+    owner, _, part = name.partition(".")
+    assert f"{owner}.{{" in text
+    assert f'"{part}"' in text
