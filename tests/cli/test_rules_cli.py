@@ -65,7 +65,7 @@ def test_explain_shows_limits_effects_and_meanings(capsys) -> None:
     out = " ".join(printed(capsys, "explain", "DL001").split())
     assert "- min_wait_share = 5 %: below 5 %" in out
     assert "equivalent: the same training; other rounding or random draws" in out
-    assert "- loader.is_train: its batches precede a backward" in out
+    assert "- loader.is_train: its batches are trained on: each step or most of its batches" in out
     assert "When (of each loader)" in out
     assert "measured_ceiling" in out
 
