@@ -16,29 +16,47 @@ RUN = "run"
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a file: from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a file. `line` counts from 1; `call` is what is called there, e.g. "DataLoader"."""
+    """A place in a file. `line` and `column` count from 1, a column of 0 is not known.
+
+    `call` is what is called there, e.g. "DataLoader"; `end_line` is the last line of that call. `key` is the path of
+    a value in a config ("train.micro_batch_size") or its flag in a command ("--workers"), `span` its bytes.
+    """
 
     file: str
     line: int
     call: str = ""
+    column: int = 0
+    end_line: int = 0
+    key: str = ""
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A measured or read value, e.g. Fact("loader.wait_share", "loader#train", 0.72)."""
+    """A measured or read value, e.g. Fact("loader.wait_share", "loader#train", 0.72); `places` show it in the files."""
 
     name: str
     subject: str
     value: Value
+    places: tuple[Location, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a setting was in this run, and where it was given.
+    """What a setting was in this run, or is in the files, and where it was given.
 
     `trusted` says that an edit at `location` would change the observed value; `why_not` says why it is not.
     `spelling` is how the user's framework writes it, e.g. "dataloader_num_workers" of TrainingArguments.
+    `feeds` is the call or command that a static value reaches, where that is another place than `location`.
     """
 
     name: str
@@ -49,14 +67,19 @@ class Setting:
     trusted: bool = False
     why_not: str = ""
     spelling: str = ""
+    feeds: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Facts and settings by subject. `lookup` falls back from a subject to the run."""
+    """Facts and settings by subject. `lookup` falls back from a subject to the run.
+
+    `places` shows facts in the files, by subject and name.
+    """
 
     facts: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     settings: Mapping[tuple[str, str], Setting] = field(default_factory=dict)
+    places: Mapping[tuple[str, str], tuple[Location, ...]] = field(default_factory=dict)
 
     def lookup(self, subject: str, name: str) -> Value | None:
         """The value of fact or setting `name` for `subject`, or None when it is unknown."""

@@ -46,7 +46,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that fired for a subject. `advice` are the manual fixes' texts; `location` is where the cause stands."""
+    """A rule that fired for a subject. `advice` are the manual fixes' texts; `location` is where the cause stands.
+
+    `places` are all places of the facts that the rule read, in the files (static findings only).
+    """
 
     rule: Rule
     subject: str
@@ -55,6 +58,7 @@ class Finding:
     advice: tuple[str, ...] = ()
     location: Location | None = None
     gain: Gain | None = None
+    places: tuple[Location, ...] = ()
 
     @property
     def effect(self) -> Effect:

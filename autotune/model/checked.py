@@ -1,0 +1,68 @@
+"""The result of `check`: what the files of each bundle say, without a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.model.finding import Finding, Skipped
+from autotune.model.rule import Severity
+from autotune.model.scanned import Bundle, Note
+
+
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """A finding that is not reported: by a comment, by the configuration, or because the baseline has it."""
+
+    finding: Finding
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBundle:
+    """One bundle's answers. `num_passed` rules were decided and have nothing to say; `skipped` need a run."""
+
+    bundle: Bundle
+    findings: tuple[Finding, ...]
+    skipped: tuple[Skipped, ...]
+    num_passed: int
+    silenced: tuple[Silenced, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One limit on a recorded profile (--profile): a fact, its value, the limit and whether it holds."""
+
+    fact: str
+    value: float | None
+    limit: float
+    holds: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Everything that an output of `check` may print.
+
+    `fail_on` is the mildest severity that makes the command fail; None: never. Paths are relative to `root`.
+    """
+
+    root: str
+    bundles: tuple[CheckedBundle, ...]
+    notes: tuple[Note, ...]
+    num_files: int
+    num_rules: int
+    fail_on: Severity | None
+    gates: tuple[Gate, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all bundles."""
+        return tuple(finding for each in self.bundles for finding in each.findings)
+
+    @property
+    def fails(self) -> bool:
+        """Whether a finding is as grave as `fail_on`, or a gate does not hold."""
+        limit = self.fail_on
+        grave = limit is not None and any(each.rule.severity.rank <= limit.rank for each in self.findings)
+        return grave or any(not gate.holds for gate in self.gates)

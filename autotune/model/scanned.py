@@ -1,0 +1,86 @@
+"""What scan reads from files without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotune.model.evidence import Fact, Location, Setting, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that a file gives to an argument of a call, a flag of a command or a key of a config.
+
+    `value` is typed as the file's consumer reads it, None when it is null there; `known` is False when it could not be
+    followed, and then `value` says nothing. `location` is where a person would edit it. `is_default` says that it is
+    the default of an option (argparse, click, a dataclass field), which a command line may replace.
+    """
+
+    key: str
+    value: Value | None
+    location: Location
+    known: bool = True
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Arguments that reach one consumer: a call in a script, a config file, or the flags of a command.
+
+    `dialect` says in whose words the keys of `arguments` are ("hf_trainer", "torch", "deepspeed" ...), `name` what is
+    called ("DataLoader", "TrainingArguments"; "" for a config file). `is_open` says that more arguments may come from
+    where nothing can be read (**kwargs, a command line that is not known): then a missing key is unknown, not default.
+    """
+
+    dialect: str
+    name: str
+    subject: str
+    arguments: Mapping[str, Given]
+    location: Location
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A file, or a part of it, that was not read: where and why. `is_error` says that the file is broken."""
+
+    where: str
+    why: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A comment `# autotune: ignore[DL001] reason` at `line` of `file`; line 0 means the whole file."""
+
+    file: str
+    line: int
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Files that make one training run: a script, its configs and the command that starts it; `name` is the main one.
+
+    `dialects` are those that its files were recognised as. `ignored` are the rules that a comment silences, with the
+    line and the reason: ("train.py", 12, "DL001", "the data is in memory").
+    """
+
+    name: str
+    files: tuple[str, ...]
+    dialects: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    settings: tuple[Setting, ...]
+    notes: tuple[Note, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """All bundles under the paths that were asked for, and what was left out of `num_files` files."""
+
+    bundles: tuple[Bundle, ...]
+    notes: tuple[Note, ...]
+    num_files: int

@@ -1,0 +1,76 @@
+"""One file, read with the exact place of every value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.model.evidence import Span
+
+Scalar = bool | int | float | str | None
+
+Path = tuple[str | int, ...]
+"""Where a value stands: keys, and indices of lists, from the top of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of a data file (YAML, JSON, TOML).
+
+    `value` is what the file's consumer reads: a scalar, or () for an empty list or mapping. `text` is the value as it
+    is written (quotes included), `span` its bytes; `line` and `column` count from 1. `comment` is the comment on the
+    line of the value, without its sign.
+    """
+
+    path: Path
+    value: Scalar | tuple[()]
+    text: str
+    span: Span
+    line: int
+    column: int
+    comment: str = ""
+
+    @property
+    def key(self) -> str:
+        """The path as it is written in rules and messages: "data.init_args.num_workers", "datasets.0.path"."""
+        return ".".join(map(str, self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a shell command.
+
+    `value` is what the command receives: None when it cannot be known. `text` and `span` are where a person edits it:
+    the word itself, or the value of the variable that it is made of. `line` counts from 1.
+    """
+
+    value: str | None
+    text: str
+    span: Span
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One simple command of a shell script: its words, and the variables it gets (exported or in front of it)."""
+
+    words: tuple[Word, ...]
+    variables: tuple[tuple[str, Word], ...]
+    line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment without its sign; `line` counts from 1. `is_own_line` says that nothing else stands on it."""
+
+    line: int
+    text: str
+    is_own_line: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A data file: its values in the order of the file, and its comments."""
+
+    entries: tuple[Entry, ...]
+    comments: tuple[Comment, ...]
