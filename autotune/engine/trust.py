@@ -1,0 +1,66 @@
+"""Where an edit would change an observed value: the static candidate that equals what was observed.
+
+DESIGN, "Where a value comes from": a place in a file is trusted only where static equals observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from autotune.model.evidence import Location, Setting, Value
+
+
+def located(observed: Iterable[Setting], static: Sequence[Setting]) -> tuple[Setting, ...]:
+    """The observed settings, each with the trusted place of its value, or with the reason why there is none.
+
+    Files of both must be spelled alike (absolute paths).
+    """
+    return tuple(_located(setting, static) for setting in observed)
+
+
+def _located(setting: Setting, static: Sequence[Setting]) -> Setting:
+    named = [each for each in static if each.name == setting.name]
+    candidates = [each for each in named if _reaches(each, setting)]
+    equal = [each for each in candidates if _equal(each.value, setting.value)]
+    places = {_place(each): each for each in equal}
+    if len(places) == 1:
+        found = next(iter(places.values()))
+        place = _place(found)
+        if place is None:
+            return replace(setting, why_not="it stands in no file")
+        return replace(setting, location=place, trusted=True, spelling=found.spelling or setting.spelling)
+    return replace(setting, why_not=_why_not(setting, candidates, equal))
+
+
+def _reaches(candidate: Setting, setting: Setting) -> bool:
+    """Whether the candidate feeds the call that was observed; a setting of no observed place takes any."""
+    call = candidate.feeds or candidate.location
+    if setting.location is None or call is None or candidate.feeds is None:
+        return True
+    last = max(call.line, call.end_line)
+    return call.file == setting.location.file and call.line <= setting.location.line <= last
+
+
+def _place(candidate: Setting) -> Location | None:
+    """Where the value is written; the call that a missing argument would be added to when it is written nowhere."""
+    return candidate.location or candidate.feeds
+
+
+def _equal(one: Value | None, other: Value | None) -> bool:
+    if isinstance(one, bool) is not isinstance(other, bool):
+        return False
+    return one == other
+
+
+def _why_not(setting: Setting, candidates: Sequence[Setting], equal: Sequence[Setting]) -> str:
+    if len(equal) > 1:
+        return f"more than one place gives it: {_listed(equal)}"
+    if candidates:
+        return f"{_listed(candidates)} says {candidates[0].value}, but the run had {setting.value}"
+    return "no file that was read gives it"
+
+
+def _listed(settings: Sequence[Setting]) -> str:
+    places = [place for each in settings if (place := _place(each)) is not None]
+    return ", ".join(f"{place.file}:{place.line}" for place in places) or "the default"

@@ -1,0 +1,119 @@
+"""What was written, so that it can be taken back: one folder per patch, `.autotune/patches/<number>/`.
+
+journal.json   the state and the files; replaced as a whole
+before-N       the bytes of file N before the patch
+after-N        and after it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autotune.errors import UsageError
+from autotune.patch.disk import Disk
+
+SCHEMA = 1
+_NAME = "journal.json"
+
+WRITING, WRITTEN, UNDOING, UNDONE = "writing", "written", "undoing", "undone"
+UNFINISHED = (WRITING, UNDOING)
+"""States that only a crash leaves behind: what they began is taken back, or taken back to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One file of a patch: its real path, and the SHA-256 of its bytes before and after."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """One written patch. `number` names its folder; `title` is what `undo` prints."""
+
+    folder: Path
+    state: str
+    title: str
+    files: tuple[Written, ...]
+
+    @property
+    def number(self) -> int:
+        return int(self.folder.name)
+
+    def before(self, index: int) -> Path:
+        """The kept bytes of file `index` before the patch."""
+        return self.folder / f"before-{index}"
+
+    def after(self, index: int) -> Path:
+        """The kept bytes of file `index` after the patch."""
+        return self.folder / f"after-{index}"
+
+
+def sha256(data: bytes) -> str:
+    """The hexadecimal digest that journals and patches name contents by."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def begin(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], disk: Disk) -> Journal:
+    """Keep (path, before, after) of all files in a new folder below `folder`, and say that writing begins."""
+    own = _new_folder(folder, disk)
+    written = tuple(Written(str(path), sha256(before), sha256(after)) for path, before, after in files)
+    journal = Journal(own, WRITING, title, written)
+    for index, (_, before, after) in enumerate(files):
+        disk.create(journal.before(index), before)
+        disk.create(journal.after(index), after)
+    save(journal, disk)
+    return journal
+
+
+def save(journal: Journal, disk: Disk) -> None:
+    """Replace the journal's file by one with this state."""
+    part = journal.folder / f"{_NAME}.part"
+    data = {"schema": SCHEMA, "state": journal.state, "title": journal.title}
+    disk.remove(part)
+    disk.create(part, json.dumps({**data, "files": [asdict(one) for one in journal.files]}, indent=1).encode())
+    disk.replace(part, journal.folder / _NAME)
+
+
+def turned(journal: Journal, state: str, disk: Disk) -> Journal:
+    """The journal in a new state, saved."""
+    journal = replace(journal, state=state)
+    save(journal, disk)
+    return journal
+
+
+def journals(folder: Path) -> tuple[Journal, ...]:
+    """All journals below `folder`, the oldest first. A folder without a journal never began to write."""
+    try:
+        numbered = sorted((one for one in folder.iterdir() if one.name.isdecimal()), key=lambda one: int(one.name))
+    except OSError:
+        return ()
+    return tuple(_load(one) for one in numbered if (one / _NAME).is_file())
+
+
+def _load(folder: Path) -> Journal:
+    path = folder / _NAME
+    try:
+        data: Any = json.loads(path.read_bytes())
+        files = tuple(Written(**row) for row in data["files"])
+        return Journal(folder, data["state"], data["title"], files)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"this journal of a patch is damaged: {error}",
+            where=str(path),
+            to_do="The files before the patch are beside it (before-0 ...).",
+        ) from error
+
+
+def _new_folder(folder: Path, disk: Disk) -> Path:
+    number = max((int(one.name) for one in folder.glob("*") if one.name.isdecimal()), default=0) + 1
+    own = folder / str(number)
+    disk.make_folder(own)
+    return own
