@@ -1,0 +1,89 @@
+"""patch.yaml says all that a Patch holds, and what is wrong in it is named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.errors import UsageError
+from autotune.model.evidence import Span
+from autotune.model.patch import Edit, Patch, PatchChange
+from autotune.model.rule import Effect
+from autotune.patch.file import dumps, loads
+
+EDIT = Edit("train.py", "ab" * 32, "DataLoader.num_workers", Span(12, 13), "0", "4")
+CHANGE = PatchChange(
+    "loader.num_workers", "loader#train", 0, 4, ("DL001",), Effect.EQUIVALENT, gain="3.6x (3.1 to 4.0)", edits=(EDIT,)
+)
+PATCH = Patch("/p", "20261121-1", ("train.py", "--lr", "1e-4"), (CHANGE,))
+
+
+def text(patch: Patch = PATCH) -> str:
+    return dumps(patch)
+
+
+def test_what_is_written_is_read() -> None:
+    assert loads(text().encode(), "patch.yaml") == PATCH
+
+
+def test_a_patch_without_changes() -> None:
+    empty = Patch("/p", "r", (), ())
+    assert loads(dumps(empty).encode(), "patch.yaml") == empty
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+values = st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), words)
+edits = st.builds(Edit, words, st.just("0" * 64), words, st.just(Span(1, 3)), words, words)
+changes = st.builds(
+    PatchChange,
+    st.sampled_from(["loader.num_workers", "train.precision"]),
+    words,
+    st.none() | values,
+    values,
+    st.lists(words, max_size=3).map(tuple),
+    st.sampled_from(list(Effect)),
+    words,
+    st.lists(edits, max_size=2).map(tuple),
+    words,
+)
+patches = st.builds(
+    Patch, words, words, st.lists(words, max_size=3).map(tuple), st.lists(changes, max_size=3).map(tuple)
+)
+
+
+@given(patches)
+def test_any_patch_comes_back(patch: Patch) -> None:
+    assert loads(dumps(patch).encode(), "patch.yaml") == patch
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("schema: 1", "schema: 2", "schema 2 is not 1"),
+        ("  new: 4\n", "", "changes.0.new is missing"),
+        ('effect: "equivalent"', 'effect: "harmless"', "changes.0.effect must be one of"),
+        ("span: [12, 13]", "span: [13, 12]", "changes.0.edits.0.span must be"),
+        ("span: [12, 13]", "span: 12", "changes.0.edits.0.span must be a list"),
+        ('root: "/p"', "root: 7", "root must be a string"),
+        ("changes:\n", "rules:\n", "changes must be a list"),
+    ],
+)
+def test_a_mistake_is_named(old: str, new: str, message: str) -> None:
+    assert old in text()
+    with pytest.raises(UsageError) as error:
+        loads(text().replace(old, new).encode(), "patch.yaml")
+    assert message in error.value.what
+    assert error.value.where.startswith("patch.yaml")
+
+
+def test_broken_yaml_is_a_clear_error() -> None:
+    with pytest.raises(UsageError):
+        loads(b"schema: [1", "patch.yaml")
+
+
+def test_a_change_that_a_person_deleted_is_left_out() -> None:
+    two = Patch("/p", "r", (), (CHANGE, PatchChange("train.compile", "run", None, True, ("CO001",), Effect.EQUIVALENT)))
+    lines = dumps(two).splitlines(keepends=True)
+    second = lines.index("- setting: train.compile\n")
+    assert loads("".join(lines[:second]).encode(), "patch.yaml").changes == (CHANGE,)
