@@ -58,11 +58,18 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:
-    """The interpreter that really trained, and how that is known; the planned one when no Recording tells."""
+    """The interpreter that really trained, and how that is known; the planned one when no Recording tells.
+
+    A shell or launcher starts whichever Python it finds: where that is of another environment than `--python` names,
+    the report says so.
+    """
     if not collected.recordings:
         return python, why
     seen = str(collected.recordings[0].process["executable"])
-    return (python, why) if seen == python else (seen, "the training process")
+    if seen == python:
+        return python, why
+    missed = why == "--python" and Path(seen).parent != Path(python).parent
+    return seen, f"the training process; --python {python} did not reach it" if missed else "the training process"
 
 
 def check(run: RunSummary, collected: Collected) -> None:

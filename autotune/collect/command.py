@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import ScriptError, UsageError
+from autotune.machine import find_python
 
 BOOT = Path(__file__).parent.parent / "probe" / "boot"
 _SUBMITTERS = {"sbatch": "srun", "qsub": "", "bsub": "", "condor_submit": ""}
@@ -36,7 +38,8 @@ class Command:
 def plan_command(words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str] = os.environ) -> Command:
     """The command line for `words`: a script with its arguments, or a whole command as after `--`.
 
-    Raises UsageError when the script or program does not exist or only submits a job somewhere else.
+    Raises UsageError when the script or program does not exist or only submits a job somewhere else. Where it is a
+    console script of another environment than `python`, a line on stderr says that it runs its own.
     """
     if not words:
         raise UsageError("no script was given", to_do="Type: autotune diagnose train.py [ARGS...]")
@@ -51,6 +54,8 @@ def plan_command(words: Sequence[str], python: str, cwd: Path, environ: Mapping[
         return _python_command(words, python, cwd)
     if shutil.which(str(cwd / first) if "/" in first else first, path=environ.get("PATH")) is None:
         raise UsageError("there is no such script or program", where=first, to_do="Check the path, and the spelling.")
+    if hint := _other_python(words, python, cwd, environ):
+        print(hint, file=sys.stderr)
     return Command(tuple(words), None)
 
 
@@ -87,6 +92,17 @@ def _python_command(words: Sequence[str], python: str, cwd: Path) -> Command:
     argv = (python, *words[1:])
     place = _script_place(argv)
     return Command(injected(argv), _existing(argv[place], cwd) if place is not None else None)
+
+
+def _other_python(words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str]) -> str:
+    """What to know when a console script runs the Python of its first line and not `python`; "" where it does not."""
+    own, why = find_python(words, None, environ, cwd)
+    folder = Path(python).parent
+    if not why.startswith("the first line") or Path(own).parent == folder:
+        return ""
+    here = folder / Path(words[0]).name
+    to_do = f"give its path: {here}" if os.access(here, os.X_OK) else f"install it there, beside {python}"
+    return f"autotune: --python does not reach {words[0]}, which runs {own}; to measure in {folder.parent}, {to_do}"
 
 
 def _existing(name: str, cwd: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev
@@ -29,6 +30,9 @@ def facts(view: View) -> Iterator[Fact]:
     if view.train is None or not batches:
         return
     yield Fact("loader.num_shapes", view.train.subject, len({batch.shapes for batch in batches}))
+    growth = doubled_growth_share(batches)
+    if growth is not None:
+        yield Fact("loader.doubled_growth_share", view.train.subject, growth)
     known = [batch for batch in batches if batch.lengths and batch.width]
     length = view.train.own["dataset"]["length"]
     for name, value in {**_lengths(known), **_padding(known, length)}.items():
@@ -92,6 +96,26 @@ def grouped_pad_share(lengths: Sequence[int], batch_size: int, dataset_length: i
         ordered = sorted(draw.choices(lengths, k=mega), reverse=True)
         rows += [ordered[i : i + batch_size] for i in range(0, mega, batch_size)]
     return pad_share(rows)
+
+
+def doubled_growth_share(batches: Sequence[Batch]) -> float | None:
+    """What micro-batches of twice the size would compute on top of today's, as a share of it.
+
+    Two batches in a row stand for one of twice the size, which is as wide as the wider of them; where all have
+    one shape that is nothing on top. None without two batches that can be joined.
+    """
+    alone = joined = 0
+    for one, two in zip(batches[::2], batches[1::2], strict=False):
+        shapes = _sample_shape(one), _sample_shape(two)
+        if one.num_samples and two.num_samples and len(shapes[0]) == len(shapes[1]):
+            alone += one.num_samples * math.prod(shapes[0]) + two.num_samples * math.prod(shapes[1])
+            joined += (one.num_samples + two.num_samples) * math.prod(map(max, *shapes))
+    return joined / alone - 1 if alone else None
+
+
+def _sample_shape(batch: Batch) -> tuple[int, ...]:
+    """One sample's share of a batch: its padded width in tokens, else the first tensor without its first dimension."""
+    return (batch.width,) if batch.width else (batch.shapes or ((),))[0][1:]
 
 
 def is_static(batches: Sequence[Batch]) -> bool | None:

@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from statistics import fmean, median
 
 from autotune.derive.loaders import Loader
@@ -19,7 +20,15 @@ IO_BOUND_SHARE = 0.3
 
 MOST_WORKERS = 16
 LEAST_SAMPLES = 20
-TOKENIZE = re.compile(r"[/\\](tokenizers|sentencepiece|tiktoken)[/\\]|[/\\]transformers[/\\].*tokeniz")
+TOKENIZE = re.compile(
+    r"[/\\](tokenizers|sentencepiece|tiktoken)[/\\]|[/\\]transformers[/\\].*tokeniz"
+    r"|[/\\](site|dist)-packages[/\\].*tokeni[sz]"
+)
+OWN_TOKENIZER = re.compile(
+    r"tokeni[sz](e(?!d)|ing|ation)|(^|_)(bpe|byte_pair|wordpiece|get_pairs)(_|$)|^_?encode(_text|_ordinary|_chunk)?$"
+)
+"""The user's functions that tokenise, by their names."""
+
 DECODE = re.compile(
     r"[/\\](PIL|cv2|librosa|torchaudio|soundfile|torchcodec|imageio)([/\\]|\.py)"
     r"|[/\\]torchvision[/\\]io[/\\]|[/\\]datasets[/\\]features[/\\](image|audio|video)\.py|[/\\]json[/\\]"
@@ -203,24 +212,31 @@ def _epoch_start_share(view: View, known: dict[str, int | float]) -> float | Non
 
 def _sampled(view: View, loader: Loader) -> dict[str, Value | None]:
     """Shares of the stack samples taken while a batch was prepared in the training process."""
-    rows = _fetch_samples(view, loader)
-    total = sum(count for _, count in rows)
+    rows = [row for row in _samples(view, loader) if row["phase"] == "fetch"]
+    total = sum(row["count"] for row in rows)
     if total < LEAST_SAMPLES:
         return {}
     return {
-        "tokenize_share": sum(count for file, count in rows if TOKENIZE.search(file)) / total,
-        "decode_share": sum(count for file, count in rows if DECODE.search(file)) / total,
+        "tokenize_share": sum(row["count"] for row in rows if tokenizes(row)) / total,
+        "decode_share": sum(row["count"] for row in rows if DECODE.search(row["leaf_file"])) / total,
     }
 
 
-def _fetch_samples(view: View, loader: Loader) -> Sequence[tuple[str, int]]:
-    """(file of the innermost frame, count). With workers the training process only waits: then from the what-if."""
+def tokenizes(row: Json) -> bool:
+    """Whether a sample is in a tokenizer: of a library by its file, of the user's own by the name of the function.
+
+    Compiled tokenizers leave no frame: one that `__getitem__` calls directly is not told from the rest of it.
+    """
+    return bool(TOKENIZE.search(row["leaf_file"]) or OWN_TOKENIZER.search(row.get("user_function", "")))
+
+
+def _samples(view: View, loader: Loader) -> Sequence[Json]:
+    """The stack samples as rows. With workers the training process only waits: then those of the what-if."""
     if loader.num_workers == 0:
-        return [(s.leaf_file, s.count) for s in view.recording.samples if s.phase == "fetch"]
-    rows: list[Json] = [
+        return [asdict(sample) for sample in view.recording.samples]
+    return [
         sample
         for what_if in view.recording.what_ifs
         if what_if.name == "loader_alone" and what_if.arguments.get("loader") in loader.ids
         for sample in what_if.result.get("samples", ())
     ]
-    return [(row["leaf_file"], row["count"]) for row in rows if row["phase"] == "fetch"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autotune.catalogue import settings
 from autotune.model.evidence import RUN
-from autotune.model.finding import Change, Finding, Gain, Recommendation
+from autotune.model.finding import Change, Finding, Gain, Recommendation, speedup_without
 from autotune.model.rule import Effect, Severity
 
 Together = Callable[[Sequence[Finding]], Gain | None]
@@ -15,12 +15,9 @@ Together = Callable[[Sequence[Finding]], Gain | None]
 
 Key = tuple[object, ...]
 
-MOST_REMOVED = 0.99
-"""No interval claims to remove more of a step than this."""
-
 
 def recommend(findings: Iterable[Finding], together: Together | None = None) -> tuple[Recommendation, ...]:
-    """What to do, numbered from 1: first what leaves training unchanged, then what is the reader's to decide.
+    """What to do, numbered from 1: first what is free and leaves training unchanged, then what the reader decides on.
 
     In both groups what is wrong (critical, without a gain) comes first, then what saves most. `together` gives each
     recommendation what it adds to all earlier numbers; without it `after` stays None.
@@ -98,10 +95,9 @@ def _weight(finding: Finding) -> tuple[float, ...]:
 
 
 def _order(recommendation: Recommendation) -> tuple[bool, bool, tuple[float, ...], str]:
-    unchanged = recommendation.effect in (Effect.EXACT, Effect.EQUIVALENT)
     first = recommendation.first
     is_wrong = any(each.rule.severity is Severity.CRITICAL and each.gain is None for each in recommendation.findings)
-    return not unchanged, not is_wrong, _weight(first), first.rule.id
+    return not recommendation.is_free, not is_wrong, _weight(first), first.rule.id
 
 
 def _with_after(ranked: Sequence[Recommendation], together: Together) -> tuple[Recommendation, ...]:
@@ -130,9 +126,5 @@ def _added(before: Gain | None, total: Gain, own: Gain) -> Gain:
     saved = None
     if total.saved_s is not None and before.saved_s is not None:
         saved = total.saved_s - before.saved_s
-    return Gain(_without(removed), _without(low), _without(high), own.basis, saved, own.note)
-
-
-def _without(share: float) -> float:
-    """The speedup of a step without `share` of it."""
-    return 1 / (1 - min(share, MOST_REMOVED))
+    speedup, low, high = speedup_without(removed), speedup_without(low), speedup_without(high)
+    return Gain(speedup, low, high, own.basis, saved, own.note)

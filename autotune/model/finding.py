@@ -8,7 +8,19 @@ from typing import Literal
 from autotune.model.evidence import Location, Value
 from autotune.model.rule import Effect, Rule
 
+COSTS = ("checkpoint.", "evaluation.")
+"""Settings that are not free although training stays as it is: rarer saves lose more in a crash, rarer evaluations show
+less."""
+
 Basis = Literal["measured", "modelled", "bound"]
+
+MOST_REMOVED = 0.99
+"""No claim removes more of a step than this, whatever its parts add up to."""
+
+
+def speedup_without(share: float) -> float:
+    """Old step time / new step time when `share` of the step goes away; a negative one is time that comes on top."""
+    return 1.0 / (1.0 - min(share, MOST_REMOVED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +122,9 @@ class Recommendation:
     @property
     def first(self) -> Finding:
         return self.findings[0]
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it needs no decision: an edit that leaves training unchanged, and that costs nothing else."""
+        unchanged = self.effect in (Effect.EXACT, Effect.EQUIVALENT)
+        return unchanged and not any(change.setting.startswith(COSTS) for change in self.changes)

@@ -13,26 +13,29 @@ FACTS = (
     "batch_curve.per_unit_ms",
     "batch_curve.units",
     "batch_curve.error_share",
+    "loader.doubled_growth_share",
 )
 
 
 def batch_curve(_arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
     """A step of n micro-batches of a + b x units becomes n/2 of a + b x 2 units: a x n/2 less.
 
-    The interval is the error of the fit. Its lower end may be under 1: a small fixed part is not told from
-    none. Where batches are padded to their longest sample, a larger micro-batch also holds more padding,
-    which is not in this gain. None without the fit, without accumulation, or when no fixed part was found.
+    Where batches are padded to their longest sample, a larger micro-batch holds more padding: b x units grows
+    by the share that joined batches of the recorded shapes have on top. The interval is the error of the fit.
+    Its lower end may be under 1: a small fixed part is not told from none. None without the fit, without
+    accumulation, when no fixed part was found, and when it is smaller than what comes on top.
     """
-    now, steps, fixed, per_unit, units, error = (number(evidence, subject, name) for name in FACTS)
-    if now is None or steps is None or fixed is None or per_unit is None or units is None or error is None:
+    known = [value for name in FACTS if (value := number(evidence, subject, name)) is not None]
+    if len(known) < len(FACTS):
         return None
+    now, steps, fixed, per_unit, units, error, growth = known
     whole, halves = fixed + per_unit * units, steps / 2
     # More than the step itself in half of its micro-batches: the fit is not about this step.
-    if steps < 2 or fixed <= 0 or whole * halves >= now:
+    if steps < 2 or whole * halves >= now:
         return None
-    saved, doubt = fixed * halves, error * whole * halves
+    saved, doubt = fixed * halves - per_unit * units * growth * steps, error * whole * halves
+    if saved <= 0:
+        return None
     most = min(saved + doubt, whole * halves)
     interval = now / (now - saved + doubt), now / (now - most)
-    grows = evidence.lookup(subject, "data.padding") == "longest"
-    note = "larger batches hold more padding, which is not counted" if grows else ""
-    return gain(evidence, subject, now / (now - saved), interval, "modelled", note)
+    return gain(evidence, subject, now / (now - saved), interval, "modelled")

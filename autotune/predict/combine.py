@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from autotune.model.evidence import RUN, Evidence
-from autotune.model.finding import Basis, Gain
+from autotune.model.finding import Basis, Gain, speedup_without
 from autotune.model.rule import GainSpec
 from autotune.predict.known import gain, number
 
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
 BASES: tuple[Basis, ...] = ("measured", "modelled", "bound")
 """The strongest first."""
-
-MOST_REMOVED = 0.99
 
 Part = tuple[str, Gain]
 """A gain and the part of the step that it removes: a phase, or "compute"."""
@@ -68,7 +66,7 @@ def _together(speedups: Sequence[tuple[str, float]], compute: float | None) -> f
     whole = largest.pop("compute", 0.0)
     inside = sum(share for name, share in largest.items() if name in COMPUTE)
     outside = sum(share for name, share in largest.items() if name not in COMPUTE)
-    return 1 / (1 - min(outside + _overlapping(whole, inside, compute), MOST_REMOVED))
+    return speedup_without(outside + _overlapping(whole, inside, compute))
 
 
 def _overlapping(whole: float, inside: float, compute: float | None) -> float:

@@ -81,6 +81,6 @@ def _advice(recommendation: Recommendation, report: Report, width: int) -> list[
 def _price(recommendation: Recommendation, width: int) -> list[Line]:
     """What a change costs, in the words of its rule; a note of a change that costs nothing is only a note."""
     notes = dict.fromkeys(change.note for change in recommendation.changes if change.note)
-    label = "note" if recommendation.effect in (Effect.EXACT, Effect.EQUIVALENT) else "price"
+    label = "note" if recommendation.is_free else "price"
     texts = list(notes) or [text for text in [_PRICE.get(recommendation.effect, "")] if text]
     return [line for text in texts for line in labelled(label, text, width)]

@@ -20,12 +20,17 @@ def lines(report: Report, width: int) -> list[Line]:
     return [
         *_noise(report, width),
         *(line for note in run.notes for line in paragraph("Note", note, width)),
-        *paragraph("Redirected to scratch", ", ".join(run.redirected), width),
+        *paragraph("Redirected to scratch", ", ".join(map(_named, run.redirected)), width),
         *paragraph("Blocked", ", ".join(run.blocked), width),
         *paragraph("Not isolated", ", ".join(run.not_isolated), width),
         *paragraph("Cost", _cost(report), width),
         *wrap(_stop(report), width, rest="  "),
     ]
+
+
+def _named(path: str) -> str:
+    """Several files of one folder are recorded as the folder: a dot alone would tell nobody which."""
+    return "files in the working folder" if path == "." else path
 
 
 def _noise(report: Report, width: int) -> list[Line]:

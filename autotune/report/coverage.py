@@ -83,7 +83,13 @@ USELESS = (
 _TOPICS = {
     "ranks.": "communication",
     "device.": "device kernels",
+    "calls.user_sync": "waiting for the device",
+    "calls.": "calls that cost time",
     "machine.gpu": "GPU state",
+    "machine.shm": "shared memory",
+    "machine.": "CPUs of the machine",
+    "software.": "installed versions",
+    "env.": "environment variables",
     "memory.": "memory",
     "replay.": "steps without loading",
     "batch_curve.": "other batch sizes",
@@ -92,19 +98,40 @@ _TOPICS = {
     "loader.len": "lengths",
     "loader.at_limit": "lengths",
     "data.max_length": "lengths",
+    "data.packing": "lengths",
+    "data.": "padding",
     "loader.num_lengths": "padding",
     "loader.is_static_padding": "padding",
     "loader.pad": "padding",
     "loader.grouped_pad": "padding",
     "loader.dynamic_pad": "padding",
+    "loader.doubled_growth": "padding",
     "loader.storage": "storage of the data",
     "loader.read_bytes": "storage of the data",
     "loader.": "data loading",
     "step.": "step times",
     "run.planned": "length of the run",
     "run.num_planned": "length of the run",
+    "run.autocast": "precision",
+    "run.grad_scaler": "precision",
+    "run.legacy_amp": "precision",
+    "run.clips": "precision",
+    "run.compiled": "compilation",
+    "train.precision": "precision",
+    "train.matmul_precision": "precision",
+    "train.compile": "compilation",
+    "train.": "training settings",
+    "model.attention": "attention",
+    "model.supports_sdpa": "attention",
+    "model.outputs_attentions": "attention",
+    "model.": "model",
+    "optimizer.": "optimizer",
+    "logging.": "logging",
 }
 """What a missing fact would have shown, by the start of its name; the first start that fits counts."""
+
+_REST = "how the job is set up"
+"""What any other fact would have shown."""
 
 
 def lines(report: Report, width: int) -> list[Line]:
@@ -143,29 +170,26 @@ def _is_pointless(remark: Remark, subject: str, evidence: Evidence) -> bool:
 
 
 def not_looked_at(skipped: Sequence[Skipped], report: Report) -> list[str]:
-    """One phrase per topic: "communication (one process)", "saves (CK001 needs checkpoint.save_s)"."""
-    needs: dict[str, dict[str, None]] = {}
+    """One phrase per topic: "communication (one process)", "memory (too little seen for ME001, ME005)".
+
+    The facts that were missing are in the JSON report, by name.
+    """
     rules: dict[str, dict[str, None]] = {}
     for each in skipped:
-        topic = _topic(each.needs[0])
-        needs.setdefault(topic, {}).update(dict.fromkeys(each.needs))
-        rules.setdefault(topic, {})[each.rule.id] = None
-    return [_phrase(topic, list(needs[topic]), list(rules[topic]), report) for topic in needs]
+        rules.setdefault(topic_of(each.needs[0]), {})[each.rule.id] = None
+    return [
+        f"{topic} ({_reason(topic, report) or f'too little seen for {_some(list(ids))}'})"
+        for topic, ids in rules.items()
+    ]
 
 
-def _topic(fact: str) -> str:
-    return next((topic for start, topic in _TOPICS.items() if fact.startswith(start)), fact)
-
-
-def _phrase(topic: str, needs: Sequence[str], rules: Sequence[str], report: Report) -> str:
-    verb = "needs" if len(rules) == 1 else "need"
-    if topic in needs:
-        return f"what {_some(rules)} {verb}: {topic}"
-    return f"{topic} ({_reason(topic, report) or f'{_some(rules)} {verb} {_some(needs)}'})"
+def topic_of(fact: str) -> str:
+    """What a fact or setting is about, in plain words."""
+    return next((topic for start, topic in _TOPICS.items() if fact.startswith(start)), _REST)
 
 
 def _reason(topic: str, report: Report) -> str:
-    """Why a topic could not be looked at, where the facts say it; "" leaves the list of rules and needs."""
+    """Why a topic could not be looked at, where the facts say it; "" leaves the rules that wanted it."""
     known = report.evidence
     reasons = {
         "communication": "one process" if report.run.num_processes == 1 else "",

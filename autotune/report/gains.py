@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from autotune.model.finding import Basis, Gain, Recommendation
+from autotune.model.finding import Basis, Gain, Recommendation, speedup_without
 from autotune.model.report import Report, Step
-from autotune.model.rule import Effect
 from autotune.report.units import duration
 
 MIN_STEPS = 10
@@ -15,22 +14,17 @@ MIN_STEPS = 10
 STEPS_WITHOUT_LENGTH = 1000
 """Steps that times are given for when the length of the run is unknown."""
 
-_MOST_REMOVED = 0.99
 _WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "bound")
 
 
 def unchanged(report: Report) -> tuple[Recommendation, ...]:
-    """The recommendations that leave training unchanged and that are edits."""
-    return tuple(each for each in report.recommendations if _is_unchanged(each))
+    """The recommendations that need no decision: edits that leave training unchanged and cost nothing."""
+    return tuple(each for each in report.recommendations if each.is_free)
 
 
 def decisions(report: Report) -> tuple[Recommendation, ...]:
-    """The recommendations that the reader has to decide on: they change training, or they are not edits."""
-    return tuple(each for each in report.recommendations if not _is_unchanged(each))
-
-
-def _is_unchanged(recommendation: Recommendation) -> bool:
-    return bool(recommendation.changes) and recommendation.effect in (Effect.EXACT, Effect.EQUIVALENT)
+    """The recommendations that the reader has to decide on: they change training, cost something, or are no edits."""
+    return tuple(each for each in report.recommendations if not each.is_free)
 
 
 def basis(gain: Gain, step: Step | None) -> Basis:
@@ -60,7 +54,7 @@ def combined(recommendations: Sequence[Recommendation]) -> Gain | None:
 
 def _without(speedups: Iterable[float]) -> float:
     """The speedup when the shares that each speedup removes are all gone."""
-    return 1 / (1 - min(sum(1 - 1 / each for each in speedups), _MOST_REMOVED))
+    return speedup_without(sum(1 - 1 / each for each in speedups))
 
 
 def speedup(gain: Gain, step: Step | None) -> str:

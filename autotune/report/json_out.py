@@ -20,8 +20,13 @@ Json = dict[str, Any]
 
 
 def render(report: Report, colour: bool, width: int) -> str:
-    """The object in one line. Keys keep the order of the schema; NaN and infinity are null."""
-    return json.dumps(_finite(document(report)), ensure_ascii=True, allow_nan=False) + "\n"
+    """The object in one line. Keys keep the order of the schema."""
+    return dumps(document(report))
+
+
+def dumps(value: Any) -> str:
+    """`value` in one line of JSON that ends in a newline; NaN and infinity are null, a version is text."""
+    return json.dumps(_finite(value), ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def document(report: Report) -> Json:
@@ -38,8 +43,8 @@ def document(report: Report) -> Json:
         "verdict": _verdict(report),
         "step": _step(step) if step else None,
         "facts": _facts(report.evidence),
-        "findings": [_finding(each, step) for each in found.findings],
-        "skipped": [_skipped(each) for each in found.skipped],
+        "findings": [finding_json(each, step) for each in found.findings],
+        "skipped": [skipped_json(each) for each in found.skipped],
         "passed": _passed(found.passed, [*found.findings, *found.skipped]),
         "recommendations": [_recommendation(each, step) for each in report.recommendations],
         "run": _run(run, report.price_per_hour),
@@ -86,12 +91,13 @@ def _setting(setting: Setting) -> Json:
     return {
         "value": setting.value,
         "origin": setting.origin,
-        "location": _location(setting.location),
+        "location": location_json(setting.location),
         "trusted": setting.trusted,
     }
 
 
-def _location(location: Location | None) -> Json | None:
+def location_json(location: Location | None) -> Json | None:
+    """A place in a file, to the line."""
     return {"file": location.file, "line": location.line} if location else None
 
 
@@ -119,7 +125,8 @@ def _step(step: Step) -> Json:
     }
 
 
-def _finding(finding: Finding, step: Step | None) -> Json:
+def finding_json(finding: Finding, step: Step | None) -> Json:
+    """A finding; `step` is what its gain was measured on, None without a run."""
     rule = finding.rule
     return {
         "rule": rule.id,
@@ -128,14 +135,25 @@ def _finding(finding: Finding, step: Step | None) -> Json:
         "severity": rule.severity.value,
         "confidence": rule.confidence,
         "message": finding.message,
-        "location": _location(finding.location),
-        "changes": [_change(each) for each in finding.changes],
+        "location": location_json(finding.location),
+        "changes": [change_json(each) for each in finding.changes],
         "gain": _gain(finding.gain, step),
     }
 
 
-def _change(change: Change) -> Json:
+def change_json(change: Change) -> Json:
+    """A setting to change, in canonical words."""
     return {"setting": change.setting, "old": change.old, "new": change.new, "effect": change.effect.value}
+
+
+def edit_json(change: Change) -> Json:
+    """A change with what a person needs to make it."""
+    return {
+        **change_json(change),
+        "location": location_json(change.location),
+        "spelling": change.spelling or None,
+        "note": change.note or None,
+    }
 
 
 def _gain(gain: Gain | None, step: Step | None) -> Json | None:
@@ -150,7 +168,8 @@ def _gain(gain: Gain | None, step: Step | None) -> Json | None:
     }
 
 
-def _skipped(skipped: Skipped) -> Json:
+def skipped_json(skipped: Skipped) -> Json:
+    """A rule that could not be decided, and the facts that it lacks."""
     return {"rule": skipped.rule.id, "subject": skipped.subject, "needs": list(skipped.needs)}
 
 
@@ -164,15 +183,7 @@ def _recommendation(recommendation: Recommendation, step: Step | None) -> Json:
         "number": recommendation.number,
         "rules": list(dict.fromkeys(each.rule.id for each in recommendation.findings)),
         "effect": recommendation.effect.value,
-        "changes": [
-            {
-                **_change(each),
-                "location": _location(each.location),
-                "spelling": each.spelling or None,
-                "note": each.note or None,
-            }
-            for each in recommendation.changes
-        ],
+        "changes": [edit_json(each) for each in recommendation.changes],
         "advice": list(dict.fromkeys(text for each in recommendation.findings for text in each.advice)),
         "gain": _gain(recommendation.gain, step),
         "after": _gain(recommendation.after, step),

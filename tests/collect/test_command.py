@@ -68,6 +68,51 @@ def test_a_program_is_looked_for_on_the_given_path(cwd):
         plan_command(["launch"], PYTHON, cwd, {"PATH": "/nowhere"})
 
 
+@pytest.fixture
+def environments(tmp_path):
+    """Two environments with a Python; torchrun is a console script of the first only, accelerate of both."""
+    for name in ("one", "two"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+    one, two = (tmp_path / name / "bin" for name in ("one", "two"))
+    files = {
+        one / "python": "#!/bin/sh\n",
+        two / "python": "#!/bin/sh\n",
+        one / "torchrun": f"#!{one}/python\n",
+        one / "accelerate": f"#!{one}/python\n",
+        two / "accelerate": f"#!{two}/python\n",
+        one / "launch": "#!/bin/sh\n",
+    }
+    for file, text in files.items():
+        file.write_text(text)
+        file.chmod(0o755)
+    return one, two
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["torchrun", "train.py"], "does not reach torchrun, which runs {one}/python; to measure in {env}, "
+         "install it there, beside {two}/python"),
+        (["accelerate", "launch", "train.py"], "does not reach accelerate, which runs {one}/python; to "
+         "measure in {env}, give its path: {two}/accelerate"),
+        (["launch", "train.py"], None),
+        (["train.py"], None),
+    ],
+)  # fmt: skip
+def test_a_console_script_of_another_environment_is_named(cwd, environments, words, expected, capsys):
+    one, two = environments
+    planned = plan_command(words, str(two / "python"), cwd, {"PATH": str(one)})
+    assert planned.argv[-len(words) :] == tuple(words)
+    said = "" if expected is None else f"autotune: --python {expected.format(one=one, two=two, env=two.parent)}\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_console_script_of_the_same_environment_needs_no_hint(cwd, environments, capsys):
+    one, _ = environments
+    plan_command(["torchrun", "train.py"], str(one / "python3.11"), cwd, {"PATH": str(one)})
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("program", "line"),
     [

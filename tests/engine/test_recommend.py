@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from engine_builders import HERE, change, finding, gain
 
-from autotune.engine import recommend
-from autotune.model.evidence import RUN, Location
+from autotune.engine import evaluate, load_rules, recommend
+from autotune.model.evidence import RUN, Evidence, Location
 from autotune.model.finding import Gain
 from autotune.model.rule import Effect, Severity
 
@@ -173,3 +173,29 @@ def test_the_run_length_may_be_unknown() -> None:
 def test_a_recommendation_about_the_run() -> None:
     (one,) = recommend([finding("PR002", change("train.precision", "bf16-mixed", effect=Effect.ALTERING), subject=RUN)])
     assert one.effect is Effect.ALTERING
+
+
+def test_padding_in_an_accelerate_loop_is_one_recommendation_with_one_advice() -> None:
+    loader = {
+        "is_train": True,
+        "is_map_style": True,
+        "is_static_padding": False,
+        "num_lengths": 240,
+        "pad_share": 0.5,
+        "dynamic_pad_share": 0.5,
+        "grouped_pad_share": 0.05,
+        "len_p50": 31,
+        "len_max": 128,
+    }
+    facts = {RUN: {"run.framework": "accelerate"}, "loader#train": {f"loader.{name}": v for name, v in loader.items()}}
+    rules = [rule for rule in load_rules() if rule.id in ("BA001", "BA002")]
+    (one,) = recommend(evaluate(rules, Evidence(facts)).findings)
+    assert sorted(each.rule.id for each in one.findings) == ["BA001", "BA002"]
+    assert (one.changes, len({text for each in one.findings for text in each.advice})) == ((), 1)
+
+
+def test_what_costs_something_comes_after_what_is_free_although_it_leaves_training_unchanged() -> None:
+    rarer = finding("CK001", change("checkpoint.interval_steps", 500, effect=Effect.EXACT), gain=gain(2.0, 900))
+    workers = finding("DL001", change("loader.num_workers", 2, effect=Effect.EXACT), gain=gain(1.1, 60))
+    ranked = recommend([rarer, workers])
+    assert [(one.first.rule.id, one.is_free) for one in ranked] == [("DL001", True), ("CK001", False)]

@@ -47,6 +47,13 @@ def test_the_price_of_a_change(effect: Effect, note: str, expected: str | None) 
     assert [line for line in lines if line[2:7] in ("note ", "price")] == ([expected] if expected else [])
 
 
+def test_what_rarer_saves_cost_is_a_price_although_training_is_unchanged() -> None:
+    rarer = change("checkpoint.interval_steps", 5, 500, effect=Effect.EXACT, note="a crash loses more")
+    lines = shown(recommendation(1, finding(rule("CK001"), "m", rarer)))
+    assert lines[0] == "YOUR DECISION: changes training, or costs something"
+    assert lines[-1] == "  price  a crash loses more"
+
+
 def test_advice_by_hand_has_the_place_of_its_cause() -> None:
     found = finding(rule(), "m", advice=("Delete it.",), location=Location("/home/user/project/train.py", 57))
     assert shown(recommendation(1, found))[-2:] == ["  at     train.py:57", "  fix    Delete it."]

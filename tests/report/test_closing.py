@@ -54,10 +54,10 @@ def test_the_stop_line(outcome: str, given: dict[str, Any], expected: str) -> No
 
 
 def test_side_effects_and_notes_are_named() -> None:
-    made = run(redirected=("a", "b"), blocked=("wandb",), not_isolated=("c",), notes=("n",))
+    made = run(redirected=(".", "a", "b/c"), blocked=("wandb",), not_isolated=("c",), notes=("n",))
     assert last(report(run=made, step=None))[:4] == [
         "Note: n",
-        "Redirected to scratch: a, b",
+        "Redirected to scratch: files in the working folder, a, b/c",
         "Blocked: wandb",
         "Not isolated: c",
     ]

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from report_builders import TRAIN, evidence, finding, passed, recommendation, report, rule, run, skipped, step
 
+from autotune.catalogue import names
 from autotune.model.evidence import Setting, Value
 from autotune.model.finding import Skipped
 from autotune.model.report import Report
@@ -80,23 +83,32 @@ def test_a_setting_is_known_as_well_as_a_fact() -> None:
     ("skips", "processes", "expected"),
     [
         ([skipped("DD006", "ranks.spread_share")], 1, ["communication (one process)"]),
-        ([skipped("DD006", "ranks.spread_share")], 2, ["communication (DD006 needs ranks.spread_share)"]),
+        ([skipped("DD006", "ranks.spread_share")], 2, ["communication (too little seen for DD006)"]),
         ([skipped("A", "checkpoint.save_s"), skipped("B", "checkpoint.save_s")], 1,
          ["saves (interval not seen)"]),
-        ([skipped("A", "evaluation.cost_share")], 1, ["evaluation (A needs evaluation.cost_share)"]),
+        ([skipped("A", "evaluation.cost_share")], 1, ["evaluation (too little seen for A)"]),
         ([skipped("A", "loader.wait_share")], 1, ["data loading (no DataLoader)"]),
         ([skipped("A", "loader.pad_share")], 1, ["padding (the batches do not tell)"]),
         ([skipped(each, "memory.peak_bytes") for each in "ABCD"], 1,
-         ["memory (A, B and 2 more need memory.peak_bytes)"]),
+         ["memory (too little seen for A, B and 2 more)"]),
         ([skipped("A", "run.planned_s")], 1, ["length of the run (the script does not tell)"]),
-        ([skipped("A", "x.y")], 1, ["what A needs: x.y"]),
-        ([skipped("A", "x.y"), skipped("A", "x.y", subject=TRAIN)], 1, ["what A needs: x.y"]),
+        ([skipped("DL006", "device.pageable_share", "loader.tokenize_share")], 1,
+         ["device kernels (too little seen for DL006)"]),
+        ([skipped("A", "x.y")], 1, ["how the job is set up (too little seen for A)"]),
+        ([skipped("A", "x.y"), skipped("A", "x.y", subject=TRAIN)], 1,
+         ["how the job is set up (too little seen for A)"]),
         ([], 1, []),
     ],
 )  # fmt: skip
 def test_not_looked_at(skips: list[Skipped], processes: int, expected: list[str]) -> None:
     made = report(run=run(num_processes=processes), step=step(forward=1.0), skipped=tuple(skips))
     assert coverage.not_looked_at(made.evaluation.skipped, made) == expected
+
+
+def test_no_fact_or_setting_is_named_as_the_catalogue_names_it() -> None:
+    skips = tuple(skipped("A", name) for name in names())
+    made = report(run=run(num_processes=2), step=step(forward=1.0), skipped=skips)
+    assert not [phrase for phrase in coverage.not_looked_at(skips, made) if re.search(r"[._]", phrase)]
 
 
 def test_gpu_kernels_of_a_cpu_run() -> None:

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+from check_builders import CALL, FULL_PRECISION, KEY, NO_WORKERS, SAVES, bundle, checked, finding, full, nothing
+from report_builders import rule, skipped
+
+from autotune.model.checked import Gate
+from autotune.model.evidence import Location
+from autotune.model.finding import Change
+from autotune.model.rule import Effect, Severity
+from autotune.model.scanned import Note
+from autotune.report import check_words as say
+
+
+def placed(message: str = "", *changes: Change, advice: tuple[str, ...] = ()) -> say.Placed:
+    return say.place_in(bundle("train.py"), finding(SAVES, message, CALL, *changes, advice=advice))
+
+
+def change(old: object, new: object, where: Location | None = None, spelling: str = "", note: str = "") -> Change:
+    return Change("train.tf32", old, new, Effect.EQUIVALENT, where, spelling, note)  # type: ignore[arg-type]
+
+
+def test_the_gravest_comes_first_whatever_its_bundle_then_the_place() -> None:
+    low = finding(SAVES, "", Location("a.py", 1))
+    late = finding(FULL_PRECISION.rule, "", Location("a.py", 50))
+    made = checked(bundle("a.py", low, late), bundle("b.py", FULL_PRECISION, NO_WORKERS))
+    assert [each.finding for each in say.placed(made)] == [NO_WORKERS, late, FULL_PRECISION, low]
+
+
+def test_a_finding_without_a_place_stands_at_the_top_of_the_main_file() -> None:
+    (each,) = say.placed_in(bundle("configs/ds.json", finding(SAVES, "")))
+    assert each.location == Location("configs/ds.json", 1)
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"), [(Location("a.py", 3), "a.py:3"), (Location("a.py", 3, column=7), "a.py:3:7")]
+)
+def test_a_place(location: Location, expected: str) -> None:
+    assert say.place(location) == expected
+
+
+def test_places_that_are_shown_already_are_not_repeated() -> None:
+    again = Location("train.py", 23, "other", 14)
+    each = say.place_in(bundle("train.py"), finding(SAVES, "", CALL, places=(again, KEY, KEY)))
+    assert say.other_places(each) == (KEY,)
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (change(False, True, CALL, "tf32"), "tf32: False -> True (same training)"),
+        (change(False, True, KEY, "tf32"), "configs/sft.yaml:4:25 tf32: false -> true (same training)"),
+        (change(None, "high"), 'train.tf32: unset -> "high" (same training)'),
+        (change(None, True, CALL, "tf32=True"), "tf32=True (same training)"),
+    ],
+)
+def test_a_change_is_written_as_its_file_writes_it(of: Change, expected: str) -> None:
+    assert list(say.remedies(placed("", of))) == [("fix", expected)]
+
+
+def test_every_effect_has_words() -> None:
+    assert set(say.EFFECTS) == set(Effect)
+
+
+def test_advice_is_the_fix_where_no_setting_is_one() -> None:
+    assert list(say.remedies(placed(advice=("do this",)))) == [("fix", "do this")]
+
+
+def test_notes_follow_the_changes_once_and_advice_is_the_other_way() -> None:
+    twice = (change(0, 1, CALL, note="mind this"), change(0, 2, CALL, note="mind this"))
+    labels = [label for label, _ in say.remedies(placed("", *twice, advice=("do this",)))]
+    assert labels == ["fix", "fix", "note", "or"]
+
+
+def test_confidence_is_said_when_it_is_not_high() -> None:
+    assert say.confidence(rule(confidence="high")) == ""
+    assert say.confidence(rule(confidence="low")) == "low confidence"
+
+
+def test_a_rule_that_several_bundles_need_a_run_for_is_counted_once() -> None:
+    assert [each.rule.id for each in say.needs_a_run(full())] == ["CK001", "DL002"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("sft.yaml", "my train.py"), "autotune diagnose 'my train.py'"),
+        (("run.sh", "train.py"), "autotune diagnose -- bash run.sh"),
+        (("sft.yaml",), "autotune diagnose -- COMMAND"),
+    ],
+)
+def test_what_to_type_for_a_run(names: tuple[str, ...], expected: str) -> None:
+    assert say.diagnose_command(checked(*map(bundle, names))) == expected
+
+
+def test_broken_files_come_first_and_a_note_comes_once() -> None:
+    big, broken = Note("a", "too big"), Note("b", "a tab", is_error=True)
+    assert say.notes(checked(bundle(notes=(big, broken)), notes=(big,))) == (broken, big)
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (Gate("step.median_ms", 81.25, 80.0, False, ""), "step.median_ms 81.25, limit 80: not kept"),
+        (Gate("step.median_ms", 79.0, 80.0, True, "as asked"), "step.median_ms 79, limit 80: kept (as asked)"),
+        (Gate("loader.wait_share", None, 0.1, False, ""), "loader.wait_share not known, limit 0.1: not kept"),
+    ],
+)
+def test_a_gate(of: Gate, expected: str) -> None:
+    assert say.gate(of) == expected
+
+
+def test_totals() -> None:
+    assert say.totals(full()) == "14 files, 2 bundles, 72 rules: 3 findings (1 high, 1 medium, 1 low)"
+    assert say.totals(nothing()) == "3 files: nothing that trains"
+
+
+BROKEN = (Gate("step.median_ms", 2.0, 1.0, False, ""),)
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "gates", "expected"),
+    [
+        (Severity.HIGH, (), "exit 1: 1 finding at or above high"),
+        (Severity.MEDIUM, (), "exit 1: 2 findings at or above medium"),
+        (Severity.CRITICAL, (), "exit 0: no finding at or above critical"),
+        (None, (), "exit 0: findings do not fail"),
+        (None, BROKEN, "exit 1: 1 gate not kept"),
+        (Severity.CRITICAL, BROKEN, "exit 1: 1 gate not kept"),
+        (Severity.HIGH, BROKEN, "exit 1: 1 finding at or above high, 1 gate not kept"),
+    ],
+)
+def test_why_it_ends_as_it_does(fail_on: Severity | None, gates: tuple[Gate, ...], expected: str) -> None:
+    made = checked(bundle("train.py", NO_WORKERS, FULL_PRECISION), fail_on=fail_on, gates=gates)
+    assert say.ending(made) == expected
+
+
+def test_silenced_are_counted_by_what_silences_them() -> None:
+    assert say.silenced(full()) == "2 findings (baseline 1, comment 1)"
+    assert say.silenced(nothing()) == ""
+
+
+def test_a_long_list_ends_with_how_many_more() -> None:
+    assert say.some(["a", "b", "c"], 2) == ["a", "b", "and 1 more"]
+    assert say.some(["a", "b"], 2) == ["a", "b"]
+
+
+def test_needs_a_run_names_the_facts_of_the_first_bundle() -> None:
+    made = checked(bundle("a.py", skipped=(skipped("DL002", "a"),)), bundle("b.py", skipped=(skipped("DL002", "b"),)))
+    assert [each.needs for each in say.needs_a_run(made)] == [("a",)]
