@@ -102,7 +102,9 @@ def build(
     evaluation = _with_gains(engine.evaluate(rules, evidence), evidence)
     recommendations = engine.recommend(evaluation.findings, lambda several: _together(several, evidence))
     return Report(
-        run=replace(run, planned_steps=_integer(evidence, "run.num_planned_steps"), notes=outcome.notes(evidence)),
+        run=replace(
+            run, planned_steps=_integer(evidence, "run.num_planned_steps"), notes=outcome.notes(evidence, recordings)
+        ),
         machine=_part(values, "machine"),
         software=dict(versions),
         step=derived.step,

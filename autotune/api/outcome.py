@@ -44,7 +44,7 @@ def summarise(
     )
 
 
-def notes(evidence: Evidence) -> tuple[str, ...]:
+def notes(evidence: Evidence, recordings: Sequence[Recording]) -> tuple[str, ...]:
     """What the reader should know of the circumstances."""
     load, quota = evidence.lookup(RUN, "machine.load"), evidence.lookup(RUN, "machine.cpu_quota")
     found = []
@@ -52,7 +52,8 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
         found.append(NO_MACHINE)
     if isinstance(load, int | float) and isinstance(quota, int | float) and load >= BUSY_SHARE * quota:
         found.append(f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less true")
-    if evidence.lookup(RUN, "device.type") == "cuda":
+    has_clock = any(one.window is not None and one.window.device_clock for one in recordings)
+    if evidence.lookup(RUN, "device.type") == "cuda" and not has_clock:
         found.append("phases are timed on the host: what the GPU still computes counts where the host waits for it")
     return tuple(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autotune.derive.kernels import user_sync_idle_share
 from autotune.derive.view import View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Json
@@ -18,7 +19,7 @@ def facts(view: View) -> Iterator[Fact]:
     if view.recording.device and view.recording.device["type"] == "cuda":
         syncs = sum(call["in_window"] for call in _called(view, "sync") if not call["is_library"])
         yield Fact("calls.user_syncs_per_step", RUN, syncs / view.window.steps)
-    idle = (view.recording.kernels or {}).get("user_sync_idle_share")
+    idle = user_sync_idle_share(view)
     if idle is not None:
         yield Fact("calls.user_sync_idle_share", RUN, idle)
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autotune.derive.kernels import shares
 from autotune.derive.view import View
 from autotune.model.evidence import RUN, Fact
-
-KERNELS = (
-    "busy_share",
-    "gemm_fp32_share",
-    "attention_share",
-    "attention_backend",
-    "mean_kernel_us",
-    "pageable_share",
-)
 
 
 def facts(view: View) -> Iterator[Fact]:
@@ -25,7 +17,6 @@ def facts(view: View) -> Iterator[Fact]:
     yield Fact("device.type", RUN, device["type"])
     if device.get("capability"):
         yield Fact("device.capability", RUN, tuple(int(part) for part in device["capability"].split(".")))
-    for name in KERNELS:
-        value = (view.recording.kernels or {}).get(name)
+    for name, value in shares(view).items():
         if value is not None:
             yield Fact(f"device.{name}", RUN, value)

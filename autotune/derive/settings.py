@@ -25,6 +25,21 @@ LOADER_DEFAULTS: Mapping[str, tuple[Value | None, ...]] = {
 
 PRECISIONS: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
+TOLD: Mapping[str, tuple[str, ...]] = {
+    "train.epochs": ("num_train_epochs", "max_epochs"),
+    "train.max_steps": ("max_steps",),
+    "train.learning_rate": ("learning_rate",),
+    "train.nan_filter": ("logging_nan_inf_filter",),
+    "train.deterministic": ("full_determinism",),
+    "optimizer.name": ("optim",),
+    "checkpoint.strategy": ("save_strategy",),
+    "checkpoint.total_limit": ("save_total_limit",),
+    "evaluation.strategy": ("eval_strategy",),
+    "ddp.find_unused_parameters": ("ddp_find_unused_parameters",),
+    "ddp.static_graph": ("ddp_static_graph",),
+}
+"""Settings that nothing but the framework's object tells, by its fields."""
+
 TRAINING_ARGUMENTS = ("hf_trainer", "trl")
 """The frameworks whose object is a TrainingArguments."""
 
@@ -49,7 +64,7 @@ def _observed(view: View) -> Iterator[Setting]:
         yield from _loader(view, loader)
     for row in view.recording.optimizers:
         yield from _optimizer(view, row)
-    for name, seen in {**_training(view), **_intervals(view), **_data(view)}.items():
+    for name, seen in {**_training(view), **_intervals(view), **_data(view), **_told(view)}.items():
         if seen.value is not None:
             yield Setting(name, RUN, seen.value, _origin(seen.given), seen.location)
 
@@ -76,6 +91,9 @@ def _loader(view: View, loader: Loader) -> Iterator[Setting]:
         if value is not None:
             given = name in row["given"] or value not in defaults
             yield Setting(f"loader.{name}", loader.subject, value, _origin(given), place)
+    method = row["arguments"].get("multiprocessing_context")
+    if method is not None:
+        yield Setting("loader.start_method", loader.subject, method, "observed", place)
 
 
 def _place(view: View, site: Json, call: str) -> Location | None:
@@ -163,6 +181,17 @@ def _data(view: View) -> Mapping[str, _Seen]:
         "data.max_length": _max_length(view, values.get("max_length"), at),
         "data.packing": _packing(values, at),
     }
+
+
+def _told(view: View) -> Mapping[str, _Seen]:
+    """As the framework's object says; a number below zero says that there is none (max_steps = -1)."""
+    told = plan.framework(view.recording)
+    values = {name: next((told.values[key] for key in keys if key in told.values), None) for name, keys in TOLD.items()}
+    return {name: _Seen(None if _is_none(value) else value, told.location) for name, value in values.items()}
+
+
+def _is_none(value: Value | None) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value < 0
 
 
 def _packing(values: Json, at: Location | None) -> _Seen:

@@ -6,8 +6,8 @@ innermost event that covers it, or to "other".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from autotune.model.recording import Event
 
@@ -75,6 +75,18 @@ def nest(events: Sequence[Event]) -> tuple[Node, ...]:
         nodes.append(node)
         top = node if node.end_ns > node.start_ns else top
     return tuple(nodes)
+
+
+def moved(nodes: Sequence[Node], to: Callable[[int], int]) -> tuple[Node, ...]:
+    """The nodes at other times; `to` keeps the order of times, and so the tree."""
+    return tuple(
+        replace(
+            node,
+            event=replace(node.event, start_ns=to(node.start_ns), end_ns=to(node.event.end_ns)),
+            end_ns=to(node.end_ns),
+        )
+        for node in nodes
+    )
 
 
 def _cut(event: Event, parent: Node | None) -> tuple[int, str]:

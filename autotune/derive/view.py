@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autotune.derive import loaders, stretches, timeline
+from autotune.derive import device_clock, loaders, stretches, timeline
 from autotune.derive.loaders import Loader
 from autotune.derive.stretches import Stretch
 from autotune.derive.timeline import Node, Parts
@@ -19,7 +19,10 @@ S = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The window: `steps` optimizer steps in `start_ns..end_ns`, their lengths in ms, and who owns the time."""
+    """The window: `steps` optimizer steps in `start_ns..end_ns`, their lengths in ms, and who owns the time.
+
+    On CUDA `parts` are of the device's clock, where the Recording has it.
+    """
 
     start_ns: int
     end_ns: int
@@ -114,14 +117,15 @@ def _measured(recording: Recording, nodes: Sequence[Node], evaluated: Sequence[S
         return None
     ends = [end for end in window.step_ends_ns if window.start_ns < end <= window.end_ns]
     edges = [window.start_ns, *ends]
+    on_device = device_clock.between(window.device_clock, window.start_ns, window.end_ns)
     return Measured(
         start_ns=window.start_ns,
         end_ns=window.end_ns,
         steps=window.steps,
         step_ms=tuple((b - a) / MS for a, b in itertools.pairwise(edges)),
         parts=timeline.split(
-            nodes,
+            timeline.moved(nodes, on_device),
             (window.start_ns, window.end_ns),
-            [(stretch.start_ns, stretch.end_ns) for stretch in evaluated],
+            [(on_device(stretch.start_ns), on_device(stretch.end_ns)) for stretch in evaluated],
         ),
     )

@@ -14,6 +14,9 @@ from autotune.derive.view import MS, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
+LEAST_TRIES = 3
+"""A size that was tried less often says nothing of its noise."""
+
 DOUBLE = 2
 
 
@@ -98,7 +101,7 @@ def _curve(view: View) -> Iterator[Fact]:
 
 def _points(view: View) -> tuple[str, list[Point]]:
     """The unit ("tokens" or "samples") that all sizes know, and a point per size, today's from the replay."""
-    tried = [w for w in _completed(view, "micro_batch") if w.result.get("micro_ns")]
+    tried = [w for w in _completed(view, "micro_batch") if len(w.result.get("micro_ns", ())) >= LEAST_TRIES]
     unit = "tokens" if tried and all(w.result.get("tokens") for w in tried) else "samples"
     points = [_point(w.result[unit], [ns / MS for ns in w.result["micro_ns"]]) for w in tried if w.result.get(unit)]
     today = mean(_units_of_batches(view, unit))

@@ -113,6 +113,8 @@ class Window:
     `step_ends_ns` holds the end of every optimizer step since the script began, warm-up included (so that its
     length is at least warmup_steps + steps). `steps_by` says what counted them: "optimizer", "backward" or None.
     `ended_by`: "steps", "time_limit", "script_ended", "error".
+    `device_clock`: pairs of a host time and when the CUDA device had done what was queued until then, in ns since
+    the first pair; the ends of the phases are among them. Empty on a CPU run, and where CUDA did not tell.
     """
 
     warmup_steps: int
@@ -122,6 +124,7 @@ class Window:
     step_ends_ns: tuple[int, ...]
     steps_by: str | None
     ended_by: str
+    device_clock: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,10 @@ class Recording:
       num_alloc_retries.
     io: read_bytes, read_chars in the window (this process and its workers), None where /proc has none.
     compile: graph_breaks, recompiles_at_start, recompiles_at_end; None when dynamo was not used.
-    kernels: CUDA only, from a short profiler window of its own; None otherwise.
+    kernels: CUDA only, from a few optimizer steps that were profiled after the window; None otherwise.
+      steps, start_ns, end_ns: what was profiled; busy_ns: at least one kernel ran; idle [[start_ns, end_ns]]: none did
+      (the longest gaps, in the order of time); rows [{name, operator, kind, count, total_ns}]: launches of one kernel
+      by one operator of torch ("" when unknown). kind: "kernel", "copy" or "fill".
     side_effects: redirected [{path, kind, bytes}], blocked [{what}], not_isolated [{what}].
     overhead: events, event_ns, sampler_ns, setup_ns.
     """
@@ -212,7 +218,7 @@ def from_json(data: Json) -> Recording:
     window = data["window"]
     return Recording(
         **plain,
-        window=Window(**{**window, "step_ends_ns": tuple(window["step_ends_ns"])}) if window else None,
+        window=_window(window) if window else None,
         events=tuple(Event(*row) for row in data["events"]),
         fetches=tuple(Fetch(*row) for row in data["fetches"]),
         batches=tuple(_batch(row) for row in data["batches"]),
@@ -243,6 +249,11 @@ _PLAIN = (
     "side_effects",
     "overhead",
 )
+
+
+def _window(row: Json) -> Window:
+    marks = tuple((host, device) for host, device in row.get("device_clock", ()))
+    return Window(**{**row, "step_ends_ns": tuple(row["step_ends_ns"]), "device_clock": marks})
 
 
 def _batch(row: Json) -> Batch:

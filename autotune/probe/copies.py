@@ -34,8 +34,12 @@ def shallow(batch):
 
 
 def cloned(batch):
-    """New containers and new tensors."""
-    return _mapped(batch, lambda leaf: leaf.clone() if _is_tensor(leaf) else copy.copy(leaf))
+    """New containers and new tensors; what lay in pinned memory does so again, or its copy to the device would wait."""
+    return _mapped(batch, lambda leaf: _cloned_tensor(leaf) if _is_tensor(leaf) else copy.copy(leaf))
+
+
+def _cloned_tensor(tensor):
+    return tensor.clone().pin_memory() if tensor.is_pinned() else tensor.clone()
 
 
 def resized(batch, factor: float):

@@ -91,7 +91,7 @@ def _timed_copy(session, copy):
         start = clock.now()
         result = copy(self, *args, **kwargs)
         if result.is_cuda:
-            recorder.push("h2d", start, clock.now())
+            recorder.push("h2d", start, recorder.mark())
         return result
 
     return wrapper

@@ -108,13 +108,11 @@ def _wrapped(session, dataset):
 def _timed_iter(session, make):
     def starting(loader):
         recorder = session.recorder
-        recorder.stack.append("iter")
-        start = clock.now()
+        start = recorder.enter("iter")
         try:
             return make(loader)
         finally:
-            recorder.push("iter", start, clock.now(), getattr(loader, "_autotune_id", -1))
-            recorder.stack.pop()
+            recorder.leave("iter", start, getattr(loader, "_autotune_id", -1))
 
     @functools.wraps(make)
     def __iter__(self):
@@ -165,9 +163,8 @@ def _timed_next(session, step):
 def _fetch(session, ref: int, step):
     """One wait of the training loop, and a look at the batch that came."""
     recorder = session.recorder
-    recorder.stack.append("fetch")
     recorder.loader = ref
-    start = clock.now()
+    start = recorder.enter("fetch")
     came = 0
     try:
         batch = step()
@@ -178,8 +175,7 @@ def _fetch(session, ref: int, step):
         recorder.failed("fetch", error)
         raise
     finally:
-        recorder.push("fetch", start, clock.now(), ref, came)
-        recorder.stack.pop()
+        recorder.leave("fetch", start, ref, came)
     begin = clock.now()
     batches.note(session, ref, batch)
     recorder.look_ns += clock.now() - begin

@@ -7,7 +7,7 @@ import threading
 import weakref
 from _thread import get_ident
 
-from . import clock, sites
+from . import sites
 
 SNIFFED = 3
 """So many training forwards are searched for autocast, layer by layer."""
@@ -50,8 +50,7 @@ def timed_call(recorder, call, recognise):
         flag = (1 if is_grad_enabled() else 0) + (2 if self.training else 0)
         ref = -1 if inside else recognise(self, flag)
         recorder.in_forward = True
-        recorder.stack.append(kind)
-        start = clock.now()
+        start = recorder.enter(kind)
         try:
             return call(self, *args, **kwargs)
         except BaseException as error:
@@ -60,8 +59,7 @@ def timed_call(recorder, call, recognise):
                 recorder.failed(kind, error)
             raise
         finally:
-            recorder.push(kind, start, clock.now(), ref, flag)
-            recorder.stack.pop()
+            recorder.leave(kind, start, ref, flag)
             recorder.in_forward = False
 
     return __call__
@@ -152,16 +150,14 @@ def _timed_backward(session, backward):
         if is_anomaly_enabled():
             session.torch_state["anomaly"] = True
         recorder.in_backward = True
-        recorder.stack.append("backward")
-        start = clock.now()
+        start = recorder.enter("backward")
         try:
             return backward(*args, **kwargs)
         except BaseException as error:
             recorder.failed("backward", error)
             raise
         finally:
-            recorder.push("backward", start, clock.now())
-            recorder.stack.pop()
+            recorder.leave("backward", start)
             recorder.in_backward = False
             recorder.note_backward()
             session.window.on_backward(bool(session.optimizers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 
-from . import clock, sites
+from . import sites
 
 
 def install(session) -> None:
@@ -73,16 +73,14 @@ class _Steps:
         def timed(optimizer, *args, **kwargs):
             if _is_compiling() or "optimizer" in recorder.stack or not recorder.is_mine():
                 return step(optimizer, *args, **kwargs)
-            recorder.stack.append("optimizer")
-            start = clock.now()
+            start = recorder.enter("optimizer")
             try:
                 return step(optimizer, *args, **kwargs)
             except BaseException as error:
                 recorder.failed("optimizer", error)
                 raise
             finally:
-                recorder.push("optimizer", start, clock.now(), self._ref(optimizer))
-                recorder.stack.pop()
+                recorder.leave("optimizer", start, self._ref(optimizer))
                 if self._is_first(optimizer):
                     self._session.on_first_optimizer_step()
 

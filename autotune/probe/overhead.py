@@ -31,7 +31,8 @@ class Overhead:
             "events": len(events),
             "event_ns": int(len(events) * _event_ns() + sum(inner[ref] for ref in forwards) * _submodule_ns())
             + recorder.look_ns
-            - getattr(self, "_look_ns", 0),
+            - getattr(self, "_look_ns", 0)
+            + (recorder.device_clock.spent_ns if recorder.device_clock is not None else 0),
             "sampler_ns": self._session.sampler.spent_ns - getattr(self, "_sampler_ns", 0),
         }
 

@@ -18,6 +18,7 @@ class Recorder:
     `sniff`, if any, is called with every module that runs inside a root's forward.
     `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them.
     `thread` is the one that trains: the main thread until another one runs the first backward.
+    `device_clock`, if any, is marked at both ends of every phase.
     """
 
     def __init__(self, on_failure) -> None:
@@ -44,6 +45,24 @@ class Recorder:
         self.num_batches = 0
         self.loader_backwards = {}
         self.look_ns = 0
+        self.device_clock = None
+
+    def mark(self) -> int:
+        """Now; the device's clock, if there is one, is marked here."""
+        moment = clock.now()
+        if self.device_clock is not None:
+            self.device_clock.mark(moment)
+        return moment
+
+    def enter(self, kind: str) -> int:
+        """`kind` begins to run; when."""
+        self.stack.append(kind)
+        return self.mark()
+
+    def leave(self, kind: str, start: int, ref: int = -1, flag: int = 0) -> None:
+        """`kind`, entered at `start`, has ended: an event."""
+        self.push(kind, start, self.mark(), ref, flag)
+        self.stack.pop()
 
     def push(self, kind: str, start: int, end: int, ref: int = -1, flag: int = 0) -> None:
         """Add an event; times in clock.now() nanoseconds."""
@@ -82,16 +101,14 @@ def timed(recorder: Recorder, kind: str, function, ref: int = -1):
     def wrapper(*args, **kwargs):
         if not recorder.is_mine() or kind in recorder.stack:
             return function(*args, **kwargs)
-        recorder.stack.append(kind)
-        start = clock.now()
+        start = recorder.enter(kind)
         try:
             return function(*args, **kwargs)
         except BaseException as error:
             recorder.failed(kind, error)
             raise
         finally:
-            recorder.push(kind, start, clock.now(), ref)
-            recorder.stack.pop()
+            recorder.leave(kind, start, ref)
 
     return wrapper
 

@@ -10,6 +10,7 @@ from . import (
     FRAMEWORKS,
     clock,
     describe,
+    device_clock,
     ending,
     frameworks,
     hooks_calls,
@@ -32,6 +33,7 @@ class Session:
 
     `loaders`, `optimizers` and `models` are rows of what the script made, with weak references to the objects.
     `samples` are the window's stack samples once it is over; `scaled` says that gradients carry the loss scale.
+    `device_marks` and `kernels` are what CUDA told of the window and of the profiled steps after it.
     """
 
     def __init__(self, request: dict) -> None:
@@ -47,6 +49,8 @@ class Session:
         self.num_sniffed = 0
         self.io = None
         self.memory_row = {}
+        self.device_marks = []
+        self.kernels = None
         self.graphs_at_start = None
         self.setup_ns = 0
         self.ranks = Ranks(request["run_dir"])
@@ -88,6 +92,8 @@ class Session:
 
     def on_window_start(self) -> None:
         """Warm-up is over: peaks and counters start here."""
+        if self.trains_on_cuda():
+            device_clock.start(self.recorder, self.window.start)
         self.sampler.reset()
         self.overhead.start()
         self._io_at_start = describe.io_bytes(self._pids())
@@ -101,6 +107,7 @@ class Session:
         """The measured steps are complete: read what later phases would disturb."""
         self.samples = self.sampler.rows()
         self.overhead.stop()
+        self.device_marks = device_clock.stop(self.recorder)
         self.memory_row.update(self._memory())
         before, after = getattr(self, "_io_at_start", None), describe.io_bytes(self._pids())
         if before is not None and after is not None:
@@ -188,6 +195,10 @@ class Session:
             largest = max(modules, key=lambda item: sum(p.numel() for p in item.parameters()))
             self._device = describe.device(largest)
         return getattr(self, "_device", None)
+
+    def trains_on_cuda(self) -> bool:
+        """Whether the largest root model is on a CUDA device."""
+        return (self.device() or {}).get("type") == "cuda"
 
     def described_models(self) -> list:
         """The models' rows; what a model is, is read once and survives the object."""

@@ -35,7 +35,7 @@ def recording(session, outcome: str) -> dict:
         "error": _error(recorder) if outcome in ("raised", "out_of_memory") else None,
         "software": describe.software(),
         "device": session.device(),
-        "window": session.window.summary(origin),
+        "window": _window(session, origin),
         "events": [(kind, start - origin, end - origin, ref, flag) for kind, start, end, ref, flag in recorder.events],
         "fetches": _fetches(session, origin),
         "batches": recorder.batches,
@@ -51,7 +51,7 @@ def recording(session, outcome: str) -> dict:
         "memory": session.memory(),
         "io": session.io or None,
         "compile": describe.compiler(session),
-        "kernels": None,
+        "kernels": session.kernels,
         "what_ifs": session.what_ifs,
         "side_effects": session.side_effects(),
         "overhead": session.overhead.row(),
@@ -70,6 +70,12 @@ def _process(session) -> dict:
         "main_file": os.path.abspath(main.__file__) if getattr(main, "__file__", None) else None,
         "num_threads": describe.num_threads(),
     }
+
+
+def _window(session, origin: int):
+    window = session.window.summary(origin)
+    marks = [(host - origin, device) for host, device in session.device_marks]
+    return {**window, "device_clock": marks} if window is not None and marks else window
 
 
 def _error(recorder):

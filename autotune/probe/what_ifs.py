@@ -1,7 +1,8 @@
 """The what-if probes: after the window the same process answers questions, because its weights are thrown away anyway.
 
 They are driven by the DataLoader hook: instead of fresh batches the script gets kept ones, whole, halved or doubled.
-The order puts what could break the script last; after each phase the Recording is written again.
+The order puts what could break the script last; after each phase the Recording is written again. On CUDA the first
+phase asks nothing: it profiles a few more steps of the script as they are.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import os
 import sys
 from collections import deque
 
-from . import alone, clock, ending
+from . import alone, clock, ending, kernels
 from .copies import resized
 from .kept import Kept
 
 PHASE_S = 1.5
 LEAST_STEPS, MOST_STEPS = 3, 10
 WORTH_LOADING_SHARE = 0.02
+PROFILE_LIMIT_SHARE = 0.25
+"""Profiled steps take no more of the phases' time than this, where one step leaves a choice."""
 
 
 class Plan:
@@ -27,6 +30,7 @@ class Plan:
         self._kept = Kept()
         self._phases = deque()
         self._marks = []
+        self._profile = None
         self._began = 0
         self.is_active = False
         self.current = ""
@@ -59,11 +63,14 @@ class Plan:
         if not session.request["what_ifs"] or session.world_size() > 1:
             return []
         phases = [("serialise", {"parts": "model+optimizer"})] if not session.has_saved() else []
-        if not len(self._kept) or session.window.steps_by != "optimizer":
+        if session.window.steps_by != "optimizer":
             return phases
+        profile = [("profile", {})] if session.trains_on_cuda() else []
+        if not len(self._kept):
+            return [*profile, *phases]
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
         halves = [("micro_batch", {"factor": 0.5}), ("micro_batch", {"factor": 2})]
-        return [("replay", {"num_batches": len(self._kept)}), *loading, *phases, *halves]
+        return [*profile, ("replay", {"num_batches": len(self._kept)}), *loading, *phases, *halves]
 
     def _worker_counts(self) -> list:
         session = self._session
@@ -81,6 +88,8 @@ class Plan:
             self._load_alone(ref)
         if self.current == "serialise":
             self._serialise()
+        if self.current == "profile":
+            return self._live_batch(ref, step)
         start = clock.now()
         try:
             batch = self._remade()
@@ -89,6 +98,21 @@ class Plan:
             return self.next_batch(ref, step)
         self._session.recorder.push("fetch", start, clock.now(), ref, 1)
         return batch
+
+    def _live_batch(self, ref: int, step):
+        """The loader's own next batch: a copy of a kept one would not lie in pinned memory, and would cost no wait."""
+        recorder = self._session.recorder
+        start, batch = recorder.enter("fetch"), None
+        try:
+            batch = step()
+        except StopIteration:  # an epoch ends; the kept batches go on
+            pass
+        finally:
+            recorder.leave("fetch", start, ref, int(batch is not None))
+        if batch is not None:
+            return batch
+        self._record_profile()
+        return self.next_batch(ref, step)
 
     def _remade(self):
         """A copy of the next kept batch, of the size that the phase asks for."""
@@ -99,6 +123,9 @@ class Plan:
     @ending.ours
     def on_step(self) -> None:
         """The first optimizer made a step while phases run."""
+        if self.current == "profile" and self._profile.on_step():
+            self._record_profile()
+            return
         if self.current not in ("replay", "micro_batch"):
             return
         self._marks.append((clock.now(), len(self._session.recorder.events)))
@@ -107,9 +134,15 @@ class Plan:
 
     def _wanted_steps(self) -> int:
         """Steps of one phase; the first one is thrown away, because loops fetch ahead."""
+        return min(MOST_STEPS, max(LEAST_STEPS, int(PHASE_S / self._mean_s())))
+
+    def _profiled_steps(self) -> int:
+        limit_s = PROFILE_LIMIT_SHARE * self._session.request["what_if_limit_s"]
+        return min(kernels.STEPS, max(1, int(limit_s / self._mean_s())))
+
+    def _mean_s(self) -> float:
         window = self._session.window
-        mean_s = (window.end - window.start) / (len(window.step_ends) - window.warmup) / 1e9
-        return min(MOST_STEPS, max(LEAST_STEPS, int(PHASE_S / max(mean_s, 1e-6))))
+        return max(1e-6, (window.end - window.start) / (len(window.step_ends) - window.warmup) / 1e9)
 
     def _step_result(self) -> dict:
         name, arguments = self._phases[0]
@@ -137,6 +170,13 @@ class Plan:
 
     def _record(self, outcome: str, result: dict) -> None:
         self._session.what_ifs.append(self._row(outcome, result))
+        self._end_phase()
+
+    def _record_profile(self) -> None:
+        self._session.kernels = self._profile.table(self._session.recorder.origin)
+        self._end_phase()
+
+    def _end_phase(self) -> None:
         self._phases.popleft()
         self._session.write("completed")
         self._next_phase()
@@ -145,13 +185,17 @@ class Plan:
         self._marks = []
         self._kept.start()
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
-        if self.current == "serialise" and not len(self._kept):
+        if self.current == "profile":
+            self._profile = kernels.Profile(self._profiled_steps())
+        elif self.current == "serialise" and not len(self._kept):
             self._serialise()
         elif not self.current:
             ending.leave(self._session)
 
     def abandon(self) -> None:
         """The script ended by itself inside a phase: keep what it brought."""
+        if self.is_active and self.current == "profile":
+            self._session.kernels = self._profile.table(self._session.recorder.origin)
         if self.is_active and self.current in ("replay", "micro_batch") and len(self._marks) > 2:
             self._session.what_ifs.append(self._row("completed", self._step_result()))
         self.is_active = False
@@ -162,7 +206,7 @@ class Plan:
 
     def failed(self, error: BaseException) -> None:
         """The script raised inside a phase: write down what is known and leave before its handlers run."""
-        if self._phases:
+        if self._phases and self.current != "profile":
             outcome = "out_of_memory" if ending.is_out_of_memory(error) else "failed"
             self._session.what_ifs.append(self._row(outcome, {}))
         ending.leave(self._session)

@@ -151,6 +151,23 @@ def fetches(
     )
 
 
+def launches(name: str, ms: float, operator: str = "", count: int = 1, kind: str = "kernel") -> dict[str, Any]:
+    """A row of `kernels`: `count` launches that took `ms` together."""
+    return {"name": name, "operator": operator, "kind": kind, "count": count, "total_ns": int(ms * MS)}
+
+
+def kernels(*rows: dict[str, Any], busy: float, end: int, start: int = 0, steps: int = 1, idle: Any = ()) -> Any:
+    """A synthetic `kernels` of profiled steps in start..end; all times in ms."""
+    return {
+        "steps": steps,
+        "start_ns": start * MS,
+        "end_ns": end * MS,
+        "busy_ns": int(busy * MS),
+        "rows": list(rows),
+        "idle": [(int(first * MS), int(last * MS)) for first, last in idle],
+    }
+
+
 def what_if(name: str, arguments: dict[str, Any] | None = None, outcome: str = "completed", **result: Any) -> WhatIf:
     return WhatIf(name, outcome, arguments or {}, result)
 

@@ -74,6 +74,28 @@ def test_what_a_batch_does_not_say_is_unknown_and_never_zero():
     assert full == wire.Batch(0, 3, 2, 64, ((2, 4),), 8, 5, 4, (2, 3), "attention_mask")
 
 
+def test_the_devices_clock_is_read_where_there_is_one():
+    assert wire.from_json(ROW).window.device_clock == ()
+    row = with_(window={**ROW["window"], "device_clock": [[10, 0], [30, 25]]})
+    jsonschema.validate(row, SCHEMA)
+    assert wire.from_json(row).window.device_clock == ((10, 0), (30, 25))
+
+
+KERNELS = {
+    "steps": 3, "start_ns": 40, "end_ns": 90, "busy_ns": 20, "idle": [[40, 50], [70, 90]],
+    "rows": [{"name": "ampere_sgemm_128x64_nn", "operator": "aten::mm", "kind": "kernel", "count": 2, "total_ns": 20}],
+}  # fmt: skip
+
+
+def test_kernels_are_a_table_and_nothing_else():
+    jsonschema.validate(with_(kernels=KERNELS), SCHEMA)
+    assert wire.from_json(with_(kernels=KERNELS)).kernels == KERNELS
+    row = {**KERNELS["rows"][0], "stack": "train.py"}
+    for kernels in ({"busy_share": 0.5}, {**KERNELS, "rows": [row]}, {**KERNELS, "idle": [[1]]}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(with_(kernels=kernels), SCHEMA)
+
+
 def test_no_window_is_none():
     assert wire.from_json(with_(window=None)).window is None
 

@@ -116,3 +116,12 @@ def test_what_cannot_be_resized_is_refused(batch, factor, message):
 
 def test_one_sample_can_be_doubled():
     assert resized(ids(1), 2).tolist() == [[0, 1, 2]] * 2
+
+
+def test_what_lay_in_pinned_memory_does_so_again(monkeypatch):
+    pinned = torch.ones(3)
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: self is pinned)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self.mul_(-1))
+    copies = cloned({"pinned": pinned, "plain": torch.ones(3)})
+    assert (copies["pinned"].tolist(), copies["plain"].tolist()) == ([-1.0] * 3, [1.0] * 3)
+    assert pinned.tolist() == [1.0] * 3

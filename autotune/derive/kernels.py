@@ -1,0 +1,140 @@
+"""What the kernels of the profiled steps were: matrix products by their arithmetic, attention by its backend.
+
+Known by name: cuBLAS, cuDNN and CUTLASS put the arithmetic into their kernels' names, PyTorch and FlashAttention the
+backend. What is plain softmax and products is known by the operators of torch that launched it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from autotune.derive.view import MS, View
+from autotune.model.recording import Event, Json
+
+FP32_GEMM = re.compile(r"sgemm|f32f32_f32f32_f32|gemmSN\w*<float|gemmk1_kernel<\w+, float", re.IGNORECASE)
+"""ampere_sgemm_128x64_nn, cutlass_80_simt_sgemm_256x128_8x4_nn_align1, sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_..."""
+
+OTHER_ARITHMETIC = re.compile(r"tensorop|tf32|fp16|conv|fprop|dgrad|wgrad", re.IGNORECASE)
+"""On tensor cores after all, 16-bit storage, or a convolution, which has a switch of its own."""
+
+FUSED_ATTENTION = (
+    ("cudnn", re.compile(r"cudnn\w*sdpa")),
+    ("efficient", re.compile(r"fmha_cutlass|PyTorchMemEffAttention")),
+    ("flash", re.compile(r"flash_(fwd|bwd)|flash::|FlashAttn")),
+)
+"""The first that fits: cuDNN's kernels also have "flash" in their names."""
+
+SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax")
+PRODUCTS = ("aten::bmm", "aten::baddbmm")
+"""Linear layers are aten::mm and addmm: batched products are attention's, where its softmax is beside them."""
+
+OTHER_WAITS = ("iter", "fetch", "h2d", "checkpoint", "evaluation")
+"""Idle time inside these has a cause of its own."""
+
+
+def shares(view: View) -> Mapping[str, float | str | None]:
+    """Facts by name: shares of the device's busy time, and busy_share and pageable_share of the step.
+
+    Kernels take what they take; but profiled steps are longer than measured ones, so the step is the window's.
+    """
+    table = view.recording.kernels
+    steps_ns = view.window.without_ms("checkpoint", "evaluation") * MS * table["steps"] if table and view.window else 0
+    if table is None or steps_ns <= 0:
+        return {}
+    kernels = [row for row in table["rows"] if row["kind"] == "kernel"]
+    count, busy_ns = sum(row["count"] for row in kernels), table["busy_ns"]
+    pageable_ns = _total(row for row in table["rows"] if row["kind"] == "copy" and "Pageable ->" in row["name"])
+    values: dict[str, float | str | None] = {
+        "busy_share": _share(busy_ns, steps_ns),
+        "pageable_share": _share(pageable_ns, steps_ns),
+    }
+    if not busy_ns:
+        return values
+    backend, attention_ns = attention(kernels)
+    return {
+        **values,
+        "gemm_fp32_share": _share(_total(row for row in kernels if is_fp32_product(row)), busy_ns),
+        "attention_share": _share(attention_ns, busy_ns),
+        "attention_backend": backend,
+        "mean_kernel_us": _total(kernels) / count / 1e3,
+    }
+
+
+def is_fp32_product(row: Json) -> bool:
+    """Whether a kernel multiplies fp32 matrices without tensor cores."""
+    name = str(row["name"])
+    return bool(FP32_GEMM.search(name)) and not OTHER_ARITHMETIC.search(f"{row['operator']} {name}")
+
+
+def attention(kernels: Sequence[Json]) -> tuple[str | None, int]:
+    """(backend, nanoseconds) of attention: fused kernels, else softmax and batched products; (None, 0) without."""
+    fused: Counter[str] = Counter()
+    for row in kernels:
+        found = next((backend for backend, name in FUSED_ATTENTION if name.search(row["name"])), None)
+        if found is not None:
+            fused[found] += row["total_ns"]
+    if fused:
+        return fused.most_common(1)[0][0], fused.total()
+    softmax = _total(row for row in kernels if row["operator"] in SOFTMAX)
+    products = _total(row for row in kernels if row["operator"] in PRODUCTS)
+    return ("math", softmax + products) if softmax and products else (None, 0)
+
+
+def user_sync_idle_share(view: View) -> float | None:
+    """Idle device after host reads by the user's code, of the step.
+
+    The profiler slows the host, and with it every gap: the idle time of the measured step is divided among the gaps.
+    On both sides without the waits that have a cause of their own, which differ from step to step.
+    """
+    table, window, busy = view.recording.kernels, view.window, shares(view).get("busy_share")
+    if table is None or window is None or not isinstance(busy, float):
+        return None
+    waits = [event for event in view.recording.events if event.kind in OTHER_WAITS and event.end_ns > table["start_ns"]]
+    explained = sum(end - start - _unexplained((start, end), waits) for start, end in table["idle"])
+    idle_ns = table["end_ns"] - table["start_ns"] - table["busy_ns"] - explained
+    after_ns = sum(_unexplained(gap, waits) for gap in gaps_after_reads(view))
+    waited_ms = sum(window.phase_ms(phase) or 0.0 for phase in ("data_wait", "h2d"))
+    idle = max(0.0, 1 - busy - waited_ms / window.without_ms("checkpoint", "evaluation"))
+    return idle * min(1.0, after_ns / idle_ns) if idle_ns > 0 else 0.0
+
+
+def gaps_after_reads(view: View) -> list[tuple[int, int]]:
+    """Gaps of the device that began when a read of the user's code had waited for the last work in the queue.
+
+    A read that found the device idle waited for nothing, unless an earlier read is what it is idle from.
+    """
+    table = view.recording.kernels or {"idle": ()}
+    gaps = [(start, end) for start, end in table["idle"]]
+    found: list[tuple[int, int]] = []
+    for read in _reads(view):
+        gap = next(((start, end) for start, end in gaps if start <= read.end_ns < end), None)
+        idle_ns = sum(max(0, min(end, read.end_ns) - max(start, read.start_ns)) for start, end in gaps)
+        waited = 2 * idle_ns <= read.end_ns - read.start_ns
+        is_next = bool(found) and found[-1][0] <= read.start_ns <= found[-1][1]
+        if gap is not None and gap not in found and (waited or is_next):
+            found.append(gap)
+    return found
+
+
+def _reads(view: View) -> Iterator[Event]:
+    recording = view.recording
+    calls = recording.calls
+    for event in sorted(recording.events, key=lambda event: event.start_ns):
+        if event.kind == "sync" and not calls[event.ref]["is_library"]:
+            yield event
+
+
+def _unexplained(gap: tuple[int, int], waits: Sequence[Event]) -> int:
+    """Nanoseconds of a gap outside the waits that have another cause."""
+    spent = sum(max(0, min(gap[1], wait.end_ns) - max(gap[0], wait.start_ns)) for wait in waits)
+    return max(0, gap[1] - gap[0] - spent)
+
+
+def _total(rows: Iterator[Json] | Sequence[Json]) -> int:
+    return sum(row["total_ns"] for row in rows)
+
+
+def _share(part: float, whole: float) -> float:
+    return min(1.0, part / whole)

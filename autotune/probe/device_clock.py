@@ -1,0 +1,79 @@
+"""When the device got to the phases' edges: CUDA events, recorded without waiting and read once after the window."""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+
+from . import clock
+
+MOST_MARKS = 16384
+"""With more than that nothing is known: half a window would be taken for the whole."""
+
+
+class DeviceClock:
+    """The marks of one window: a CUDA event in the device's queue for each instant of the host.
+
+    What CUDA refuses ends the marking, never the script. `spent_ns` is what marking cost the host.
+    """
+
+    def __init__(self) -> None:
+        self._cuda = sys.modules["torch"].cuda
+        self._marks = []
+        self._is_broken = False
+        self.spent_ns = 0
+
+    def mark(self, moment: int) -> None:
+        """The host is at `moment`: let the device note when it has done all that was queued so far."""
+        if self._is_broken:
+            return
+        begin = clock.now()
+        try:
+            self._record(moment)
+        except Exception:  # no context in this thread, a stream in an odd state: the times stay unknown
+            self._is_broken = True
+        self.spent_ns += clock.now() - begin
+
+    def _record(self, moment: int) -> None:
+        # An event recorded during a capture becomes a part of the user's graph.
+        if self._cuda.is_current_stream_capturing():
+            return
+        if len(self._marks) == MOST_MARKS:
+            self._is_broken = True
+            return
+        event = self._cuda.Event(enable_timing=True)
+        event.record()
+        self._marks.append((moment, event))
+
+    def read(self) -> list:
+        """(host ns, device ns since the first mark) of each mark, after waiting for the device; [] when unknown."""
+        if self._is_broken or not self._marks:
+            return []
+        try:
+            self._cuda.synchronize()
+            rows, passed = [(self._marks[0][0], 0)], 0
+            # From mark to mark: one number of 32 bits for a whole window would be too coarse.
+            for (_, before), (moment, event) in zip(self._marks, self._marks[1:]):
+                passed += max(0, int(before.elapsed_time(event) * 1e6))
+                rows.append((moment, passed))
+        except Exception:  # e.g. events of several devices
+            return []
+        return rows
+
+
+def start(recorder, moment: int) -> None:
+    """The window begins at `moment`."""
+    recorder.device_clock = DeviceClock()
+    recorder.device_clock.mark(moment)
+
+
+def stop(recorder) -> list:
+    """The window is over: the rows of its marks, [] on a CPU run.
+
+    A thread that watches the one that trains must not wait for a device that may hang: it learns nothing.
+    """
+    marks, recorder.device_clock = recorder.device_clock, None
+    if marks is None or get_ident() != recorder.thread:
+        return []
+    marks.mark(clock.now())
+    return marks.read()
