@@ -22,7 +22,18 @@ def find_rule(name: str, folder: Path | None = None) -> Rule:
     if found is not None:
         return found
     by_word = {word: rule.id for rule in rules for word in (rule.id, rule.name)}
-    near = [*get_close_matches(name.upper(), by_word, cutoff=0.7), *get_close_matches(name.lower(), by_word)]
-    ids = list(dict.fromkeys(by_word[word] for word in near))
+    near = [
+        _three_digits(name.upper()),
+        *get_close_matches(name.upper(), by_word, cutoff=0.7),
+        *get_close_matches(name.lower(), by_word),
+    ]
+    ids = list(dict.fromkeys(by_word[word] for word in near if word in by_word))
     guess = f"Did you mean {' or '.join(ids)}? " if ids else ""
     raise UsageError(f'there is no rule "{name}"', to_do=f"{guess}`autotune rules` lists them.")
+
+
+def _three_digits(name: str) -> str:
+    """The id that was probably meant by one with too few or too many zeros: DL01 is DL001."""
+    letters = name.rstrip("0123456789")
+    digits = name.removeprefix(letters)
+    return f"{letters}{int(digits):03}" if digits else name

@@ -1,12 +1,28 @@
 """dialects/<framework>.toml: how each framework spells each canonical setting, by version.
 
-framework = "hf_trainer"          the name that the fact run.framework has
+frameworks = ["hf_trainer"]       the names that the fact run.framework has
 package = "transformers"          whose version `since` and `before` mean
 call = "TrainingArguments"        whose argument a key is; an entry may name its own
 extends = "other"                 entries that this dialect does not have are those of the other
+otherwise = "why"                 what `missing` is for every setting without an entry
+syntaxes = ["yaml", "json"]       config files and command lines ("shell") may be in this dialect; their keys are dotted
+processes = ["devices"]           keys whose product is the number of processes with micro-batches of their own
+lora = ["adapter=*lora"]          any of these says that only an adapter is trained
+model = ["base_model"]            keys whose value names the model
+shape = ["n_layers", "d_model"]   keys of the number of layers and of their width
+fsdp, fsdp_legacy, offload_optimizer, offload_parameters, offload_activations = patterns that say so
+
+[[recognise]]                     one such table is enough. A pattern is "key" or "key=value", with * in either
+all = ["tokens.sequence_length"]  each is there
+some = [["a", "b"]]               one of each list is there
+two = ["a", "b", "c"]             two of these are there
+none = ["c"]                      and none of these
 
 ["loader.num_workers"]
 key = "dataloader_num_workers"
+also = ["num_workers"]            other keys that say the same, read and never written
+default = 0                       the value in force when no key is given
+only = { "checkpoint.strategy" = "steps" }              the key counts only while another setting, or key, is this
 
 ["train.activation_checkpointing"]                      by version, `before` excluded:
 versions = [{ before = "5.23", key = "gradient_checkpointing" }, { since = "5.23", key = "activation_checkpointing" }]
@@ -14,6 +30,9 @@ versions = [{ before = "5.23", key = "gradient_checkpointing" }, { since = "5.23
 ["train.precision"]                                      canonical values that are written in another way:
 key = "bf16"
 values = { bf16-mixed = { bf16 = true }, fp32 = { bf16 = false, fp16 = false } }
+default = { bf16 = false, fp16 = false }
+means = { "16" = "fp16-mixed" }                          other values of the key, read and never written
+read_only = true                                         what to write is what the extended dialect says
 
 ["data.packing"]
 missing = "why this dialect has no such key"
@@ -21,14 +40,14 @@ missing = "why this dialect has no such key"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from autotune.catalogue.vocabulary import read
+from autotune.catalogue.vocabulary import read, settings
 from autotune.model.evidence import Value
 
 Version = tuple[int, ...]
@@ -59,27 +78,86 @@ class Spelling:
         return ", ".join(f"{key}={one!r}" for key, one in arguments.items())
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way in which a dialect says `setting`; `default` is by key, what it holds when that key is absent.
+
+    `is_main` says that `call` is the dialect's own ("TrainingArguments"), which has subclasses and other names;
+    `is_config` that the keys may stand in a config file or on a command line.
+    """
+
+    setting: str
+    keys: tuple[str, ...]
+    call: str
+    is_main: bool
+    is_config: bool
+    default: Mapping[str, Value]
+    only: Mapping[str, Value]
+    values: Mapping[str, Mapping[str, Value]]
+    means: Mapping[str, Value]
+
+
 def spelling(framework: str, setting: str, versions: Mapping[str, Version]) -> Spelling | None:
     """How `framework` (a value of run.framework) spells `setting`, given versions by package; None without a key.
 
     A package whose version is unknown is taken to be the newest.
     """
-    entry, dialect = _entry(framework, setting)
+    entry, dialect = _entry(_of_framework(framework), setting, to_write=True)
     installed = versions.get(dialect.get("package", ""))
-    for row in entry.get("versions", [entry] if "key" in entry else []):
+    for row in _rows(entry):
         if _covers(row, installed):
             return Spelling(
                 key=row["key"],
-                call=row.get("call", entry.get("call", dialect.get("call", ""))),
-                note=row.get("note", entry.get("note", "")),
-                values=row.get("values", entry.get("values", {})),
+                call=row.get("call", dialect.get("call", "")),
+                note=row.get("note", ""),
+                values=row.get("values", {}),
             )
     return None
 
 
 def why_missing(framework: str, setting: str) -> str:
     """Why `framework` has no key for `setting`; "" when it has one or is not known."""
-    return str(_entry(framework, setting)[0].get("missing", ""))
+    dialect = _of_framework(framework)
+    entry = _entry(dialect, setting, to_write=True)[0]
+    otherwise = next((level["otherwise"] for level in _levels(dialect) if "otherwise" in level), "")
+    return str(entry.get("missing", "" if entry else otherwise))
+
+
+def readings(name: str, versions: Mapping[str, Version]) -> Iterator[Reading]:
+    """Every way in which the dialect of this name says a setting, whatever the release: files outlive releases.
+
+    Only the release in force gives defaults, and an unknown release only those on which all releases agree.
+    """
+    dialect = dialects().get(name, {})
+    for setting in settings():
+        entry, level = _entry(dialect, setting, to_write=False)
+        rows, installed = _rows(entry), versions.get(level.get("package", ""))
+        agreed = installed is not None or all(row.get("default") == rows[0].get("default") for row in rows)
+        for row in sorted(rows, key=lambda row: not _covers(row, installed)):
+            yield _reading(setting, row, level, has_default=agreed and _covers(row, installed))
+
+
+def about(name: str, key: str) -> tuple[str, ...]:
+    """What the dialect says at its top about `key` ("processes", "lora", "model" ...), else what it extends."""
+    found = (level[key] for level in _levels(dialects().get(name, {})) if key in level)
+    return tuple(next(found, ()))
+
+
+@cache
+def is_own(name: str, call: str) -> bool:
+    """Whether what is called takes the dialect's own settings: a config or a command line (""), the dialect's call.
+
+    What extends the call has another name: Seq2SeqTrainingArguments, DPOConfig.
+    """
+    levels = list(_levels(dialects().get(name, {})))
+    own = [level["call"] for level in levels if "call" in level]
+    named = {row["call"] for level in levels for entry in _entries(level) for row in _rows(entry) if "call" in row}
+    return not call or call in own or (call not in named and bool(own) and call.endswith(("Arguments", "Config")))
+
+
+def extends(name: str, other: str) -> bool:
+    """Whether the dialect `name` is `other` with entries of its own."""
+    return any(level is dialects()[other] for level in _levels(dialects()[name]))
 
 
 @cache
@@ -90,20 +168,57 @@ def dialects() -> Mapping[str, Mapping[str, Any]]:
     return MappingProxyType({name.removesuffix(".toml"): read(f"dialects/{name}") for name in names})
 
 
-def _entry(framework: str, setting: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The entry of `setting` and the dialect that has it, looking through what the framework's dialect extends."""
-    dialect = next((rows for rows in dialects().values() if framework in rows["frameworks"]), {})
-    while setting not in dialect and "extends" in dialect:
+def version(text: str) -> Version:
+    """ "4.46.1" as (4, 46, 1)."""
+    return tuple(int(part) for part in text.split("."))
+
+
+def _of_framework(framework: str) -> Mapping[str, Any]:
+    return next((rows for rows in dialects().values() if framework in rows["frameworks"]), {})
+
+
+def _levels(dialect: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The dialect, what it extends, what that extends ..."""
+    yield dialect
+    while "extends" in dialect:
         dialect = dialects()[dialect["extends"]]
-    return dialect.get(setting, {}), dialect
+        yield dialect
+
+
+def _entries(level: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return (level[setting] for setting in settings() if setting in level)
+
+
+def _entry(dialect: Mapping[str, Any], setting: str, *, to_write: bool) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The entry of `setting` and the dialect that has it, looking through what the dialect extends."""
+    levels = [level for level in _levels(dialect) if setting in level]
+    found = ((level[setting], level) for level in levels if not (to_write and level[setting].get("read_only")))
+    return next(found, ({}, dialect))
+
+
+def _rows(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The entry for each span of releases; what it says outside of `versions` holds for all of them."""
+    common = {key: value for key, value in entry.items() if key != "versions"}
+    return [common | row for row in entry.get("versions", [{}]) if "key" in common | row]
+
+
+def _reading(setting: str, row: Mapping[str, Any], level: Mapping[str, Any], *, has_default: bool) -> Reading:
+    default = row.get("default", {}) if has_default else {}
+    return Reading(
+        setting,
+        keys=(row["key"], *row.get("also", ())),
+        call=row.get("call", level.get("call", "")),
+        is_main=bool(level.get("call")) and "call" not in row,
+        is_config="syntaxes" in level,
+        default=default if isinstance(default, dict) else {row["key"]: default},
+        only=row.get("only", {}),
+        values=row.get("values", {}),
+        means=row.get("means", {}),
+    )
 
 
 def _covers(row: Mapping[str, Any], installed: Version | None) -> bool:
     if installed is None:
         return "before" not in row
-    since, before = (_version(row[key]) if key in row else None for key in ("since", "before"))
+    since, before = (version(row[key]) if key in row else None for key in ("since", "before"))
     return (since is None or installed >= since) and (before is None or installed < before)
-
-
-def _version(text: str) -> Version:
-    return tuple(int(part) for part in text.split("."))

@@ -26,6 +26,7 @@ class Verb(NamedTuple):
 
 
 VERBS = {
+    "check": Verb("autotune.cli.check:command", "Say what is slow in scripts and configs, without running them."),
     "diagnose": Verb("autotune.cli.diagnose:command", "Profile a few steps of a script and say where the time goes."),
     "explain": Verb("autotune.cli.explain:command", "Say what a rule looks for, why, and what it advises."),
     "rules": Verb("autotune.cli.rules:command", "List every rule."),

@@ -12,6 +12,7 @@ from autotune.catalogue import facts, settings
 from autotune.engine.expr import compile_expression
 from autotune.engine.kinds import kind_of_limit
 from autotune.engine.message import render, show
+from autotune.engine.static import decides_without_a_run
 from autotune.model.rule import Effect, Fix, Limit, Rule
 from autotune.predict import WHAT_IFS
 
@@ -39,6 +40,7 @@ def lines(rule: Rule) -> Iterator[str]:
     yield from _wrapped(rule.summary, 0)
     yield from _section("Why", _wrapped(rule.why, 2))
     yield from _section(f"When (of {'the' if rule.subject == 'run' else 'each'} {rule.subject})", _condition(rule))
+    yield from _section("Without a run (autotune check)", _static(rule))
     yield from _section("Limits", (line for name, limit in rule.limits.items() for line in _limit(name, limit)))
     yield from _section("What it reads", _reads(rule))
     yield from _section("Fix", (line for fix in rule.fixes for line in _fix(fix, rule)))
@@ -67,6 +69,18 @@ def _condition(rule: Rule) -> Iterator[str]:
         yield from _fill(line, "  ", "      ")
 
 
+def _static(rule: Rule) -> Iterator[str]:
+    """What `check` asks of files, where it can use the rule."""
+    if rule.static is None:
+        yield from _wrapped("the same, where files tell it", 2) if decides_without_a_run(rule) else ()
+        return
+    part = rule.as_static()
+    yield from _wrapped(f"{part.severity} severity, {part.confidence} confidence; fires when", 2)
+    yield from _condition(part)
+    if part.fixes != rule.fixes:
+        yield from (line for fix in part.fixes for line in _fix(fix, part))
+
+
 def _fill(text: str, first: str, other: str) -> list[str]:
     """Names and literals stay whole: `max-autotune` and paths can be searched for."""
     wrapper = textwrap.TextWrapper(
@@ -83,7 +97,9 @@ def _limit(name: str, limit: Limit) -> Iterator[str]:
 
 
 def _reads(rule: Rule) -> Iterator[str]:
-    for name in compile_expression(rule.when, rule.limits).names:
+    parts = (rule, rule.as_static())
+    names = dict.fromkeys(name for part in parts for name in compile_expression(part.when, part.limits).names)
+    for name in names:
         meaning = facts()[name].meaning if name in facts() else settings()[name].meaning
         yield from _item(f"{name}: {meaning}")
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from autotune.api.rules import list_rules
+from autotune.engine.static import decides_without_a_run
 from autotune.model.rule import Rule
 
 WIDTH = 80
@@ -19,7 +20,7 @@ INDENT = " " * 16
 @click.command()
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", help="Output format.")
 def command(format_: str) -> None:
-    """List every rule: id, severity, name and what it says."""
+    """List every rule: id, severity, name and what it says; [check] marks those that need no run."""
     rules = list_rules()
     click.echo(as_json(rules) if format_ == "json" else as_text(rules))
 
@@ -35,7 +36,7 @@ def as_json(rules: Iterable[Rule]) -> str:
 
 
 def _lines(rule: Rule) -> list[str]:
-    head = f"{rule.id}  {rule.severity:<9}{rule.name}"
+    head = f"{rule.id}  {rule.severity:<9}{rule.name}{'  [check]' if decides_without_a_run(rule) else ''}"
     return [head, *textwrap.wrap(rule.summary, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)]
 
 
@@ -48,6 +49,7 @@ def _row(rule: Rule) -> dict[str, Any]:
         "status": rule.status,
         "since": rule.since,
         "subject": rule.subject,
+        "decides_without_a_run": decides_without_a_run(rule),
         "summary": rule.summary,
         "settings": list(dict.fromkeys(fix.setting for fix in rule.fixes if fix.setting)),
     }

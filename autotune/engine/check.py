@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from autotune.catalogue import facts, kinds, settings
 from autotune.engine import message
-from autotune.engine.expr import compile_expression
+from autotune.engine.expr import SURELY, compile_expression
 from autotune.engine.kinds import NUMBER, NUMBERS, plain_kind
-from autotune.engine.syntax import dotted, limits_in, parse
+from autotune.engine.static import decides_without_a_run, needs_a_run
+from autotune.engine.syntax import calls, limits_in, names_in, parse
 from autotune.errors import RuleError
 from autotune.model.evidence import RUN
 from autotune.model.rule import Fix, Rule
@@ -19,13 +21,48 @@ MIN_EXAMPLES = 3
 
 def mistakes(rule: Rule) -> Iterator[str]:
     """Everything that is wrong with a rule whose keys are all there."""
+    found = [*_claims(rule), *_limits(rule), *_examples(rule), *_static(rule)]
+    yield from found or _unanswered(rule)
+
+
+def _claims(rule: Rule) -> Iterator[str]:
+    """Mistakes of what the rule asks, says and advises."""
     yield from _expression(rule, "when", rule.when, "bool")
     yield from _sentence(rule, "message", rule.message)
     yield from _quotes(rule) if _is_syntax(rule.when) else ()
     for number, fix in enumerate(rule.fixes, 1):
         yield from _fix(rule, f"fix {number}", fix)
-    yield from _limits(rule)
-    yield from _examples(rule)
+
+
+def _static(rule: Rule) -> Iterator[str]:
+    """Mistakes of the [static] part and its examples."""
+    if _is_syntax(rule.when) and SURELY in calls(parse(rule.when)):
+        yield f"when: only [static] may take what is unknown to be false by {SURELY}()"
+    if rule.static is None:
+        if any(example.static for example in rule.examples):
+            yield "example: one is static, but the rule has no [static]"
+        return
+    part = rule.as_static()
+    yield from (f"static.{each}" for each in _claims(part if part.fixes != rule.fixes else replace(part, fixes=())))
+    if _is_syntax(part.when):
+        yield from (f"static.when: `{name}` needs a run" for name in names_in(parse(part.when)) if needs_a_run(name))
+    yield from (f"static {each}" for each in _expectations(part))
+
+
+def _unanswered(rule: Rule) -> Iterator[str]:
+    """What `check` would say with an "unknown" in it."""
+    if not decides_without_a_run(rule):
+        return
+    part = rule.as_static()
+    key = "message" if part is rule else "static.message"
+    yield from (f"{key}: `{name}` needs a run" for name in message.names(part.message) if needs_a_run(name))
+    for number, fix in enumerate(part.fixes, 1):
+        read = {name for text in (fix.when, fix.value) if text for name in names_in(parse(text))}
+        quoted = message.names(f"{fix.text} {fix.note}")
+        if not any(map(needs_a_run, read)):
+            yield from (
+                f"fix {number}: `{name}` needs a run: add a [[static.fix]]" for name in quoted if needs_a_run(name)
+            )
 
 
 def quoted_numbers(when: str) -> tuple[str, ...]:
@@ -38,9 +75,8 @@ def _numbers(tree: ast.expr) -> Iterator[str]:
         for value in tree.values:
             yield from _numbers(value)
     elif isinstance(tree, ast.Compare) and not _is_fixed(tree):
-        for node in ast.walk(tree):
-            name = dotted(node) if isinstance(node, ast.Attribute) else ""
-            if name in kinds() and plain_kind(kinds()[name]) in ("version", *NUMBERS):
+        for name in names_in(tree):
+            if plain_kind(kinds()[name]) in ("version", *NUMBERS):
                 yield name
 
 
@@ -109,11 +145,14 @@ def _fix(rule: Rule, key: str, fix: Fix) -> Iterator[str]:
 
 def _limits(rule: Rule) -> Iterator[str]:
     """Limits that nothing uses; not asked while an expression that might use one cannot be read."""
-    expressions = [rule.when, *(text for fix in rule.fixes for text in (fix.when, fix.value) if text)]
+    parts = (rule, rule.as_static())
+    fixes = [fix for part in parts for fix in part.fixes]
+    expressions = [*(part.when for part in parts), *(text for fix in fixes for text in (fix.when, fix.value) if text)]
     if not all(map(_is_syntax, expressions)):
         return
     used = {f"limits.{name}" for text in expressions for name in limits_in(parse(text))}
-    used.update(message.names(rule.message), *(message.names(f"{fix.text} {fix.note}") for fix in rule.fixes))
+    sentences = [*(part.message for part in parts), *(f"{fix.text} {fix.note}" for fix in fixes)]
+    used.update(name for sentence in sentences for name in message.names(sentence))
     for name in rule.limits:
         if f"limits.{name}" not in used:
             yield f"limits.{name}: nothing uses it; remove it"
@@ -128,9 +167,14 @@ def _is_syntax(text: str) -> bool:
 
 
 def _examples(rule: Rule) -> Iterator[str]:
-    kinds_of_example = [example.expect for example in rule.examples]
-    if len(kinds_of_example) < MIN_EXAMPLES:
-        yield f"example: {len(kinds_of_example)} of at least {MIN_EXAMPLES}; add [[example]] on and beside each limit"
+    num_examples = sum(not example.static for example in rule.examples)
+    if num_examples < MIN_EXAMPLES:
+        yield f"example: {num_examples} of at least {MIN_EXAMPLES}; add [[example]] on and beside each limit"
+    yield from _expectations(replace(rule, examples=tuple(each for each in rule.examples if not each.static)))
+
+
+def _expectations(rule: Rule) -> Iterator[str]:
+    expected = [example.expect for example in rule.examples]
     for expect in ("fires", "silent"):
-        if expect not in kinds_of_example:
+        if expect not in expected:
             yield f'example: none with expect = "{expect}"'

@@ -14,9 +14,12 @@ from autotune.model.rule import Rule
 Outcome = Finding | Skipped | Passed
 
 
-def evaluate(rules: Iterable[Rule], evidence: Evidence) -> Evaluation:
-    """The answer of every rule for every subject of its kind; without one, the rule is skipped."""
-    outcomes = [outcome for rule in rules for outcome in _outcomes(rule, evidence)]
+def evaluate(rules: Iterable[Rule], evidence: Evidence, *, static: bool = False) -> Evaluation:
+    """The answer of every rule for every subject of its kind; without one, the rule is skipped.
+
+    `static` also asks the [static] part of a rule that is undecided; a finding of it has `rule.as_static()`.
+    """
+    outcomes = [outcome for rule in rules for outcome in _outcomes(rule, evidence, static)]
     return Evaluation(
         findings=tuple(each for each in outcomes if isinstance(each, Finding)),
         skipped=tuple(each for each in outcomes if isinstance(each, Skipped)),
@@ -24,36 +27,60 @@ def evaluate(rules: Iterable[Rule], evidence: Evidence) -> Evaluation:
     )
 
 
-def evaluate_subject(rule: Rule, evidence: Evidence, subject: str) -> Outcome:
+def evaluate_subject(rule: Rule, evidence: Evidence, subject: str, *, static: bool = False) -> Outcome:
     """The answer of one rule for one subject."""
+    outcome = _decided(rule, evidence, subject)
+    if not static or not isinstance(outcome, Skipped):
+        return outcome
+    of_files = _decided(rule.as_static(), evidence, subject)
+    return of_files if isinstance(of_files, Finding) else outcome
+
+
+def _outcomes(rule: Rule, evidence: Evidence, static: bool) -> Iterator[Outcome]:
+    subjects = (RUN,) if rule.subject == RUN else evidence.subjects(rule.subject)
+    if not subjects:
+        yield Skipped(rule, rule.subject, compile_expression(rule.when, rule.limits).names)
+    for subject in subjects:
+        yield evaluate_subject(rule, evidence, subject, static=static)
+
+
+def _decided(rule: Rule, evidence: Evidence, subject: str) -> Outcome:
     answer, missing = compile_expression(rule.when, rule.limits).evaluate(lambda name: evidence.lookup(subject, name))
     if answer is None:
         return Skipped(rule, subject, missing)
     return _finding(rule, evidence, subject) if answer else Passed(rule, subject)
 
 
-def _outcomes(rule: Rule, evidence: Evidence) -> Iterator[Outcome]:
-    subjects = (RUN,) if rule.subject == RUN else evidence.subjects(rule.subject)
-    if not subjects:
-        yield Skipped(rule, rule.subject, compile_expression(rule.when, rule.limits).names)
-    for subject in subjects:
-        yield evaluate_subject(rule, evidence, subject)
-
-
 def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
     changes = changes_of(rule, evidence, subject)
+    names = compile_expression(rule.when, rule.limits).names
+    places = _places(names, evidence, subject)
     return Finding(
         rule=rule,
         subject=subject,
         message=render(rule.message, lambda name: evidence.lookup(subject, name), rule.limits),
         changes=changes,
         advice=advice_of(rule, evidence, subject),
-        location=_location(changes, evidence, subject),
+        location=_location(changes, places, names, evidence, subject),
+        places=places,
     )
 
 
-def _location(changes: tuple[Change, ...], evidence: Evidence, subject: str) -> Location | None:
-    """Where the first change stands; else where anything of the subject itself was given."""
+def _places(names: Iterable[str], evidence: Evidence, subject: str) -> tuple[Location, ...]:
+    """Where the files show the first of the facts `names` that has places: those after it are circumstances."""
+    found = (evidence.places.get((owner, name)) for name in names for owner in (subject, RUN))
+    return next((places for places in found if places), ())
+
+
+def _location(
+    changes: tuple[Change, ...],
+    places: tuple[Location, ...],
+    names: Iterable[str],
+    evidence: Evidence,
+    subject: str,
+) -> Location | None:
+    """Where the first change stands, else a fact, else a setting that was read, else any of the subject itself."""
+    read = (setting.location for name in names if (setting := evidence.setting(subject, name)) is not None)
     own = (setting.location for (owner, _), setting in evidence.settings.items() if owner == subject != RUN)
-    places = [*(change.location for change in changes[:1]), *own]
-    return next((place for place in places if place is not None), None)
+    candidates = [*(change.location for change in changes[:1]), *places, *read, *own]
+    return next((place for place in candidates if place is not None), None)

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from autotune.catalogue import facts as known_facts
 from autotune.catalogue import settings as known_settings
 from autotune.engine.kinds import plain_kind
-from autotune.model.evidence import Evidence, Fact, Setting, Value
+from autotune.model.evidence import Evidence, Fact, Location, Setting, Value
 
 
 def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
-    """Everything that is known, by subject.
+    """Everything that is known, by subject, and where the files show it.
 
     Raises ValueError for a fact or setting that the catalogue does not have, whose value is of another type, or
     that two sources state of one subject: all are mistakes of a supplier.
     """
     by_subject: dict[str, dict[str, Value]] = {}
+    places: dict[tuple[str, str], tuple[Location, ...]] = {}
     for fact in facts:
         entry = known_facts().get(fact.name)
         _check(fact.name, entry.type if entry else None, fact.value)
@@ -24,7 +25,9 @@ def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
         if fact.name in owned:
             raise ValueError(f"fact {fact.name} of {fact.subject} is stated twice")
         owned[fact.name] = fact.value
-    return Evidence(by_subject, _by_owner(settings))
+        if fact.places:
+            places[fact.subject, fact.name] = fact.places
+    return Evidence(by_subject, _by_owner(settings), places)
 
 
 def _by_owner(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:

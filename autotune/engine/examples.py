@@ -23,9 +23,13 @@ def failures(rule: Rule) -> Iterator[str]:
 
 
 def run_example(rule: Rule, example: Example) -> tuple[str, str]:
-    """What the rule does with the facts of `example`: "fires" and its message, "silent", or "skipped" and its needs."""
+    """What the rule does with the facts of `example`: "fires" and its message, "silent", or "skipped" and its needs.
+
+    A static example is one of the rule's [static] part alone.
+    """
+    asked = rule.as_static() if example.static else rule
     subject = RUN if rule.subject == RUN else f"{rule.subject}#example"
-    outcome = evaluate_subject(rule, evidence_of(example.facts, subject), subject)
+    outcome = evaluate_subject(asked, evidence_of(example.facts, subject), subject)
     if isinstance(outcome, Finding):
         return "fires", outcome.message
     if isinstance(outcome, Passed):

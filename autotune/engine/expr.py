@@ -1,7 +1,8 @@
 """The language of rule files: a whitelist of Python's syntax, type-checked and compiled once, never run as Python.
 
 and or not   < <= == != >= > (chained too)   in, not in a list of strings   + - * / // %
-min max ceil floor round   0 1 true false "text"   names of facts and settings   limits.NAME
+min max ceil floor round   surely(condition): false while it is unknown
+0 1 true false "text"   names of facts and settings   limits.NAME
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "floor": logic.whole(floor),
     "round": logic.whole(round),
 }
+SURELY = "surely"
 WORDS = {"true": True, "false": False}
 
 
@@ -180,6 +182,9 @@ class _Compiler:
 
     def _call(self, tree: ast.Call) -> Part:
         name = dotted(tree.func)
+        if name == SURELY and len(tree.args) == 1 and not tree.keywords:
+            part = self._bool(tree.args[0])
+            return Part("bool", logic.surely(part.node), part.names)
         if name not in FUNCTIONS or tree.keywords:
             raise _refused(tree)
         parts = [self._number(each) for each in tree.args]

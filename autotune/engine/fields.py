@@ -41,10 +41,17 @@ class Fields:
         self.wrong(key, "is missing: write a string" if value is None else "must be a string that is not empty")
         return ""
 
-    def choice(self, key: str, allowed: Collection[str]) -> str:
-        """A string that is one of `allowed`."""
-        value = self.text(key)
-        if value and value not in allowed:
+    def flag(self, key: str) -> bool:
+        """true or false; false when it is not there."""
+        value = self.table.get(key, False)
+        if not isinstance(value, bool):
+            self.wrong(key, "must be true or false")
+        return value is True
+
+    def choice(self, key: str, allowed: Collection[str], *, default: str | None = None) -> str:
+        """A string that is one of `allowed`; without a `default` it must be there."""
+        value = self.text(key, default=default)
+        if (value or default) and value not in allowed:
             self.wrong(key, f'"{value}" is none of {", ".join(allowed)}')
             return ""
         return value
@@ -63,7 +70,12 @@ class Fields:
         if not isinstance(rows, list):
             self.wrong(key, f"must be written [[{key}]]")
             return []
-        return [Fields(row, f"{key} {number}", self.mistakes) for number, row in enumerate(rows, 1)]
+        where = f"{self.path}.{key}" if self.path else key
+        return [Fields(row, f"{where} {number}", self.mistakes) for number, row in enumerate(rows, 1)]
+
+    def below(self, key: str) -> Fields:
+        """The table under `key`."""
+        return Fields(self.table.get(key), key, self.mistakes)
 
     def entries(self, key: str) -> dict[str, Any]:
         """A table as it is."""

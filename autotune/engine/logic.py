@@ -64,6 +64,11 @@ def any_of(nodes: Sequence[Node]) -> Node:
     return node
 
 
+def surely(node: Node) -> Node:
+    """The answer where there is one, else false."""
+    return lambda lookup: TRUE if node(lookup).value else FALSE
+
+
 def apply(function: Callable[..., Any], nodes: Sequence[Node]) -> Node:
     """`function` of the values, unknown while one of them is."""
 

@@ -11,7 +11,7 @@ from autotune.catalogue.vocabulary import KINDS, SUBJECTS
 from autotune.engine.fields import Fields, value_of
 from autotune.engine.kinds import unknown
 from autotune.model.evidence import Value
-from autotune.model.rule import Example, Fix, GainSpec, Limit, Rule, Severity
+from autotune.model.rule import Example, Fix, GainSpec, Limit, Rule, Severity, Static
 
 KEYS = (
     "id",
@@ -30,6 +30,7 @@ KEYS = (
     "limits",
     "fix",
     "gain",
+    "static",
     "example",
 )
 STATUSES = ("preview", "stable", "deprecated")
@@ -46,26 +47,29 @@ def parse_rule(data: Mapping[str, Any], file: str, mistakes: list[str]) -> Rule:
     """The Rule in `data`; only to be used when nothing was added to `mistakes`."""
     top = Fields(data, "", mistakes)
     top.only(KEYS)
-    severity = top.choice("severity", list(Severity))
+    severity = Severity(top.choice("severity", list(Severity)) or Severity.INFO)
+    confidence = top.choice("confidence", CONFIDENCES)
+    fixes = tuple(_fix(row) for row in top.tables("fix"))
     return Rule(
         id=_matching(top, "id", _ID, "two capitals and three digits, e.g. DL001"),
         name=_matching(top, "name", _NAME, "the problem in kebab-case, e.g. small-batches"),
         summary=top.text("summary"),
         since=top.text("since"),
         status=top.choice("status", STATUSES),
-        severity=Severity(severity) if severity else Severity.INFO,
-        confidence=top.choice("confidence", CONFIDENCES),
+        severity=severity,
+        confidence=confidence,
         subject=top.choice("subject", SUBJECTS),
         when=top.text("when"),
         message=" ".join(top.text("message").split()),
         why=top.text("why"),
         references=top.texts("references"),
         limits={name: _limit(Fields(row, f"limits.{name}", mistakes)) for name, row in top.entries("limits").items()},
-        fixes=tuple(_fix(row) for row in top.tables("fix")),
-        gain=_gain(Fields(data["gain"], "gain", mistakes)) if "gain" in data else None,
+        fixes=fixes,
+        gain=_gain(top.below("gain")) if "gain" in data else None,
         examples=tuple(_example(row) for row in top.tables("example")),
         file=file,
         cause=top.text("cause") if "cause" in data else "",
+        static=_static(top.below("static"), severity, confidence, fixes) if "static" in data else None,
     )
 
 
@@ -125,8 +129,20 @@ def _gain(fields: Fields) -> GainSpec:
     return GainSpec(what_if, {key: str(value) for key, value in arguments.items()})
 
 
+def _static(fields: Fields, severity: Severity, confidence: str, fixes: tuple[Fix, ...]) -> Static:
+    """The part for `check`; what it does not say is as in the rule."""
+    fields.only(("when", "message", "severity", "confidence", "fix"))
+    return Static(
+        when=fields.text("when"),
+        message=" ".join(fields.text("message").split()),
+        severity=Severity(fields.choice("severity", list(Severity), default=severity) or severity),
+        confidence=fields.choice("confidence", CONFIDENCES, default=confidence),
+        fixes=tuple(_fix(row) for row in fields.tables("fix")) or fixes,
+    )
+
+
 def _example(fields: Fields) -> Example:
-    fields.only(("expect", "facts", "why", "message"))
+    fields.only(("static", "expect", "facts", "why", "message"))
     facts: dict[str, Value] = {}
     for name, raw in fields.entries("facts").items():
         if name in kinds():
@@ -138,4 +154,5 @@ def _example(fields: Fields) -> Example:
         facts=facts,
         why=fields.text("why", default=""),
         message=" ".join(fields.text("message", default="").split()),
+        static=fields.flag("static"),
     )

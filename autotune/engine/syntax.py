@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import warnings
+from functools import cache
 
+from autotune.catalogue import kinds
 from autotune.errors import RuleError
 
 MAX_LENGTH = 4000
@@ -12,8 +14,12 @@ MAX_DEPTH = 40
 MAX_SHOWN = 60
 
 
+@cache
 def parse(text: str) -> ast.expr:
-    """The syntax tree of `text`; raises RuleError when it is none, or is too long or too deep to be honest."""
+    """The syntax tree of `text`, shared: not to be changed.
+
+    Raises RuleError when the text is none, or is too long or too deep to be honest.
+    """
     if len(text) > MAX_LENGTH:
         raise RuleError(f"longer than {MAX_LENGTH} characters")
     try:
@@ -41,6 +47,17 @@ def dotted(tree: ast.expr) -> str:
         return tree.id
     head = dotted(tree.value) if isinstance(tree, ast.Attribute) else ""
     return f"{head}.{tree.attr}" if isinstance(tree, ast.Attribute) and head else ""
+
+
+def names_in(tree: ast.expr) -> tuple[str, ...]:
+    """The facts and settings that `tree` reads."""
+    words = (dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return tuple(dict.fromkeys(word for word in words if word in kinds()))
+
+
+def calls(tree: ast.expr) -> frozenset[str]:
+    """The names of the functions that `tree` calls."""
+    return frozenset(dotted(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
 def limits_in(tree: ast.expr) -> tuple[str, ...]:

@@ -36,10 +36,10 @@ def _located(setting: Setting, static: Sequence[Setting]) -> Setting:
 def _reaches(candidate: Setting, setting: Setting) -> bool:
     """Whether the candidate feeds the call that was observed; a setting of no observed place takes any."""
     call = candidate.feeds or candidate.location
-    if setting.location is None or call is None or candidate.feeds is None:
-        return True
+    if setting.location is None or call is None or call.file != setting.location.file:
+        return setting.location is None or candidate.feeds is None
     last = max(call.line, call.end_line)
-    return call.file == setting.location.file and call.line <= setting.location.line <= last
+    return call.line <= setting.location.line <= last
 
 
 def _place(candidate: Setting) -> Location | None:

@@ -60,7 +60,7 @@ class Change:
 class Finding:
     """A rule that fired for a subject. `advice` are the manual fixes' texts; `location` is where the cause stands.
 
-    `places` are all places of the facts that the rule read, in the files (static findings only).
+    `places` are where the files show the first fact that the rule read and that has places (static findings only).
     """
 
     rule: Rule

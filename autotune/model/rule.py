@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from autotune.model.evidence import Value
@@ -66,12 +66,27 @@ class GainSpec:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Facts by name and what the rule must do with them: "fires", "silent" or "skipped"."""
+    """Facts by name and what the rule must do with them: "fires", "silent" or "skipped".
+
+    A `static` example is one of what the rule says without a run.
+    """
 
     expect: str
     facts: Mapping[str, Value]
     why: str = ""
     message: str = ""
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """What files alone show of a rule's problem: `when` and `message` read only what is known without a run."""
+
+    when: str
+    message: str
+    severity: Severity
+    confidence: str
+    fixes: tuple[Fix, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +112,22 @@ class Rule:
     file: str
     cause: str = ""
     """Findings of one subject whose rules name the same cause are one recommendation."""
+    static: Static | None = None
+    """What `check` says while `when` is undecided."""
+
+    def as_static(self) -> Rule:
+        """The rule of its [static] part, with those of its examples; the rule itself where it has none."""
+        if self.static is None:
+            return self
+        own = self.static
+        return replace(
+            self,
+            when=own.when,
+            message=own.message,
+            severity=own.severity,
+            confidence=own.confidence,
+            fixes=own.fixes,
+            gain=None,
+            examples=tuple(example for example in self.examples if example.static),
+            static=None,
+        )

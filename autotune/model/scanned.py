@@ -65,7 +65,8 @@ class Bundle:
     """Files that make one training run: a script, its configs and the command that starts it; `name` is the main one.
 
     `dialects` are those that its files were recognised as. `ignored` are the rules that a comment silences, with the
-    line and the reason: ("train.py", 12, "DL001", "the data is in memory").
+    line and the reason: ("train.py", 12, "DL001", "the data is in memory"). `calls` are what the settings come from,
+    in the order in which they win.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Bundle:
     settings: tuple[Setting, ...]
     notes: tuple[Note, ...] = ()
     ignored: tuple[Ignored, ...] = ()
+    calls: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

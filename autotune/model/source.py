@@ -36,6 +36,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Splice:
+    """An edit of a file: its bytes of `span` become `text`; an empty span inserts."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Word:
     """A word of a shell command.
 

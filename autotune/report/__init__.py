@@ -1,18 +1,35 @@
-"""The outputs: a module and a line in RENDERERS each. live.py is the progress display, imported when used."""
+"""The outputs: a module with a `render` and a line below each. live.py is the progress display of a run.
+
+A module is imported when its output is asked for: `check` answers in a fraction of a second.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from autotune.errors import UsageError
-from autotune.model.report import Report
-from autotune.report import json_out, text
 
-RENDERERS: dict[str, Callable[[Report, bool, int], str]] = {
-    "text": text.render,
-    "json": json_out.render,
+if TYPE_CHECKING:
+    from autotune.model.checked import Checked
+    from autotune.model.report import Report
+
+RENDERERS = {
+    "text": "autotune.report.text",
+    "json": "autotune.report.json_out",
 }
-"""Output by name: a function of the report, colour and width (ignored by an output that needs neither)."""
+"""Outputs of `diagnose`: `render` is a function of the Report, colour and width."""
+
+CHECK_RENDERERS = {
+    "text": "autotune.report.check_text",
+    "json": "autotune.report.check_json",
+    "markdown": "autotune.report.check_markdown",
+    "sarif": "autotune.report.check_sarif",
+    "github": "autotune.report.check_github",
+    "gitlab": "autotune.report.check_gitlab",
+}
+"""Outputs of `check`: `render` is a function of the Checked, colour and width."""
 
 
 def render(report: Report, format: str, *, colour: bool = False, width: int = 80) -> str:  # noqa: A002
@@ -20,8 +37,27 @@ def render(report: Report, format: str, *, colour: bool = False, width: int = 80
 
     No line of the text is wider than `width` columns (60 at least); `colour` adds terminal styles to it.
     """
-    if format not in RENDERERS:
+    return _rendered(RENDERERS, format, report, colour, width)
+
+
+def render_check(checked: Checked, format: str, *, colour: bool = False, width: int = 80) -> str:  # noqa: A002
+    """`checked` in one of CHECK_RENDERERS, ending in a newline. Raises UsageError for another format.
+
+    `colour` and `width` are of the text, as in `render`. Every output can be written as UTF-8.
+    """
+    return _rendered(CHECK_RENDERERS, format, checked, colour, width)
+
+
+def _rendered(
+    renderers: Mapping[str, str],
+    format: str,  # noqa: A002
+    result: Report | Checked,
+    colour: bool,
+    width: int,
+) -> str:
+    if format not in renderers:
         raise UsageError(
-            f"unknown format {format!r}", where="--format", to_do=f"Choose one of: {', '.join(RENDERERS)}."
+            f"unknown format {format!r}", where="--format", to_do=f"Choose one of: {', '.join(renderers)}."
         )
-    return RENDERERS[format](report, colour, width)
+    text: str = importlib.import_module(renderers[format]).render(result, colour, width)
+    return text

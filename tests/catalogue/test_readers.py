@@ -25,7 +25,6 @@ JSON_ONLY = {
     "loader.read_bytes_per_step": "tells a cold page cache from a warm one",
     "loader.best_workers": "for who chooses the number of workers by hand",
     "loader.len_cv": "how much the lengths differ",
-    "checkpoint.bytes": "the size behind the time of a save",
     "checkpoint.num_seen": "how many saves the mean is of",
     "env.omp_num_threads": "explains run.num_threads",
 }

@@ -12,6 +12,7 @@ from autotune.api import rules as api
 from autotune.cli import run
 from autotune.cli.rules import as_text
 from autotune.engine import load, load_rules
+from autotune.engine.static import decides_without_a_run
 from autotune.errors import BusyError, RuleError, ScriptError, UsageError
 
 HEAVY = ("torch", "transformers", "optuna", "psutil", "pynvml", "rich", "numpy", "jsonschema")
@@ -28,7 +29,9 @@ def test_rules_lists_every_rule_in_80_columns(capsys) -> None:
     out = printed(capsys, "rules")
     assert max(map(len, out.splitlines())) <= 80
     heads = [line.split() for line in out.splitlines() if not line.startswith(" ")]
-    assert heads == [[rule.id, rule.severity.value, rule.name] for rule in load_rules()]
+    assert [head[:3] for head in heads] == [[rule.id, rule.severity.value, rule.name] for rule in load_rules()]
+    marked = [head[0] for head in heads if head[3:] == ["[check]"]]
+    assert marked == [rule.id for rule in load_rules() if decides_without_a_run(rule)]
     text = " ".join(out.split())
     assert all(rule.summary in text for rule in load_rules())
 
@@ -37,6 +40,10 @@ def test_rules_as_json(capsys) -> None:
     data = json.loads(printed(capsys, "rules", "--format", "json"))
     assert data["schema"] == 1
     assert [row["id"] for row in data["rules"]] == [rule.id for rule in load_rules()]
+    assert {row["id"]: row["decides_without_a_run"] for row in data["rules"] if row["id"] in ("DL002", "PR005")} == {
+        "DL002": False,
+        "PR005": True,
+    }
     first = next(row for row in data["rules"] if row["id"] == "DL001")
     assert (first["severity"], first["subject"], first["settings"][0]) == ("high", "loader", "loader.num_workers")
 
@@ -53,7 +60,9 @@ def test_explain_says_all_that_the_file_says(rule, capsys) -> None:
     text = " ".join(out.split())
     for said in (rule.summary, rule.why, rule.when, *rule.references, *(limit.why for limit in rule.limits.values())):
         assert " ".join(said.split()) in text
-    for fix in rule.fixes:
+    assert " ".join(rule.as_static().when.split()) in text
+    assert ("\nWithout a run (autotune check)\n" in out) == decides_without_a_run(rule)
+    for fix in (*rule.fixes, *rule.as_static().fixes):
         assert (
             f"- {fix.setting} = {' '.join(fix.value.split())}" if fix.setting else fix.text.split("{")[0].strip()
         ) in text

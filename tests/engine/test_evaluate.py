@@ -5,9 +5,9 @@ from engine_builders import HERE, TRAIN, evidence, rule, with_settings
 
 from autotune.engine import evaluate, join
 from autotune.engine.evaluate import evaluate_subject
-from autotune.model.evidence import RUN, Fact, Location, Setting
+from autotune.model.evidence import RUN, Fact, Location, Setting, Value
 from autotune.model.finding import Finding, Passed, Skipped
-from autotune.model.rule import Fix
+from autotune.model.rule import Fix, Limit, Severity, Static
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,79 @@ def test_location(fixes, settings, where) -> None:
     found = evaluate_subject(rule(fixes=fixes), base, TRAIN)
     assert isinstance(found, Finding)
     assert found.location == where
+
+
+FIRST, SECOND = Location("train.py", 7, column=5), Location("train.py", 8)
+READS = rule(
+    subject=RUN, when="code.uses_ddp and code.num_gc_in_step > 0 and code.uses_cuda", message="{code.num_gc_in_step}"
+)
+
+
+def test_places_are_those_of_the_first_fact_read_that_has_any_and_the_first_of_them_is_the_location() -> None:
+    facts = [
+        Fact("code.uses_cuda", RUN, True, (ELSEWHERE,)),
+        Fact("code.num_gc_in_step", RUN, 2, (FIRST, SECOND)),
+        Fact("code.uses_ddp", RUN, True),
+    ]
+    found = evaluate([READS], join(facts, [])).findings[0]
+    assert found.places == (FIRST, SECOND)
+    assert found.location == FIRST
+
+
+def test_the_subject_s_own_places_come_before_the_run_s() -> None:
+    facts = [Fact("loader.shuffles", TRAIN, True, (FIRST,)), Fact("loader.shuffles", RUN, True, (SECOND,))]
+    found = evaluate([rule(when="loader.shuffles", message="it does", limits={})], join(facts, [])).findings[0]
+    assert found.places == (FIRST,)
+
+
+def test_without_places_the_location_is_that_of_a_setting_that_was_read() -> None:
+    asked = rule(subject=RUN, when="train.compile", message="it is", limits={})
+    found = evaluate([asked], join([], [Setting("train.compile", RUN, True, "static", HERE)])).findings[0]
+    assert (found.places, found.location) == ((), HERE)
+
+
+OWN = (Fix(text="try workers"),)
+STATIC = Static("loader.num_workers < limits.few", "{loader.num_workers} may be few", Severity.MEDIUM, "low", OWN)
+LIMITS = {"min_wait": Limit(0.05, "share", "noise"), "few": Limit(2, "workers", "a guess")}
+BOTH = rule(static=STATIC, fixes=(Fix(text="wait less"),), limits=LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("values", "severity", "message"),
+    [
+        ({"loader.num_workers": 1}, Severity.MEDIUM, "1 may be few"),
+        ({"loader.num_workers": 2}, None, ""),
+        ({}, None, ""),
+        ({"loader.num_workers": 1, "loader.wait_share": 0.049}, None, ""),
+        ({"loader.num_workers": 1, "loader.wait_share": 0.05}, Severity.HIGH, "5 % of the step waits"),
+    ],
+    ids=["only files", "files are silent", "nothing known", "a run said no", "a run said yes"],
+)
+def test_the_static_part_speaks_only_while_the_rule_is_undecided(
+    values: dict[str, Value], severity: Severity | None, message: str
+) -> None:
+    found = evaluate_subject(BOTH, evidence(values), TRAIN, static=True)
+    assert (found.rule.severity if isinstance(found, Finding) else None) == severity
+    assert (found.message if isinstance(found, Finding) else "") == message
+
+
+def test_a_static_finding_is_of_the_static_rule_and_advises_what_that_says() -> None:
+    found = evaluate_subject(BOTH, evidence({"loader.num_workers": 1}), TRAIN, static=True)
+    assert isinstance(found, Finding)
+    assert found.rule == BOTH.as_static()
+    assert (found.rule.id, found.rule.confidence, found.rule.gain) == (BOTH.id, "low", None)
+    assert found.advice == ("try workers",)
+
+
+def test_what_is_skipped_says_what_a_run_would_tell() -> None:
+    answers = [evaluate([BOTH], join([], workers(n)), static=True).skipped for n in (1, 2)]
+    assert answers == [(), (Skipped(BOTH, TRAIN, ("loader.wait_share",)),)]
+
+
+def workers(number: int) -> list[Setting]:
+    return [Setting("loader.num_workers", TRAIN, number, "static", HERE)]
+
+
+def test_without_static_the_part_is_not_asked() -> None:
+    assert evaluate([BOTH], join([], workers(1))).findings == ()
+    assert len(evaluate([BOTH], join([], workers(1)), static=True).findings) == 1

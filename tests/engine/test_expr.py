@@ -70,6 +70,20 @@ def test_values(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "answer"),
+    [({}, (True, ())), ({"loader.is_train": False}, (True, ())), ({"loader.is_train": True}, (False, ()))],
+)
+def test_surely_is_false_while_its_argument_is_unknown(values: dict, answer: object) -> None:
+    assert evaluate("not surely(loader.is_train)", values) == answer
+
+
+@pytest.mark.parametrize("text", ["surely()", "surely(true, true)", "surely(step.mean_ms)", "surely(x=true)"])
+def test_surely_takes_one_condition(text: str) -> None:
+    with pytest.raises(RuleError):
+        compile_expression(text)
+
+
+@pytest.mark.parametrize(
     ("installed", "is_before"),
     [((4, 40, 2), True), ((4, 41), False), ((4, 41, 0), False), ((4, 41, 1), False), ((5,), False), ((4,), True)],
 )

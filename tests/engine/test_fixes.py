@@ -101,7 +101,7 @@ def test_effect_depends_on_facts_and_the_unknown_counts_as_grave(setting: str, v
             "gradient_checkpointing",
         ),
         (
-            {"run.framework": "trl", "software.transformers": (5, 23)},
+            {"run.framework": "hf_trainer", "software.transformers": (5, 23)},
             "train.activation_checkpointing",
             "false",
             "activation_checkpointing",

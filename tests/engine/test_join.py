@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from autotune.engine import join
-from autotune.model.evidence import RUN, Fact, Setting
+from autotune.model.evidence import RUN, Fact, Location, Setting
 
 
 def test_facts_and_settings_by_subject() -> None:
@@ -20,6 +20,12 @@ def test_facts_and_settings_by_subject() -> None:
     assert evidence.lookup("loader#2", "loader.num_workers") is None
     assert evidence.setting("loader#train", "loader.num_workers") is workers
     assert evidence.subjects("loader") == ("loader#train", "loader#2")
+
+
+def test_places_of_facts_are_kept_by_subject() -> None:
+    here = (Location("train.py", 3), Location("train.py", 9))
+    facts = [Fact("loader.shuffles", "loader#train", True, here), Fact("code.uses_cuda", RUN, True)]
+    assert join(facts, []).places == {("loader#train", "loader.shuffles"): here}
 
 
 @pytest.mark.parametrize(

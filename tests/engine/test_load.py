@@ -6,6 +6,7 @@ import pytest
 
 from autotune.engine import load
 from autotune.engine.check import quoted_numbers
+from autotune.engine.examples import failures
 from autotune.engine.load import load_rule, load_rules, rules_folder
 from autotune.errors import RuleError, UsageError
 from autotune.model.rule import Example, Fix, GainSpec, Limit, Severity
@@ -279,3 +280,114 @@ def test_the_installed_rules_come_before_the_checkout(tmp_path, monkeypatch) -> 
 )
 def test_numbers_that_must_be_quoted_are_those_without_which_the_rule_is_silent(when: str, names: tuple) -> None:
     assert quoted_numbers(when) == names
+
+
+STATIC = GOOD.replace(
+    "[[example]]",
+    """[static]
+when = "loader.is_train and loader.num_workers < limits.most and not surely(loader.is_in_memory)"
+message = "{loader.num_workers} workers may be few"
+severity = "low"
+confidence = "low"
+
+[[static.fix]]
+setting = "loader.num_workers"
+value = "limits.most"
+
+[[example]]
+static = true
+expect = "fires"
+message = "2 workers may be few"
+facts = { "loader.is_train" = true, "loader.num_workers" = 2 }
+
+[[example]]
+static = true
+expect = "silent"
+facts = { "loader.num_workers" = 8 }
+
+[[example]]""",
+    1,
+)
+
+
+def test_the_static_part_arrives_in_the_rule(tmp_path) -> None:
+    rule = load_rule(write(tmp_path, STATIC))
+    part = rule.as_static()
+    assert rule.static is not None
+    assert (part.severity, part.confidence, part.message) == (
+        Severity.LOW,
+        "low",
+        "{loader.num_workers} workers may be few",
+    )
+    assert part.fixes == (Fix(setting="loader.num_workers", value="limits.most"),)
+    assert [example.expect for example in part.examples] == ["fires", "silent"]
+    assert list(failures(rule)) == []
+
+
+def test_what_the_static_part_leaves_out_is_the_rule_s(tmp_path) -> None:
+    text = STATIC.replace('severity = "low"\nconfidence = "low"\n', "")
+    part = load_rule(
+        write(tmp_path, text.replace('[[static.fix]]\nsetting = "loader.num_workers"\nvalue = "limits.most"', ""))
+    ).as_static()
+    assert (part.severity, part.confidence, len(part.fixes)) == (Severity.HIGH, "medium", 2)
+
+
+def test_a_rule_without_a_static_part_is_its_own(tmp_path) -> None:
+    rule = load_rule(write(tmp_path, GOOD))
+    assert rule.as_static() is rule
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("loader.num_workers < limits.most", "loader.wait_ms > 0", "static.when: `loader.wait_ms` needs a run"),
+        ("loader.num_workers < limits.most", "loader.num_wokers > 0", "static.when: unknown fact `loader.num_wokers`"),
+        (
+            "{loader.num_workers} workers",
+            "{loader.wait_ms} and {loader.num_workers}",
+            "static.message: `loader.wait_ms` needs",
+        ),
+        ("{loader.num_workers} workers", "they", "static.message: `when` turns on `loader.num_workers`, so quote it"),
+        ('severity = "low"', 'severity = "mild"', 'static.severity: "mild" is none of critical'),
+        ('severity = "low"', 'severity = ""', 'static.severity: "" is none of critical'),
+        ('severity = "low"', 'gain = "low"', "static.gain: unknown key"),
+        ('value = "limits.most"', 'value = "true"', "static.fix 1.value: `true` is of type bool"),
+        ('value = "limits.most"', 'value = "0"\nnote = "{loader.wait_ms}"', "fix 1: `loader.wait_ms` needs a run"),
+        ('static = true\nexpect = "silent"', 'expect = "silent"', 'static example: none with expect = "silent"'),
+        (
+            'static = true\nexpect = "silent"',
+            'static = 1\nexpect = "silent"',
+            "example 2.static: must be true or false",
+        ),
+        (
+            "loader.is_train and loader.wait_share",
+            "surely(loader.is_train) and loader.wait_share",
+            "when: only [static] may",
+        ),
+        ("[static]\nwhen =", "[statics]\nwhen =", "statics: unknown key; did you mean `static`?"),
+    ],
+)
+def test_a_mistake_in_the_static_part_is_named(tmp_path, old: str, new: str, what: str) -> None:
+    assert old in STATIC
+    with pytest.raises(RuleError) as raised:
+        load_rule(write(tmp_path, STATIC.replace(old, new)))
+    assert what in raised.value.what
+
+
+def test_a_static_example_needs_a_static_part(tmp_path) -> None:
+    with pytest.raises(RuleError, match=r"one is static, but the rule has no \[static\]"):
+        load_rule(write(tmp_path, GOOD + "static = true\n"))
+
+
+def test_static_is_a_table(tmp_path) -> None:
+    with pytest.raises(RuleError, match="static: must be a table"):
+        load_rule(write(tmp_path, "static = 1\n" + GOOD))
+
+
+def test_a_rule_that_files_decide_quotes_nothing_of_a_run(tmp_path) -> None:
+    text = GOOD.replace("loader.wait_share >= limits.min_wait\nand ", "").replace(
+        '[limits.min_wait]\nvalue = 0.05\nunit = "share"\nwhy = "below it the gain is noise"\n', ""
+    )
+    with pytest.raises(RuleError) as raised:
+        load_rule(write(tmp_path, text))
+    assert raised.value.what == "dataloader/DL001.toml: message: `loader.wait_share` needs a run"

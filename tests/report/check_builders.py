@@ -157,16 +157,17 @@ ANY = st.text(alphabet=st.characters(), max_size=40) | st.sampled_from(
 NUMBER = st.integers(min_value=1, max_value=10**9)
 VALUE = st.booleans() | st.integers() | st.floats() | ANY | st.just((2, 13))
 LOCATION = st.builds(Location, ANY, NUMBER, ANY, st.integers(0, 500), st.integers(0, 10**9), ANY)
+WORDS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
 RULE = st.builds(
     lambda rule_id, name, severity, confidence, why, texts: rule(
         rule_id, name, severity=severity, confidence=confidence, why=why, summary=why, references=texts
     ),
-    ANY,
-    ANY,
+    WORDS,
+    WORDS,
     st.sampled_from(Severity),
     st.sampled_from(["high", "medium", "low"]),
-    ANY,
-    st.lists(ANY, max_size=2).map(tuple),
+    WORDS,
+    st.lists(WORDS, max_size=2).map(tuple),
 )
 CHANGE = st.builds(Change, ANY, st.none() | VALUE, VALUE, st.sampled_from(Effect), st.none() | LOCATION, ANY, ANY)
 FINDING = st.builds(

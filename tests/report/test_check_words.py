@@ -82,6 +82,20 @@ def test_a_rule_that_several_bundles_need_a_run_for_is_counted_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("needs", "helps"),
+    [
+        (("config.fsdp_is_legacy",), False),
+        (("code.accumulation_mistake", "code.accumulates"), False),
+        (("code.num_gc_in_step", "calls.gc_per_step"), True),
+        (("train.profiler",), True),
+    ],
+)
+def test_what_only_files_show_needs_no_run(needs: tuple[str, ...], helps: bool) -> None:
+    made = checked(bundle("a.py", skipped=(skipped("XX001", *needs),)))
+    assert [each.rule.id for each in say.needs_a_run(made)] == ["XX001"] * helps
+
+
+@pytest.mark.parametrize(
     ("names", "expected"),
     [
         (("sft.yaml", "my train.py"), "autotune diagnose 'my train.py'"),

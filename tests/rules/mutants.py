@@ -1,15 +1,16 @@
-"""Other rules that a rule's examples must tell from it: comparisons flipped, and / or swapped, limits shifted."""
+"""Other rules that examples must tell from the rule: comparisons flipped, and / or swapped, limits shifted ..."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from itertools import count
 
 from autotune.engine.examples import run_example
-from autotune.engine.expr import compile_expression
-from autotune.engine.syntax import parse
+from autotune.engine.expr import SURELY, compile_expression
+from autotune.engine.syntax import dotted, parse
 from autotune.model.evidence import Value
 from autotune.model.rule import Limit, Rule
 
@@ -26,13 +27,19 @@ NEIGHBOUR: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 def survivors(rule: Rule) -> list[str]:
-    """One line for every mutant that does with each example what the rule does."""
-    wanted = [example.expect for example in rule.examples]
+    """One line for every mutant, of the rule or its [static] part, that does with each example what the rule does."""
+    static = [] if rule.static is None else [f"[static] {what}" for what in _survivors(rule.as_static())]
     return [
         f"{rule.id}: mutant {what} survives: add an example that it would get wrong"
-        for what, mutant in mutants(rule)
-        if [run_example(mutant, example)[0] for example in rule.examples] == wanted
+        for what in [*_survivors(rule), *static]
     ]
+
+
+def _survivors(rule: Rule) -> Iterator[str]:
+    wanted = [example.expect for example in rule.examples]
+    for what, mutant in mutants(rule):
+        if [run_example(mutant, example)[0] for example in rule.examples] == wanted:
+            yield what
 
 
 def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
@@ -49,11 +56,15 @@ def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
 def conditions(when: str) -> Iterator[tuple[str, str]]:
     """(the changed part, the changed condition), one change each."""
     for number in count():
-        tree = parse(when)
-        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.BoolOp)]
+        tree = deepcopy(parse(when))
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.BoolOp | ast.Call)]
         if number >= len(nodes):
             return
         node = nodes[number]
+        if isinstance(node, ast.Call):
+            if dotted(node.func) == SURELY:
+                yield shown(node.args[0]), ast.unparse(_Unwrapped(node).visit(tree))
+            continue
         if isinstance(node, ast.BoolOp):
             node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
             yield shown(node), ast.unparse(tree)
@@ -62,6 +73,16 @@ def conditions(when: str) -> Iterator[tuple[str, str]]:
             node.ops[place] = NEIGHBOUR[type(op)]()
             yield shown(node), ast.unparse(tree)
             node.ops[place] = op
+
+
+class _Unwrapped(ast.NodeTransformer):
+    """Puts the argument of one call in the place of the call."""
+
+    def __init__(self, call: ast.Call) -> None:
+        self.call = call
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        return node.args[0] if node is self.call else node
 
 
 def shifted(value: Value) -> Iterator[Value]:

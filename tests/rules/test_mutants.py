@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from mutants import conditions, shifted, survivors
 
 from autotune.model.evidence import Value
-from autotune.model.rule import Example, Limit, Rule, Severity
+from autotune.model.rule import Example, Limit, Rule, Severity, Static
 
 
 def rule(*examples: tuple[str, float, bool]) -> Rule:
@@ -60,6 +62,22 @@ def test_survivors(examples, alive: list[str]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("beside", "alive"),
+    [(2, []), (9, ["[static] `loader.num_workers <= limits.few`", "[static] limits.few = 3"])],
+    ids=["on it", "far off"],
+)
+def test_the_static_part_needs_its_own_examples(beside: int, alive: list[str]) -> None:
+    static = Static("loader.num_workers < limits.few", "", Severity.LOW, "low", ())
+    examples = [Example("fires", {"loader.num_workers": 1}, static=True)]
+    examples += [Example("silent", {"loader.num_workers": beside}, static=True)]
+    tested = rule(ON, BESIDE, EVALUATION)
+    limits = {**tested.limits, "few": Limit(2, "workers", "a guess")}
+    tested = replace(tested, static=static, limits=limits, examples=(*tested.examples, *examples))
+    left = [f"DL001: mutant {what} survives: add an example that it would get wrong" for what in alive]
+    assert [line for line in survivors(tested) if "limits.few" in line] == left
+
+
 def test_each_comparison_and_each_connective_is_changed_once() -> None:
     when = 'loader.is_train or (0 < loader.len_cv <= 1 and model.type in ["a"]) or run.world_size == 0'
     assert sorted(changed for changed, _ in conditions(when)) == [
@@ -69,6 +87,13 @@ def test_each_comparison_and_each_connective_is_changed_once() -> None:
         "loader.is_train and (0 < loader.len_cv <= 1 and model.type in ['a']) and (run.world_siz...",
         "model.type not in ['a']",
         "run.world_size != 0",
+    ]
+
+
+def test_surely_is_left_out_once_at_each_place() -> None:
+    when = "not surely(loader.is_train) and max(loader.len_cv, 1) > 0"
+    assert [changed for what, changed in conditions(when) if what == "loader.is_train"] == [
+        "not loader.is_train and max(loader.len_cv, 1) > 0"
     ]
 
 

@@ -10,6 +10,7 @@ from mutants import survivors
 from autotune.engine.examples import failures
 from autotune.engine.load import load_rule, load_rules, rules_folder
 from autotune.engine.parse import WHAT_IFS as ALLOWED
+from autotune.model.rule import Rule, Severity
 from autotune.predict import WHAT_IFS
 
 FILES = sorted(rules_folder().glob("*/*.toml"))
@@ -22,6 +23,13 @@ class TestRuleFile:
 
     def test_an_example_notices_every_mutant(self, file: Path) -> None:
         assert survivors(load_rule(file)) == []
+
+
+@pytest.mark.parametrize("rule", [rule for rule in load_rules() if rule.static], ids=lambda rule: rule.id)
+def test_what_was_not_measured_is_said_modestly(rule: Rule) -> None:
+    part = rule.as_static()
+    assert part.severity.rank >= Severity.MEDIUM.rank
+    assert part.confidence in ("medium", "low")
 
 
 def test_all_files_load_together() -> None:

@@ -1,0 +1,76 @@
+"""A baseline: the findings that a project had when it began to check; only new ones are reported.
+
+{"schema": 1, "findings": [{"rule": "DL001", "file": "train.py", "fingerprint": "4f1c...", "count": 1}]}
+
+A fingerprint is made of the rule, the file, what is called or set there, and the text of the line: it survives that
+other lines come and go, and ends when the line itself changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from autotune.errors import UsageError
+from autotune.model.evidence import Location
+from autotune.model.finding import Finding
+
+SCHEMA = 1
+
+_WRITE_AGAIN = "Write it again: autotune check --write-baseline FILE"
+
+
+def read(file: Path) -> Counter[str]:
+    """How many findings of each fingerprint the baseline holds. Raises UsageError for another kind of file."""
+    try:
+        document = json.loads(file.read_bytes())
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"schema {document['schema']!r} is not {SCHEMA}")
+        return Counter({str(row["fingerprint"]): int(row["count"]) for row in document["findings"]})
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(file), to_do=_WRITE_AGAIN) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise UsageError(f"this is no baseline ({why})", where=str(file), to_do=_WRITE_AGAIN) from error
+
+
+def write(file: Path, findings: Iterable[tuple[Finding, Location]], root: Path) -> Counter[str]:
+    """Write the baseline of `findings`, each with its place, and return what `read` would."""
+    found = [(finding, place, fingerprint(finding, place, root)) for finding, place in findings]
+    counts = Counter(mark for _, _, mark in found)
+    rows = {mark: {"rule": finding.rule.id, "file": place.file} for finding, place, mark in found}
+    document = {"schema": SCHEMA, "findings": sorted(_rows(rows, counts), key=lambda row: list(map(str, row.values())))}
+    try:
+        file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(file)) from error
+    return counts
+
+
+def fingerprint(finding: Finding, place: Location, root: Path) -> str:
+    """What stays the same about a finding while other lines of the file change."""
+    parts = (finding.rule.id, place.file, place.key or place.call, _line(root / place.file, place.line))
+    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def _rows(rows: Mapping[str, Mapping[str, str]], counts: Counter[str]) -> Iterator[Mapping[str, str | int]]:
+    for mark, row in rows.items():
+        yield {**row, "fingerprint": mark, "count": counts[mark]}
+
+
+def _line(file: Path, line: int) -> str:
+    """The text of a line, its blanks made one; "" when there is none."""
+    lines = _lines(file)
+    return " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""
+
+
+@cache
+def _lines(file: Path) -> tuple[str, ...]:
+    try:
+        return tuple(file.read_text(encoding="utf-8", errors="replace").split("\n"))
+    except OSError:
+        return ()

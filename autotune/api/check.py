@@ -1,0 +1,162 @@
+"""check: from files to findings, without a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune import engine
+from autotune.api import baseline, configuration, silence
+from autotune.catalogue.dialects import Version
+from autotune.model.checked import Checked, CheckedBundle, Gate
+from autotune.model.evidence import Evidence, Fact, Location
+from autotune.model.rule import Rule, Severity
+from autotune.model.scanned import Bundle
+from autotune.scan import scan
+
+if TYPE_CHECKING:
+    from autotune.model.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for.
+
+    `select` and `ignore` hold ids of rules or beginnings of ids. `baseline` silences what it holds, `write_baseline`
+    makes one first. `env` adds this machine and the packages of `python` (None: the active one). `profile` is a run or
+    a recording; `maxima` are limits of its facts, `max_regression` is a share, against the run or recording `against`.
+    """
+
+    paths: tuple[Path, ...]
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: Severity | None = Severity.HIGH
+    baseline: Path | None = None
+    write_baseline: Path | None = None
+    env: bool = False
+    python: str | None = None
+    profile: str | None = None
+    maxima: Mapping[str, float] = field(default_factory=dict)
+    max_regression: float | None = None
+    against: str | None = None
+
+
+def check(options: Options, *, cwd: Path) -> Checked:
+    """Read the files below the paths and say what is wrong with the training runs that they describe.
+
+    Raises UsageError for a path, a rule, a configuration, a baseline or a recording that cannot be used.
+    """
+    paths = [cwd / path for path in options.paths]
+    folder = _common_folder(paths)
+    root = _root(folder, cwd)
+    config = configuration.read(folder, root)
+    every_rule = engine.load_rules()
+    rules = configuration.chosen(every_rule, config, options.select, options.ignore)
+    known, versions = _environment(options.python, cwd) if options.env else ((), None)
+    profile = _load(options.profile, cwd)
+    scanned = scan(paths, root=root, exclude=config.exclude, versions=versions)
+    measured = profile.evidence if profile is not None and len(scanned.bundles) == 1 else Evidence()
+    bundles = [_judged(bundle, rules, known, measured) for bundle in scanned.bundles]
+    bundles = [silence.by_person(each, config) for each in _once(bundles)]
+    bundles = _without_baseline(bundles, options, root, cwd)
+    return Checked(
+        root=str(root),
+        bundles=tuple(bundles),
+        notes=(*scanned.notes, *silence.unknown_rules(scanned.bundles, every_rule)),
+        num_files=scanned.num_files,
+        num_rules=len(rules),
+        fail_on=options.fail_on,
+        gates=tuple(_gates(options, profile, cwd)) if profile is not None else (),
+    )
+
+
+def _common_folder(paths: Sequence[Path]) -> Path:
+    """The folder that all paths lie in, its links resolved."""
+    real = [Path(os.path.realpath(path)) for path in paths]
+    return Path(os.path.commonpath([path if path.is_dir() else path.parent for path in real]))
+
+
+def _root(folder: Path, cwd: Path) -> Path:
+    """What names of files are relative to: the repository of `folder`, else its project, else `cwd` or the folder.
+
+    Names in annotations and baselines must not depend on where the command is typed.
+    """
+    for mark in (".git", "pyproject.toml"):
+        for place in (folder, *folder.parents):
+            if (place / mark).exists():
+                return place
+    here = Path(os.path.realpath(cwd))
+    return here if folder.is_relative_to(here) else folder
+
+
+def _environment(python: str | None, cwd: Path) -> tuple[tuple[Fact, ...], Mapping[str, Version]]:
+    """Facts of this machine, and the versions of the packages that the script will find."""
+    from autotune import machine  # psutil and the GPU's library; only --env needs them
+    from autotune.machine.software import release
+
+    found = machine.software(machine.find_python((), python, os.environ, cwd)[0])
+    versions = {name: version for name, text in found.items() if (version := release(text)) is not None}
+    return machine.facts(found), versions
+
+
+def _load(name: str | None, cwd: Path) -> Report | None:
+    if name is None:
+        return None
+    from autotune.api import diagnose  # all that reads recordings; only --profile needs it
+
+    return diagnose.load(name, cwd=cwd)
+
+
+def _judged(bundle: Bundle, rules: Sequence[Rule], known: Sequence[Fact], measured: Evidence) -> CheckedBundle:
+    """What the rules say about the files of one run, this machine and, where one is given, its recording."""
+    evidence = _with(engine.join((*known, *bundle.facts), bundle.settings), measured)
+    found = engine.evaluate(rules, evidence, static=True)
+    return CheckedBundle(bundle, found.findings, found.skipped, len(found.passed))
+
+
+def _with(read: Evidence, measured: Evidence) -> Evidence:
+    """What was measured goes before what the files say; a setting keeps the place that the files give it."""
+    subjects = {*read.facts, *measured.facts}
+    facts = {owner: {**read.facts.get(owner, {}), **measured.facts.get(owner, {})} for owner in subjects}
+    settings = dict(read.settings)
+    for key, observed in measured.settings.items():
+        written = read.settings.get(key)
+        if observed.value is not None and (written is None or written.value != observed.value):
+            settings[key] = observed
+    return Evidence(facts, settings, read.places)
+
+
+def _once(bundles: Sequence[CheckedBundle]) -> Iterator[CheckedBundle]:
+    """A script that two commands start is two bundles; what is wrong at a place is said once."""
+    seen: set[tuple[str, Location | None]] = set()
+    for each in bundles:
+        keys = [(one.rule.id, one.location) for one in each.findings]
+        new = [one for one, key in zip(each.findings, keys, strict=True) if key[1] is None or key not in seen]
+        seen.update(keys)
+        yield replace(each, findings=tuple(new))
+
+
+def _without_baseline(
+    bundles: Sequence[CheckedBundle], options: Options, root: Path, cwd: Path
+) -> list[CheckedBundle]:
+    file = options.write_baseline or options.baseline
+    if file is None:
+        return list(bundles)
+    if options.write_baseline is not None:
+        findings = [(one, silence.place_of(one, each)) for each in bundles for one in each.findings]
+        counts = baseline.write(cwd / file, findings, root)
+    else:
+        counts = baseline.read(cwd / file)
+    return [silence.by_baseline(each, counts, root, str(file)) for each in bundles]
+
+
+def _gates(options: Options, profile: Report, cwd: Path) -> Iterator[Gate]:
+    from autotune.api import gate
+
+    yield from gate.limits(profile, options.maxima)
+    before = _load(options.against, cwd)
+    if options.max_regression is not None and before is not None:
+        yield gate.regression(profile, before, options.max_regression)

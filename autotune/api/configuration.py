@@ -1,0 +1,121 @@
+"""[tool.autotune] of pyproject.toml: which rules `check` uses, and where.
+
+[tool.autotune]
+select = ["DL", "EN012"]                 rules by id or the beginning of ids; without it, all
+ignore = ["SY"]
+exclude = ["examples/old", "*_test.py"]  files and folders that are not read
+[tool.autotune.per-file-ignores]
+"experiments/*" = ["PR"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from autotune.errors import UsageError
+from autotune.model.rule import Rule
+
+_NAME = "pyproject.toml"
+_TO_DO = "The keys of [tool.autotune] are: select, ignore, exclude, per-file-ignores."
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What `file` says; patterns of files are relative to the root of the check. An empty `select` means all rules."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    file: str = ""
+
+
+def read(folder: Path, root: Path) -> Configuration:
+    """The table of the nearest pyproject.toml, from `folder` up to `root`, that has one.
+
+    Raises UsageError for a mistake in it.
+    """
+    for place in (folder, *folder.parents):
+        table = _table(place / _NAME)
+        if table is not None:
+            return _configuration(table, place / _NAME, place.relative_to(root).as_posix())
+        if place == root:
+            break
+    return Configuration()
+
+
+def chosen(
+    rules: Sequence[Rule], config: Configuration, select: Sequence[str], ignore: Sequence[str]
+) -> tuple[Rule, ...]:
+    """The rules to use: `select` of the command line replaces that of the file, `ignore` adds to it.
+
+    Raises UsageError for a name that no rule begins with.
+    """
+    ids = [rule.id for rule in rules]
+    _check(ids, (*select, *ignore), "--select or --ignore")
+    _check(ids, (*config.select, *config.ignore, *chain(*config.per_file_ignores.values())), config.file)
+    wanted, unwanted = select or config.select, (*ignore, *config.ignore)
+    return tuple(rule for rule in rules if (not wanted or names(wanted, rule.id)) and not names(unwanted, rule.id))
+
+
+def names(selectors: Iterable[str], rule: str) -> bool:
+    """Whether one of `selectors`, ids or beginnings of ids, means `rule`."""
+    return any(rule.startswith(selector) for selector in selectors)
+
+
+def _check(ids: Sequence[str], selectors: Iterable[str], where: str) -> None:
+    for selector in selectors:
+        if not any(names([selector], rule) for rule in ids):
+            raise UsageError(f'no rule is called "{selector}"', where=where, to_do="`autotune rules` lists them.")
+
+
+def _table(file: Path) -> Mapping[str, Any] | None:
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return None
+    if b"autotune" not in data:
+        return None
+    import tomllib  # most projects have no table of ours, and pay nothing
+
+    try:
+        document = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"this is not TOML: {error}", where=str(file)) from error
+    tool = document.get("tool")
+    table = tool.get("autotune") if isinstance(tool, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise UsageError("tool.autotune is no table", where=str(file), to_do=_TO_DO)
+    return table
+
+
+def _configuration(table: Mapping[str, Any], file: Path, folder: str) -> Configuration:
+    unknown = set(table) - {"select", "ignore", "exclude", "per-file-ignores"}
+    if unknown:
+        raise UsageError(f"unknown key: {', '.join(sorted(unknown))}", where=f"{file}: tool.autotune", to_do=_TO_DO)
+    per_file = table.get("per-file-ignores", {})
+    if not isinstance(per_file, dict):
+        raise UsageError("is no table", where=f"{file}: tool.autotune.per-file-ignores", to_do=_TO_DO)
+    return Configuration(
+        select=_texts(table, "select", file),
+        ignore=_texts(table, "ignore", file),
+        exclude=tuple(_below(folder, pattern) for pattern in _texts(table, "exclude", file)),
+        per_file_ignores={_below(folder, pattern): _texts(per_file, pattern, file) for pattern in per_file},
+        file=str(file),
+    )
+
+
+def _texts(table: Mapping[str, Any], key: str, file: Path) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise UsageError("must be a list of strings", where=f"{file}: tool.autotune: {key}")
+    return tuple(value)
+
+
+def _below(folder: str, pattern: str) -> str:
+    """A pattern relative to `folder`; a bare name means a file or folder at any depth and stays."""
+    return pattern if "/" not in pattern.strip("/") or folder == "." else f"{folder}/{pattern.lstrip('/')}"

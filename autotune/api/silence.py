@@ -1,0 +1,86 @@
+"""Findings that are not reported: a comment, the configuration or the baseline says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from autotune.api import baseline
+from autotune.api.configuration import Configuration, names
+from autotune.model.checked import CheckedBundle, Silenced
+from autotune.model.evidence import Location
+from autotune.model.finding import Finding
+from autotune.model.rule import Rule
+from autotune.model.scanned import Bundle, Note
+from autotune.scan.files import matches
+
+COMMENT, CONFIGURATION, BASELINE = "comment", "configuration", "baseline"
+
+Judge = Callable[[Finding, Location], Silenced | None]
+
+
+def by_person(checked: CheckedBundle, configuration: Configuration) -> CheckedBundle:
+    """Silence the findings all of whose places a comment or per-file-ignores covers; the others keep an open place."""
+    return _sorted_out(checked, lambda finding, place: _by_person(finding, place, checked, configuration))
+
+
+def by_baseline(checked: CheckedBundle, counts: Counter[str], root: Path, file: str) -> CheckedBundle:
+    """Silence the findings that `counts` still holds, and count them off."""
+
+    def judge(finding: Finding, place: Location) -> Silenced | None:
+        mark = baseline.fingerprint(finding, place, root)
+        counts[mark] -= 1
+        return Silenced(finding, BASELINE, file) if counts[mark] >= 0 else None
+
+    return _sorted_out(checked, judge, first_only=True)
+
+
+def place_of(finding: Finding, checked: CheckedBundle) -> Location:
+    """Where a finding stands; the bundle's main file when nothing shows it."""
+    return finding.location or Location(checked.bundle.name, 0)
+
+
+def unknown_rules(bundles: Iterable[Bundle], rules: Iterable[Rule]) -> Iterator[Note]:
+    """Comments that name a rule which does not exist."""
+    known = {rule.id for rule in rules}
+    for each in dict.fromkeys(each for bundle in bundles for each in bundle.ignored):
+        if each.rule not in known:
+            where = f"{each.file}:{each.line}" if each.line else each.file
+            yield Note(where, f'this comment silences nothing: no rule is called "{each.rule}"')
+
+
+def _sorted_out(checked: CheckedBundle, judge: Judge, *, first_only: bool = False) -> CheckedBundle:
+    kept: list[Finding] = []
+    silenced: list[Silenced] = []
+    for finding in checked.findings:
+        first = place_of(finding, checked)
+        # Where a value stands is one place; what a script does, it may do in several.
+        several = not first_only and first in finding.places
+        places = finding.places if several else (first,)
+        answers = [judge(finding, place) for place in places]
+        is_open = [place for place, answer in zip(places, answers, strict=True) if answer is None]
+        if is_open:
+            kept.append(replace(finding, location=is_open[0]) if is_open[0].line else finding)
+        else:
+            silenced += [answer for answer in answers[:1] if answer is not None]
+    return replace(checked, findings=tuple(kept), silenced=(*checked.silenced, *silenced))
+
+
+def _by_person(
+    finding: Finding, place: Location, checked: CheckedBundle, configuration: Configuration
+) -> Silenced | None:
+    rule = finding.rule.id
+    for each in checked.bundle.ignored:
+        if each.rule == rule and each.file == place.file and _covers(each.line, place):
+            return Silenced(finding, COMMENT, each.reason)
+    for pattern, selectors in configuration.per_file_ignores.items():
+        if matches(place.file, [pattern]) and names(selectors, rule):
+            return Silenced(finding, CONFIGURATION, f"per-file-ignores of {pattern}")
+    return None
+
+
+def _covers(line: int, place: Location) -> bool:
+    """Whether a comment at `line` (0: of the whole file) is for `place`, which may be a call of several lines."""
+    return line == 0 or place.line <= line <= max(place.line, place.end_line)

@@ -1,0 +1,129 @@
+"""autotune check: arguments in, findings and exit code out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autotune.api import check as api
+from autotune.errors import UsageError
+from autotune.model.checked import Checked
+from autotune.model.rule import Severity
+from autotune.report import CHECK_RENDERERS, render_check
+
+NEVER = "never"
+FOUND = 1
+"""The exit code when a finding is as grave as --fail-on, or a limit of --profile does not hold."""
+
+
+def _number(text: str) -> float | None:
+    """A share or another number: "0.05" and "5%" are the same; None for anything else."""
+    try:
+        number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _share(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """A percentage with its sign: nobody can tell whether "5" means 5 % or 500 %."""
+    share = _number(text) if text is not None and text.strip().endswith("%") else None
+    if text is not None and share is None:
+        raise click.BadParameter(f"{text!r} is no percentage; write one as 5%", context, parameter)
+    return share
+
+
+def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, float]:
+    """FACT=NUMBER, each."""
+    limits: dict[str, float] = {}
+    for text in texts:
+        fact, _, number = text.partition("=")
+        limit = _number(number)
+        if limit is None or not fact.strip():
+            raise click.BadParameter(f"{text!r} is no limit; write one as data_wait_share=0.1", context, parameter)
+        limits[fact.strip()] = limit
+    return limits
+
+
+@click.command()
+@click.option("--format", "format_", type=click.Choice(list(CHECK_RENDERERS)), default="text", help="Output format.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file.")
+@click.option(
+    "--fail-on",
+    type=click.Choice([*(each.value for each in Severity), NEVER]),
+    default=Severity.HIGH.value,
+    show_default=True,
+    help="Exit with 1 for findings of this severity or a graver one.",
+)
+@click.option("--select", multiple=True, metavar="RULES", help="Use these rules only: DL001,EN or the like.")
+@click.option("--ignore", multiple=True, metavar="RULES", help="Leave out these rules.")
+@click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Report what is not in this file.")
+@click.option("--write-baseline", type=click.Path(dir_okay=False, path_type=Path), help="Make that file from today.")
+@click.option("--env", is_flag=True, help="Add what is known of this machine and its packages.")
+@click.option("--python", help="With --env: the interpreter that will run the script.")
+@click.option("--profile", metavar="RUN_OR_RECORDING", help="Add a recorded profile (or: last).")
+@click.option(
+    "--max", "maxima", multiple=True, metavar="FACT=NUMBER", callback=_limits, help="Fail when a fact of it is larger."
+)
+@click.option("--max-regression", metavar="PERCENT", callback=_share, help="Fail when its step is slower by more: 5%.")
+@click.option("--against", metavar="RUN_OR_RECORDING", help="The profile to compare with.")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+def command(paths: tuple[Path, ...], **given: Any) -> None:
+    """Say what makes training slow or wrong in the scripts, configs and launch commands below PATHS (default: here).
+
+    Nothing of them is run or imported. What only a run can tell is listed as such.
+    """
+    checked = api.check(_options(paths, given), cwd=Path.cwd())
+    _print(checked, given["format_"], given["output"])
+    if checked.fails:
+        raise SystemExit(FOUND)
+
+
+def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> api.Options:
+    _require(given, "profile", "maxima", "--max needs the profile that it limits.")
+    _require(given, "profile", "max_regression", "--max-regression needs the profile that it limits.")
+    _require(given, "against", "max_regression", "--max-regression needs the profile to compare with.")
+    _require(given, "max_regression", "against", "--against needs --max-regression: how much slower is too much.")
+    _require(given, "env", "python", "--python needs --env: without it no package is looked at.")
+    return api.Options(
+        paths=paths or (Path(),),
+        select=_split(given["select"]),
+        ignore=_split(given["ignore"]),
+        fail_on=None if given["fail_on"] == NEVER else Severity(given["fail_on"]),
+        baseline=given["baseline"],
+        write_baseline=given["write_baseline"],
+        env=given["env"],
+        python=given["python"],
+        profile=given["profile"],
+        maxima=given["maxima"],
+        max_regression=given["max_regression"],
+        against=given["against"],
+    )
+
+
+def _require(given: Mapping[str, Any], needed: str, option: str, why: str) -> None:
+    if given[option] not in (None, {}) and given[needed] in (None, False):
+        raise click.UsageError(why)
+
+
+def _split(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Ids from options that may hold several, in any case."""
+    return tuple(one.strip().upper() for value in values for one in value.split(",") if one.strip())
+
+
+def _print(checked: Checked, format_: str, output: Path | None) -> None:
+    colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    text = render_check(checked, format_, colour=colour)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(output)) from error

@@ -1,0 +1,195 @@
+"""What every output of `check` says in the same words: the order, the places, the fixes, the counts and the end."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from autotune.catalogue import facts
+from autotune.model.checked import Checked, CheckedBundle, Gate
+from autotune.model.evidence import Location
+from autotune.model.finding import Change, Finding, Skipped
+from autotune.model.rule import Effect, Rule, Severity
+from autotune.model.scanned import Note
+from autotune.report.layout import clean
+from autotune.report.names import words
+from autotune.report.units import literal
+
+EFFECTS = {
+    Effect.EXACT: "same results, bit by bit",
+    Effect.EQUIVALENT: "same training",
+    Effect.ALTERING: "changes what is learned",
+    Effect.MANUAL: "yours to judge",
+}
+_OF_FILES = "scan."
+_SCRIPTS = {".py": "autotune diagnose {}", ".sh": "autotune diagnose -- bash {}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A finding of `bundle` and where to show it: its own place, else the top of the bundle's main file."""
+
+    bundle: str
+    finding: Finding
+    location: Location
+
+
+def placed(checked: Checked) -> tuple[Placed, ...]:
+    """The findings of all bundles, the gravest first, then by place."""
+    return _sorted(each for bundle in checked.bundles for each in placed_in(bundle))
+
+
+def placed_in(bundle: CheckedBundle) -> tuple[Placed, ...]:
+    """The findings of one bundle, the gravest first, then by place."""
+    return _sorted(place_in(bundle, each) for each in bundle.findings)
+
+
+def place_in(bundle: CheckedBundle, finding: Finding) -> Placed:
+    """A finding of `bundle` with its place."""
+    return Placed(bundle.bundle.name, finding, finding.location or Location(bundle.bundle.name, 1))
+
+
+def _sorted(findings: Iterable[Placed]) -> tuple[Placed, ...]:
+    return tuple(sorted(findings, key=_order))
+
+
+def _order(each: Placed) -> tuple[int, str, int, int, str]:
+    where, rule = each.location, each.finding.rule
+    return (rule.severity.rank, where.file, where.line, where.column, rule.id)
+
+
+def place(location: Location) -> str:
+    """ "train.py:23:5", without the column where it is not known."""
+    return f"{location.file}:{location.line}" + (f":{location.column}" if location.column else "")
+
+
+def title(rule: Rule) -> str:
+    """ "DL001 batches prepared in the training process"."""
+    return f"{rule.id} {words(rule)}"
+
+
+def confidence(rule: Rule) -> str:
+    """ "medium confidence", nothing when it is high."""
+    return "" if rule.confidence == "high" else f"{rule.confidence} confidence"
+
+
+def other_places(each: Placed) -> tuple[Location, ...]:
+    """Where else the files show what the rule read."""
+    shown = place(each.location)
+    return tuple({place(other): other for other in each.finding.places if place(other) != shown}.values())
+
+
+def remedies(each: Placed) -> Iterator[tuple[str, str]]:
+    """What to do, a label and a text each: the changes (fix, note), then the advice (fix, or "or" beside changes)."""
+    finding = each.finding
+    for change in finding.changes:
+        yield "fix", _edit(change, each.location)
+    for note in dict.fromkeys(change.note for change in finding.changes if change.note):
+        yield "note", note
+    for text in finding.advice:
+        yield "or" if finding.changes else "fix", text
+
+
+def _edit(change: Change, shown: Location) -> str:
+    """ "sft.yaml:4 dataloader_num_workers: 0 -> 4 (same training)", without a place that is shown already."""
+    where = change.location
+    file = (where or shown).file
+    edit = f"{change.spelling or change.setting}: {literal(change.old, file)} -> {literal(change.new, file)}"
+    if "=" in change.spelling:  # the framework writes this value its own way: the spelling is the whole text
+        edit = change.spelling
+    there = f"{place(where)} " if where and place(where) != place(shown) else ""
+    return f"{there}{edit} ({EFFECTS[change.effect]})"
+
+
+def paragraphs(each: Placed) -> list[str]:
+    """The message and what to do, one line each."""
+    return [clean(each.finding.message), *(f"{label}: {clean(text)}" for label, text in remedies(each))]
+
+
+def needs_a_run(checked: Checked) -> tuple[Skipped, ...]:
+    """The rules that no bundle's files decide and that a run can, once each.
+
+    What only files can show and these do not (no FSDP, no accumulation loop) a run would not show either.
+    """
+    bundles = reversed(checked.bundles)
+    skipped = {each.rule.id: each for bundle in bundles for each in reversed(bundle.skipped) if _a_run_helps(each)}
+    return tuple(skipped[rule_id] for rule_id in sorted(skipped))
+
+
+def _a_run_helps(skipped: Skipped) -> bool:
+    known = (facts().get(name) for name in skipped.needs)
+    return any(fact is None or not fact.supplier.startswith(_OF_FILES) for fact in known)
+
+
+def diagnose_command(checked: Checked) -> str:
+    """What to type for the rules that need a run: on the first bundle that can be started by its name."""
+    for name in (bundle.bundle.name for bundle in checked.bundles):
+        for ending, command in _SCRIPTS.items():
+            if name.endswith(ending):
+                return command.format(shlex.quote(name))
+    return "autotune diagnose -- COMMAND"
+
+
+def notes(checked: Checked) -> tuple[Note, ...]:
+    """What was not read or not followed, once each; broken files first."""
+    found = [*checked.notes, *(note for bundle in checked.bundles for note in bundle.bundle.notes)]
+    return tuple(sorted(dict.fromkeys(found), key=lambda note: not note.is_error))
+
+
+def silenced(checked: Checked) -> str:
+    """ "3 findings (comment 2, baseline 1)", "" when none is."""
+    by = Counter(each.by for bundle in checked.bundles for each in bundle.silenced)
+    if not by:
+        return ""
+    return f"{count(by.total(), 'finding')} ({', '.join(f'{name} {number}' for name, number in sorted(by.items()))})"
+
+
+def gate(of: Gate) -> str:
+    """ "step.data_wait_share 0.14, limit 0.1: not kept (why)"."""
+    value = "not known" if of.value is None else f"{of.value:.4g}"
+    why = f" ({of.why})" if of.why else ""
+    return f"{of.fact} {value}, limit {of.limit:.4g}: {'kept' if of.holds else 'not kept'}{why}"
+
+
+def totals(checked: Checked) -> str:
+    """ "14 files, 2 bundles, 72 rules: 3 findings (1 high, 2 medium)"."""
+    if not checked.bundles:
+        return f"{count(checked.num_files, 'file')}: nothing that trains"
+    found = checked.findings
+    by = Counter(each.rule.severity for each in found)
+    kinds = ", ".join(f"{by[severity]} {severity}" for severity in Severity if by[severity])
+    counts = (count(checked.num_files, "file"), count(len(checked.bundles), "bundle"), count(checked.num_rules, "rule"))
+    return f"{', '.join(counts)}: {count(len(found), 'finding')}" + (f" ({kinds})" if kinds else "")
+
+
+def ending(checked: Checked) -> str:
+    """ "exit 1: 1 finding at or above high, 1 gate not kept", and why not where it is 0."""
+    return f"exit {int(checked.fails)}: {', '.join(_reasons(checked))}"
+
+
+def _reasons(checked: Checked) -> Iterator[str]:
+    limit = checked.fail_on
+    grave = 0 if limit is None else sum(each.rule.severity.rank <= limit.rank for each in checked.findings)
+    broken = sum(not each.holds for each in checked.gates)
+    if grave or not broken:
+        yield "findings do not fail" if limit is None else f"{count(grave, 'finding')} at or above {limit}"
+    if broken:
+        yield f"{count(broken, 'gate')} not kept"
+
+
+def count(number: int, noun: str) -> str:
+    """ "no finding", "1 file", "1,240 files"."""
+    return f"no {noun}" if number == 0 else f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def some(texts: Sequence[str], limit: int) -> list[str]:
+    """The first `limit` texts, and how many more there are."""
+    rest = len(texts) - limit
+    return [*texts[:limit], f"and {rest:,} more"] if rest > 0 else list(texts)
+
+
+def encodable(text: str) -> str:
+    """`text` as it can be written in UTF-8: a lone surrogate (an undecodable byte of a file name) is a "?"."""
+    return text.encode("utf-8", "replace").decode("utf-8")

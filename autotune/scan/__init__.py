@@ -1,0 +1,43 @@
+"""Scripts, configs and launch commands below some paths, as bundles of facts and settings. Nothing is run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from autotune.catalogue.dialects import Version
+from autotune.model.scanned import Bundle, Scanned
+from autotune.scan.bundle import Parts, bundle, gather
+from autotune.scan.declared import Declared
+from autotune.scan.declared import facts as software
+from autotune.scan.files import find
+from autotune.scan.library import Library
+
+__all__ = ["scan"]
+
+
+def scan(
+    paths: Sequence[Path],
+    *,
+    root: Path,
+    exclude: Sequence[str] = (),
+    versions: Mapping[str, Version] | None = None,
+) -> Scanned:
+    """Everything below `paths` that trains, with names relative to `root`; `exclude` are patterns of names.
+
+    `versions` are those of installed packages, whose facts the caller has; without them, those that the project
+    declares are used and stated. Raises UsageError for a path that does not exist.
+    """
+    found = find(paths, root=root, exclude=exclude)
+    real = Path(os.path.realpath(root))
+    library, declared = Library(real, {file.name: file for file in found.files}), Declared(real)
+    bundles = tuple(_bundle(parts, library, declared, versions) for parts in gather(library))
+    return Scanned(bundles, (*found.notes, *library.notes, *declared.notes), found.num_files)
+
+
+def _bundle(parts: Parts, library: Library, declared: Declared, versions: Mapping[str, Version] | None) -> Bundle:
+    if versions is not None:
+        return bundle(parts, library, versions, ())
+    stated = declared.versions(parts.files[0])
+    return bundle(parts, library, stated, software(stated))

@@ -1,0 +1,64 @@
+"""Facts arguments.*: what calls, configs and command lines say that a release of their library stopped accepting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from autotune.catalogue.dialects import Version, is_own, version
+from autotune.catalogue.vocabulary import read
+from autotune.model.evidence import RUN, Fact, Location
+from autotune.model.scanned import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """An argument that `package` stopped accepting with release `since`; `instead` is "" where nothing replaces it."""
+
+    name: str
+    package: str
+    since: Version
+    instead: str
+    location: Location
+
+    @property
+    def text(self) -> str:
+        """The argument, and what replaces it: "evaluation_strategy (now eval_strategy)"."""
+        return f"{self.name} (now {self.instead})" if self.instead else self.name
+
+
+def facts(calls: Sequence[Call], versions: Mapping[str, Version]) -> Iterator[Fact]:
+    """Facts `arguments.*` of the first library with such arguments; a release that still accepts them has none."""
+    found = [one for call in calls for one in _removed(call) if versions.get(one.package, one.since) >= one.since]
+    of_first = [one for one in found if one.package == found[0].package]
+    if not of_first:
+        return
+    places = tuple(one.location for one in of_first)
+    texts = dict.fromkeys(one.text for one in of_first)
+    yield Fact("arguments.removed", RUN, ", ".join(texts), places)
+    yield Fact("arguments.removed_since", RUN, min(one.since for one in of_first), places)
+    if found[0].package in versions:
+        yield Fact("arguments.package_version", RUN, versions[found[0].package])
+
+
+def _removed(call: Call) -> Iterator[Removed]:
+    for library in _libraries():
+        if _is_meant(library, call):
+            for name, row in library["arguments"].items():
+                given = call.arguments.get(name)
+                if given is not None and not given.is_default:
+                    since, instead = version(row["removed"]), row.get("instead", "")
+                    yield Removed(name, library["package"], since, instead, given.location)
+
+
+def _is_meant(library: Mapping[str, Any], call: Call) -> bool:
+    if call.dialect not in library["dialects"]:
+        return False
+    return call.name in library["names"] if "names" in library else is_own(call.dialect, call.name)
+
+
+@cache
+def _libraries() -> list[Mapping[str, Any]]:
+    return list(read("renames.toml")["library"])

@@ -1,0 +1,251 @@
+"""What belongs together: a script, the configs that it or its command names, and the command that starts it.
+
+A command takes the script and the configs that it names into its bundle. Scripts and configs that no command names are
+bundles of their own; a file that trains nothing is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from autotune.catalogue.dialects import Version
+from autotune.catalogue.dialects import dialects as known_dialects
+from autotune.model.evidence import RUN, Fact, Location, Setting
+from autotune.model.scanned import Bundle, Call, Given
+from autotune.scan import arguments, relations
+from autotune.scan.configs import read_config
+from autotune.scan.constants import read_constants
+from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
+from autotune.scan.library import DATA, Library
+from autotune.scan.python import Script, read_script
+from autotune.scan.settings import settings_of
+
+COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "raw", "deepspeed", "accelerate_config")
+"""Frameworks from the one that decides most of a run to the one that decides least; others decide more than these."""
+
+PARSED = {"hf_trainer": "TrainingArguments", "trl": "Config"}
+"""Dialects of classes that a parser fills from a command line, by the end of their names."""
+
+MAX_CONFIGS = 20
+"""Configs that one bundle follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a bundle is made of: `calls` in the order in which they win, command before config before script."""
+
+    files: tuple[str, ...]
+    calls: tuple[Call, ...]
+    facts: tuple[Fact, ...] = ()
+    launches: tuple[Launch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A script with its modules; `parses` are the dialects whose keys its command line takes."""
+
+    files: tuple[str, ...]
+    calls: tuple[Call, ...]
+    facts: tuple[Fact, ...]
+    parses: tuple[str, ...]
+
+
+def gather(library: Library) -> tuple[Parts, ...]:
+    """The parts of every bundle: of commands first, then of scripts, then of configs, each in the order of names."""
+    commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
+    found = [parts for launch in commands if (parts := of_launch(library, launch)) is not None]
+    taken = {name for parts in found for name in parts.files}
+    for make, syntaxes in ((_of_script, ("python",)), (_of_config, DATA)):
+        names = sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
+        alone = [parts for name in names if (parts := make(library, name)) is not None]
+        found += _mains(alone)
+        taken |= {name for parts in alone for name in parts.files}
+    return tuple(found)
+
+
+def bundle(parts: Parts, library: Library, versions: Mapping[str, Version], software: Iterable[Fact]) -> Bundle:
+    """The Bundle of `parts`, whose packages have these versions; `software` are facts about them."""
+    settings = settings_of(parts.calls, versions)
+    facts = [
+        *parts.facts,
+        *_framework(parts.calls),
+        *_train_loader(settings, parts.facts),
+        *arguments.facts(parts.calls, versions),
+        *relations.facts(parts.calls, settings, parts.launches),
+        *software,
+    ]
+    return Bundle(
+        name=parts.files[0],
+        files=parts.files,
+        dialects=tuple(dict.fromkeys(call.dialect for call in parts.calls)),
+        facts=_first(facts),
+        settings=settings,
+        ignored=tuple(one for name in parts.files for one in library.ignored.get(name, ())),
+        calls=parts.calls,
+    )
+
+
+def _launches(library: Library, name: str) -> tuple[Launch, ...]:
+    script = library.shell(name)
+    return launches(script, name) if script is not None else ()
+
+
+def of_launch(library: Library, launch: Launch) -> Parts | None:
+    """The bundle of a command; None when neither it nor what it names says anything about training."""
+    name = _script_name(library, launch)
+    script = _script(library, name, launch.flags) if name is not None else None
+    named = (library.find(each, launch.file, (*DATA, "python")) for each in launch.config_files)
+    configs = _configs(library, [one for one in named if one is not None and one != name])
+    calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
+    if not calls:
+        return None
+    calls = _with_named(library, calls)
+    first = script.files if script is not None else ()
+    files = (*first, *(call.location.file for call in calls), launch.file)
+    return Parts(tuple(dict.fromkeys(files)), tuple(calls), script.facts if script is not None else (), (launch,))
+
+
+def _of_script(library: Library, name: str) -> Parts | None:
+    """The bundle of a script that no command names."""
+    script = _script(library, name, None)
+    if script is None or not script.calls:
+        return None
+    calls = _with_named(library, script.calls)
+    files = (*script.files, *(call.location.file for call in calls))
+    return Parts(tuple(dict.fromkeys(files)), tuple(calls), script.facts)
+
+
+def _of_config(library: Library, name: str) -> Parts | None:
+    """The bundle of a config that no command and no script names."""
+    calls = _with_named(library, _configs(library, [name]))
+    return Parts(tuple(dict.fromkeys(call.location.file for call in calls)), tuple(calls)) if calls else None
+
+
+def _mains(found: Sequence[Parts]) -> list[Parts]:
+    """Without the bundles of files that another one has taken; of files that name each other, the first has them."""
+    inner = {name for parts in found for name in parts.files[1:]}
+    mains = [parts for parts in found if parts.files[0] not in inner or _starts_itself(parts)]
+    taken = {name for parts in mains for name in parts.files}
+    for parts in found:
+        if parts.files[0] not in taken:
+            mains.append(parts)
+            taken |= set(parts.files)
+    return mains
+
+
+def _starts_itself(parts: Parts) -> bool:
+    return any(fact.name == "code.has_main_guard" and fact.value for fact in parts.facts)
+
+
+def _script_name(library: Library, launch: Launch) -> str | None:
+    """The file of the script or module that a command starts."""
+    module = launch.module.replace(".", "/") + ".py" if launch.module else None
+    named = launch.script or module
+    return library.find(named, launch.file, ("python",)) if named else None
+
+
+def _script(library: Library, name: str, flags: Mapping[str, Given] | None) -> Training | None:
+    """A script that trains, with what the modules beside it add; None for another. `flags` start it, if known."""
+    source = library.python(name)
+    if source is None:
+        return None
+    constants, script = read_constants(source, name), read_script(source, name, flags)
+    if constants is not None:
+        return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,))
+    if not (script.trains or script.parses or flags is not None):
+        return None
+    inner = {one: source for one in sorted(_modules(library, script)) if (source := library.python(one)) is not None}
+    modules = [module for one, source in inner.items() if (module := read_script(source, one)).calls or module.trains]
+    whole = reduce(_joined, modules, script)
+    dialects = tuple(dialect for dialect, end in PARSED.items() if any(one.endswith(end) for one in whole.parses))
+    # What a parser would fill is not known without a command line, but that it takes these arguments is.
+    parsed = [Call(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
+    files = (name, *(module.file for module in modules))
+    return Training(files, (*whole.calls, *parsed), whole.facts, dialects) if whole.trains or whole.parses else None
+
+
+def _modules(library: Library, script: Script) -> set[str]:
+    """The files that the imports of a script mean: "trainer" is trainer.py beside it or in a folder above."""
+    found = set()
+    for module in script.imports:
+        name = module.lstrip(".")
+        up = "../" * (len(module) - len(name) - 1)
+        file = library.find(f"{up}{name.replace('.', '/')}.py", script.file, ("python",)) if name else None
+        found |= {file} if file is not None and file != script.file else set()
+    return found
+
+
+def _joined(script: Script, module: Script) -> Script:
+    """What a module adds: calls for which the script has none of its own, and what it certainly does."""
+    own = {(call.dialect, call.subject) for call in script.calls}
+    calls = tuple(call for call in module.calls if (call.dialect, call.subject) not in own)
+    facts = _first([*script.facts, *(fact for fact in module.facts if fact.value)])
+    parses = tuple(dict.fromkeys([*script.parses, *module.parses]))
+    trains = script.trains or module.trains
+    return replace(script, calls=(*script.calls, *calls), facts=facts, parses=parses, trains=trains)
+
+
+def _flags(launch: Launch, script: Training | None, configs: Sequence[Call]) -> Iterator[Call]:
+    """The command's own arguments, where something takes them that is known."""
+    if script is None:
+        dialect = dialect_of(launch)
+    else:
+        dialect = next(iter((*script.parses, *(call.dialect for call in configs))), None)
+    if dialect is not None:
+        yield flags_call(launch, dialect)
+    own = launcher_call(launch)
+    if own is not None:
+        yield own
+
+
+def _configs(library: Library, names: Iterable[str]) -> list[Call]:
+    """The configs among these files."""
+    found = [_config(library, name) for name in dict.fromkeys(names)]
+    return [call for call in found if call is not None]
+
+
+def _config(library: Library, name: str) -> Call | None:
+    syntax = library.files[name].syntax
+    if syntax == "python":
+        source = library.python(name)
+        return read_constants(source, name) if source is not None else None
+    document = library.document(name)
+    return read_config(document, name, syntax) if document is not None else None
+
+
+def _with_named(library: Library, calls: Sequence[Call]) -> list[Call]:
+    """The calls, and behind them the configs that their arguments name: `deepspeed: zero3.json`."""
+    found, seen = list(calls), {call.location.file for call in calls}
+    for call in found:
+        values = [one for one in call.arguments.values() if isinstance(one.value, str) and one.value.endswith(CONFIGS)]
+        for given in values[:MAX_CONFIGS]:
+            name = library.find(str(given.value), given.location.file, DATA)
+            if name is not None and name not in seen and len(seen) < MAX_CONFIGS:
+                seen.add(name)
+                found += _configs(library, [name])
+    return found
+
+
+def _framework(calls: Sequence[Call]) -> Iterator[Fact]:
+    """run.framework: what decides most of the run."""
+    names = [known_dialects()[call.dialect]["frameworks"][0] for call in calls]
+    if names:
+        rank = {name: place for place, name in enumerate(COMMON)}
+        yield Fact("run.framework", RUN, min(names, key=lambda name: rank.get(name, -1)))
+
+
+def _train_loader(settings: Iterable[Setting], facts: Iterable[Fact]) -> Iterator[Fact]:
+    """A config's or a Trainer's loader is the one that is trained on; of a script's own loaders the script says it."""
+    told = {fact.subject for fact in facts if fact.name == "loader.is_train"}
+    if "loader#train" not in told and any(setting.subject == "loader#train" for setting in settings):
+        yield Fact("loader.is_train", "loader#train", True)
+
+
+def _first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """One fact of each name and subject."""
+    found: dict[tuple[str, str], Fact] = {}
+    for fact in facts:
+        found.setdefault((fact.subject, fact.name), fact)
+    return tuple(found.values())

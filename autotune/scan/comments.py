@@ -1,0 +1,42 @@
+"""`# autotune: ignore[DL001] reason`: findings that a person has looked at, and why they may stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from autotune.model.scanned import Ignored, Note
+from autotune.model.source import Comment
+
+_MARK = re.compile(r"autotune:\s*ignore(?P<file>-file)?\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?P<reason>.*)")
+_HOW = 'write "autotune: ignore[DL001] and the reason"'
+
+
+def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[Ignored, ...], tuple[Note, ...]]:
+    """The rules that the comments of `file` silence, and a note for each comment that is not honoured.
+
+    A comment on a line of its own is for the next line that is none. Without rules or without a reason it is not
+    honoured: a reader cannot judge it later.
+    """
+    own_lines = {comment.line for comment in comments if comment.is_own_line}
+    found: list[Ignored] = []
+    notes: list[Note] = []
+    for comment in comments:
+        match = _MARK.match(comment.text.strip())
+        if match is None:
+            continue
+        rules = [rule.strip().upper() for rule in (match["rules"] or "").split(",") if rule.strip()]
+        if rules and match["reason"]:
+            line = 0 if match["file"] else _target(comment, own_lines)
+            found += [Ignored(file, line, rule, match["reason"].strip()) for rule in rules]
+        else:
+            missing = "it gives no reason" if rules else "it names no rule"
+            notes.append(Note(f"{file}:{comment.line}", f"this comment silences nothing: {missing}; {_HOW}"))
+    return tuple(found), tuple(notes)
+
+
+def _target(comment: Comment, own_lines: Iterable[int]) -> int:
+    line = comment.line
+    while line in own_lines:
+        line += 1
+    return line

@@ -1,0 +1,120 @@
+"""Config files of a training: recognised by their keys, never by their name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from autotune.catalogue.dialects import dialects, extends
+from autotune.model.evidence import RUN, Location, Value
+from autotune.model.scanned import Call, Given
+from autotune.model.source import Document, Entry, Scalar
+
+REFERENCE = re.compile(r"\$\{(\.*)([A-Za-z_][\w.]*)\}")
+"""An interpolation of OmegaConf and its like: "${model.width}", or "${.width}" from the level of its own key."""
+
+MAX_REFERENCES = 10
+"""Interpolations that are followed one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The values of a file by dotted key, and every key that holds some: "a.b" and "a" for "a.b"."""
+
+    values: Mapping[str, object]
+    holders: frozenset[str]
+
+    def have(self, pattern: str) -> bool:
+        """Whether a key matches "key", or a key and its value match "key=value"."""
+        key, has_value, value = pattern.partition("=")
+        if has_value:
+            return any(fnmatchcase(str(self.values[one]), value) for one in self._matching(key, self.values))
+        return any(True for _ in self._matching(key, self.holders))
+
+    def _matching(self, pattern: str, keys: Iterable[str]) -> Iterable[str]:
+        if "*" in pattern:
+            return (key for key in keys if fnmatchcase(key, pattern))
+        return (pattern,) if pattern in keys else ()
+
+
+def read_config(document: Document, file: str, syntax: str) -> Call | None:
+    """The file as one Call with dotted keys; None when it is no config of a training, or it is not certain which.
+
+    A file that Hydra puts together with others (`defaults`, `_target_` at the top) leaves open what they add.
+    """
+    entries = {entry.key: entry for entry in document.entries}
+    dialect = recognise({key: entry.value for key, entry in entries.items()}, syntax)
+    if dialect is None:
+        return None
+    arguments = {key: _given(entry, entries, file) for key, entry in entries.items()}
+    is_part = any(entry.path[0] in ("defaults", "_target_") for entry in document.entries if entry.path)
+    return Call(dialect, "", RUN, arguments, Location(file, 1), is_open=is_part)
+
+
+def recognise(values: Mapping[str, object], syntax: str) -> str | None:
+    """The dialect of a file or a command line with these dotted keys; of two, the one that extends the other."""
+    keys = _Keys(values, frozenset(holder for key in values for holder in _holders(key)))
+    written = {name: dialect for name, dialect in dialects().items() if syntax in dialect.get("syntaxes", ())}
+    found = [name for name, dialect in written.items() if _is(keys, dialect)]
+    own = [name for name in found if not any(other != name and extends(other, name) for other in found)]
+    return own[0] if len(own) == 1 else None
+
+
+def matching(call: Call, pattern: str) -> list[Given]:
+    """The known arguments that match "key" or "key=value"; those below a key match it too."""
+    key, has_value, value = pattern.partition("=")
+    return [
+        given
+        for name, given in call.arguments.items()
+        if given.known
+        and given.value is not None
+        and (fnmatchcase(name, key) or (not has_value and name.startswith(f"{key}.")))
+        and (not has_value or fnmatchcase(str(given.value), value))
+    ]
+
+
+def _holders(key: str) -> Iterable[str]:
+    parts = key.split(".")
+    return (".".join(parts[: end + 1]) for end in range(len(parts)))
+
+
+def _is(keys: _Keys, dialect: Mapping[str, Any]) -> bool:
+    return any(
+        all(map(keys.have, table.get("all", ())))
+        and all(any(map(keys.have, group)) for group in table.get("some", ()))
+        and ("two" not in table or sum(map(keys.have, table["two"])) >= 2)
+        and not any(map(keys.have, table.get("none", ())))
+        for table in dialect.get("recognise", ())
+    )
+
+
+def _given(entry: Entry, entries: Mapping[str, Entry], file: str) -> Given:
+    """The value, an interpolation followed to the entry where a person would edit it; unknown when that fails."""
+    key, owner = entry.key, _target(entry, entries)
+    at = owner or entry
+    location = Location(file, at.line, column=at.column, key=at.key, span=at.span)
+    value = _value(at.value)
+    return Given(key, value, location, known=owner is not None and not isinstance(at.value, tuple))
+
+
+def _target(entry: Entry, entries: Mapping[str, Entry]) -> Entry | None:
+    """The entry itself, or the one that its interpolation names; None when it names nothing that is known."""
+    for _ in range(MAX_REFERENCES):
+        if not isinstance(entry.value, str) or ("${" not in entry.value and entry.value != "???"):
+            return entry
+        found = REFERENCE.fullmatch(entry.value)
+        if found is None:
+            return None
+        level = entry.path[: -len(found[1])] if found[1] else ()
+        following = entries.get(".".join([*map(str, level), found[2]]))
+        if following is None:
+            return None
+        entry = following
+    return None
+
+
+def _value(value: Scalar | tuple[()]) -> Value | None:
+    return None if isinstance(value, tuple) else value

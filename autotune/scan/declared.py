@@ -1,0 +1,86 @@
+"""The releases of packages that a project declares for the scripts of a folder."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from autotune import catalogue
+from autotune.catalogue.dialects import Version
+from autotune.errors import UsageError
+from autotune.model.evidence import RUN, Fact
+from autotune.model.scanned import Note
+
+LOCKS = ("uv.lock", "poetry.lock")
+"""What is installed, to the last digit: goes before what others ask for."""
+
+PLAIN = ("requirements*.txt", "pyproject.toml", "environment.yml", "environment.yaml")
+
+LIMIT = 2_000_000
+"""Bytes of a file that is read."""
+
+_PREFIX = "software."
+
+
+@dataclass(slots=True)
+class Declared:
+    """Reads each folder at most once. `notes` say which files could not be read."""
+
+    root: Path
+    notes: list[Note] = field(default_factory=list)
+    _known: dict[str, Mapping[str, Version]] = field(default_factory=dict)
+
+    def versions(self, file: str) -> Mapping[str, Version]:
+        """Of the nearest folder that declares any, from that of `file` (a name below the root) up to the root."""
+        folder = posixpath.dirname(file)
+        while True:
+            if folder not in self._known:
+                self._known[folder] = self._of_folder(folder)
+            if self._known[folder] or not folder:
+                return self._known[folder]
+            folder = posixpath.dirname(folder)
+
+    def _of_folder(self, folder: str) -> Mapping[str, Version]:
+        """What the files of a folder agree on; a lock file decides."""
+        try:
+            names = sorted(os.listdir(self.root / folder))  # noqa: PTH208
+        except OSError:
+            return {}
+        agreed: dict[str, set[Version]] = {}
+        for name in (one for one in names if any(fnmatchcase(one, pattern) for pattern in PLAIN)):
+            for package, version in self._of_file(posixpath.join(folder, name)).items():
+                agreed.setdefault(package, set()).add(version)
+        found = {package: next(iter(versions)) for package, versions in agreed.items() if len(versions) == 1}
+        for name in (one for one in LOCKS if one in names):
+            found.update(self._of_file(posixpath.join(folder, name)))
+        return found
+
+    def _of_file(self, name: str) -> Mapping[str, Version]:
+        from autotune.scan.requirements import versions  # most projects pin nothing where a script stands
+
+        path = self.root / name
+        if not Path(os.path.realpath(path)).is_relative_to(self.root) or not path.is_file():
+            return {}
+        try:
+            with path.open("rb") as file:
+                data = file.read(LIMIT + 1)
+            if len(data) > LIMIT:
+                raise UsageError(f"larger than {LIMIT // 1_000_000} MB", where=name)
+            return versions(data, posixpath.basename(name))
+        except OSError as error:
+            self.notes.append(Note(name, f"cannot be read: {error.strerror}"))
+        except UsageError as error:
+            self.notes.append(Note(name, error.what, is_error=True))
+        return {}
+
+
+def facts(versions: Mapping[str, Version]) -> Iterator[Fact]:
+    """Facts `software.*` of packages of these versions."""
+    for name, entry in catalogue.facts().items():
+        package = name.removeprefix(_PREFIX).replace("_", "-")
+        if name.startswith(_PREFIX) and entry.type == "version" and package in versions:
+            yield Fact(name, RUN, versions[package])

@@ -1,0 +1,222 @@
+"""The files below some paths that may say something about training: found, read and nothing more.
+
+Every file is read once and at most up to a limit. Its bytes are searched for words of training before anything parses
+them: most files of a repository end there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from autotune.errors import UsageError
+from autotune.model.scanned import Note
+
+SYNTAXES = {
+    ".py": "python",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".json": "json",
+    ".jsonc": "json",
+    ".toml": "toml",
+    ".sh": "shell",
+    ".bash": "shell",
+    ".sbatch": "shell",
+    ".slurm": "shell",
+}
+"""What reads a file, by the end of its name."""
+
+LIMITS = {"python": 1_000_000, "shell": 1_000_000, "yaml": 2_000_000, "json": 2_000_000, "toml": 2_000_000}
+"""Bytes. Longer files are data or generated code; nobody writes a training script of 20,000 lines."""
+
+SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
+"""Folders of tools and other people's code; hidden folders and virtual environments are skipped too."""
+
+MANY = 3
+"""More files of one folder than this, left out for one reason, are one note."""
+
+_PACKAGES = rb"torch|transformers|lightning|accelerate|trl|deepspeed|peft|unsloth|fastai|ignite|composer|timm"
+_KEYS = (
+    rb"batch_size|batchsize|num_workers|gradient_accumulation|accumulate_grad_batches|batch_accumulation|learning_rate"
+    rb"|num_train_epochs|max_epochs|max_iters|train_iters|max_steps|micro_?batch|mixed_precision|zero_optimization|fsdp"
+    rb"|distributed_type|precision|lr_scheduler"
+)
+_TRAINS = rb"Loader|Trainer|TrainingArguments|backward|Accelerator|Fabric|training_step|optim"
+_COMMANDS = (
+    rb"torchrun|torch\.distributed|accelerate|deepspeed|python|trl|llamafactory|swift|tune|litgpt|axolotl|composer"
+)
+
+_IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+[\w.]*?(?:" + _PACKAGES + rb")", re.MULTILINE)
+_TRAINING = re.compile(_TRAINS)
+_CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
+_DATA = re.compile(_KEYS)
+_SHELL = re.compile(rb"\b(?:" + _COMMANDS + rb")")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as it is stored. `name` is its path below the root, with "/"; `syntax` says what reads it."""
+
+    name: str
+    syntax: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files worth parsing in the order of their names, what was not read, and how many files were looked at."""
+
+    files: tuple[File, ...]
+    notes: tuple[Note, ...]
+    num_files: int
+
+
+def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> Found:
+    """The files that `paths` (files or folders) name, all below `root`; `exclude` are patterns of names to leave out.
+
+    Raises UsageError for a path that does not exist. A link that leads out of `root` is not followed.
+    """
+    walk = _Walk(os.path.realpath(root), tuple(exclude))
+    for path in paths:
+        walk.start(path)
+    files = []
+    for name, place in sorted(walk.files.items()):
+        read = read_file(place, name)
+        if isinstance(read, Note):
+            walk.notes.append(read)
+        elif is_relevant(read):
+            files.append(read)
+    return Found(tuple(files), tuple(_grouped(walk.notes)), len(walk.files))
+
+
+def read_file(path: str, name: str) -> File | Note:
+    """The file at `path`, or why it is not read."""
+    syntax = _syntax(name)
+    # A named pipe or a device may block for ever or have no end.
+    if not os.path.isfile(path):
+        return Note(name, "not a regular file")
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LIMITS[syntax] + 1)
+    except OSError as error:
+        return Note(name, f"cannot be read: {error.strerror}")
+    if len(data) > LIMITS[syntax]:
+        return Note(name, f"larger than {LIMITS[syntax] // 1_000_000} MB")
+    return File(name, syntax, data)
+
+
+def is_relevant(file: File) -> bool:
+    """Whether the bytes of `file` hold a word without which it says nothing about training."""
+    if file.syntax == "python":
+        imports = _IMPORTS.search(file.data) and _TRAINING.search(file.data)
+        return bool(imports or _CONSTANTS.search(file.data))
+    return bool((_SHELL if file.syntax == "shell" else _DATA).search(file.data))
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether `name` or a folder that it lies in is one of `patterns`: "*.sh", "examples", "old/*/train.py"."""
+    parts = name.split("/")
+    heads = ["/".join(parts[: end + 1]) for end in range(len(parts))]
+    plain = [pattern.strip("/") for pattern in patterns]
+    return any(fnmatchcase(one, pattern) for pattern in plain for one in (heads if "/" in pattern else parts))
+
+
+def _syntax(name: str) -> str:
+    """What reads a file of this name; "" for nothing."""
+    return SYNTAXES.get(os.path.splitext(name)[1].lower(), "")
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A walk below the real folder `root`: `files` are paths by name; a folder or file with two names is seen once."""
+
+    root: str
+    exclude: tuple[str, ...]
+    files: dict[str, str] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    def start(self, path: Path) -> None:
+        """Walk from a path that the user named: it is looked at although its name says to skip it."""
+        if not os.path.exists(path):
+            raise UsageError("there is no such file or folder", where=str(path), to_do="Check the path.")
+        real = os.path.realpath(path)
+        folders, links = [real], list[str]()
+        if not os.path.isdir(real):
+            self._named_file(real)
+            return
+        while folders or links:
+            # Links come last, so that what has two names goes by its own.
+            if folders:
+                self._folder(folders.pop(), folders, links)
+            else:
+                self._link(links.pop(), folders)
+
+    def _named_file(self, path: str) -> None:
+        if _syntax(path):
+            self._add(path, path)
+        else:
+            self.notes.append(Note(self._name(path), f"not a kind of file that is read ({', '.join(SYNTAXES)})"))
+
+    def _folder(self, folder: str, folders: list[str], links: list[str]) -> None:
+        """Add the files of `folder`; its folders and links are left for later."""
+        real = os.path.realpath(folder)
+        if real in self.seen:
+            return
+        self.seen.add(real)
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            self.notes.append(Note(self._name(folder), f"cannot be read: {error.strerror}"))
+            return
+        for entry in entries:
+            if entry.is_symlink():
+                links.append(entry.path)
+            elif entry.is_dir():
+                folders += [] if _is_skipped(entry.path) or self._is_excluded(entry.path) else [entry.path]
+            elif _syntax(entry.name):
+                self._add(entry.path, f"{real}/{entry.name}")
+
+    def _link(self, link: str, folders: list[str]) -> None:
+        """Follow a link to a folder or to a kind of file that is read, if it stays inside."""
+        is_folder = os.path.isdir(link)
+        if self._is_excluded(link) or not (is_folder or _syntax(link)):
+            return
+        real = os.path.realpath(link)
+        if not os.path.exists(real):
+            self.notes.append(Note(self._name(link), "a link to nothing"))
+        elif not Path(real).is_relative_to(self.root):
+            self.notes.append(Note(self._name(link), "a link out of the folder that is checked: not followed"))
+        elif not is_folder:
+            self._add(link, real)
+        elif not (_is_skipped(real) or _is_skipped(link)):
+            folders.append(link)
+
+    def _add(self, path: str, real: str) -> None:
+        if real not in self.seen and not self._is_excluded(path):
+            self.seen.add(real)
+            self.files[self._name(path)] = path
+
+    def _is_excluded(self, path: str) -> bool:
+        return bool(self.exclude) and matches(self._name(path), self.exclude)
+
+    def _name(self, path: str) -> str:
+        return Path(os.path.relpath(path, self.root)).as_posix()
+
+
+def _is_skipped(folder: str) -> bool:
+    name = os.path.basename(folder)
+    return name.startswith(".") or name in SKIPPED_FOLDERS or os.path.exists(f"{folder}/pyvenv.cfg")
+
+
+def _grouped(notes: Iterable[Note]) -> Iterator[Note]:
+    """A folder of a thousand large files is one note."""
+    groups: dict[tuple[str, str], list[Note]] = {}
+    for note in notes:
+        groups.setdefault((note.where.rpartition("/")[0], note.why), []).append(note)
+    for (folder, why), group in groups.items():
+        yield from group if len(group) <= MANY else [Note(folder or ".", f"{len(group)} files: {why}")]

@@ -1,0 +1,237 @@
+"""Commands that start a training: whose flags are whose, and which script and configs they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from autotune.model.evidence import RUN, Location
+from autotune.model.scanned import Call, Given
+from autotune.model.source import Command, Word
+from autotune.scan.configs import recognise
+from autotune.scan.launchers import DIALECTS, LAUNCHERS, MODULES, PREFIXES, Launcher
+from autotune.scan.values import literal, typed
+
+if TYPE_CHECKING:
+    from autotune.syntax.shell import Script
+
+FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
+
+OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
+"""As Hydra, torchtune and LLaMA-Factory take them: data.batch_size=64, +trainer.fast=true."""
+
+CONFIGS = (".yaml", ".yml", ".json", ".toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A command that starts a training.
+
+    `flags` are those of the script, by name without dashes and with underscores: a flag without a value is True, and
+    --no_x gives x=False too. `own` are the launcher's. `module` is what -m or the verb of the launcher names ("sft").
+    `config_files` are the data files, and Python files behind the script, that it names, as written. `num_processes` is
+    None where the command does not say it. `is_open` says that a part of the command cannot be known.
+    """
+
+    file: str
+    line: int
+    launcher: str
+    script: str | None
+    module: str | None
+    flags: Mapping[str, Given]
+    positional: tuple[str, ...]
+    config_files: tuple[str, ...]
+    num_processes: int | None
+    variables: Mapping[str, Given]
+    own: Mapping[str, Given]
+    is_open: bool = False
+
+
+def launches(script: Script, file: str) -> tuple[Launch, ...]:
+    """Every command of a shell script that starts a training."""
+    found = (_launch(command, file) for command in script.commands)
+    return tuple(launch for launch in found if launch is not None)
+
+
+def flags_call(launch: Launch, dialect: str) -> Call:
+    """The script's flags as a Call in the words of `dialect`."""
+    return Call(dialect, "", RUN, launch.flags, Location(launch.file, launch.line), is_open=launch.is_open)
+
+
+def launcher_call(launch: Launch) -> Call | None:
+    """The flags of `accelerate launch` itself, in the words of its config; None for any other launcher."""
+    if launch.launcher != "accelerate":
+        return None
+    return Call("accelerate_config", "", RUN, launch.own, Location(launch.file, launch.line), is_open=True)
+
+
+def dialect_of(launch: Launch) -> str | None:
+    """The dialect of the flags: that of what is started, else what they are recognised as; None if that is nothing."""
+    known = LAUNCHERS[launch.launcher].dialect or DIALECTS.get(launch.module or "")
+    return known or recognise({name: given.value for name, given in launch.flags.items()}, "shell")
+
+
+def _launch(command: Command, file: str) -> Launch | None:
+    started = _started(_behind_prefix(command.words))
+    if started is None:
+        return None
+    launcher, words = started
+    own, words = _own(launcher, words, file)
+    is_module = bool({"m", "module"} & set(own)) or launcher.is_program or launcher.name == "tune"
+    if not words:
+        return None
+    program, rest = words[0].value, words[1:]
+    flags, positional = _flags(rest, file), tuple(_positional(rest))
+    values = [str(given.value) for given in (*own.values(), *flags.values()) if given.known]
+    configs = [value for value in (*values, *positional) if value.endswith(CONFIGS)]
+    constants = [value for value in positional if value.endswith(".py")]
+    variables = {name: _given(name, word.value, word, file) for name, word in command.variables}
+    return Launch(
+        file,
+        command.line,
+        launcher.name,
+        None if is_module else program,
+        program if is_module else None,
+        flags,
+        positional,
+        tuple(dict.fromkeys(configs + constants)),
+        _num_processes(launcher, own, variables),
+        variables,
+        own,
+        is_open=any(word.value is None for word in _others(rest)),
+    )
+
+
+def _behind_prefix(words: Sequence[Word]) -> Sequence[Word]:
+    """The words from the launcher on, behind `env X=1`, `srun ...`, `numactl ...`, `uv run` and their like."""
+    if not words or _name(words[0]) not in PREFIXES:
+        return words
+    return words[next((at for at, word in enumerate(words) if _name(word) in LAUNCHERS), len(words)) :]
+
+
+def _name(word: Word) -> str:
+    name = PurePosixPath(word.value or "").name
+    return "python" if re.fullmatch(r"python\d?(\.\d+)?", name) else name
+
+
+def _started(words: Sequence[Word]) -> tuple[Launcher, Sequence[Word]] | None:
+    """The launcher, and the words behind it: its own flags, then what it starts."""
+    launcher = LAUNCHERS.get(_name(words[0])) if words else None
+    if launcher is None:
+        return None
+    if launcher.name == "python":
+        return _python(launcher, words[1:])
+    if not launcher.verbs:
+        return launcher, words[1:]
+    if len(words) < 2 or words[1].value not in launcher.verbs:
+        return None
+    return launcher, words[1:] if launcher.is_program else words[2:]
+
+
+def _python(python: Launcher, words: Sequence[Word]) -> tuple[Launcher, Sequence[Word]] | None:
+    """`python -m torch.distributed.run` is torchrun; `python -c` starts nothing that can be read."""
+    module = next((at for at, word in enumerate(words) if word.value == "-m"), None)
+    first = next((at for at, word in enumerate(words) if FLAG.fullmatch(_text(word)) is None), len(words))
+    if any(word.value == "-c" for word in words[: first + 1]):
+        return None
+    if module is not None and module < first and first < len(words) and words[first].value in MODULES:
+        return MODULES[str(words[first].value)], words[first + 1 :]
+    return python, words
+
+
+def _own(launcher: Launcher, words: Sequence[Word], file: str) -> tuple[Mapping[str, Given], Sequence[Word]]:
+    """The launcher's own flags, and the words from the first that is none of them on."""
+    if launcher.is_program:
+        return {}, words
+    end = 0
+    while end < len(words) and (found := FLAG.fullmatch(_text(words[end]))):
+        takes_next = found[2] is None and _key(found[1]) not in launcher.switches
+        end += 2 if takes_next else 1
+    own = [_flags(words[at:at_end], file) for at, at_end in _pieces(words[:end])]
+    return {name: given for flags in own for name, given in flags.items()}, words[end:]
+
+
+def _pieces(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
+    """Where each flag starts, and where the words behind it end."""
+    starts = [at for at, word in enumerate(words) if FLAG.fullmatch(_text(word))]
+    return pairwise([*starts, len(words)])
+
+
+def _flags(words: Sequence[Word], file: str) -> dict[str, Given]:
+    """Flags and overrides by name; what stands behind a flag is its value."""
+    given: dict[str, Given] = {}
+    for at, at_end in _pieces(words):
+        word, found = words[at], FLAG.fullmatch(_text(words[at]))
+        assert found is not None
+        name, behind = _key(found[1]), words[at + 1 : at_end]
+        given[name] = _flag(word, found[2], behind, file)
+        if name.startswith("no_") and given[name].value is True:
+            given.setdefault(name[3:], _given(_text(word), "False", word, file))
+    for word in _others(words):
+        override = OVERRIDE.fullmatch(_text(word))
+        if override:
+            given[override[1]] = _given(override[1], override[2] if word.value is not None else None, word, file)
+    return given
+
+
+def _flag(word: Word, inline: str | None, behind: Sequence[Word], file: str) -> Given:
+    """`--key=value`, `--key value` or `--key`; several values are a list, which is not followed."""
+    if inline is not None or not behind:
+        text = inline if inline is not None else "True"
+        return _given(_text(word), text if word.value is not None or inline is None else None, word, file)
+    is_list = len(behind) > 1 and not any(_is_other(one) for one in behind[1:])
+    return _given(_text(word), None if is_list else behind[0].value, behind[0], file)
+
+
+def _positional(words: Sequence[Word]) -> Iterator[str]:
+    """What is neither a flag, nor its value, nor an override."""
+    return (word.value for word in _others(words) if word.value is not None and not OVERRIDE.fullmatch(word.value))
+
+
+def _others(words: Sequence[Word]) -> list[Word]:
+    """The words that are neither a flag nor the value behind one."""
+    pieces = list(_pieces(words))
+    first = pieces[0][0] if pieces else len(words)
+    return [*words[:first], *(word for at, at_end in pieces for word in words[_end(words, at) : at_end])]
+
+
+def _end(words: Sequence[Word], at: int) -> int:
+    """Behind the flag at `at` and its value."""
+    has_value = "=" in _text(words[at]) or at + 1 >= len(words)
+    return at + 1 if has_value else at + 2
+
+
+def _is_other(word: Word) -> bool:
+    """Whether a word behind a flag and its value is an argument of its own: a config file or an override."""
+    return _text(word).endswith((*CONFIGS, ".py")) or OVERRIDE.fullmatch(_text(word)) is not None
+
+
+def _text(word: Word) -> str:
+    return word.text if word.value is None else word.value
+
+
+def _key(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _given(key: str, text: str | None, word: Word, file: str) -> Given:
+    """The value where a person edits it; unknown for text None."""
+    location = Location(file, word.line, key=key, span=word.span)
+    return Given(key, None if text is None else literal(text), location, known=text is not None)
+
+
+def _num_processes(launcher: Launcher, own: Mapping[str, Given], variables: Mapping[str, Given]) -> int | None:
+    """The product of the launcher's flags; NPROC_PER_NODE is what ms-swift and LLaMA-Factory start."""
+    given = [own[name] for name in launcher.processes if name in own]
+    if launcher.is_program and "NPROC_PER_NODE" in variables:
+        given = [variables["NPROC_PER_NODE"]]
+    counts = [typed(one.value, "int") if one.known else None for one in given]
+    numbers = [count for count in counts if isinstance(count, int)]
+    if len(numbers) != len(given) or not (numbers or launcher.one_each):
+        return None
+    return prod(numbers)

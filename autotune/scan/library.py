@@ -1,0 +1,93 @@
+"""The files of one scan: each is parsed at most once, and found by the words with which other files name it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import posixpath
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from autotune.errors import UsageError
+from autotune.model.scanned import Ignored, Note
+from autotune.model.source import Document
+from autotune.scan.comments import ignored
+from autotune.scan.files import SYNTAXES, File, is_relevant, read_file
+from autotune.syntax import python, shell
+
+DATA = ("yaml", "json", "toml")
+
+
+@dataclass(slots=True)
+class Library:
+    """Files by name below `root`. `notes` say what could not be read; `ignored` are comments, by file."""
+
+    root: Path
+    files: dict[str, File]
+    notes: list[Note] = field(default_factory=list)
+    ignored: dict[str, tuple[Ignored, ...]] = field(default_factory=dict)
+    _parsed: dict[str, Any] = field(default_factory=dict)
+
+    def named(self, syntax: str) -> Iterator[str]:
+        """The names of all files of one syntax, in their order."""
+        return (name for name, file in list(self.files.items()) if file.syntax == syntax)
+
+    def python(self, name: str) -> python.Source | None:
+        """The script `name`; None when it cannot be read."""
+        return cast("python.Source | None", self._read(name))
+
+    def shell(self, name: str) -> shell.Script | None:
+        """The shell script `name`; None when it cannot be read."""
+        return cast("shell.Script | None", self._read(name))
+
+    def document(self, name: str) -> Document | None:
+        """The data file `name`; None when it cannot be read."""
+        return cast("Document | None", self._read(name))
+
+    def find(self, reference: str, beside: str, syntaxes: Iterable[str]) -> str | None:
+        """The file that `reference` means in file `beside`: seen from its folder, or from one above it up to the root.
+
+        A file that was not asked for is read now. None for anything outside the root, and for what says nothing.
+        """
+        if os.path.splitext(reference)[1].lower() not in SYNTAXES or "\0" in reference:  # noqa: PTH122
+            return None
+        folder = posixpath.dirname(beside)
+        while True:
+            name = posixpath.normpath(posixpath.join(folder, reference))
+            if self._has(name):
+                return name if self.files[name].syntax in syntaxes else None
+            if not folder:
+                return None
+            folder = posixpath.dirname(folder)
+
+    def _has(self, name: str) -> bool:
+        if name in self.files:
+            return True
+        path = self.root / name
+        real = Path(os.path.realpath(path))
+        if name.startswith(("../", "/")) or not real.is_relative_to(self.root) or not os.path.isfile(real):  # noqa: PTH113
+            return False
+        read = read_file(str(path), name)
+        if isinstance(read, Note) or not is_relevant(read):
+            return False
+        self.files[name] = read
+        return True
+
+    def _read(self, name: str) -> Any:
+        if name not in self._parsed:
+            self._parsed[name] = self._parse(self.files[name])
+        return self._parsed[name]
+
+    def _parse(self, file: File) -> Any:
+        # A syntax is imported for its first file: without YAML, nothing of its parser is loaded.
+        reader = importlib.import_module(f"autotune.syntax.{file.syntax}")
+        try:
+            parsed = reader.read(file.data, file.name)
+        except UsageError as error:
+            self.notes.append(Note(error.where or file.name, error.what, is_error=True))
+            return None
+        self.ignored[file.name], notes = ignored(parsed.comments, file.name)
+        self.notes += notes
+        return parsed

@@ -1,0 +1,94 @@
+"""Reads training scripts: what they give to which call, and what they do in every step. Nothing is run."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from autotune.model.evidence import Fact
+from autotune.model.scanned import Given
+from autotune.scan.python import (
+    accumulation,
+    distributed,
+    facts,
+    hot,
+    loaders,
+    loops,
+    options,
+    precision,
+    values,
+)
+from autotune.scan.python.calls import calls, found_calls
+from autotune.scan.python.consumers import of_class, of_name
+from autotune.scan.python.index import last_name
+from autotune.scan.python.names import full_name, is_whole
+from autotune.scan.python.parts import Parts, trainer_runs
+from autotune.scan.python.script import Script
+from autotune.scan.python.uses import called_class
+from autotune.scan.python.view import View
+from autotune.scan.python.walk import build
+from autotune.syntax.python import Source
+
+__all__ = ["Script", "read_script"]
+
+
+def read_script(source: Source, file: str, flags: Mapping[str, Given] | None = None) -> Script:
+    """The script in `source`; `flags` is the command line that starts it, by option name, None when it is not known."""
+    built = build(source.tree)
+    view = View(built, source, file, options.read(built), flags)
+    parts = _parts(view)
+    trains = bool(parts.steps) or bool(trainer_runs(view))
+    subjects = {loader.node: loader.subject for loader in parts.loaders}
+    return Script(
+        file=file,
+        calls=calls(view, parts.found, subjects),
+        facts=tuple(fact for fact in _facts(parts) if trains or fact.value),
+        imports=frozenset(built.imports),
+        options=dict(_options(view)),
+        parses=tuple(dict.fromkeys(_parsed(view))),
+        trains=trains,
+    )
+
+
+def _parts(view: View) -> Parts:
+    found, steps = found_calls(view), loops.steps(view)
+    path, named = loops.step_path(view, steps), loaders.loaders(view, found, steps)
+    names: dict[str, list[ast.Call]] = defaultdict(list)
+    for call in view.index.calls:
+        names[full_name(view.index, call.func) or ""].append(call)
+    return Parts(view, found, steps, path, named, names, is_whole(view.index))
+
+
+def _facts(parts: Parts) -> Iterator[Fact]:
+    yield from loaders.facts(parts.view, parts.found, parts.loaders)
+    yield from hot.facts(parts.view, parts.steps, parts.path)
+    yield from accumulation.facts(parts)
+    yield from precision.facts(parts)
+    yield from distributed.facts(parts)
+    yield from facts.facts(parts)
+
+
+def _options(view: View) -> Iterator[tuple[str, Given]]:
+    """The options of the script's parsers, of its commands, and of the dataclasses that it parses."""
+    found = dict(view.options)
+    for function in view.index.functions:
+        found |= options.of_function(view.index, function)
+    for call in view.index.calls:
+        for named in (
+            *options.parsed_classes(view.index, call),
+            *options.given_classes(view.index, options.parser_of(view.index, call)),
+        ):
+            class_ = called_class(view.index, named)
+            found |= options.of_class(class_) if class_ is not None else {}
+    for name, option in found.items():
+        yield name, replace(values.of_option(view, option), key=name)
+
+
+def _parsed(view: View) -> Iterator[str]:
+    for call in view.index.calls:
+        for named in options.given_classes(view.index, options.parser_of(view.index, call)):
+            class_, name = called_class(view.index, named), full_name(view.index, named)
+            which = of_class(view.index, class_) if class_ is not None else of_name(name or "")
+            yield which.name if which is not None else (name or last_name(named)).split(".")[-1]

@@ -1,0 +1,148 @@
+"""Loops that step the optimizer every N micro-batches, and what they get wrong."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autotune.model.evidence import Fact
+from autotune.scan.python import values
+from autotune.scan.python.index import last_name
+from autotune.scan.python.loops import Step, accumulating, optimizer_steps, scheduler_steps
+from autotune.scan.python.names import full_name
+from autotune.scan.python.origins import origins
+from autotune.scan.python.parts import Parts
+
+NOT_DIVIDED = "the loss is not divided"
+SCHEDULED = "the scheduler steps every micro-batch"
+
+SYNCS = ("no_sync", "accumulate", "set_requires_gradient_sync")
+"""Methods that leave out the exchange of gradients; the attribute require_backward_grad_sync does so too."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accumulation:
+    """A training step and the N after which its optimizer steps; without N it steps every time."""
+
+    step: Step
+    every: ast.expr | None
+    at: ast.Call
+
+
+def facts(parts: Parts) -> Iterator[Fact]:
+    """Facts `code.accumulates`, `code.has_no_sync` and `code.accumulation_mistake`."""
+    found = [one for step in parts.steps if (one := _accumulation(parts, step)) is not None]
+    counted = [(one, _accumulates(parts, one)) for one in found]
+    active = [one for one, accumulates in counted if accumulates]
+    if active:
+        yield from parts.stated("code.accumulates", True, *(one.at for one in active))
+    elif counted and all(accumulates is False for _, accumulates in counted):
+        yield from parts.stated("code.accumulates", False, *(one.at for one, _ in counted), is_certain=True)
+    yield from _no_sync(parts)
+    for one in active:
+        mistakes = list(_mistakes(parts, one))
+        if mistakes:
+            yield from parts.stated(
+                "code.accumulation_mistake", "; ".join(text for text, _ in mistakes), *(at for _, at in mistakes)
+            )
+            return
+
+
+def _accumulation(parts: Parts, step: Step) -> Accumulation | None:
+    view = parts.view
+    outer = next(accumulating(view, step), None)
+    for call in optimizer_steps(view):
+        around = list(view.index.around(call))
+        if (
+            outer is not None
+            and outer in around
+            and isinstance(step.node, ast.For)
+            and isinstance(step.node.iter, ast.Call)
+        ):
+            return Accumulation(step, step.node.iter.args[-1], call) if len(step.node.iter.args) == 1 else None
+        if step.node not in around:
+            continue
+        tests = [one.test for one in around[: around.index(step.node)] if isinstance(one, ast.If)]
+        every = next((found for test in tests if (found := _divisor(test)) is not None), None)
+        if every is not None or not tests:
+            return Accumulation(step, every, call)
+    return None
+
+
+def _divisor(test: ast.expr) -> ast.expr | None:
+    """N of `(i + 1) % N == 0`; of `... or i + 1 == len(loader)` as well."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            return node.right
+    return None
+
+
+def _accumulates(parts: Parts, one: Accumulation) -> bool | None:
+    """Whether N is more than 1, as far as the script says; not known where 1 is one of several, or a default."""
+    if one.every is None:
+        return None if parts.view.index.called.get("accumulate") else False
+    found = [values.of_origin(parts.view, origin, one.every) for origin in origins(parts.view, one.every)]
+    known = [given.value for given in found if given.known]
+    if 1 not in known:
+        return True if known else None
+    return False if len(found) == 1 and values.is_certain(parts.view, found[0]) else None
+
+
+def _no_sync(parts: Parts) -> Iterator[Fact]:
+    index = parts.view.index
+    calls: list[ast.AST] = [call for name in SYNCS for call in index.called.get(name, ())]
+    calls += [store.node for store in index.stores.get("require_backward_grad_sync", ())]
+    if calls or parts.is_raw:
+        yield from parts.stated("code.has_no_sync", bool(calls), *calls)
+
+
+def _mistakes(parts: Parts, one: Accumulation) -> Iterator[tuple[str, ast.AST]]:
+    backward = one.step.backward
+    if backward is None or not parts.is_raw or one.every is None:
+        return
+    if _is_undivided(parts, backward, one.every):
+        yield NOT_DIVIDED, backward
+    for call in scheduler_steps(parts.view):
+        is_direct = call in parts.path and one.step.node in parts.view.index.around(call)
+        if is_direct and one.step.node in parts.view.index.around(one.at):
+            yield SCHEDULED, call
+
+
+def _is_undivided(parts: Parts, backward: ast.Call, every: ast.expr) -> bool:
+    """Whether the loss is a mean over the micro-batch, as a loss of torch gives it, and nothing divides it by N."""
+    index = parts.view.index
+    uses_sums = any(one.value in ("sum", "none") for one in index.strings)
+    if uses_sums or index.attributes.get("grad") or _is_factor(parts, every):
+        return False
+    loss = backward.func.value if isinstance(backward.func, ast.Attribute) else None
+    if isinstance(loss, ast.Call) and last_name(loss.func) == "scale" and loss.args:
+        loss = loss.args[0]
+    if not isinstance(loss, ast.Name):
+        return False
+    bindings = index.lookup(loss)
+    return bool(bindings) and all(one.kind == "value" and _is_mean(parts, one.value) for one in bindings)
+
+
+def _is_factor(parts: Parts, every: ast.expr) -> bool:
+    """Whether the script divides or multiplies by N anywhere, or by what N is called."""
+    wanted = ast.dump(every)
+    return any(
+        isinstance(node, ast.BinOp | ast.AugAssign)
+        and isinstance(node.op, ast.Div | ast.Mult)
+        and wanted in ast.dump(node)
+        for node in parts.view.index.parents
+    )
+
+
+def _is_mean(parts: Parts, value: ast.expr | None) -> bool:
+    """`criterion(output, target)` with a loss of torch.nn, or `F.cross_entropy(...)`."""
+    if not isinstance(value, ast.Call):
+        return False
+    index = parts.view.index
+    if (full_name(index, value.func) or "").startswith("torch.nn.functional."):
+        return True
+    bindings = index.lookup(value.func) if isinstance(value.func, ast.Name) else []
+    made = [one.value.func for one in bindings if isinstance(one.value, ast.Call)]
+    names = [full_name(index, one) or "" for one in made]
+    return len(names) == len(bindings) == 1 and names[0].startswith("torch.nn.") and names[0].endswith("Loss")

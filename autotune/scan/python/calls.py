@@ -1,0 +1,153 @@
+"""The calls of a script as Calls: every argument by its name, with its value where that is certain."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autotune.model.evidence import RUN, Location
+from autotune.model.scanned import Call, Given
+from autotune.scan.python import options, values
+from autotune.scan.python.consumers import SWITCHES, Consumer, consumer, of_class
+from autotune.scan.python.dicts import Entries, entries
+from autotune.scan.python.index import last_name
+from autotune.scan.python.names import full_name
+from autotune.scan.python.reach import is_reached
+from autotune.scan.python.uses import called_class
+from autotune.scan.python.view import View
+
+BACKENDS = "torch.backends."
+"""Attributes of torch whose assignment is a setting."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A call of interest: its node, and its Call without a subject of its own."""
+
+    node: ast.Call
+    consumer: Consumer
+    call: Call
+
+
+def found_calls(view: View) -> tuple[Found, ...]:
+    """Every call of interest that the script may reach."""
+    return tuple(
+        Found(node, which, _call(view, node, which))
+        for node in view.index.calls
+        if (which := consumer(view.index, node)) is not None and is_reached(view, node) is not False
+    )
+
+
+def calls(view: View, found: Sequence[Found], loaders: Mapping[ast.Call, str]) -> tuple[Call, ...]:
+    """The Calls with their subjects; `loaders` names those of the loaders."""
+    numbered: list[Call] = []
+    num_optimizers = 0
+    for one in found:
+        subject = loaders.get(one.node, RUN)
+        if one.consumer.kind == "optimizer":
+            subject, num_optimizers = f"optimizer#{num_optimizers}", num_optimizers + 1
+        numbered.append(replace(one.call, subject=subject))
+    return tuple(_agreed([*numbered, *_switches(view), *_parsed(view)]))
+
+
+def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tuple[dict[str, Given], bool]:
+    """The arguments of a call by name, a dict's entries as "name.key"; and whether it may have more."""
+    found: dict[str, Given] = {}
+    is_open = any(isinstance(one, ast.Starred) for one in node.args)
+    for name, value in zip(parameters, node.args if not is_open else (), strict=False):
+        found |= _argument(view, name, (value,))
+    for keyword in node.keywords:
+        held = entries(view.index, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
+        for name, possible in held.values.items():
+            found |= _argument(view, name, possible, is_certain=name not in held.maybe)
+        is_open |= held.is_open or bool(held.maybe)
+    return found, is_open
+
+
+def _call(view: View, node: ast.Call, which: Consumer) -> Call:
+    found, is_open = arguments(view, node, which.parameters)
+    if which.kind == "run" and which.dialect != "torch":
+        found |= _changed(view, node)
+    if which.name in SWITCHES and is_reached(view, node) is None:
+        found = {name: replace(given, value=None, known=False) for name, given in found.items()}
+    return Call(which.dialect, which.name, RUN, found, _location(view, node), is_open or which.is_open)
+
+
+def _location(view: View, node: ast.AST) -> Location:
+    return replace(view.place(node), key="")
+
+
+def _argument(view: View, name: str, possible: Sequence[ast.expr], *, is_certain: bool = True) -> dict[str, Given]:
+    """An argument, whose value is one of several expressions; with the entries of the dict that it is."""
+    given = values.agreed([values.given(view, one) for one in possible]) if is_certain else None
+    if given is None:
+        given = Given("", None, view.place(possible[0]), known=False)
+    location = given.location if given.location.key else replace(given.location, key=name)
+    found = {name: replace(given, key=name, location=location)}
+    if (
+        len(possible) == 1
+        and is_certain
+        and not given.known
+        and isinstance(possible[0], ast.Dict | ast.Call | ast.Name)
+    ):
+        held = entries(view.index, possible[0])
+        for key, inner in held.values.items():
+            found |= _argument(view, f"{name}.{key}", inner, is_certain=key not in held.maybe)
+    return found
+
+
+def _changed(view: View, node: ast.Call) -> dict[str, Given]:
+    """What the script sets on the object afterwards, `training_args.optim = ...`: not known from then on."""
+    outer = view.index.parents.get(node)
+    name = last_name(outer.targets[0]) if isinstance(outer, ast.Assign) else ""
+    if not name:
+        return {}
+    stores = [
+        (key, store) for key, rows in view.index.stores.items() for store in rows if last_name(store.base) == name
+    ]
+    return {key: Given(key, None, view.place(store.node, key), known=False) for key, store in stores}
+
+
+def _agreed(found: Sequence[Call]) -> Iterator[Call]:
+    """The Calls, where several for one subject keep only what all of them say."""
+    groups: dict[tuple[str, str, str], list[Call]] = defaultdict(list)
+    for call in found:
+        groups[call.dialect, call.name, call.subject].append(call)
+    for call in found:
+        others = groups[call.dialect, call.name, call.subject]
+        yield call if len(others) == 1 else replace(call, arguments=dict(_common(call, others)))
+
+
+def _common(call: Call, others: Sequence[Call]) -> Iterator[tuple[str, Given]]:
+    for name in dict.fromkeys(name for other in others for name in other.arguments):
+        own = call.arguments.get(name)
+        all_given = [other.arguments[name] for other in others if name in other.arguments]
+        is_agreed = len(all_given) == len(others) and values.agreed(all_given) is not None
+        yield name, own if own is not None and is_agreed else replace(own or all_given[0], value=None, known=False)
+
+
+def _switches(view: View) -> Iterator[Call]:
+    """`torch.backends.cudnn.benchmark = True` and its like."""
+    for key, stores in view.index.stores.items():
+        for store in stores:
+            name = full_name(view.index, store.node)
+            if name is None or not name.startswith(BACKENDS) or is_reached(view, store.node) is False:
+                continue
+            given = values.given(view, store.value or store.node)
+            known = given.known and is_reached(view, store.node) is True
+            argument = replace(given, key="value", known=known, location=replace(given.location, key=key))
+            yield Call("torch", name, RUN, {"value": argument}, _location(view, store.node))
+
+
+def _parsed(view: View) -> Iterator[Call]:
+    """The defaults of a class of the file that extends a library's arguments and that a parser fills."""
+    for node in view.index.calls:
+        for named in options.given_classes(view.index, options.parser_of(view.index, node)):
+            class_ = called_class(view.index, named)
+            which = of_class(view.index, class_) if class_ is not None else None
+            if class_ is not None and which is not None:
+                fields = options.of_class(class_)
+                given = {name: replace(values.of_option(view, field), key=name) for name, field in fields.items()}
+                yield Call(which.dialect, which.name, RUN, given, _location(view, class_), view.flags is None)

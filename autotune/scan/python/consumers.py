@@ -1,0 +1,145 @@
+"""The calls whose arguments are settings: which dialect they are in, and what their arguments are called."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotune.scan.python.index import Index, last_name
+from autotune.scan.python.names import full_name, package_and_name
+from autotune.scan.python.uses import called_class
+
+MAX_BASES = 8
+
+DATALOADER = (
+    "dataset",
+    "batch_size",
+    "shuffle",
+    "sampler",
+    "batch_sampler",
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "drop_last",
+    "timeout",
+    "worker_init_fn",
+)
+"""Its positional arguments."""
+
+LOADER_PACKAGES = frozenset({"torch", "torchdata"})
+
+TRL_CONFIG = re.compile(r"(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO|OnlineDPO|PPO|XPO|NashMD|GKD|BCO|PRM)Config")
+"""Configs of trl that extend TrainingArguments."""
+
+NO_MODEL = re.compile(r"Tokenizer(Fast)?$|Config$|Processor$|FeatureExtractor$|^GenerationConfig$")
+"""Classes of transformers whose from_pretrained loads no model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """`name` is what is called, `kind` the subject of its settings, `parameters` the names of positional arguments."""
+
+    dialect: str
+    name: str
+    kind: str = "run"
+    parameters: tuple[str, ...] = ()
+    is_open: bool = False
+
+
+def _consumers(dialect: str, package: str, names: str) -> dict[tuple[str, str], Consumer]:
+    return {(package, name): Consumer(dialect, name) for name in names.split()}
+
+
+CLASSES: Mapping[tuple[str, str], Consumer] = {
+    **_consumers("hf_trainer", "transformers", "TrainingArguments Seq2SeqTrainingArguments"),
+    **_consumers("hf_trainer", "sentence_transformers", "SentenceTransformerTrainingArguments"),
+    **_consumers("torch", "transformers", "BitsAndBytesConfig"),
+    **_consumers("trl", "trl", "ModelConfig"),
+    **_consumers(
+        "accelerate",
+        "accelerate",
+        "Accelerator DataLoaderConfiguration GradientAccumulationPlugin TorchDynamoPlugin DistributedDataParallelKwargs"
+        " FullyShardedDataParallelPlugin DeepSpeedPlugin ProjectConfiguration",
+    ),
+    **_consumers("lightning", "lightning", "Trainer ModelCheckpoint DDPStrategy FSDPStrategy"),
+    ("lightning", "Fabric"): Consumer("fabric", "Fabric"),
+    ("torch", "DistributedDataParallel"): Consumer(
+        "torch", "DistributedDataParallel", parameters=("module", "device_ids", "output_device")
+    ),
+    ("torch", "DataParallel"): Consumer("torch", "torch.nn.DataParallel", parameters=("module",)),
+}
+"""By package and class: a library re-exports its classes."""
+
+SWITCHES: Mapping[str, str] = {
+    "torch.set_float32_matmul_precision": "precision",
+    "torch.set_num_threads": "int",
+    "torch.autograd.set_detect_anomaly": "mode check_nan",
+    "torch.use_deterministic_algorithms": "mode",
+}
+"""Functions that set something for the whole process."""
+
+FUNCTIONS: Mapping[str, Consumer] = {
+    name: Consumer("torch", name, parameters=tuple(parameters.split()))
+    for name, parameters in {
+        **SWITCHES,
+        "torch.compile": "model",
+        "torch.autocast": "device_type dtype enabled cache_enabled",
+        "torch.amp.autocast": "device_type dtype enabled cache_enabled",
+        "torch.cuda.amp.autocast": "enabled dtype cache_enabled",
+        "torch.amp.GradScaler": "device init_scale growth_factor backoff_factor growth_interval enabled",
+        "torch.GradScaler": "device init_scale growth_factor backoff_factor growth_interval enabled",
+        "torch.cuda.amp.GradScaler": "init_scale growth_factor backoff_factor growth_interval enabled",
+        "torch.utils.checkpoint.checkpoint": "function",
+    }.items()
+}
+"""By full name."""
+
+AUTOCASTS = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast"})
+SCALERS = frozenset({"torch.amp.GradScaler", "torch.GradScaler", "torch.cuda.amp.GradScaler"})
+
+
+def consumer(index: Index, call: ast.Call) -> Consumer | None:
+    """What a call is to the settings; None for any other call."""
+    name = full_name(index, call.func)
+    if name is None:
+        class_ = called_class(index, call.func)
+        return of_class(index, class_) if class_ is not None else _method(index, call)
+    return of_name(name) or _method(index, call)
+
+
+def of_name(name: str) -> Consumer | None:
+    """The same, for a full name."""
+    package, last = package_and_name(name)
+    if last in ("DataLoader", "StatefulDataLoader") and package in LOADER_PACKAGES:
+        return Consumer("torch", "DataLoader", "loader", DATALOADER)
+    if package == "torch_geometric" and last.endswith("Loader"):
+        return Consumer("torch", "DataLoader", "loader", is_open=True)
+    if name.startswith("torch.optim.") and last[0].isupper() and "lr_scheduler" not in name:
+        return Consumer("torch", f"torch.optim.{last}", "optimizer", ("params", "lr"))
+    if package == "trl" and TRL_CONFIG.fullmatch(last):
+        return Consumer("trl", last)
+    return CLASSES.get((package, last)) or FUNCTIONS.get(name)
+
+
+def of_class(index: Index, class_: ast.ClassDef, depth: int = 0) -> Consumer | None:
+    """What a class of the file extends. It may take arguments of its own, and pass on what it likes."""
+    for base in class_.bases:
+        name, local = full_name(index, base), called_class(index, base)
+        found = of_name(name) if name else of_class(index, local, depth + 1) if local and depth < MAX_BASES else None
+        if found is not None and found.kind != "optimizer":
+            return Consumer(found.dialect, found.name, found.kind, is_open=True)
+    return None
+
+
+def _method(index: Index, call: ast.Call) -> Consumer | None:
+    """`AutoModel.from_pretrained(...)`, and the call of a tokenizer that pads."""
+    if last_name(call.func) == "from_pretrained" and isinstance(call.func, ast.Attribute):
+        package, class_ = package_and_name(full_name(index, call.func.value))
+        is_model = package == "transformers" and not NO_MODEL.search(class_)
+        return Consumer("torch", "from_pretrained") if is_model else None
+    is_tokenizer = "tokenizer" in last_name(call.func).lower() and full_name(index, call.func) is None
+    if is_tokenizer and any(keyword.arg in ("padding", "max_length") for keyword in call.keywords):
+        return Consumer("torch", "tokenizer", parameters=("text", "text_pair"))
+    return None

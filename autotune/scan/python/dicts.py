@@ -1,0 +1,117 @@
+"""What a dict holds that is passed on as **kwargs: its literal, and what is added to it afterwards."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+from autotune.scan.python.index import Index
+
+MAX_DEPTH = 10
+
+BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler, ast.Match, ast.IfExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """`values` are the expressions that each key may have. Keys in `maybe` may be missing, and there may be others
+    when `is_open`."""
+
+    values: Mapping[str, tuple[ast.expr, ...]] = field(default_factory=dict)
+    maybe: frozenset[str] = frozenset()
+    is_open: bool = False
+
+
+OPEN = Entries(is_open=True)
+
+
+def entries(index: Index, node: ast.expr, depth: int = 0) -> Entries:
+    """What the dict of an expression holds."""
+    if depth > MAX_DEPTH:
+        return OPEN
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return _merged(_pair(index, key, value, depth) for key, value in pairs)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        copied = [entries(index, one, depth + 1) for one in node.args]
+        return _merged([*copied, *(_keyword(index, one, depth) for one in node.keywords)])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _merged([entries(index, node.left, depth + 1), entries(index, node.right, depth + 1)])
+    if isinstance(node, ast.IfExp):
+        return _either(entries(index, node.body, depth + 1), entries(index, node.orelse, depth + 1))
+    return _name(index, node, depth) if isinstance(node, ast.Name) else OPEN
+
+
+def conditions(index: Index, node: ast.AST) -> frozenset[ast.AST]:
+    """The branches and loops around `node` in its function, and the function itself."""
+    around = {one for one in index.around(node) if isinstance(one, BRANCHES)}
+    return frozenset(around | {index.function(node) or index.tree})
+
+
+def _pair(index: Index, key: ast.expr | None, value: ast.expr, depth: int) -> Entries:
+    if key is None:
+        return entries(index, value, depth + 1)
+    return Entries({str(key.value): (value,)}) if isinstance(key, ast.Constant) else OPEN
+
+
+def _keyword(index: Index, keyword: ast.keyword, depth: int) -> Entries:
+    return entries(index, keyword.value, depth + 1) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
+
+
+def _name(index: Index, node: ast.Name, depth: int) -> Entries:
+    bindings = index.lookup(node)
+    values = [binding.value for binding in bindings if binding.kind == "value" and binding.value is not None]
+    if not bindings or len(values) != len(bindings):
+        return OPEN
+    start = reduce(_either, [entries(index, value, depth + 1) for value in values])
+    at = conditions(index, bindings[0].node)
+    changes = _changes(index, node, depth)
+    return _merged([start, *(_maybe(change) if conditions(index, place) - at else change for place, change in changes)])
+
+
+def _changes(index: Index, node: ast.Name, depth: int) -> list[tuple[ast.AST, Entries]]:
+    """What is added to the dict of a name: by update, by key; taking out a key leaves it open."""
+    bindings = index.lookup(node)
+    found: list[tuple[ast.AST, Entries]] = []
+    for method in ("update", "pop", "setdefault", "clear"):
+        for call in index.called.get(method, ()):
+            base = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if isinstance(base, ast.Name) and base.id == node.id and index.lookup(base) is bindings:
+                added = [entries(index, one, depth + 1) for one in call.args] if method == "update" else [OPEN]
+                found.append((call, _merged([*added, *(_keyword(index, one, depth) for one in call.keywords)])))
+    for store in index.items:
+        if isinstance(store.base, ast.Name) and store.base.id == node.id and index.lookup(store.base) is bindings:
+            key = store.node.slice if isinstance(store.node, ast.Subscript) else None
+            found.append((store.node, _pair(index, key, store.value, depth) if key and store.value else OPEN))
+    return sorted(found, key=lambda change: getattr(change[0], "lineno", 0))
+
+
+def _merged(parts: Iterable[Entries]) -> Entries:
+    """One after another: a later value replaces an earlier one, unless it may be missing."""
+    values: dict[str, tuple[ast.expr, ...]] = {}
+    maybe: set[str] = set()
+    is_open = False
+    for part in parts:
+        for key, added in part.values.items():
+            if key not in part.maybe:
+                values[key] = added
+                maybe.discard(key)
+            else:
+                maybe |= {key} - values.keys()
+                values[key] = values.get(key, ()) + added
+        is_open |= part.is_open
+    return Entries(values, frozenset(maybe), is_open)
+
+
+def _either(one: Entries, other: Entries) -> Entries:
+    keys = {**one.values, **other.values}
+    both = one.values.keys() & other.values.keys()
+    values = {key: one.values.get(key, ()) + other.values.get(key, ()) for key in keys}
+    maybe = one.maybe | other.maybe | (keys.keys() - both)
+    return Entries(values, frozenset(maybe), one.is_open or other.is_open)
+
+
+def _maybe(part: Entries) -> Entries:
+    return Entries(part.values, frozenset(part.values), part.is_open)

@@ -1,0 +1,82 @@
+"""How a script spreads training over GPUs itself: DataParallel, DDP, and who gets which data."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from autotune.model.evidence import Fact
+from autotune.scan.python.index import last_name
+from autotune.scan.python.names import package_and_name
+from autotune.scan.python.parts import Parts
+from autotune.scan.python.reach import is_reached
+
+SHARDING_CLASSES = frozenset({"DistributedSampler", "DistributedBatchSampler", "DistributedLengthGroupedSampler"})
+SHARDING_FUNCTIONS = frozenset(
+    {"split_dataset_by_node", "prepare", "setup_dataloaders", "prepare_data_loader", "shard"}
+)
+
+BY_RANK = re.compile(r"rank|world|shard|replica", re.IGNORECASE)
+"""What names have in them where each process picks its own data."""
+
+SAMPLERS = ("sampler", "batch_sampler")
+
+
+def facts(parts: Parts) -> Iterator[Fact]:
+    """Facts `code.uses_data_parallel`, `code.uses_ddp` and `code.shards_data`."""
+    parallel = [call for call in _torch_calls(parts, "DataParallel") if is_reached(parts.view, call)]
+    all_parallel = _torch_calls(parts, "DataParallel")
+    if parallel or not all_parallel:
+        yield from parts.stated("code.uses_data_parallel", bool(parallel), *parallel)
+    ddp = _torch_calls(parts, "DistributedDataParallel")
+    yield from parts.stated("code.uses_ddp", bool(ddp), *ddp)
+    sharding = _sharding(parts)
+    if sharding:
+        yield from parts.stated("code.shards_data", True, *sharding)
+    elif parts.is_raw and _is_unsharded(parts):
+        yield from parts.stated(
+            "code.shards_data", False, *(loader.node for loader in parts.loaders if loader.is_train)
+        )
+
+
+def _torch_calls(parts: Parts, name: str) -> list[ast.Call]:
+    """The calls of a class of torch, under whichever module it is imported from."""
+    return parts.named([one for one in parts.names if package_and_name(one) == ("torch", name)])
+
+
+def _sharding(parts: Parts) -> list[ast.Call]:
+    index = parts.view.index
+    return [call for name in sorted(SHARDING_CLASSES | SHARDING_FUNCTIONS) for call in index.called.get(name, ())]
+
+
+def _is_unsharded(parts: Parts) -> bool:
+    """Whether the train loader takes all of its dataset, in every process."""
+    index = parts.view.index
+    calls = {one.node: one.call for one in parts.found}
+    train = [calls[loader.node] for loader in parts.loaders if loader.is_train]
+    if not train or any(one.is_open or any(name in one.arguments for name in SAMPLERS) for one in train):
+        return False
+    if any(last_name(base) == "IterableDataset" for class_ in index.classes for base in class_.bases):
+        return False
+    return not any(_picks_by_rank(parts, loader.node) for loader in parts.loaders if loader.is_train)
+
+
+def _picks_by_rank(parts: Parts, loader: ast.Call) -> bool:
+    """Whether anything that makes the dataset is named after ranks, as far as the names in it lead."""
+    index = parts.view.index
+    waiting: list[ast.AST] = list(loader.args[:1]) or [one.value for one in loader.keywords if one.arg == "dataset"]
+    seen: set[ast.AST] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for one in ast.walk(node):
+            if isinstance(one, ast.Name | ast.Attribute) and BY_RANK.search(last_name(one)):
+                return True
+            if isinstance(one, ast.Name) and one in index.scopes:
+                waiting += [
+                    binding.node for binding in index.lookup(one) if binding.kind in ("value", "item", "function")
+                ]
+    return False

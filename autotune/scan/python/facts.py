@@ -1,0 +1,214 @@
+"""What a script does that a rule wants to know: CUDA, determinism, profilers, the Trainer's hooks, workers' seeds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from autotune.model.evidence import Fact
+from autotune.scan.python import values
+from autotune.scan.python.index import Function, last_name
+from autotune.scan.python.names import full_name, package_and_name
+from autotune.scan.python.parts import Parts, trainer_runs
+from autotune.scan.python.reach import DEVICE, is_main_guard, is_reached
+from autotune.scan.python.uses import uses
+
+CUDA_CALLS = frozenset({"torch.cuda.set_device", "torch.accelerator.current_accelerator"})
+
+ON_CPU = ("use_cpu", "no_cuda", "cpu")
+"""Arguments of TrainingArguments and Accelerator that keep the run off the GPU."""
+
+PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
+NVTX = frozenset({"torch.autograd.profiler.emit_nvtx"})
+HISTORY = frozenset({"torch.cuda.memory._record_memory_history", "torch.cuda.memory.record_memory_history"})
+
+CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"})
+
+GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
+
+NUM_ITEMS = "num_items_in_batch"
+
+MAX_CALLS = 8
+
+
+def facts(parts: Parts) -> Iterator[Fact]:
+    """Facts `code.*` that are about no loop in particular."""
+    yield from _cuda(parts)
+    yield from _deterministic(parts)
+    yield from _profiles(parts)
+    yield from _num_items(parts)
+    yield from _reentrant(parts)
+    yield from _numpy(parts)
+    yield from _seeds(parts)
+    yield from _guard(parts)
+
+
+def _cuda(parts: Parts) -> Iterator[Fact]:
+    """A tensor or model can go to a GPU: .cuda(), a "cuda" device, or a library that looks for one."""
+    index = parts.view.index
+    named = [one for one in index.strings if one.value == "cuda" or str(one.value).startswith("cuda:")]
+    moved = [call for call in index.called.get("cuda", ()) if isinstance(call.func, ast.Attribute)]
+    calls = [call for name in sorted(CUDA_CALLS) for call in parts.names.get(name, ())]
+    places: list[ast.AST] = [*moved, *named, *calls]
+    if places:
+        yield from parts.stated("code.uses_cuda", True, *sorted(places, key=_line)[:1])
+    elif not parts.is_raw:
+        yield from _cuda_of_library(parts)
+    elif not any(DEVICE.search(name) for name in (*index.attributes, *index.reads, *index.called)):
+        yield from parts.stated("code.uses_cuda", False)
+
+
+def _cuda_of_library(parts: Parts) -> Iterator[Fact]:
+    """A Trainer, Accelerator or Fabric uses a GPU unless it is told not to."""
+    asked = [one for one in parts.found if one.consumer.dialect != "torch"]
+    told = [one.call.arguments[name] for one in asked for name in ON_CPU if name in one.call.arguments]
+    chosen = [one.call.arguments["accelerator"] for one in asked if "accelerator" in one.call.arguments]
+    on_cpu = any(given.value is not False for given in told) or any(given.value == "cpu" for given in chosen)
+    starts = [*(one.node for one in asked), *trainer_runs(parts.view)]
+    if starts and not on_cpu:
+        yield from parts.stated("code.uses_cuda", True, starts[0])
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
+def _deterministic(parts: Parts) -> Iterator[Fact]:
+    view = parts.view
+    asked: list[ast.AST] = []
+    open_: list[ast.AST] = []
+    for call in parts.named({"torch.use_deterministic_algorithms", "transformers.enable_full_determinism"}):
+        mode = call.args[:1] or [one.value for one in call.keywords if one.arg == "mode"]
+        is_on = values.is_true(view, mode[0]) if mode and not last_name(call.func).startswith("enable") else True
+        (asked if is_on and is_reached(view, call) else open_ if is_on is not False else []).append(call)
+    for store in view.index.stores.get("deterministic", ()):
+        if full_name(view.index, store.node) == "torch.backends.cudnn.deterministic" and store.value is not None:
+            is_on = values.is_true(view, store.value)
+            (asked if is_on and is_reached(view, store.node) else open_ if is_on is not False else []).append(
+                store.node
+            )
+    if asked or not open_:
+        yield from parts.stated("code.is_deterministic", bool(asked), *asked)
+
+
+def _profiles(parts: Parts) -> Iterator[Fact]:
+    """A profiler that nothing limits, around training."""
+    view = parts.view
+    unlimited = [
+        call for call in parts.named(PROFILERS) if not any(one.arg in ("schedule", None) for one in call.keywords)
+    ]
+    contexts = [
+        call for call in [*unlimited, *parts.named(NVTX)] if is_reached(view, call) and _covers_training(parts, call)
+    ]
+    history = [call for call in parts.named(HISTORY) if is_reached(view, call)]
+    stops = [call for call in history if any(one.arg == "enabled" for one in call.keywords) or call.args]
+    places = [*contexts, *(history if not stops else [])]
+    if places or not (unlimited or history):
+        yield from parts.stated("code.profiles_always", bool(places), *places)
+
+
+def _covers_training(parts: Parts, call: ast.Call) -> bool:
+    """Whether the `with` statement of a profiler has a training loop in it, or runs a function that has one."""
+    index = parts.view.index
+    block = next((one for one in index.around(call) if isinstance(one, ast.With)), None)
+    if block is None or not any(item.context_expr is call for item in block.items):
+        return False
+    inside = set(ast.walk(block))
+    starts = [*(step.node for step in parts.steps if not step.is_hook), *trainer_runs(parts.view)]
+    return any(start in inside or _runs_in(parts, index.function(start), inside, 0) for start in starts)
+
+
+def _runs_in(parts: Parts, function: Function | None, inside: set[ast.AST], depth: int) -> bool:
+    if function is None or depth > MAX_CALLS:
+        return False
+    index = parts.view.index
+    return any(
+        use in inside or _runs_in(parts, index.function(use), inside, depth + 1) for use in uses(index, function)
+    )
+
+
+def _num_items(parts: Parts) -> Iterator[Fact]:
+    """compute_loss of a class that extends a Trainer of transformers or trl."""
+    for class_ in parts.view.index.classes:
+        bases = [package_and_name(full_name(parts.view.index, base)) for base in class_.bases]
+        if not any(package in ("transformers", "trl") and name.endswith("Trainer") for package, name in bases):
+            continue
+        for method in class_.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "compute_loss":
+                is_used = any(
+                    isinstance(node, ast.Name) and node.id in (NUM_ITEMS, *_kwargs(method)) for node in ast.walk(method)
+                )
+                yield from parts.stated("code.loss_ignores_num_items", not is_used, method)
+                return
+
+
+def _kwargs(method: ast.FunctionDef) -> tuple[str, ...]:
+    packed = (method.args.vararg, method.args.kwarg)
+    return tuple(one.arg for one in packed if one is not None)
+
+
+def _reentrant(parts: Parts) -> Iterator[Fact]:
+    calls = parts.named(CHECKPOINTS)
+    without = [call for call in calls if not any(one.arg in ("use_reentrant", None) for one in call.keywords)]
+    yield from parts.stated("code.checkpoint_without_reentrant", bool(without), *without)
+
+
+def _numpy(parts: Parts) -> Iterator[Fact]:
+    """A dataset whose items draw from a Generator that its constructor made: every worker has the same copy of it."""
+    index = parts.view.index
+    drawn: list[ast.AST] = []
+    for class_ in index.classes:
+        methods = {one.name: one for one in class_.body if isinstance(one, ast.FunctionDef)}
+        if "__getitem__" not in methods or "__init__" not in methods:
+            continue
+        made = {last_name(target) for target in _generators(parts, methods["__init__"])}
+        drawn += [
+            node
+            for node in ast.walk(methods["__getitem__"])
+            if isinstance(node, ast.Attribute) and node.attr in made and last_name(node.value) == "self"
+        ]
+    yield from parts.stated("code.numpy_random_in_dataset", bool(drawn), *drawn)
+
+
+def _generators(parts: Parts, constructor: ast.FunctionDef) -> Iterator[ast.expr]:
+    """The attributes that a constructor sets to a Generator of numpy."""
+    for node in ast.walk(constructor):
+        made = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(made, ast.Call) and full_name(parts.view.index, made.func) in GENERATORS:
+            yield from node.targets if isinstance(node, ast.Assign) else ()
+
+
+def _seeds(parts: Parts) -> Iterator[Fact]:
+    """A worker_init_fn, or seed_everything(workers=True)."""
+    loaders = [one for one in parts.found if one.consumer.kind == "loader"]
+    given = [(one.node, one.call.arguments.get("worker_init_fn")) for one in loaders]
+    seeding = [node for node, one in given if one is not None and not (one.known and one.value is None)]
+    for call in parts.view.index.called.get("seed_everything", ()):
+        asked = [one.value for one in call.keywords if one.arg == "workers"]
+        seeding += [call for one in asked if values.is_true(parts.view, one) is not False]
+    if seeding:
+        yield from parts.stated("code.seeds_workers", True, *seeding)
+    elif loaders and parts.is_raw and not any(one.call.is_open for one in loaders):
+        yield from parts.stated("code.seeds_workers", False)
+
+
+def _guard(parts: Parts) -> Iterator[Fact]:
+    """Whether all that starts training stands below `if __name__ == "__main__"`."""
+    starts: list[ast.AST] = [step.node for step in parts.steps if not step.is_hook]
+    starts += trainer_runs(parts.view)
+    below = [is_below for start in starts for is_below in _are_below(parts, start, 0)]
+    if below and not all(below):
+        yield from parts.stated("code.has_main_guard", False, *starts[:1], is_certain=True)
+    elif below:
+        yield from parts.stated("code.has_main_guard", True)
+
+
+def _are_below(parts: Parts, node: ast.AST, depth: int) -> Iterator[bool]:
+    """For every statement of the module that leads to `node`: whether the guard is around it."""
+    index = parts.view.index
+    function = index.function(node)
+    if function is None:
+        yield any(isinstance(one, ast.If) and is_main_guard(one.test) for one in index.around(node))
+    elif depth < MAX_CALLS:
+        for use in uses(index, function):
+            yield from _are_below(parts, use, depth + 1)

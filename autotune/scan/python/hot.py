@@ -1,0 +1,165 @@
+"""What costs time in every step: tensors read on the host, synchronisation, blocking copies."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from autotune.model.evidence import RUN, Fact
+from autotune.scan.python import values
+from autotune.scan.python.index import Binding, Index, last_name
+from autotune.scan.python.loops import Loop, Step
+from autotune.scan.python.names import full_name, is_whole
+from autotune.scan.python.uses import passed
+from autotune.scan.python.view import View
+
+READS = frozenset({"item", "tolist", "cpu"})
+"""Methods that wait for the device and bring a tensor's values to the host; numpy() follows cpu()."""
+
+MOVES = frozenset({"to", "cuda"})
+
+DEVICE = re.compile(r"device|gpu|cuda|rank", re.IGNORECASE)
+
+HOST_PACKAGES = frozenset({"numpy", "math", "time", "random", "os"})
+
+MAX_DEPTH = 8
+
+
+def facts(view: View, steps: Iterable[Step], path: Iterable[ast.Call]) -> Iterator[Fact]:
+    """Facts `code.num_..._in_step`; none found is 0 only when the whole step can be read."""
+    found = tuple(steps)
+    batches = Batches(view, found)
+    patterns: Mapping[str, Callable[[ast.Call], bool]] = {
+        "code.num_scalar_reads_in_step": batches.is_read,
+        "code.num_synchronize_in_step": lambda call: last_name(call.func) == "synchronize",
+        "code.num_empty_cache_in_step": lambda call: last_name(call.func) == "empty_cache",
+        "code.num_gc_in_step": lambda call: full_name(view.index, call.func) == "gc.collect",
+        "code.num_blocking_copies_in_step": batches.is_blocking_copy,
+    }
+    calls = tuple(path)
+    for name, pattern in patterns.items():
+        places = tuple(view.place(call) for call in calls if pattern(call))
+        if places or (found and is_whole(view.index)):
+            yield Fact(name, RUN, len(places), places)
+
+
+class Batches:
+    """What in the step path is a batch as the loader gave it, on the host."""
+
+    def __init__(self, view: View, steps: tuple[Step, ...]) -> None:
+        self._view = view
+        self._loops = {loop for step in steps for loop in (step.node, *step.around) if isinstance(loop, Loop)}
+        self._moved_by_framework = "prepare" in view.index.called or "setup_dataloaders" in view.index.called
+
+    def is_read(self, call: ast.Call) -> bool:
+        """`loss.item()`, `x.cpu()`, `float(loss)`: of a tensor that is not known to be on the host."""
+        if full_name(self._view.index, call.func) == "float" and len(call.args) == 1:
+            root = _root(call.args[0])
+            return root is not None and "loss" in root.id.lower() and not self._is_number(root)
+        if last_name(call.func) not in READS or not isinstance(call.func, ast.Attribute) or call.args:
+            return False
+        receiver = call.func.value
+        if any(last_name(one.func) in READS for one in _chain(receiver)):
+            return False
+        root = _root(receiver)
+        package = (full_name(self._view.index, root) or "").split(".")[0] if root is not None else ""
+        return package not in HOST_PACKAGES and not (self.is_batch(receiver) and not self._is_moved(receiver))
+
+    def is_blocking_copy(self, call: ast.Call) -> bool:
+        """`batch.to(device)` or `batch.cuda()` without non_blocking=True."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES or self._moved_by_framework:
+            return False
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        if None in keywords or (call.func.attr == "to" and not _is_device(call, keywords)):
+            return False
+        if "non_blocking" in keywords and values.is_true(self._view, keywords["non_blocking"]) is not False:
+            return False
+        return self.is_batch(call.func.value)
+
+    def is_batch(self, node: ast.expr, depth: int = 0) -> bool:
+        """Whether an expression is (a part of) what a training loop iterates over."""
+        root = _root(node)
+        if root is None or depth > MAX_DEPTH:
+            return False
+        return any(self._gives_batch(binding, depth + 1) for binding in self._view.index.lookup(root))
+
+    def _gives_batch(self, binding: Binding, depth: int) -> bool:
+        if binding.kind == "loop" and binding.value is not None:
+            return binding.node in self._loops or self.is_batch(binding.value, depth)
+        if binding.kind in ("value", "item") and binding.value is not None:
+            value = _item(binding.value, binding.path)
+            return (isinstance(value, ast.Call) and last_name(value.func) == "next") or self.is_batch(value, depth)
+        if binding.kind == "parameter":
+            given = _passed(self._view.index, binding.node)
+            return any(one is not None and self.is_batch(one, depth) for one in given)
+        return False
+
+    def _is_moved(self, node: ast.expr) -> bool:
+        """Whether the name is also given what a model or a move to a device returns."""
+        root = _root(node)
+        bindings = self._view.index.lookup(root) if root is not None else []
+        return self._moved_by_framework or any(
+            binding.value is not None and any(last_name(call.func) in MOVES for call in _calls(binding.value))
+            for binding in bindings
+        )
+
+    def _is_number(self, node: ast.expr) -> bool:
+        """Whether the name is given what a read returned: float() of it costs nothing."""
+        bindings = self._view.index.lookup(node) if isinstance(node, ast.Name) else []
+        return any(
+            binding.value is not None
+            and any(last_name(call.func) in READS | {"float"} for call in _calls(binding.value))
+            for binding in bindings
+        )
+
+
+def _item(value: ast.expr, path: tuple[int, ...]) -> ast.expr:
+    """The part of `x, y = batch["x"], batch["y"]` that a name is given."""
+    while path and isinstance(value, ast.Tuple | ast.List) and path[0] < len(value.elts):
+        value, path = value.elts[path[0]], path[1:]
+    return value
+
+
+def _passed(index: Index, parameter: ast.AST) -> Iterable[ast.expr | None]:
+    """What calls pass for a parameter of a function of the file."""
+    function = index.parents[index.parents[parameter]]
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or not isinstance(parameter, ast.arg):
+        return ()
+    return passed(index, function, parameter.arg)
+
+
+def _is_device(call: ast.Call, keywords: Mapping[str | None, ast.expr]) -> bool:
+    """Whether `.to(...)` names a device: a string or a name that speaks of one."""
+    target = keywords.get("device", call.args[0] if call.args else None)
+    if isinstance(target, ast.Constant):
+        return str(target.value).startswith("cuda")
+    if isinstance(target, ast.Attribute) and last_name(target.value) in ("accelerator", "fabric", "self"):
+        return False
+    return target is not None and bool(DEVICE.search(last_name(target)))
+
+
+def _root(node: ast.expr) -> ast.Name | None:
+    """The name that a chain of attributes, items and method calls starts from."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("enumerate", "tqdm", "zip") and node.args:
+            node = node.args[0]
+        else:
+            return None
+    return node
+
+
+def _chain(node: ast.expr) -> Iterator[ast.Call]:
+    """The method calls of a chain: cpu() and detach() of x.detach().cpu()."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(node, ast.Call):
+            yield node
+        node = node.func if isinstance(node, ast.Call) else node.value
+
+
+def _calls(node: ast.expr) -> Iterator[ast.Call]:
+    return (one for one in ast.walk(node) if isinstance(one, ast.Call))

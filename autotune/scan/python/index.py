@@ -1,0 +1,121 @@
+"""One pass over a script's tree: what stands where, who binds which name, who calls what."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["value", "item", "parameter", "loop", "with", "import", "function", "class", "other"]
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """One place that binds a name.
+
+    `value` is the expression that it gets (kind "value"), is an item of at `path` (kind "item"), or iterates over
+    (kind "loop"); `text` is what an import names, with its package.
+    """
+
+    kind: Kind
+    node: ast.AST
+    value: ast.expr | None = None
+    path: tuple[int, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """A module, class or function and the names that it binds."""
+
+    node: ast.AST
+    outer: Scope | None = None
+    bindings: dict[str, list[Binding]] = field(default_factory=lambda: defaultdict(list))
+    elsewhere: dict[str, Scope] = field(default_factory=dict)
+
+    def bind(self, name: str, binding: Binding) -> None:
+        self.elsewhere.get(name, self).bindings[name].append(binding)
+
+    def lookup(self, name: str) -> list[Binding]:
+        """What binds `name` as it is read in this scope; nothing for builtins and star imports."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.bindings and (scope is self or not isinstance(scope.node, ast.ClassDef)):
+                return scope.bindings[name]
+            scope = scope.outer
+        return []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """`base.attribute = value`, or `base[key] = value`; without a value where it is changed in another way."""
+
+    base: ast.expr
+    node: ast.stmt | ast.expr
+    value: ast.expr | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """The tree with its parents and scopes (of names, calls and definitions), in the order of the file.
+
+    `called` holds calls by the last part of what they call, `stores` attributes that are set by their name, `items`
+    what is set by a key, `reads` names and `attributes` that are read, `returns` what functions return.
+    """
+
+    tree: ast.Module
+    module: Scope
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    inner: dict[ast.AST, Scope] = field(default_factory=dict)
+    calls: list[ast.Call] = field(default_factory=list)
+    called: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
+    functions: list[Function] = field(default_factory=list)
+    classes: list[ast.ClassDef] = field(default_factory=list)
+    stores: dict[str, list[Store]] = field(default_factory=lambda: defaultdict(list))
+    items: list[Store] = field(default_factory=list)
+    reads: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
+    attributes: dict[str, list[ast.Attribute]] = field(default_factory=lambda: defaultdict(list))
+    strings: list[ast.Constant] = field(default_factory=list)
+    returns: dict[ast.AST, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
+    imports: set[str] = field(default_factory=set)
+    stars: list[str] = field(default_factory=list)
+
+    def lookup(self, name: ast.Name) -> list[Binding]:
+        return self.scopes[name].lookup(name.id)
+
+    def up(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around `node`, from the inside."""
+        while node in self.parents:
+            node = self.parents[node]
+            yield node
+
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around `node` that belong to the same function, or to the module."""
+        for outer in self.up(node):
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+                return
+            yield outer
+
+    def function(self, node: ast.AST) -> Function | None:
+        """The function around `node`; None at module or class level."""
+        for outer in self.up(node):
+            if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+                return outer
+        return None
+
+    def method_class(self, function: ast.AST) -> ast.ClassDef | None:
+        """The class whose body defines `function`."""
+        parent = self.parents.get(function)
+        return parent if isinstance(parent, ast.ClassDef) else None
+
+
+def last_name(node: ast.AST) -> str:
+    """The last part of a dotted name: "step" of optimizer.step; "" for anything else."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,204 @@
+"""Which loader is which: what is trained on, what is evaluated on, what they shuffle and hold in memory."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.model.evidence import Fact, Value
+from autotune.scan.python.calls import Found
+from autotune.scan.python.index import last_name
+from autotune.scan.python.loops import Step
+from autotune.scan.python.names import full_name, package_and_name
+from autotune.scan.python.origins import origins
+from autotune.scan.python.uses import called_class, called_function
+from autotune.scan.python.view import Origin, View
+
+TRAIN_HOOKS = frozenset({"train_dataloader", "get_train_dataloader"})
+EVAL_HOOKS = frozenset(
+    ("val_dataloader", "test_dataloader", "predict_dataloader", "get_eval_dataloader", "get_test_dataloader")
+)
+"""Methods of Lightning and the HF Trainer that make a loader."""
+
+TRAIN_NAME = re.compile(r"(^|_|\b)(train|trn|tr)(?!ed)", re.IGNORECASE)
+EVAL_NAME = re.compile(r"val|eval|test|dev(?!ice)|infer|predict|held_?out", re.IGNORECASE)
+
+MAX_WRAPPERS = 6
+"""Calls around a loader, such as enumerate(tqdm(loader))."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loader:
+    """A loader's call; `is_train` is None when nothing says what it is for."""
+
+    subject: str
+    node: ast.Call
+    is_train: bool | None
+
+
+def loaders(view: View, found: Sequence[Found], steps: Sequence[Step]) -> tuple[Loader, ...]:
+    """The loaders of a script: the first that is trained on is loader#train, the first other one loader#eval."""
+    nodes = [one.node for one in found if one.consumer.kind == "loader"]
+    uses = _uses(view, nodes, steps)
+    named: list[Loader] = []
+    for number, node in enumerate(nodes):
+        is_train = uses.get(node)
+        wanted = {True: "loader#train", False: "loader#eval"}.get(is_train, "") if is_train is not None else ""
+        is_taken = any(one.subject == wanted for one in named)
+        named.append(Loader(wanted if wanted and not is_taken else f"loader#{number}", node, is_train))
+    return tuple(named)
+
+
+def facts(view: View, found: Sequence[Found], named: Sequence[Loader]) -> Iterator[Fact]:
+    """Facts `loader.*`."""
+    calls = {one.node: one.call for one in found}
+    for loader in named:
+        call = calls[loader.node]
+        shuffle = call.arguments.get("shuffle")
+        stated: dict[str, Value | None] = {
+            "loader.is_train": loader.is_train,
+            "loader.shuffles": _shuffles(shuffle.value if shuffle and shuffle.known else None, shuffle is None),
+            "loader.is_in_memory": _is_in_memory(view, loader.node),
+        }
+        if shuffle is None and (call.is_open or call.arguments.keys() & {"sampler", "batch_sampler"}):
+            stated["loader.shuffles"] = None
+        for name, value in stated.items():
+            if value is not None:
+                yield Fact(name, loader.subject, value, (call.location,))
+
+
+def _shuffles(value: Value | None, is_absent: bool) -> bool | None:
+    if is_absent:
+        return False
+    return value if isinstance(value, bool) else None
+
+
+def _uses(view: View, nodes: Sequence[ast.Call], steps: Sequence[Step]) -> Mapping[ast.Call, bool]:
+    """Whether each loader is trained on: as loops use it, else as it is named."""
+    if not nodes:
+        return {}
+    trained = {node for step in steps for node in _feeding(view, step)}
+    evaluated = {node for loop in _other_loops(view, steps) for node in _made_by(view, loop.iter)}
+    found: dict[ast.Call, bool] = {}
+    for node in nodes:
+        name = _name(view, node)
+        if node in trained:
+            found[node] = True
+        elif name is not None:
+            found[node] = name
+        elif node in evaluated and trained:
+            found[node] = False
+    return found | _fitted(view, nodes)
+
+
+def _feeding(view: View, step: Step) -> Iterator[ast.Call]:
+    """The loaders whose batches a training loop takes: by iterating, or with next()."""
+    if step.is_hook:
+        return
+    for loop in (step.node, *step.around):
+        if isinstance(loop, ast.For | ast.AsyncFor):
+            yield from _made_by(view, loop.iter)
+    for call in view.index.called.get("next", ()):
+        if call.args and any(outer in (step.node, *step.around) for outer in view.index.around(call)):
+            yield from _made_by(view, call.args[0])
+
+
+def _other_loops(view: View, steps: Sequence[Step]) -> Iterator[ast.For | ast.comprehension]:
+    """The loops that train on nothing."""
+    training = {loop for step in steps for loop in (step.node, *step.around)}
+    for node in view.index.scopes:
+        if isinstance(node, ast.For | ast.comprehension) and node not in training:
+            yield node
+
+
+def _made_by(view: View, node: ast.AST) -> Iterator[ast.Call]:
+    """The calls that make what an expression iterates over, looking through what wraps it."""
+    waiting = [(node, 0)]
+    seen = {node}
+    while waiting:
+        one, depth = waiting.pop()
+        for origin in origins(view, one):
+            if isinstance(origin.node, ast.Call):
+                yield origin.node
+            inner = [part for part in _wrapped(view, origin) if part not in seen] if depth < MAX_WRAPPERS else []
+            seen.update(inner)
+            waiting += [(part, depth + 1) for part in inner]
+
+
+def _wrapped(view: View, origin: Origin) -> Iterable[ast.AST]:
+    """What may be the loader inside of an expression: arguments of a wrapper, values of a dict."""
+    node = origin.node
+    if isinstance(node, ast.Call):
+        return [] if origin.path or called_function(view.index, node) else node.args
+    if isinstance(node, ast.Dict | ast.DictComp | ast.Tuple | ast.List):
+        return ast.iter_child_nodes(node)
+    return [node.value] if isinstance(node, ast.Subscript) else []
+
+
+def _name(view: View, node: ast.Call) -> bool | None:
+    """Whether the loader is for training, as its method or the name that it is given says."""
+    function = view.index.function(node)
+    if function is not None and function.name in TRAIN_HOOKS | EVAL_HOOKS:
+        return function.name in TRAIN_HOOKS
+    for outer in view.index.around(node):
+        if isinstance(outer, ast.Assign | ast.AnnAssign):
+            target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
+            name = last_name(target)
+            if EVAL_NAME.search(name):
+                return False
+            return True if TRAIN_NAME.search(name) else None
+    return None
+
+
+def _fitted(view: View, nodes: Sequence[ast.Call]) -> dict[ast.Call, bool]:
+    """What `trainer.fit(model, train, val)` of Lightning says."""
+    found: dict[ast.Call, bool] = {}
+    for call in view.index.called.get("fit", ()):
+        given = dict(zip(("model", "train_dataloaders", "val_dataloaders"), call.args, strict=False))
+        given |= {keyword.arg or "": keyword.value for keyword in call.keywords}
+        for name, is_train in (("val_dataloaders", False), ("train_dataloaders", True)):
+            if name in given:
+                found |= {node: is_train for node in _made_by(view, given[name]) if node in nodes}
+    return found
+
+
+def _is_in_memory(view: View, node: ast.Call) -> bool | None:
+    """Whether every origin of the dataset holds finished tensors; False when one certainly does not."""
+    named = [keyword.value for keyword in node.keywords if keyword.arg == "dataset"]
+    dataset = next(iter([*node.args[:1], *named]), None)
+    found = [_holds_tensors(view, origin.node) for origin in origins(view, dataset)] if dataset is not None else []
+    if found and all(found):
+        return True
+    return False if any(one is False for one in found) else None
+
+
+def _holds_tensors(view: View, node: ast.AST, depth: int = 0) -> bool | None:
+    if isinstance(node, ast.ListComp | ast.List):
+        return True
+    if not isinstance(node, ast.Call):
+        return None
+    package, name = package_and_name(full_name(view.index, node.func))
+    if name == "TensorDataset":
+        return True
+    if (
+        package == "torch"
+        and name in ("Subset", "random_split", "ConcatDataset")
+        and depth < MAX_WRAPPERS
+        and node.args
+    ):
+        inner = [_holds_tensors(view, one.node, depth + 1) for one in origins(view, node.args[0])]
+        return inner[0] if len(set(inner)) == 1 else None
+    if package in ("torchvision", "torchaudio") and name not in ("FakeData",):
+        return False
+    class_ = called_class(view.index, node.func)
+    return _reads_items(view, class_) if class_ is not None else None
+
+
+def _reads_items(view: View, class_: ast.ClassDef) -> bool | None:
+    """False for a dataset whose items take a call to make: they are opened, decoded or tokenised."""
+    for binding in view.index.inner[class_].bindings.get("__getitem__", ()):
+        if any(isinstance(one, ast.Call) for one in ast.walk(binding.node)):
+            return False
+    return None

@@ -1,0 +1,182 @@
+"""The training loops of a script, and its step path: what runs once per micro-batch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from autotune.scan.python.index import Function, last_name
+from autotune.scan.python.reach import holds, is_else, is_reached
+from autotune.scan.python.uses import called_function, uses
+from autotune.scan.python.view import View
+
+Loop = ast.For | ast.AsyncFor | ast.While
+
+HOOKS = frozenset({"training_step", "compute_loss"})
+"""Methods that Lightning and the HF Trainer call once per micro-batch."""
+
+BACKWARDS = ("backward", "manual_backward")
+
+OPTIMIZER = re.compile(r"optim|^opt|scaler|engine|^[a-z]?opt[a-z]?$", re.IGNORECASE)
+TRIAL = re.compile(r"profil|debug|dry_run|bench", re.IGNORECASE)
+SCHEDULER = re.compile(r"sched|warmup", re.IGNORECASE)
+
+MAX_CALLS = 6
+"""Functions of the script that are followed one inside another."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """What trains on one micro-batch: the body of a loop around a backward, or a method that a framework calls.
+
+    `around` are the loops outside of it, from the inside; `backward` is None for a framework's method.
+    """
+
+    node: Loop | Function
+    around: tuple[Loop, ...] = ()
+    backward: ast.Call | None = None
+
+    @property
+    def is_hook(self) -> bool:
+        return not isinstance(self.node, Loop)
+
+
+def steps(view: View) -> tuple[Step, ...]:
+    """Every training step of the script; a loop with several backwards is one."""
+    found: dict[ast.AST, Step] = {}
+    for name in BACKWARDS:
+        for call in view.index.called.get(name, ()):
+            if _is_backward(view, call) and is_reached(view, call) is not False and not _is_trial(view, call):
+                loops = _loops_around(view, call)
+                if loops:
+                    found.setdefault(loops[0], Step(loops[0], tuple(loops[1:]), call))
+    for function in view.index.functions:
+        if function.name in HOOKS and view.index.method_class(function) is not None:
+            found.setdefault(function, Step(function))
+    return tuple(found.values())
+
+
+def optimizer_steps(view: View) -> tuple[ast.Call, ...]:
+    """Every call that steps an optimizer, or a GradScaler that steps one."""
+    return tuple(call for call in view.index.called.get("step", ()) if OPTIMIZER.search(_base(call)))
+
+
+def scheduler_steps(view: View) -> tuple[ast.Call, ...]:
+    """Every call that steps a learning-rate schedule."""
+    return tuple(call for call in view.index.called.get("step", ()) if SCHEDULER.search(_base(call)))
+
+
+def step_path(view: View, found: Sequence[Step]) -> dict[ast.Call, None]:
+    """Every call that certainly runs with each micro-batch, or with each optimizer step around micro-batches."""
+    path: dict[ast.Call, None] = {}
+    for step in found:
+        bodies = [step.node, *accumulating(view, step)]
+        for body in bodies:
+            path.update(dict.fromkeys(_calls(view, body.body, frozenset({step.node}), 0)))
+    return path
+
+
+def accumulating(view: View, step: Step) -> Iterator[Loop]:
+    """The loop around `for micro_step in range(n)` that steps the optimizer once for all of them."""
+    inner = step.node
+    counts = isinstance(inner, ast.For) and isinstance(inner.iter, ast.Call) and last_name(inner.iter.func) == "range"
+    if not counts or not step.around:
+        return
+    for call in optimizer_steps(view):
+        loops = _loops_around(view, call)
+        if loops and loops[0] is step.around[0]:
+            yield step.around[0]
+            return
+
+
+def _is_backward(view: View, call: ast.Call) -> bool:
+    """Not the backward of an autograd function that the script defines."""
+    function = view.index.function(call)
+    return isinstance(call.func, ast.Attribute) and (function is None or function.name != "backward")
+
+
+def _is_trial(view: View, node: ast.AST) -> bool:
+    """Whether it runs only to be measured: below `if args.profile`."""
+    inner = node
+    for outer in view.index.around(node):
+        names = map(last_name, ast.walk(outer.test)) if isinstance(outer, ast.If) and not is_else(outer, inner) else ()
+        if any(map(TRIAL.search, names)):
+            return True
+        inner = outer
+    return False
+
+
+def _base(call: ast.Call) -> str:
+    return last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _loops_around(view: View, node: ast.AST, depth: int = 0) -> list[Loop]:
+    """The loops around a node, those around the calls of its function included, from the inside."""
+    loops = [outer for outer in view.index.around(node) if isinstance(outer, Loop)]
+    function = view.index.function(node)
+    if function is None or depth >= MAX_CALLS or function.name in HOOKS:
+        return loops
+    for use in uses(view.index, function):
+        outer = _loops_around(view, use, depth + 1)
+        if outer:
+            return loops + outer
+    return loops
+
+
+def _calls(view: View, body: Sequence[ast.stmt], inside: frozenset[ast.AST], depth: int) -> Iterator[ast.Call]:
+    """The calls that a block certainly makes each time, those of the script's own functions included."""
+    waiting: list[ast.AST] = list(reversed(_certain(body)))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call):
+            yield node
+            function = called_function(view.index, node)
+            if function is not None and function not in inside and depth < MAX_CALLS:
+                yield from _calls(view, function.body, inside | {function}, depth + 1)
+        waiting.extend(reversed(_parts(view, node)))
+
+
+def _certain(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements up to one that skips the rest of most steps: `if step % 100: continue`."""
+    for place, statement in enumerate(body):
+        if (
+            isinstance(statement, ast.If)
+            and isinstance(statement.body[-1], ast.Continue)
+            and is_periodic(statement.test)
+        ):
+            return list(body[: place + 1])
+    return list(body)
+
+
+def is_periodic(test: ast.expr) -> bool:
+    """Whether a condition holds every N steps."""
+    return any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(test))
+
+
+def _parts(view: View, node: ast.AST) -> list[ast.AST]:
+    """What certainly runs when `node` does, in its order."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return []
+    if isinstance(node, ast.If):
+        return [node.test, *(_certain(node.body) if holds(view, node.test) else [])]
+    if isinstance(node, ast.IfExp):
+        return [node.test]
+    if isinstance(node, ast.BoolOp):
+        return [node.values[0]]
+    if isinstance(node, ast.Try):
+        return [*_certain(node.body), *node.finalbody]
+    if isinstance(node, ast.With | ast.AsyncWith) and _is_evaluation(node):
+        return []
+    if isinstance(node, Loop):
+        return [node.test] if isinstance(node, ast.While) else [node.iter, *_certain(node.body)]
+    if isinstance(node, ast.expr_context | ast.operator):
+        return []
+    return list(ast.iter_child_nodes(node))
+
+
+def _is_evaluation(node: ast.With | ast.AsyncWith) -> bool:
+    """`with torch.no_grad():` around a loop of its own."""
+    names = {last_name(one.func if isinstance(one := item.context_expr, ast.Call) else one) for item in node.items}
+    return bool(names & {"no_grad", "inference_mode"}) and any(isinstance(one, Loop) for one in ast.walk(node))

@@ -1,0 +1,125 @@
+"""What an attribute of an object is: a field of a class, a value set on self, an option of a parser."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from autotune.scan.python import options
+from autotune.scan.python.index import Index, last_name
+from autotune.scan.python.names import full_name
+from autotune.scan.python.options import Option
+from autotune.scan.python.uses import called_class, passed
+from autotune.scan.python.view import View
+
+PARSES = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+
+NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "EasyDict", "edict", "AttrDict"})
+
+MAX_BASES = 8
+
+
+def members(view: View, base: ast.AST, path: tuple[int, ...], name: str) -> Iterator[ast.expr | Option | None]:
+    """The expressions that `base.name` may be, or the option; None for one that cannot be followed.
+
+    `base` is the origin of an object, or has it as its item at `path`. Nothing when nothing is known.
+    """
+    index = view.index
+    if isinstance(base, ast.arg) or last_name(base) == "hparams":
+        yield from _own(index, base, name)
+    elif isinstance(base, ast.ClassDef):
+        yield from _set_in(index, base, name)
+    elif isinstance(base, ast.Call) and last_name(base.func) in PARSES:
+        if path in ((), (0,)) and name in view.options:
+            yield view.options[name]
+    elif isinstance(base, ast.Call):
+        yield from _of_call(index, base, path, name)
+
+
+def changes(index: Index, base: ast.expr, name: str) -> Iterator[ast.expr | None]:
+    """What the script sets `base.name` to, wherever it does so under the same name; None for what is not known."""
+    own = last_name(base)
+    if own in ("self", ""):
+        return
+    for store in index.stores.get(name, ()):
+        if last_name(store.base) == own:
+            yield store.value
+    for call in index.called.get("setattr", ()):
+        if call.args and last_name(call.args[0]) == own:
+            yield None
+    for attribute in index.attributes.get("__dict__", ()):
+        if last_name(attribute.value) == own:
+            yield None
+
+
+def _own(index: Index, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
+    """`self.name`, or `self.hparams.name` of Lightning: the constructor's parameter."""
+    function = index.function(base)
+    class_ = index.method_class(function) if function else None
+    if class_ is None:
+        return
+    if isinstance(base, ast.arg):
+        if base.arg == "self":
+            yield from _set_in(index, class_, name)
+        return
+    for constructor in index.inner[class_].bindings.get("__init__", ()):
+        if isinstance(constructor.node, ast.FunctionDef):
+            yield from passed(index, constructor.node, name)
+
+
+def _set_in(index: Index, class_: ast.ClassDef, name: str, depth: int = 0) -> Iterator[ast.expr | None]:
+    """What the class's body and methods set the attribute to; else those of its bases in this file."""
+    found: list[ast.expr | None] = []
+    for binding in index.inner[class_].bindings.get(name, ()):
+        found.append(options.unwrapped(binding.value) if binding.kind == "value" and binding.value else None)
+    for store in index.stores.get(name, ()):
+        function = index.function(store.node)
+        if last_name(store.base) == "self" and function and index.method_class(function) is class_:
+            found.append(store.value)
+    yield from found
+    for base in class_.bases if not found and depth < MAX_BASES else ():
+        outer = called_class(index, base)
+        if outer is not None:
+            yield from _set_in(index, outer, name, depth + 1)
+
+
+def _of_call(index: Index, call: ast.Call, path: tuple[int, ...], name: str) -> Iterator[ast.expr | Option | None]:
+    """A field of what a call makes: a parsed dataclass, a namespace, an instance of a class of this file."""
+    classes = options.parsed_classes(index, call)
+    if classes:
+        place = path[0] if path else 0
+        class_ = called_class(index, classes[place]) if place < len(classes) else None
+        field = options.of_class(class_).get(name) if class_ else None
+        if field is not None:
+            yield field
+        return
+    class_ = called_class(index, call.func)
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if class_ is None:
+        is_namespace = last_name(call.func) in NAMESPACES and None not in given
+        yield from [given[name]] if is_namespace and name in given else []
+    elif _is_dataclass(index, class_):
+        yield _field(class_, call, name)
+    else:
+        yield from _set_in(index, class_, name)
+
+
+def _is_dataclass(index: Index, class_: ast.ClassDef) -> bool:
+    decorators = [one.func if isinstance(one, ast.Call) else one for one in class_.decorator_list]
+    return any((full_name(index, one) or "").endswith("dataclass") for one in decorators)
+
+
+def _field(class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
+    """The value that a dataclass's instance gets for a field: given, or the field's default."""
+    fields = [node for node in class_.body if isinstance(node, ast.AnnAssign)]
+    names = [last_name(node.target) for node in fields]
+    for keyword in call.keywords:
+        if keyword.arg in (name, None):
+            return keyword.value if keyword.arg else None
+    if name not in names or any(isinstance(one, ast.Starred) for one in call.args):
+        return None
+    place = names.index(name)
+    if place < len(call.args):
+        return call.args[place]
+    default = fields[place].value
+    return options.unwrapped(default) if default is not None else None

@@ -1,0 +1,133 @@
+"""Where the value of an expression is written: followed through names, parameters, attributes and returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from autotune.scan.python import options
+from autotune.scan.python.dicts import entries
+from autotune.scan.python.index import Binding, last_name
+from autotune.scan.python.members import changes, members
+from autotune.scan.python.names import full_name
+from autotune.scan.python.options import Option
+from autotune.scan.python.uses import called_function, passed, returned
+from autotune.scan.python.view import Origin, View
+
+MAX_DEPTH = 40
+"""Names and calls that are followed one after another; more is no script that a person wrote."""
+
+PREPARES = frozenset({"prepare", "setup", "setup_dataloaders", "prepare_data_loader"})
+"""Methods of accelerate and Fabric that return what they get, wrapped."""
+
+Path = tuple[int, ...]
+
+Step = tuple[ast.AST, Path] | Origin
+"""What an expression leads to: another expression and the item of it that is meant, or an end."""
+
+
+def origins(view: View, node: ast.AST, path: Path = (), depth: int = 0) -> tuple[Origin, ...]:
+    """Every expression that `node`, or the item at `path` of it, may come from.
+
+    An expression that cannot be followed is its own origin, and so is one that is being followed already.
+    """
+    known = view.origins.get((node, path))
+    if known is not None:
+        return known
+    unknown = (Origin(node, path),)
+    if depth > MAX_DEPTH:
+        return unknown
+    view.origins[node, path] = unknown
+    found: dict[Origin, None] = {}
+    for step in _steps(view, node, path, depth):
+        ends = (step,) if isinstance(step, Origin) else origins(view, *step, depth + 1)
+        found.update(dict.fromkeys(ends))
+    view.origins[node, path] = tuple(found) or unknown
+    return view.origins[node, path]
+
+
+def _steps(view: View, node: ast.AST, path: Path, depth: int) -> Iterator[Step]:
+    if isinstance(node, ast.Name):
+        for binding in view.index.lookup(node):
+            yield from _binding(view, binding, path)
+    elif isinstance(node, ast.Attribute):
+        yield from _attribute(view, node, path, depth)
+    elif isinstance(node, ast.Subscript):
+        yield from _subscript(view, node, path)
+    elif isinstance(node, ast.Call):
+        yield from _call(view, node, path)
+    elif isinstance(node, ast.IfExp):
+        yield from [(node.body, path), (node.orelse, path)]
+    elif isinstance(node, ast.NamedExpr | ast.Await):
+        yield node.value, path
+    elif isinstance(node, ast.Tuple | ast.List) and path and path[0] < len(node.elts):
+        yield node.elts[path[0]], path[1:]
+
+
+def _binding(view: View, binding: Binding, path: Path) -> Iterator[Step]:
+    if binding.kind in ("value", "item") and binding.value is not None:
+        yield binding.value, binding.path + path
+    elif binding.kind == "parameter":
+        yield from _parameter(view, binding.node, path)
+    else:
+        yield Origin(binding.node, path)
+
+
+def _parameter(view: View, node: ast.AST, path: Path) -> Iterator[Step]:
+    """The option that the parameter is, else what every call in the file passes."""
+    function = view.index.parents[view.index.parents[node]]
+    if isinstance(function, ast.Lambda) or not isinstance(node, ast.arg) or node.arg == "self":
+        yield Origin(node, path)
+        return
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    option = options.of_function(view.index, function).get(node.arg)
+    if option is not None:
+        yield Origin(option.node, path, option)
+    else:
+        yield from _given(passed(view.index, function, node.arg), node, path)
+
+
+def _attribute(view: View, node: ast.Attribute, path: Path, depth: int) -> Iterator[Step]:
+    """What the attribute of its base is, and what the script sets it to."""
+    if full_name(view.index, node) is not None:
+        return
+    for base in origins(view, node.value, (), depth + 1):
+        found = list(members(view, base.node, base.path, node.attr))
+        yield from _given(found or [None], node, path)
+    yield from _given(changes(view.index, node.value, node.attr), node, path)
+
+
+def _subscript(view: View, node: ast.Subscript, path: Path) -> Iterator[Step]:
+    """An item of a tuple, or the value of a dict's key."""
+    if not isinstance(node.slice, ast.Constant):
+        return
+    if isinstance(node.slice.value, int):
+        yield node.value, (node.slice.value, *path)
+        return
+    held = entries(view.index, node.value)
+    key = str(node.slice.value)
+    is_certain = key in held.values and key not in held.maybe and not held.is_open
+    yield from _given([*held.values.get(key, ()), *([] if is_certain else [None])], node, path)
+
+
+def _call(view: View, node: ast.Call, path: Path) -> Iterator[Step]:
+    """What a function of the file returns, and what accelerate and Fabric wrap."""
+    function = called_function(view.index, node)
+    if function is not None:
+        for value in returned(view.index, function):
+            yield value, path
+    elif last_name(node.func) in PREPARES and node.args:
+        place = path[0] if path else 0
+        if place < len(node.args) and (path or len(node.args) == 1):
+            yield node.args[place], path[1:]
+
+
+def _given(found: Iterable[ast.expr | Option | None], node: ast.AST, path: Path) -> Iterator[Step]:
+    """What was found as steps; what is not known ends at `node`."""
+    for one in found:
+        if one is None:
+            yield Origin(node, path)
+        elif isinstance(one, Option):
+            yield Origin(one.node, path, one)
+        else:
+            yield one, path

@@ -1,0 +1,72 @@
+"""What was found in a script, for all that state facts about it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.model.evidence import RUN, Fact, Value
+from autotune.scan.python.calls import Found
+from autotune.scan.python.index import last_name
+from autotune.scan.python.loaders import Loader
+from autotune.scan.python.loops import Step
+from autotune.scan.python.origins import origins
+from autotune.scan.python.reach import is_reached
+from autotune.scan.python.view import View
+
+TRAINER_PACKAGES = frozenset({"transformers", "trl", "lightning", "accelerate", "sentence_transformers", "deepspeed"})
+"""Packages that train, or change how a loop trains, in their own code."""
+
+STARTS = frozenset({"train", "fit"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """`path` are the calls of the step path, `names` all calls by the full name of what they call.
+
+    `is_whole` says that the script imports no code of its own.
+    """
+
+    view: View
+    found: tuple[Found, ...]
+    steps: tuple[Step, ...]
+    path: dict[ast.Call, None]
+    loaders: tuple[Loader, ...]
+    names: Mapping[str, Sequence[ast.Call]]
+    is_whole: bool
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the script trains in a loop of its own that no library changes."""
+        roots = {module.split(".")[0].replace("pytorch_", "") for module in self.view.index.imports}
+        return any(not step.is_hook for step in self.steps) and not roots & TRAINER_PACKAGES
+
+    def named(self, names: Collection[str]) -> list[ast.Call]:
+        """The calls of these full names that the script may reach."""
+        calls = [call for name in sorted(names) for call in self.names.get(name, ())]
+        return [call for call in calls if is_reached(self.view, call) is not False]
+
+    def stated(self, name: str, value: Value | None, *nodes: ast.AST, is_certain: bool = False) -> Iterator[Fact]:
+        """The fact; a False only of a script that is all there, unless what is there is enough for it."""
+        if value is None or (value is False and not self.is_whole and not is_certain):
+            return
+        yield Fact(name, RUN, value, tuple(self.view.place(node) for node in nodes))
+
+
+def trainer_runs(view: View) -> list[ast.Call]:
+    """`trainer.train()` and `trainer.fit(model)` of a library's Trainer, and a LightningCLI."""
+    found = [call for call in view.index.called.get("LightningCLI", ()) if is_reached(view, call) is not False]
+    for name in sorted(STARTS):
+        for call in view.index.called.get(name, ()):
+            if isinstance(call.func, ast.Attribute) and _is_trainer(view, call.func.value):
+                found.append(call)
+    return found
+
+
+def _is_trainer(view: View, node: ast.expr) -> bool:
+    """Whether an object is made by a class that is called ...Trainer, of a library or of the script."""
+    if "trainer" in last_name(node).lower():
+        return True
+    made = [origin.node for origin in origins(view, node)]
+    return any(isinstance(one, ast.Call) and last_name(one.func).endswith("Trainer") for one in made)

@@ -1,0 +1,27 @@
+"""A script, read without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotune.model.evidence import Fact
+from autotune.model.scanned import Call, Given
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a script calls and does.
+
+    `options` are what its command line accepts, with their defaults; `parses` the classes that HfArgumentParser or
+    TrlParser fills from it, as the library names them; `imports` the modules that it names. `trains` says that it
+    has a training loop, or runs a library's.
+    """
+
+    file: str
+    calls: tuple[Call, ...]
+    facts: tuple[Fact, ...]
+    imports: frozenset[str]
+    options: Mapping[str, Given]
+    parses: tuple[str, ...]
+    trains: bool

@@ -1,0 +1,100 @@
+"""What the calls of a script's own function pass for its parameters, and what the function returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from autotune.scan.python.index import Function, Index, last_name
+
+
+def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.expr | None]:
+    """What each use of the function passes, its default for one that passes nothing; None where it is not known.
+
+    Nothing when the file does not use the function.
+    """
+    class_ = index.method_class(function)
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    if class_ is not None and not _is_static(function):
+        names = names[1:]
+    default = dict(defaults(function)).get(parameter)
+    for use in uses(index, function):
+        outer = index.parents.get(use)
+        if isinstance(outer, ast.Call) and outer.func is use:
+            yield _argument(outer.args, outer.keywords, names, parameter, default)
+        elif isinstance(outer, ast.Call) and last_name(outer.func) == "spawn" and outer.args[:1] == [use]:
+            yield _spawned(outer, names[1:], parameter, default)
+        else:
+            yield None
+
+
+def uses(index: Index, function: Function) -> Iterator[ast.expr]:
+    """Every read of the function's name; of a constructor, of its class's."""
+    class_ = index.method_class(function)
+    if class_ is None:
+        yield from index.reads.get(function.name, ())
+    elif function.name == "__init__":
+        yield from index.reads.get(class_.name, ())
+    else:
+        yield from index.attributes.get(function.name, ())
+
+
+def defaults(function: Function) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters that have a default."""
+    every = function.args
+    plain = [*every.posonlyargs, *every.args]
+    values = [*[None] * (len(plain) - len(every.defaults)), *every.defaults, *every.kw_defaults]
+    for argument, default in zip([*plain, *every.kwonlyargs], values, strict=True):
+        if default is not None:
+            yield argument.arg, default
+
+
+def called_function(index: Index, call: ast.Call) -> Function | None:
+    """The function or method of this file that a call runs: `train(...)`, or `self.train(...)` in its class."""
+    func = call.func
+    if isinstance(func, ast.Name):
+        nodes = [binding.node for binding in index.lookup(func)]
+        found = nodes[0] if len(nodes) == 1 else None
+        return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
+    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
+        around = index.function(call)
+        class_ = index.method_class(around) if around else None
+        nodes = [binding.node for binding in index.inner[class_].bindings.get(func.attr, ())] if class_ else []
+        found = nodes[0] if len(nodes) == 1 else None
+        return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
+    return None
+
+
+def called_class(index: Index, func: ast.AST) -> ast.ClassDef | None:
+    """The class of this file that a name stands for."""
+    nodes = [binding.node for binding in index.lookup(func)] if isinstance(func, ast.Name) else []
+    return nodes[0] if len(nodes) == 1 and isinstance(nodes[0], ast.ClassDef) else None
+
+
+def returned(index: Index, function: Function) -> Sequence[ast.expr]:
+    """What the function returns; nothing for a coroutine, and where a decorator may change it."""
+    if function.decorator_list or isinstance(function, ast.AsyncFunctionDef):
+        return ()
+    return index.returns.get(function, ())
+
+
+def _argument(
+    args: list[ast.expr], keywords: list[ast.keyword], names: list[str], parameter: str, default: ast.expr | None
+) -> ast.expr | None:
+    for keyword in keywords:
+        if keyword.arg == parameter:
+            return keyword.value
+    if any(keyword.arg is None for keyword in keywords) or any(isinstance(one, ast.Starred) for one in args):
+        return None
+    place = names.index(parameter) if parameter in names else len(args)
+    return args[place] if place < len(args) else default
+
+
+def _spawned(call: ast.Call, names: list[str], parameter: str, default: ast.expr | None) -> ast.expr | None:
+    """`mp.spawn(main_worker, args=(...))` passes the rank, and then what is in the tuple."""
+    packed = next((one.value for one in call.keywords if one.arg == "args"), None)
+    return _argument(packed.elts, [], names, parameter, default) if isinstance(packed, ast.Tuple) else None
+
+
+def _is_static(function: Function) -> bool:
+    return any(last_name(one) == "staticmethod" for one in function.decorator_list)

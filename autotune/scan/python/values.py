@@ -1,0 +1,251 @@
+"""What an expression's value is, where that is certain, and where a person would edit it."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from autotune.model.evidence import Value
+from autotune.model.scanned import Given
+from autotune.scan.python.index import last_name
+from autotune.scan.python.names import full_name
+from autotune.scan.python.options import Option
+from autotune.scan.python.origins import origins
+from autotune.scan.python.view import Origin, View
+
+LARGEST = 1 << 62
+"""No setting is larger; what could exceed it is not worked out."""
+
+LARGEST_POWER = 64
+"""No larger base or exponent is worked out."""
+
+DTYPES = frozenset({"float16", "bfloat16", "float32", "float64", "half", "float", "double", "int8", "uint8"})
+
+DTYPE_NAMES = {"half": "float16", "float": "float32", "double": "float64"}
+
+OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], object]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: lambda one, other: is_same(one, other),
+    ast.IsNot: lambda one, other: not is_same(one, other),
+}
+
+ORDERS: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+CONVERSIONS: Mapping[str, Callable[[Value], Value]] = {"int": int, "float": float, "str": str, "bool": bool}  # type: ignore[dict-item]
+
+WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+"""What transformers and click take for a bool on a command line."""
+
+
+def given(view: View, node: ast.AST) -> Given:
+    """The value of an expression when all its origins agree; its key is left empty."""
+    if node in view.values:
+        return view.values[node]
+    unknown = Given("", None, view.place(node), known=False)
+    view.values[node] = unknown
+    found = [of_origin(view, origin, node) for origin in origins(view, node)]
+    value = agreed(found) or unknown
+    view.values[node] = (
+        replace(value, is_default=True) if isinstance(node, ast.Name) and _may_be_replaced(view) else value
+    )
+    return view.values[node]
+
+
+def _may_be_replaced(view: View) -> bool:
+    """Whether names are defaults: the script runs other files over its own constants, as nanoGPT does."""
+    return "exec" in view.index.called
+
+
+def agreed(found: list[Given]) -> Given | None:
+    """The first of several values when all are known and the same."""
+    first = found[0] if found else None
+    if first is None or not all(one.known and is_same(one.value, first.value) for one in found):
+        return None
+    return replace(first, is_default=any(one.is_default for one in found))
+
+
+def is_same(one: object, other: object) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def is_true(view: View, node: ast.AST) -> bool | None:
+    """Whether a condition holds; None when it is not known, or a command line that is not known may change it."""
+    found = given(view, node)
+    return bool(found.value) if is_certain(view, found) else None
+
+
+def is_certain(view: View, found: Given) -> bool:
+    return found.known and not (found.is_default and view.flags is None)
+
+
+def of_origin(view: View, origin: Origin, asked: ast.AST) -> Given:
+    """The value of one origin of the expression `asked`."""
+    if origin.option is not None:
+        return of_option(view, origin.option)
+    unknown = Given("", None, view.place(asked), known=False)
+    if origin.path or not isinstance(origin.node, ast.expr):
+        return unknown
+    if isinstance(origin.node, ast.Call):
+        return _converted(view, origin.node) or unknown
+    known, value = _literal(view, origin.node)
+    return Given("", value, view.place(origin.node)) if known else unknown
+
+
+def of_option(view: View, option: Option) -> Given:
+    """What the command line says, else the option's default."""
+    name = option.flag.lstrip("-").replace("-", "_")
+    if view.flags is not None and name in view.flags:
+        return _typed(view.flags[name], option.type)
+    place = view.place(option.node, option.flag)
+    if option.default is None:
+        return Given("", option.implied, place, is_default=True)
+    known, value = _literal(view, option.default)
+    default = Given("", value, place, known=known, is_default=True)
+    if isinstance(value, str) and option.type != "str":
+        return _typed(default, option.type)
+    return default
+
+
+def _typed(flag: Given, type_: str) -> Given:
+    """A command line's text as the parser converts it."""
+    if not isinstance(flag.value, str) or not flag.known:
+        return replace(flag, key="")
+    if type_ in ("flag", "bool"):
+        value: Value | None = WORDS.get(flag.value.lower())
+    else:
+        value = _convert(type_, flag.value)
+    return replace(flag, key="", value=value, known=value is not None)
+
+
+def _converted(view: View, call: ast.Call) -> Given | None:
+    """int(x) and its like: the value of x, converted, at its own place."""
+    name = full_name(view.index, call.func) or ""
+    if name not in CONVERSIONS or len(call.args) != 1 or call.keywords:
+        return None
+    inner = given(view, call.args[0])
+    value = _convert(name, inner.value) if inner.known and inner.value is not None else None
+    return replace(inner, value=value) if value is not None else None
+
+
+def _convert(type_: str, value: Value) -> Value | None:
+    try:
+        return CONVERSIONS[type_](value) if type_ in CONVERSIONS else None
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+Literal = tuple[bool, Value | None]
+"""Whether a value is known, and the value."""
+
+UNKNOWN: Literal = (False, None)
+
+
+def _literal(view: View, node: ast.expr) -> Literal:
+    """The value of an expression that is no name of the script."""
+    if isinstance(node, ast.Constant):
+        return (True, node.value) if isinstance(node.value, bool | int | float | str | None) else UNKNOWN
+    if isinstance(node, ast.UnaryOp):
+        return _unary(view, node)
+    if isinstance(node, ast.BinOp):
+        return _binary(view, node)
+    if isinstance(node, ast.BoolOp):
+        return _logical(view, node)
+    if isinstance(node, ast.Compare):
+        return _comparison(view, node)
+    if isinstance(node, ast.Tuple | ast.List):
+        return _integers(view, node)
+    return _named(view, node) if isinstance(node, ast.Name | ast.Attribute) else UNKNOWN
+
+
+def _known(view: View, node: ast.expr) -> Literal:
+    found = given(view, node)
+    return found.known, found.value
+
+
+def _unary(view: View, node: ast.UnaryOp) -> Literal:
+    known, value = _known(view, node.operand)
+    if known and isinstance(node.op, ast.Not):
+        return True, not value
+    if known and isinstance(value, int | float) and isinstance(node.op, ast.USub | ast.UAdd):
+        return True, -value if isinstance(node.op, ast.USub) else value
+    return UNKNOWN
+
+
+def _binary(view: View, node: ast.BinOp) -> Literal:
+    """Arithmetic on numbers of a size that settings have."""
+    left, right = _number(view, node.left), _number(view, node.right)
+    work = OPERATORS.get(type(node.op))
+    if work is None or left is None or right is None:
+        return UNKNOWN
+    if isinstance(node.op, ast.Pow) and not (abs(left) <= LARGEST_POWER >= abs(right)):
+        return UNKNOWN
+    try:
+        value = work(left, right)
+    except ArithmeticError:
+        return UNKNOWN
+    return (True, value) if isinstance(value, int | float) and abs(value) < LARGEST else UNKNOWN
+
+
+def _number(view: View, node: ast.expr) -> float | None:
+    _, value = _known(view, node)
+    return value if isinstance(value, int | float) and abs(value) < LARGEST else None
+
+
+def _logical(view: View, node: ast.BoolOp) -> Literal:
+    """and, or: known as soon as one operand decides."""
+    decides = isinstance(node.op, ast.Or)
+    found = UNKNOWN
+    is_open = False
+    for operand in node.values:
+        found = _known(view, operand)
+        if found[0] and bool(found[1]) is decides:
+            return found if not is_open else (True, decides) if isinstance(found[1], bool) else UNKNOWN
+        is_open |= not found[0]
+    return UNKNOWN if is_open else found
+
+
+def _comparison(view: View, node: ast.Compare) -> Literal:
+    (known, left), (also, right) = _known(view, node.left), _known(view, node.comparators[0])
+    kind = type(node.ops[0])
+    if not known or not also or len(node.ops) > 1:
+        return UNKNOWN
+    if kind in COMPARISONS:
+        return True, bool(COMPARISONS[kind](left, right))
+    if kind in ORDERS and isinstance(left, int | float) and isinstance(right, int | float):
+        return True, ORDERS[kind](left, right)
+    return UNKNOWN
+
+
+def _integers(view: View, node: ast.Tuple | ast.List) -> Literal:
+    values = [_known(view, item)[1] for item in node.elts]
+    numbers = tuple(value for value in values if isinstance(value, int))
+    return (True, numbers) if numbers and len(numbers) == len(values) else UNKNOWN
+
+
+def _named(view: View, node: ast.Name | ast.Attribute) -> Literal:
+    """A dtype of torch by its name, and a member of an enum of transformers by its value."""
+    name = full_name(view.index, node) or ""
+    package, last = name.split(".")[0], last_name(node)
+    if package == "torch" and last in DTYPES and name.count(".") == 1:
+        return True, DTYPE_NAMES.get(last, last)
+    if package == "transformers" and last.isupper() and name.count(".") > 1:
+        return True, last.lower()
+    return UNKNOWN

@@ -1,0 +1,75 @@
+"""A script as everything here sees it: its index, its place, and the command line that starts it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from autotune.model.evidence import Location
+from autotune.model.scanned import Given
+from autotune.scan.python.index import Index, last_name
+from autotune.scan.python.options import Option
+from autotune.syntax.python import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An expression that a value comes from, or the item at `path` of it; `option` when it is an option's default."""
+
+    node: ast.AST
+    path: tuple[int, ...] = ()
+    option: Option | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """`options` are what the script's parsers accept, by the name under which the script reads it.
+
+    `flags` is the command line that starts the script, None when it is not known. `origins`, `values` and `reached`
+    remember what was followed; what is being followed has an entry that says it is unknown.
+    """
+
+    index: Index
+    source: Source
+    file: str
+    options: Mapping[str, Option]
+    flags: Mapping[str, Given] | None = None
+    origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Origin, ...]] = field(default_factory=dict)
+    values: dict[ast.AST, Given] = field(default_factory=dict)
+    reached: dict[ast.AST, bool | None] = field(default_factory=dict)
+
+    def place(self, node: ast.AST, key: str = "") -> Location:
+        """Where `node` stands, and the call that it is an argument of."""
+        call = self._call(node)
+        return Location(
+            file=self.file,
+            line=getattr(node, "lineno", 1),
+            call=last_name(call.func) if call else "",
+            column=self.source.column(node),
+            end_line=getattr(call or node, "end_lineno", None) or 1,
+            key=key or self._key(node),
+            span=self.source.span(node),
+        )
+
+    def _call(self, node: ast.AST) -> ast.Call | None:
+        """The call itself, or the one that has `node` for an argument."""
+        if isinstance(node, ast.Call):
+            return node
+        outer = self.index.parents.get(node)
+        outer = self.index.parents.get(outer) if isinstance(outer, ast.keyword) else outer
+        return outer if isinstance(outer, ast.Call) else None
+
+    def _key(self, node: ast.AST) -> str:
+        """How the value at `node` is called there: a keyword, the key of a dict, the name that it is given."""
+        outer = self.index.parents.get(node)
+        if isinstance(outer, ast.keyword):
+            return outer.arg or ""
+        if isinstance(outer, ast.Assign):
+            return last_name(outer.targets[0])
+        if isinstance(outer, ast.AnnAssign):
+            return last_name(outer.target)
+        if isinstance(outer, ast.Dict) and node in outer.values:
+            key = outer.keys[outer.values.index(node)]
+            return str(key.value) if isinstance(key, ast.Constant) else ""
+        return ""

@@ -1,0 +1,216 @@
+"""Builds the index of a script in one pass, however deep it is nested."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from autotune.scan.python.index import Binding, Index, Scope, Store, last_name
+
+NOT_CODE = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params"})
+"""Fields of nodes that say nothing about what runs."""
+
+
+def build(tree: ast.Module) -> Index:
+    """The index of a tree."""
+    index = Index(tree, Scope(tree))
+    stack: list[tuple[ast.AST, Scope]] = [(tree, index.module)]
+    while stack:
+        node, scope = stack.pop()
+        visit = VISITS.get(type(node))
+        inner = visit(index, node, scope) if visit else None
+        children = list(_children(node))
+        for child in reversed(children):
+            index.parents[child] = node
+            stack.append((child, inner or scope))
+    return index
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    fields = _FIELDS.get(type(node))
+    if fields is None:
+        fields = _FIELDS[type(node)] = tuple(name for name in node._fields if name not in NOT_CODE)
+    for name in fields:
+        child = getattr(node, name, None)
+        if isinstance(child, list):
+            for item in child:
+                if isinstance(item, ast.AST) and item._fields:
+                    yield item
+        elif isinstance(child, ast.AST) and child._fields:
+            yield child
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _name(index: Index, node: ast.Name, scope: Scope) -> None:
+    index.scopes[node] = scope
+    if isinstance(node.ctx, ast.Load):
+        index.reads[node.id].append(node)
+
+
+def _attribute(index: Index, node: ast.Attribute, scope: Scope) -> None:
+    index.attributes[node.attr].append(node)
+
+
+def _constant(index: Index, node: ast.Constant, scope: Scope) -> None:
+    if isinstance(node.value, str):
+        index.strings.append(node)
+
+
+def _call(index: Index, node: ast.Call, scope: Scope) -> None:
+    index.scopes[node] = scope
+    index.calls.append(node)
+    index.called[last_name(node.func)].append(node)
+
+
+def _function(index: Index, node: ast.FunctionDef, scope: Scope) -> Scope:
+    scope.bind(node.name, Binding("function", node))
+    index.functions.append(node)
+    index.scopes[node] = scope
+    return _lambda(index, node, scope)
+
+
+def _lambda(index: Index, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> Scope:
+    inner = index.inner[node] = Scope(node, scope)
+    every = node.args
+    for argument in (*every.posonlyargs, *every.args, *every.kwonlyargs):
+        inner.bind(argument.arg, Binding("parameter", argument))
+    for packed in filter(None, (every.vararg, every.kwarg)):
+        inner.bind(packed.arg, Binding("other", packed))
+    return inner
+
+
+def _return(index: Index, node: ast.Return, scope: Scope) -> None:
+    index.returns[scope.node].append(node.value or ast.Constant(None))
+
+
+def _generator(index: Index, node: ast.Yield | ast.YieldFrom, scope: Scope) -> None:
+    """What a generator gives cannot be followed: itself stands for it."""
+    index.returns[scope.node].append(node)
+
+
+def _class(index: Index, node: ast.ClassDef, scope: Scope) -> Scope:
+    scope.bind(node.name, Binding("class", node))
+    index.classes.append(node)
+    index.scopes[node] = scope
+    index.inner[node] = Scope(node, scope)
+    return index.inner[node]
+
+
+def _assign(index: Index, node: ast.Assign, scope: Scope) -> None:
+    for target in node.targets:
+        _bind(index, target, node, scope, Binding("value", node, node.value))
+
+
+def _annotated(index: Index, node: ast.AnnAssign, scope: Scope) -> None:
+    if node.value is not None:
+        _bind(index, node.target, node, scope, Binding("value", node, node.value))
+
+
+def _walrus(index: Index, node: ast.NamedExpr, scope: Scope) -> None:
+    scope.bind(node.target.id, Binding("value", node, node.value))
+
+
+def _augmented(index: Index, node: ast.AugAssign, scope: Scope) -> None:
+    _bind(index, node.target, node, scope, Binding("other", node))
+
+
+def _for(index: Index, node: ast.For | ast.comprehension, scope: Scope) -> None:
+    index.scopes[node] = scope
+    _bind(index, node.target, node, scope, Binding("loop", node, node.iter))
+
+
+def _with(index: Index, node: ast.withitem, scope: Scope) -> None:
+    if node.optional_vars is not None:
+        _bind(index, node.optional_vars, node, scope, Binding("with", node, node.context_expr))
+
+
+def _import(index: Index, node: ast.Import, scope: Scope) -> None:
+    for alias in node.names:
+        index.imports.add(alias.name)
+        name = alias.asname or alias.name.split(".")[0]
+        scope.bind(name, Binding("import", alias, text=alias.name if alias.asname else name))
+
+
+def _import_from(index: Index, node: ast.ImportFrom, scope: Scope) -> None:
+    module = "." * node.level + (node.module or "")
+    index.imports.add(module)
+    for alias in node.names:
+        if alias.name == "*":
+            index.stars.append(module)
+        else:
+            scope.bind(alias.asname or alias.name, Binding("import", alias, text=f"{module}.{alias.name}"))
+
+
+def _global(index: Index, node: ast.Global, scope: Scope) -> None:
+    scope.elsewhere.update(dict.fromkeys(node.names, index.module))
+
+
+def _nonlocal(index: Index, node: ast.Nonlocal, scope: Scope) -> None:
+    for name in node.names:
+        outer = scope.outer
+        while outer is not None and name not in outer.bindings:
+            outer = outer.outer
+        if outer is not None:
+            scope.elsewhere[name] = outer
+
+
+def _caught(index: Index, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
+    if node.name:
+        scope.bind(node.name, Binding("other", node))
+
+
+def _bind(index: Index, target: ast.expr, node: ast.AST, scope: Scope, binding: Binding) -> None:
+    """Bind every name in `target`, and note the attributes and keys that it sets."""
+    waiting = [(target, binding)]
+    while waiting:
+        one, bound = waiting.pop()
+        value = bound.value if bound.kind == "value" else None
+        if isinstance(one, ast.Name):
+            scope.bind(one.id, bound)
+        elif isinstance(one, ast.Tuple | ast.List):
+            waiting += [(item, _item(bound, place)) for place, item in enumerate(one.elts)]
+        elif isinstance(one, ast.Starred):
+            waiting.append((one.value, Binding("other", node)))
+        elif isinstance(one, ast.Attribute):
+            index.stores[one.attr].append(Store(one.value, one, value))
+        elif isinstance(one, ast.Subscript):
+            index.items.append(Store(one.value, one, value))
+
+
+def _item(bound: Binding, place: int) -> Binding:
+    if bound.kind not in ("value", "item"):
+        return bound
+    return Binding("item", bound.node, bound.value, (*bound.path, place))
+
+
+VISITS: Mapping[type, Callable[[Index, Any, Scope], Scope | None]] = {
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Constant: _constant,
+    ast.Call: _call,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.Lambda: _lambda,
+    ast.Return: _return,
+    ast.Yield: _generator,
+    ast.YieldFrom: _generator,
+    ast.ClassDef: _class,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.NamedExpr: _walrus,
+    ast.AugAssign: _augmented,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.comprehension: _for,
+    ast.withitem: _with,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
+    ast.ExceptHandler: _caught,
+    ast.MatchAs: _caught,
+    ast.MatchStar: _caught,
+}

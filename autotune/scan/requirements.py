@@ -1,0 +1,86 @@
+"""Releases that a project pins in its requirements, environment, pyproject or lock file. A range pins nothing."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from autotune.catalogue.dialects import Version, version
+from autotune.errors import UsageError
+
+Pin = tuple[str, str]
+"""A package and its release as they are written."""
+
+EXACT = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*={2,3}\s*(\d+(?:\.\d+)*)(?![\w.*-])")
+"""transformers==4.46.1, torch[opt] === 2.4.0+cu121; no 4.46.* and no 5.0.0rc1."""
+
+CONDA = re.compile(r"([a-z0-9][\w.-]*)\s*={1,2}\s*(\d+(?:\.\d+)*)(?![\w.*-])")
+"""pytorch=2.4.0, pytorch=2.4.0=py3.11_cuda12.1_0 of a conda environment."""
+
+PLAIN = re.compile(r"={0,3}\s*(\d+(?:\.\d+)*)")
+"""The release of a package alone: poetry's "4.46.1"."""
+
+ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
+"""Names of the same library."""
+
+
+def versions(data: bytes, name: str) -> Mapping[str, Version]:
+    """The release of every package that the file `name` pins exactly, by its name in lower case with hyphens.
+
+    A package that is pinned to two releases is left out: which one holds depends on the machine.
+    """
+    text = data.decode("utf-8", errors="replace")
+    found: dict[str, set[Version]] = {}
+    for package, release in _pins(text, name):
+        known = re.sub(r"[-_.]+", "-", package).lower()
+        found.setdefault(ALIASES.get(known, known), set()).add(version(release))
+    return {package: next(iter(releases)) for package, releases in found.items() if len(releases) == 1}
+
+
+def _pins(text: str, name: str) -> Iterator[Pin]:
+    if name.endswith((".toml", ".lock")):
+        yield from _of_toml(_parsed(text, name))
+    elif name.endswith((".yml", ".yaml")):
+        items = (line.strip().removeprefix("-").strip(" \"'") for line in text.splitlines())
+        yield from _matches(CONDA, items)
+    else:
+        yield from _matches(EXACT, (line.strip() for line in text.splitlines()))
+
+
+def _matches(pattern: re.Pattern[str], lines: Iterable[str]) -> Iterator[Pin]:
+    return ((found[1], found[2]) for line in lines if (found := pattern.match(line)))
+
+
+def _parsed(text: str, name: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"not TOML: {error}", where=name, to_do="Repair the file or exclude it.") from None
+
+
+def _of_toml(document: Mapping[str, Any]) -> Iterator[Pin]:
+    """The packages of a lock file; the dependencies of a project, PEP 621's and poetry's."""
+    packages = document.get("package")
+    for row in packages if isinstance(packages, list) else ():
+        if _is_text(row.get("name")) and PLAIN.fullmatch(str(row.get("version"))):
+            yield row["name"], row["version"]
+    project, poetry = _table(document, "project"), _table(_table(document, "tool"), "poetry")
+    groups = [*_table(project, "optional-dependencies").values(), *_table(document, "dependency-groups").values()]
+    for lines in (project.get("dependencies"), *groups):
+        yield from _matches(EXACT, (line for line in lines or () if _is_text(line)) if isinstance(lines, list) else ())
+    for package, row in _table(poetry, "dependencies").items():
+        release = row.get("version") if isinstance(row, dict) else row
+        found = PLAIN.fullmatch(release) if isinstance(release, str) else None
+        if found:
+            yield package, found[1]
+
+
+def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = document.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

@@ -1,0 +1,164 @@
+"""Calls, configs and command lines as canonical settings.
+
+A value that is given anywhere wins over every default. What reaches one consumer is put together first, command line
+before config before call before parser default, so that keys that count only together are seen together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autotune import catalogue
+from autotune.catalogue.dialects import Reading, Version, is_own, readings
+from autotune.model.evidence import RUN, Location, Setting, Value
+from autotune.model.scanned import Call, Given
+from autotune.scan import derived
+from autotune.scan.values import same, typed
+
+SUBJECTS = {"loader": "loader#train", "optimizer": "optimizer#0", "run": RUN}
+"""What the settings of a config or a Trainer belong to."""
+
+AUTO = "auto"
+"""Left to the consumer: unknown, but for a device map, where it is a choice of its own."""
+
+POSITIVE = ("interval_steps", "max_steps", "total_limit", "epochs", "batch_size", "global_batch", "accumulation_steps")
+"""Settings of which 0 and less say that there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """What reaches one consumer. `values` are those in force by key: the known ones, and defaults of absent keys."""
+
+    call: Call
+    readings: tuple[Reading, ...]
+    values: Mapping[str, Value]
+
+
+def settings_of(calls: Sequence[Call], versions: Mapping[str, Version]) -> tuple[Setting, ...]:
+    """The settings that these calls decide: origin static where given, default where the dialect states one.
+
+    A setting that is given, and whose value cannot be known, is left out: no later call and no default speaks for it.
+    """
+    consumers = [_consumer(call, versions) for call in merged(calls)]
+    given = _first(one for consumer in consumers for one in _given(consumer))
+    default = _first(one for consumer in consumers for one in _defaults(consumer))
+    return derived.completed(default | given, calls, versions)
+
+
+def merged(calls: Sequence[Call]) -> list[Call]:
+    """One Call for each consumer: configs, command lines and main calls of a dialect are parts of the same one."""
+    found: dict[tuple[str, str, str], Call] = {}
+    for position, call in enumerate(calls):
+        key = (call.dialect, call.subject, "" if is_own(call.dialect, call.name) else str(position))
+        first = found.get(key)
+        found[key] = call if first is None else _joined(first, call)
+    return list(found.values())
+
+
+def _joined(first: Call, then: Call) -> Call:
+    arguments = {**then.arguments, **first.arguments}
+    return replace(first, arguments=arguments, is_open=first.is_open or then.is_open)
+
+
+def _consumer(call: Call, versions: Mapping[str, Version]) -> Consumer:
+    own = tuple(_named(reading, call) for reading in readings(call.dialect, versions) if _reads(reading, call))
+    defaults = {key: value for reading in own if _has_defaults(reading, call) for key, value in reading.default.items()}
+    absent = {key: value for key, value in defaults.items() if key not in call.arguments}
+    known = {key: one.value for key, one in call.arguments.items() if one.known and one.value is not None}
+    return Consumer(call, own, absent | known)
+
+
+def _reads(reading: Reading, call: Call) -> bool:
+    if not call.name:
+        return reading.is_config
+    if reading.is_main and is_own(call.dialect, call.name):
+        return True
+    is_optimizer = reading.call == "torch.optim" and call.subject.startswith("optimizer")
+    return is_optimizer or call.name == (reading.call or reading.keys[0])
+
+
+def _has_defaults(reading: Reading, call: Call) -> bool:
+    """Whether absent keys are at their default: nothing is open, and a config is not one of several calls' own."""
+    return not call.is_open and (bool(call.name) or reading.is_main or not reading.call)
+
+
+def _named(reading: Reading, call: Call) -> Reading:
+    """The reading of a function that takes the value: its key is that of the first argument."""
+    if call.name and call.name == reading.keys[0]:
+        return replace(reading, keys=tuple(call.arguments)[:1] or ("",))
+    return reading
+
+
+def _given(consumer: Consumer) -> Iterator[Setting]:
+    """What the arguments give; value None where a key is there and cannot be known."""
+    for reading in consumer.readings:
+        keys = [key for key in _keys(reading) if key in consumer.call.arguments]
+        if keys:
+            one, is_known = consumer.call.arguments[keys[0]], all(consumer.call.arguments[key].known for key in keys)
+            value = _value(reading, consumer) if is_known else None
+            yield Setting(
+                reading.setting,
+                _subject(reading, consumer.call),
+                value,
+                "static",
+                one.location,
+                spelling=keys[0],
+                feeds=_feeds(one, consumer.call),
+            )
+
+
+def _defaults(consumer: Consumer) -> Iterator[Setting]:
+    """What the dialect states for keys that the call, which leaves nothing open, does not have."""
+    for reading in consumer.readings:
+        value = _value(reading, consumer) if reading.default and _has_defaults(reading, consumer.call) else None
+        if value is not None:
+            subject = _subject(reading, consumer.call)
+            yield Setting(reading.setting, subject, value, "default", consumer.call.location, spelling=reading.keys[0])
+
+
+def _value(reading: Reading, consumer: Consumer) -> Value | None:
+    """The canonical value that the keys in force say, None when they do not say one."""
+    values, kind = consumer.values, catalogue.kinds()[reading.setting]
+    if not all(same(_other(key, consumer), wanted) for key, wanted in reading.only.items()):
+        return None
+    for name, row in reading.values.items():
+        if all(key in values and same(values[key], wanted) for key, wanted in row.items()):
+            return typed(name, kind)
+    value = next((values[key] for key in reading.keys if key in values), None)
+    if reading.means or reading.values:
+        return typed(reading.means.get(str(value).lower()), kind)
+    value = None if value == AUTO and reading.setting != "model.device_map" else typed(value, kind)
+    is_none = reading.setting.endswith(POSITIVE) and isinstance(value, int | float) and value <= 0
+    return None if is_none else value
+
+
+def _other(name: str, consumer: Consumer) -> Value | None:
+    """What another setting is for this consumer; the value of a key that is no setting."""
+    rows = [reading for reading in consumer.readings if reading.setting == name]
+    rows.sort(key=lambda reading: not any(key in consumer.call.arguments for key in reading.keys))
+    return _value(rows[0], consumer) if rows else consumer.values.get(name)
+
+
+def _keys(reading: Reading) -> Iterable[str]:
+    """Every key that has a say in the setting."""
+    return dict.fromkeys([*reading.keys, *(key for row in reading.values.values() for key in row)])
+
+
+def _subject(reading: Reading, call: Call) -> str:
+    kind = catalogue.settings()[reading.setting].subject
+    return call.subject if call.subject.startswith(f"{kind}#") else SUBJECTS[kind]
+
+
+def _feeds(given: Given, call: Call) -> Location | None:
+    """The call, for a value that stands outside of it."""
+    at = call.location
+    is_inside = given.location.file == at.file and at.line <= given.location.line <= max(at.line, at.end_line)
+    return None if is_inside or not call.name else at
+
+
+def _first(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:
+    found: dict[tuple[str, str], Setting] = {}
+    for setting in settings:
+        found.setdefault((setting.name, setting.subject), setting)
+    return found

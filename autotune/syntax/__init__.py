@@ -1,0 +1,1 @@
+"""Reads files of one syntax each, from bytes to values with their exact places. Nothing is run or imported."""

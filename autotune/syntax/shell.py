@@ -1,0 +1,117 @@
+"""Reads a shell script (bash): its commands, with variables filled in where their value is certain. Nothing is run.
+
+A variable is known when the script sets it once, outside of branches, loops and functions and not after && or ||, and
+before it is used; `${X:-default}` of one that the script does not set is the default. Everything else is None: loop
+variables, $1, $(...), globs. A word that is one variable stands where the variable's value stands, without its quotes;
+a word that is made of parts ("--lr=$LR", "$DIR/data") stands where it is used, as a whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from autotune.model import source
+from autotune.model.source import Command, Comment
+from autotune.syntax.shell_lexer import Lexer, Run, Word
+from autotune.syntax.shell_statements import Statement, Statements
+from autotune.syntax.shell_values import Values
+from autotune.syntax.text import Text, decode
+
+_DECLARING = ("export", "declare", "typeset", "readonly", "local")
+_CHANGING = ("read", "mapfile", "readarray", "getopts", "unset", "let")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The simple commands of a shell script in the order of the file, and its comments."""
+
+    commands: tuple[Command, ...]
+    comments: tuple[Comment, ...]
+
+
+def read(data: bytes, where: str) -> Script:
+    """The commands of a shell script. Raises UsageError."""
+    lexer = Lexer(decode(data, where))
+    reader = Statements(lexer)
+    statements = tuple(reader.read())
+    values = _values(statements, lexer.text, reader.changed | lexer.changed)
+    return Script(tuple(_commands(statements, values)), tuple(lexer.comments))
+
+
+def _values(statements: Sequence[Statement], text: Text, changed: set[str]) -> Values:
+    """The values before the first command: none is set, but what becomes of each is known."""
+    kept = [(word, statement.is_certain) for statement in statements for word in _kept(statement)]
+    times = Counter(word.name for word, _ in kept if not word.is_append)
+    unknown = {word.name for word, is_certain in kept if not is_certain or times[word.name] > 1}
+    for statement in statements:
+        if _name(statement) in _CHANGING:
+            unknown.update(*(_NAME.findall(text.text, word.start, word.end) for word in statement.words[1:]))
+    appended = {word.name for word, _ in kept if word.is_append}
+    return Values(text, unknown | changed, appended, {word.name for word, _ in kept})
+
+
+def _name(statement: Statement) -> str:
+    return _plain(statement.words[0])
+
+
+def _plain(word: Word) -> str:
+    """The text of a word without variables; "" for one with them."""
+    runs = [piece for piece in word.pieces if isinstance(piece, Run)]
+    return "".join(run.text or "" for run in runs) if len(runs) == len(word.pieces) else ""
+
+
+def _kept(statement: Statement) -> tuple[Word, ...]:
+    """The assignments of a statement that hold after it."""
+    if _name(statement) in _DECLARING or all(word.name for word in statement.words):
+        return tuple(word for word in statement.words if word.name)
+    return ()
+
+
+def _commands(statements: Sequence[Statement], values: Values) -> Iterator[Command]:
+    given: dict[str, source.Word] = {}
+    exported: tuple[tuple[str, source.Word], ...] = ()
+    for statement in statements:
+        if not _kept(statement) and _name(statement) not in _DECLARING:
+            yield from _command(statement, values, exported)
+            continue
+        for word in statement.words:
+            given |= _given(word, statement.is_certain, values)
+        if _exports(statement):
+            names = [word.name or _plain(word) for word in statement.words[1:]]
+            exported = tuple((dict(exported) | {name: given[name] for name in names if name in given}).items())
+            values.count(len(exported), statement.words[0])
+
+
+def _given(word: Word, is_certain: bool, values: Values) -> dict[str, source.Word]:
+    """The variable that `word` sets for good, if it sets one."""
+    value = values.value(word, is_certain) if word.name else None
+    if word.name and is_certain:
+        values.assign(word)
+    if value is None:
+        return {}
+    is_known = word.name not in values.unknown and not word.is_append
+    return {word.name: value if is_known else replace(value, value=None)}
+
+
+def _exports(statement: Statement) -> bool:
+    flags = [_plain(word) for word in statement.words[1:] if _plain(word).startswith("-")]
+    return _name(statement) == "export" or any("x" in flag for flag in flags)
+
+
+def _command(statement: Statement, values: Values, exported: tuple[tuple[str, source.Word], ...]) -> Iterator[Command]:
+    """The command of a statement; none when its words are empty variables."""
+    settings = tuple(itertools.takewhile(lambda word: word.name, statement.words))
+    own = ((word.name, values.value(word, statement.is_certain)) for word in settings)
+    variables = tuple((name, value) for name, value in own if value is not None)
+    words = [made for word in statement.words[len(settings) :] for made in values.words(word, statement.is_certain)]
+    if variables:
+        values.count(len(exported), statement.words[0])
+    if words:
+        start, end = statement.words[0].start, statement.words[-1].end
+        lines = values.text.line(start), values.text.line(max(start, end - 1))
+        yield Command(tuple(words), exported + variables, *lines)

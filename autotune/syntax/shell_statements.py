@@ -1,0 +1,115 @@
+"""Finds the simple commands of a shell script, in whatever loop, branch or function they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from autotune.syntax.shell_lexer import Lexer, Operator, Word
+
+_OPENING = {"if", "while", "until", "{"}
+_CLOSING = {"fi", "done", "esac", "}"}
+_BETWEEN = {"then", "elif", "else", "do", "!", "time"}
+_MAYBE = ("&&", "||", "|", "|&")
+_CASE_ENDS = (";;", ";&", ";;&")
+_Tokens = Iterator[Word | Operator]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A simple command. `is_certain` says that it runs once, whatever happens: in no branch, after no && or |."""
+
+    words: tuple[Word, ...]
+    is_certain: bool
+
+
+@dataclass(slots=True)
+class Statements:
+    """Reads statements; `changed` are the variables of loops."""
+
+    lexer: Lexer
+    depth: int = 0
+    before: str = ""
+    words: list[Word] = field(default_factory=list)
+    changed: set[str] = field(default_factory=set)
+
+    def read(self) -> Iterator[Statement]:
+        """All statements in the order of the file."""
+        tokens = self.lexer.tokens()
+        for token in tokens:
+            if isinstance(token, Word):
+                if self.words or not self._keyword(token, tokens):
+                    self.words.append(token)
+            elif token.text == "(" and self.words:  # name(): a function
+                self.words.clear()
+                self.depth += 1
+            else:
+                yield from self._statement()
+                self._operator(token, tokens)
+        yield from self._statement()
+
+    def _statement(self) -> Iterator[Statement]:
+        if self.words:
+            yield Statement(tuple(self.words), self.depth == 0 and self.before not in _MAYBE)
+            self.words.clear()
+            self.before = ""
+
+    def _operator(self, operator: Operator, tokens: _Tokens) -> None:
+        if operator.text != "\n":  # a line break after && changes nothing
+            self.before = operator.text
+        if operator.text == "(":
+            self.depth += 1
+        elif operator.text == ")":
+            self._close()
+        elif operator.text in _CASE_ENDS:
+            self._pattern(tokens)
+
+    def _keyword(self, word: Word, tokens: _Tokens) -> bool:
+        """Whether `word` is a keyword; if so, passes what belongs to it and is no command."""
+        keyword = self._written(word)
+        if keyword in _OPENING:
+            self.depth += 1
+        elif keyword in _CLOSING:
+            self._close()
+        elif keyword in ("for", "select"):
+            self._loop(tokens)
+        elif keyword == "case":
+            self._pass_to("in", tokens)
+            self.depth += 1
+            self._pattern(tokens)
+        elif keyword == "function":
+            next(tokens, None)
+        elif keyword == "[[":
+            self._pass_to("]]", tokens)
+        else:
+            return keyword in _BETWEEN
+        return True
+
+    def _close(self) -> None:
+        self.depth = max(0, self.depth - 1)
+
+    def _loop(self, tokens: _Tokens) -> None:
+        self.depth += 1
+        variable = next(tokens, None)
+        if isinstance(variable, Word):
+            self.changed.add(self._written(variable))
+            for token in tokens:
+                if isinstance(token, Operator):
+                    return
+
+    def _pattern(self, tokens: _Tokens) -> None:
+        """Over the pattern of a `case` up to its bracket, or over the end of the `case`."""
+        for token in tokens:
+            if isinstance(token, Operator) and token.text == ")":
+                return
+            if isinstance(token, Word) and self._written(token) == "esac":
+                self._close()
+                return
+
+    def _pass_to(self, last: str, tokens: _Tokens) -> None:
+        for token in tokens:
+            if isinstance(token, Word) and self._written(token) == last:
+                return
+
+    def _written(self, word: Word) -> str:
+        return self.lexer.text.text[word.start : word.end]

@@ -1,0 +1,148 @@
+"""What the words of a shell command are once its variables are filled in, and where each of them came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+
+from autotune.model import source
+from autotune.syntax.shell_lexer import Piece, Run, Variable, Word
+from autotune.syntax.text import MAX_VALUES, Text
+
+_BLANKS_OR_WORD = re.compile(r"[ \t\r\n]+|[^ \t\r\n]+")
+_GLOB = re.compile(r"[*?]|\{[^{}]*(?:,|\.\.)[^{}]*\}|^~")
+_LONGEST = 100_000
+"""Characters of a variable, or items of an array: X=$X$X$X doubles quickly."""
+
+Field = Sequence[Run]
+_UNKNOWN: Field = (Run(None, 0, False),)
+
+
+@dataclass(slots=True)
+class Values:
+    """The variables of a script up to some command.
+
+    `unknown` are those that are set twice, or only perhaps; `appended` those that grow, so that inside a branch or a
+    function nobody knows how far they are; `assigned` all that the script sets anywhere. `left` is how many words may
+    still be made.
+    """
+
+    text: Text
+    unknown: Set[str]
+    appended: Set[str]
+    assigned: Set[str]
+    scalars: dict[str, Field] = field(default_factory=dict)
+    arrays: dict[str, Sequence[Field]] = field(default_factory=dict)
+    left: int = MAX_VALUES
+
+    def assign(self, word: Word) -> None:
+        """Take a NAME=value or NAME+=value that certainly runs."""
+        if word.items is not None:
+            items = [found for item in word.items for found in self._fields(item.pieces, True)]
+            before = self.arrays.get(word.name, ()) if word.is_append else ()
+            self.count(len(items) + len(before), word)
+            self.arrays[word.name] = (*before, *items)
+        elif word.value is not None:
+            before_it = self.scalars.get(word.name, _UNKNOWN) if word.is_append else ()
+            self.scalars[word.name] = _limited((*before_it, *self._joined(word.value.pieces, True)))
+
+    def words(self, word: Word, is_certain: bool) -> Iterator[source.Word]:
+        """The words that `word` of a command becomes; none for an unquoted variable that is empty."""
+        is_variable = len(word.pieces) == 1 and isinstance(word.pieces[0], Variable)
+        for found in self._fields(word.pieces, is_certain):
+            self.count(1, word)
+            is_known = not any(run.text is None or (not run.quoted and _GLOB.search(run.text)) for run in found)
+            yield self._placed(word, found, is_known, is_variable)
+
+    def value(self, word: Word, is_certain: bool) -> source.Word | None:
+        """The value of NAME=value as a word; None for an array."""
+        if word.value is None:
+            return None
+        runs = self._joined(word.value.pieces, is_certain)
+        is_known = all(run.text is not None for run in runs)
+        is_variable = len(word.value.pieces) == 1 and isinstance(word.value.pieces[0], Variable)
+        return self._placed(word.value, runs, is_known, is_variable)
+
+    def count(self, number: int, word: Word) -> None:
+        """Note that `number` more words are made. Raises UsageError when they are too many."""
+        self.left -= number
+        if self.left < 0:
+            raise self.text.error(f"more than {MAX_VALUES} words", word.start)
+
+    def _placed(self, word: Word, runs: Field, is_known: bool, is_variable: bool) -> source.Word:
+        """A variable stands where its value stands, anything else where it is used."""
+        start, end = (_place(runs) if is_variable else None) or (word.start, word.end)
+        value = "".join(run.text or "" for run in runs) if is_known else None
+        return source.Word(value, self.text.text[start:end], self.text.span(start, end), self.text.line(start))
+
+    def _fields(self, pieces: Sequence[Piece], is_certain: bool) -> list[Field]:
+        """The words of pieces that stand together: each blank in an unquoted variable starts a new one."""
+        fields: list[list[Run]] = [[]]
+        for piece in pieces:
+            for index, part in enumerate(self._parts(piece, is_certain)):
+                if index:
+                    fields.append([])
+                fields[-1] += part
+        return [runs for runs in fields if any(run.text != "" or run.quoted for run in runs)]
+
+    def _parts(self, piece: Piece, is_certain: bool) -> list[Field]:
+        if isinstance(piece, Run):
+            return [(piece,)]
+        values = self._variable(piece, is_certain)
+        if piece.quoted or piece.is_array:
+            return [[Run(run.text, run.start, True) for run in (*value, Run("", 0, True))] for value in values]
+        return [part for value in values for part in _split(value)]
+
+    def _joined(self, pieces: Sequence[Piece], is_certain: bool) -> Field:
+        """The value of pieces where blanks split nothing: in an assignment."""
+        runs: list[Run] = []
+        for piece in pieces:
+            runs += (piece,) if isinstance(piece, Run) else self._scalar(piece, is_certain)
+        is_home = bool(runs) and not runs[0].quoted and (runs[0].text or "").startswith("~")
+        return _UNKNOWN if is_home else runs
+
+    def _scalar(self, variable: Variable, is_certain: bool) -> Field:
+        return _UNKNOWN if variable.is_array else self._variable(variable, is_certain)[0]
+
+    def _variable(self, variable: Variable, is_certain: bool) -> Sequence[Field]:
+        name = variable.name
+        if name in self.unknown or (name in self.appended and not is_certain):
+            return (_UNKNOWN,)
+        if name in self.arrays:
+            return self.arrays[name] if variable.is_array else (_UNKNOWN,)
+        if name in self.scalars:
+            is_empty = not any(run.text != "" for run in self.scalars[name])
+            return (_UNKNOWN if is_empty and variable.default is not None else self.scalars[name],)
+        if variable.default is not None and (is_certain or name not in self.assigned):
+            return (self._joined(variable.default, is_certain),)
+        return (_UNKNOWN,)
+
+
+def _split(value: Field) -> list[Field]:
+    parts: list[list[Run]] = [[]]
+    for run in value:
+        if run.text is None:
+            parts[-1].append(run)
+            continue
+        for match in _BLANKS_OR_WORD.finditer(run.text):
+            if match[0].isspace():
+                parts.append([])
+            else:
+                parts[-1].append(Run(match[0], run.start + match.start(), False))
+    return list(parts)
+
+
+def _place(runs: Field) -> tuple[int, int] | None:
+    """The one place where all characters of `runs` stand; None when they stand apart, or nowhere."""
+    written = [run for run in runs if run.text != ""]
+    if not written or any(run.text is None for run in written):
+        return None
+    ends = [run.start + len(run.text or "") for run in written]
+    if any(run.start != end for run, end in zip(written[1:], ends, strict=False)):
+        return None
+    return written[0].start, ends[-1]
+
+
+def _limited(runs: Field) -> Field:
+    return runs if sum(len(run.text or "x") for run in runs) <= _LONGEST else _UNKNOWN

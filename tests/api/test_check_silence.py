@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from autotune.api.baseline import fingerprint
+from autotune.api.configuration import Configuration
+from autotune.api.silence import by_baseline, by_person, unknown_rules
+from autotune.engine import load_rules
+from autotune.model.checked import CheckedBundle, Silenced
+from autotune.model.evidence import Location
+from autotune.model.finding import Finding
+from autotune.model.scanned import Bundle, Ignored, Note
+
+RULE = next(rule for rule in load_rules() if rule.id == "DL001")
+HERE, THERE = Location("train.py", 5, "DataLoader", end_line=8), Location("lib/data.py", 3)
+
+
+def finding(location: Location | None = HERE, *places: Location) -> Finding:
+    return Finding(RULE, "run", "m", (), location=location, places=places)
+
+
+def checked(*findings: Finding, ignored: tuple[Ignored, ...] = ()) -> CheckedBundle:
+    return CheckedBundle(Bundle("train.py", (), (), (), (), ignored=ignored), findings, (), 0)
+
+
+def comment(line: int, file: str = "train.py", rule: str = "DL001") -> Ignored:
+    return Ignored(file, line, rule, "the data is small")
+
+
+@pytest.mark.parametrize("line", [0, 5, 6, 8])
+def test_a_comment_in_the_lines_of_the_call_silences(line: int) -> None:
+    one = finding()
+    result = by_person(checked(one, ignored=(comment(line),)), Configuration())
+    assert result.findings == ()
+    assert result.silenced == (Silenced(one, "comment", "the data is small"),)
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    [comment(4), comment(9), comment(5, file="other.py"), comment(5, rule="DL002"), comment(0, file="other.py")],
+)
+def test_a_comment_elsewhere_does_not(ignored: Ignored) -> None:
+    given = checked(finding(), ignored=(ignored,))
+    assert by_person(given, Configuration()) == given
+
+
+def test_patterns_of_files_silence() -> None:
+    config = Configuration(per_file_ignores={"lib": ("AT", "DL0"), "train.py": ("SY",)})
+    result = by_person(checked(finding(), finding(THERE)), config)
+    assert [one.location for one in result.findings] == [HERE]
+    assert [(one.by, one.reason) for one in result.silenced] == [("configuration", "per-file-ignores of lib")]
+
+
+def test_a_finding_stays_while_one_of_its_places_is_open() -> None:
+    several = finding(HERE, HERE, THERE)
+    open_there = by_person(checked(several, ignored=(comment(5),)), Configuration())
+    assert [one.location for one in open_there.findings] == [THERE]
+    both = by_person(checked(several, ignored=(comment(5), comment(3, "lib/data.py"))), Configuration())
+    assert (both.findings, len(both.silenced)) == ((), 1)
+
+
+def test_places_of_what_a_finding_merely_read_do_not_keep_it() -> None:
+    assert by_person(checked(finding(HERE, THERE), ignored=(comment(5),)), Configuration()).findings == ()
+
+
+def test_a_finding_without_a_place_belongs_to_the_main_file() -> None:
+    nowhere = finding(None)
+    assert by_person(checked(nowhere, ignored=(comment(0),)), Configuration()).findings == ()
+    assert by_person(checked(nowhere, ignored=(comment(1),)), Configuration()).findings == (nowhere,)
+
+
+def test_a_baseline_silences_as_many_as_it_holds(tmp_path: Path) -> None:
+    mark = fingerprint(finding(), HERE, tmp_path)
+    result = by_baseline(checked(finding(), finding(), finding(THERE)), Counter({mark: 1}), tmp_path, "b.json")
+    assert [one.location for one in result.findings] == [HERE, THERE]
+    assert [(one.by, one.reason) for one in result.silenced] == [("baseline", "b.json")]
+
+
+def test_unknown_rules_are_noted_once() -> None:
+    bundles = [checked(ignored=(comment(5), comment(7, rule="DL01"), comment(0, rule="X"))).bundle] * 2
+    assert list(unknown_rules(bundles, [RULE])) == [
+        Note("train.py:7", 'this comment silences nothing: no rule is called "DL01"'),
+        Note("train.py", 'this comment silences nothing: no rule is called "X"'),
+    ]

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from autotune import cli
+from autotune.cli import run
+from autotune.report import CHECK_RENDERERS
+
+HEAVY = ("torch", "transformers", "optuna", "psutil", "pynvml", "rich", "matplotlib", "numpy", "jsonschema", "ruamel")
+
+SCRIPT = """
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(1, 1).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for x in DataLoader(open_dataset(), batch_size=4):
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        torch.cuda.empty_cache()
+"""
+
+CONFIG = "output_dir: x\nper_device_train_batch_size: 2\nnum_train_epochs: 1\nevaluation_strategy: steps\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_here_is_checked_by_default(project, capsys) -> None:
+    assert run(["check", "--fail-on", "never"]) == 0
+    out, err = capsys.readouterr()
+    assert "train.py" in out
+    assert "SY007" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("format_", CHECK_RENDERERS)
+def test_every_format_has_the_finding(format_: str, project, capsys) -> None:
+    assert run(["check", ".", "--format", format_, "--select", "SY007", "--fail-on", "never"]) == 0
+    out = capsys.readouterr().out
+    assert "SY007" in out
+    assert out.endswith("\n")
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("never", 0), ("critical", 0), ("medium", 1), ("low", 1), ("info", 1)])
+def test_the_exit_code_says_how_grave_it_is(fail_on: str, code: int, project, capsys) -> None:
+    assert run(["check", "--select", "SY007", "--fail-on", fail_on]) == code
+
+
+def test_nothing_found_is_exit_0(project, capsys) -> None:
+    (project / "train.py").unlink()
+    assert run(["check"]) == 0
+
+
+def test_output_goes_to_a_file(project, capsys) -> None:
+    assert run(["check", "--format", "json", "--output", "out.json", "--select", "SY007,DL"]) in (0, 1)
+    assert capsys.readouterr().out == ""
+    assert {row["rule"] for row in json.loads((project / "out.json").read_text())["findings"]} >= {"SY007"}
+    assert run(["check", "--output", "no/such/folder.txt"]) == 2
+
+
+def test_selectors_may_be_lists_in_any_case(project, capsys) -> None:
+    run(["check", "--format", "json", "--select", "dl, sy007", "--select", "EN", "--ignore", "dl004"])
+    rules = {row["rule"] for row in json.loads(capsys.readouterr().out)["findings"]}
+    assert "SY007" in rules
+    assert "DL004" not in rules
+
+
+def test_a_baseline_is_written_and_used(project, capsys) -> None:
+    assert run(["check", "--fail-on", "info", "--write-baseline", "b.json"]) == 0
+    assert run(["check", "--fail-on", "info", "--baseline", "b.json"]) == 0
+    assert run(["check", "--fail-on", "info"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--format", "xml"], "is not one of"),
+        (["--fail-on", "bad"], "is not one of"),
+        (["--max", "step.mean_ms=3"], "--max needs the profile"),
+        (["--max", "x", "--profile", "last"], "is no limit"),
+        (["--max", "x=nan", "--profile", "last"], "is no limit"),
+        (["--max-regression", "5%"], "--max-regression needs the profile that it limits"),
+        (["--max-regression", "5%", "--profile", "last"], "--max-regression needs the profile to compare with"),
+        (["--max-regression", "5", "--profile", "a", "--against", "b"], "is no percentage; write one as 5%"),
+        (["--against", "last"], "--against needs --max-regression"),
+        (["--python", "python"], "--python needs --env"),
+        (["--select", "XX"], 'no rule is called "XX"'),
+        (["gone"], "there is no such file or folder"),
+        (["--profile", "last"], "this project has no run yet"),
+        (["--baseline", "gone.json"], "cannot be read"),
+    ],
+)
+def test_wrong_usage_is_exit_2(arguments: list[str], said: str, project, capsys) -> None:
+    assert run(["check", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_bug_of_ours_is_exit_4(project, monkeypatch, capsys) -> None:
+    module = __import__("autotune.cli.check", fromlist=["api"])
+    monkeypatch.setattr(module.api, "check", lambda *_, **__: 1 / 0)
+    assert run(["check"]) == cli.BUG
+    assert "a bug of ours" in capsys.readouterr().err
+
+
+def loaded(*arguments: str) -> set[str]:
+    code = "import sys; from autotune.cli import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in done.stderr.split()} & set(HEAVY)
+
+
+def test_nothing_heavy_is_loaded(project) -> None:
+    assert loaded("check") == set()
+
+
+def test_yaml_loads_its_parser_and_nothing_else(project) -> None:
+    (project / "c.yaml").write_text(CONFIG)
+    assert loaded("check") == {"ruamel"}
+
+
+def test_the_project_is_left_as_it_was(project, capsys) -> None:
+    before = sorted(project.rglob("*"))
+    run(["check"])
+    assert sorted(project.rglob("*")) == before

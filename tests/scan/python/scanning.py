@@ -1,0 +1,63 @@
+"""Reads small scripts for the tests."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+from autotune.model.evidence import Location, Value
+from autotune.model.scanned import Call, Given
+from autotune.scan.python import Script, read_script
+from autotune.syntax import python
+
+LOOP = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(4, 4)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, batch_size=8):
+    {body}
+"""
+"""A training loop; `body` stands for what each step does."""
+
+
+def scan(code: str, flags: Mapping[str, str] | None = None) -> Script:
+    given = {name: Given(name, value, Location("run.sh", 1)) for name, value in (flags or {}).items()}
+    data = textwrap.dedent(code).encode()
+    return read_script(python.read(data, "train.py"), "train.py", None if flags is None else given)
+
+
+def looped(body: str, before: str = "") -> Script:
+    """A script whose loop has `body`, with more code before it."""
+    lines = textwrap.dedent(body).strip().splitlines()
+    return scan(textwrap.dedent(before) + LOOP.replace("    {body}", "\n".join(f"    {line}" for line in lines)))
+
+
+def call_of(script: Script, name: str) -> Call:
+    (found,) = [call for call in script.calls if call.name == name]
+    return found
+
+
+def given(code: str, flags: Mapping[str, str] | None = None, name: str = "x") -> Given:
+    """What the argument `x` of the only DataLoader is."""
+    script = scan("from torch.utils.data import DataLoader\n" + textwrap.dedent(code), flags)
+    return call_of(script, "DataLoader").arguments[name]
+
+
+def value(code: str, flags: Mapping[str, str] | None = None) -> Value | None | str:
+    """Its value, "unknown" when it is not known."""
+    found = given(code, flags)
+    return found.value if found.known else "unknown"
+
+
+def facts(script: Script) -> dict[str, Value]:
+    return {fact.name: fact.value for fact in script.facts}
+
+
+def lines(script: Script, name: str) -> list[int]:
+    """The lines that show a fact."""
+    (fact,) = [fact for fact in script.facts if fact.name == name]
+    return [place.line for place in fact.places]

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+from scanning import facts, lines, looped, scan
+
+STEP = "x = x.cuda()\nloss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
+READS = "code.num_scalar_reads_in_step"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "total += loss.item()",
+        "total += float(loss)",
+        "correct += (pred == y).sum().item()",
+        "bar.set_postfix(loss=loss.item())",
+        "print(loss.detach().cpu().numpy())",
+        "values += pred.tolist()",
+        "losses.append(loss.cpu())",
+        "if loss.item() > 1:\n    pass",
+        "with torch.no_grad():\n    total += loss.item()",
+        "try:\n    total += loss.item()\nexcept ValueError:\n    pass",
+        "if rank == 0:\n    total += loss.item()",
+        "log(loss)",
+        "for part in parts:\n    total += part.loss.item()",
+    ],
+)
+def test_a_read_in_every_step(body: str) -> None:
+    script = looped(STEP + body, before="def log(value):\n    print(value.item())\n")
+    assert facts(script)[READS] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if step % 100 == 0:\n    print(loss.item())",
+        "if step % 100:\n    continue\nprint(loss.item())",
+        "if verbose:\n    print(loss.item())",
+        "while wait:\n    print(loss.item())",
+        "def later():\n    print(loss.item())",
+        "with torch.no_grad():\n    for v in val_loader:\n        print(model(v).item())",
+        "n = y.item()",
+        "a = np.mean(b).item()",
+        "total += loss.detach()",
+        "print(mask.numpy())",
+        "done and loss.item()",
+        "print(loss.item() if verbose else 0)",
+    ],
+)
+def test_no_read_in_every_step(body: str) -> None:
+    assert facts(looped(STEP + body, before="import numpy as np\n"))[READS] == 0
+
+
+def test_after_the_loop_and_in_evaluation_nothing_counts() -> None:
+    code = """
+    import torch
+    def evaluate(loader):
+        return sum(model(x).item() for x in loader)
+    for epoch in range(3):
+        for x in loader:
+            model(x).backward()
+        print(evaluate(val_loader), loss.item())
+    """
+    assert facts(scan(code))[READS] == 0
+
+
+def test_the_places_are_shown() -> None:
+    script = looped(STEP + "total += loss.item()\nprint(loss.item())")
+    assert lines(script, READS) == [14, 15]
+
+
+def test_what_imported_code_does_is_not_known() -> None:
+    script = looped(STEP, before="from mine import helper\n")
+    assert READS not in facts(script)
+    assert facts(looped(STEP + "loss.item()", before="from mine import helper\n"))[READS] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("torch.cuda.synchronize()", "code.num_synchronize_in_step"),
+        ("stream.synchronize()", "code.num_synchronize_in_step"),
+        ("torch.cuda.empty_cache()", "code.num_empty_cache_in_step"),
+        ("gc.collect()", "code.num_gc_in_step"),
+    ],
+)
+def test_calls_in_every_step(body: str, name: str) -> None:
+    assert facts(looped(STEP + body, before="import gc\n"))[name] == 1
+    assert facts(looped(STEP + f"if i % 10 == 0:\n    {body}", before="import gc\n"))[name] == 0
+    assert facts(looped(STEP + f"if args.profile:\n    {body}", before="import gc\n"))[name] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("x = x.to(device)", 1),
+        ("x, y = x.to(device), y.to(device)", 2),
+        ("x = x.cuda()", 1),
+        ("x = x.to('cuda:0')", 1),
+        ("z = x['a'].float().to(device)", 1),
+        ("b = {k: v.to(device) for k, v in x.items()}", 1),
+        ("b = move(x)", 1),
+        ("x = x.to(device, non_blocking=True)", 0),
+        ("x = x.cuda(non_blocking=True)", 0),
+        ("x = x.to(device, non_blocking=nb)", 0),
+        ("x = x.to(torch.float16)", 0),
+        ("x = x.to('cpu')", 0),
+        ("model = model.to(device)", 0),
+        ("x = x.to(accelerator.device)", 0),
+    ],
+)
+def test_blocking_copies(body: str, expected: int) -> None:
+    script = looped(f"{body}\nmodel(x).backward()", before="def move(batch):\n    return batch.to(device)\n")
+    assert facts(script)["code.num_blocking_copies_in_step"] == expected
+
+
+@pytest.mark.parametrize("name", ["training_step", "compute_loss"])
+def test_hooks_of_frameworks_are_steps(name: str) -> None:
+    code = f"import torch\nclass M(Base):\n    def {name}(self, batch, i):\n        return self.loss(batch).item()\n"
+    assert facts(scan(code))[READS] == 1
+
+
+def test_a_loop_that_accumulates_has_its_outer_loop_in_the_step() -> None:
+    code = """
+    import torch
+    while True:
+        for micro in range(8):
+            model(x).backward()
+        optimizer.step()
+        print(loss.item())
+    """
+    assert facts(scan(code))[READS] == 1
+
+
+def test_a_function_called_in_a_loop_is_the_step() -> None:
+    code = """
+    import torch
+    def step(batch):
+        loss = model(batch)
+        loss.backward()
+        return loss.item()
+    for batch in loader:
+        step(batch)
+    """
+    assert facts(scan(code))[READS] == 1
+
+
+def test_a_backward_below_a_profiling_flag_trains_nothing() -> None:
+    code = "import torch\nif profile:\n    for x in loader:\n        model(x).backward()\n        loss.item()\n"
+    assert facts(scan(code)) == {}

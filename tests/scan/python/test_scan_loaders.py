@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from scanning import scan
+
+HEAD = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+STEP = "    loss = model(x)\n    loss.backward()\n"
+
+
+def subjects(code: str) -> list[str]:
+    return [call.subject for call in scan(HEAD + code).calls if call.name == "DataLoader"]
+
+
+def stated(code: str, name: str) -> dict[str, object]:
+    return {fact.subject: fact.value for fact in scan(HEAD + code).facts if fact.name == name}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"a = DataLoader(d)\nb = DataLoader(e)\nfor x in a:\n{STEP}",
+        f"a = DataLoader(d)\nb = DataLoader(e)\nfor i, x in enumerate(tqdm(a)):\n{STEP}",
+        "a = DataLoader(d)\nb = DataLoader(e)\ndef train(loader):\n    for x in loader:\n        model(x).backward()\ntrain(a)",
+        f"a = DataLoader(d)\nb = DataLoader(e)\nit = iter(a)\nwhile True:\n    x = next(it)\n{STEP}",
+        f"a = DataLoader(d)\nb = DataLoader(e)\na, b = accelerator.prepare(a, b)\nfor x in a:\n{STEP}",
+        f"a = DataLoader(d)\nb = DataLoader(e)\na = Prefetcher(a)\nfor x in a:\n{STEP}",
+        "train_loader = DataLoader(d)\nval_loader = DataLoader(e)",
+        "class M(pl.LightningModule):\n    def train_dataloader(self):\n        return DataLoader(d)\n"
+        "    def val_dataloader(self):\n        return DataLoader(e)",
+        "a = DataLoader(d)\nb = DataLoader(e)\ntrainer.fit(model, a, b)",
+        "a = DataLoader(d)\nb = DataLoader(e)\ntrainer.fit(model, train_dataloaders=a, val_dataloaders=b)",
+    ],
+)
+def test_which_loader_is_trained_on(code: str) -> None:
+    both = subjects(code)
+    assert both[0] == "loader#train"
+    assert both[1] in ("loader#eval", "loader#1")
+    assert stated(code, "loader.is_train").get(both[1]) is not True
+
+
+def test_what_only_another_loop_iterates_over_is_evaluated_on() -> None:
+    code = f"a = DataLoader(d)\nb = DataLoader(e)\nfor x in a:\n{STEP}for y in b:\n    model(y)"
+    assert stated(code, "loader.is_train") == {"loader#train": True, "loader#eval": False}
+
+
+def test_two_train_loaders_are_two_subjects() -> None:
+    code = "if a:\n    train_loader = DataLoader(d)\nelse:\n    train_loader = DataLoader(e)"
+    assert stated(code, "loader.is_train") == {"loader#train": True, "loader#1": True}
+
+
+def test_a_loader_for_both_phases_is_trained_on() -> None:
+    code = f"ls = {{p: DataLoader(d[p]) for p in phases}}\nfor x in ls['train']:\n{STEP}for x in ls[phase]:\n{STEP}"
+    assert subjects(code) == ["loader#train"]
+
+
+def test_without_a_hint_nothing_is_said() -> None:
+    assert subjects("a = DataLoader(d)") == ["loader#0"]
+    assert stated("a = DataLoader(d)", "loader.is_train") == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("", False),
+        ("shuffle=True", True),
+        ("shuffle=False", False),
+        ("shuffle=s", None),
+        ("sampler=s", None),
+        ("**kw", None),
+    ],
+)
+def test_whether_it_shuffles(arguments: str, expected: bool | None) -> None:
+    code = f"train_loader = DataLoader(d, {arguments})\nfor x in train_loader:\n{STEP}"
+    assert stated(code, "loader.shuffles").get("loader#train") is expected
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        ("TensorDataset(x)", True),
+        ("torch.utils.data.Subset(TensorDataset(x), i)", True),
+        ("[f(r) for r in rows]", True),
+        ("torchvision.datasets.CIFAR10('x')", False),
+        ("Own(x)", False),
+        ("Plain(x)", None),
+        ("load()", None),
+    ],
+)
+def test_whether_its_data_is_in_memory(dataset: str, expected: bool | None) -> None:
+    code = f"""
+import torchvision
+class Own:
+    def __getitem__(self, i):
+        return decode(self.x[i])
+class Plain:
+    def __getitem__(self, i):
+        return self.x[i]
+data = {dataset}
+train_loader = DataLoader(data)
+for x in train_loader:
+    model(x).backward()
+"""
+    assert stated(code, "loader.is_in_memory").get("loader#train") is expected

@@ -1,0 +1,225 @@
+"""Which files make one bundle, on small projects that are written for it."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from autotune.model.evidence import RUN, Setting
+from autotune.model.scanned import Bundle, Scanned
+from autotune.scan import scan
+
+RAW = """
+    import argparse
+    import torch
+    from torch.utils.data import DataLoader
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int, default=2)
+    args = parser.parse_args()
+    model = torch.nn.Linear(1, 1).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    loader = DataLoader([1], batch_size=4, num_workers=args.workers)
+    for batch in loader:
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step()
+"""
+
+HF = """
+    from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+    (args,) = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+    Trainer(model=None, args=args).train()
+"""
+
+HF_CONFIG = """
+    output_dir: out
+    per_device_train_batch_size: 2
+    gradient_accumulation_steps: 4
+    num_train_epochs: 1
+"""
+
+ZERO = '{"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": "auto"}'
+
+
+def project(root: Path, **files: str) -> Scanned:
+    for name, text in files.items():
+        path = root / name.replace("__", "/")
+        path = path.with_name(path.name.replace("_", ".")) if "." not in path.name else path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    return scan([root], root=root)
+
+
+def settings(bundle: Bundle) -> dict[str, Setting]:
+    return {one.name: one for one in bundle.settings if one.subject in (RUN, "loader#train")}
+
+
+def fact(bundle: Bundle, name: str) -> object:
+    return next((one.value for one in bundle.facts if one.name == name), None)
+
+
+def test_a_script_alone_is_a_bundle(tmp_path) -> None:
+    (bundle,) = project(tmp_path, train_py=RAW).bundles
+    assert (bundle.name, bundle.files, fact(bundle, "run.framework")) == ("train.py", ("train.py",), "raw")
+    workers = settings(bundle)["loader.num_workers"]
+    assert (workers.value, workers.location.file, workers.location.line) == (2, "train.py", 7)
+
+
+def test_a_command_takes_its_script_and_its_flags_win(tmp_path) -> None:
+    (bundle,) = project(tmp_path, scripts__run_sh="python train.py --workers 8", scripts__train_py=RAW).bundles
+    assert (bundle.name, bundle.files) == ("scripts/train.py", ("scripts/train.py", "scripts/run.sh"))
+    workers = settings(bundle)["loader.num_workers"]
+    assert (workers.value, workers.location.file, workers.feeds.file) == (8, "scripts/run.sh", "scripts/train.py")
+
+
+def test_a_script_is_also_found_from_the_folders_above(tmp_path) -> None:
+    scanned = project(tmp_path, a__b__run_sh="torchrun src/train.py", src__train_py=RAW)
+    assert [bundle.files for bundle in scanned.bundles] == [("src/train.py", "a/b/run.sh")]
+
+
+def test_a_script_that_two_commands_start_is_two_bundles(tmp_path) -> None:
+    scanned = project(
+        tmp_path, a_sh="python train.py --workers 1\n", b_sh="python train.py --workers 4\n", train_py=RAW
+    )
+    assert [settings(bundle)["loader.num_workers"].value for bundle in scanned.bundles] == [1, 4]
+    assert {bundle.name for bundle in scanned.bundles} == {"train.py"}
+
+
+def test_command_before_config_before_script(tmp_path) -> None:
+    (bundle,) = project(
+        tmp_path,
+        run_sh="python train.py --config c.yaml --gradient_accumulation_steps 16",
+        c_yaml=HF_CONFIG,
+        train_py=HF,
+    ).bundles
+    assert bundle.files == ("train.py", "run.sh", "c.yaml") or set(bundle.files) == {"train.py", "run.sh", "c.yaml"}
+    values = {name: (one.value, one.origin) for name, one in settings(bundle).items()}
+    assert values["train.accumulation_steps"] == (16, "static")
+    assert values["loader.batch_size"] == (2, "static")
+    assert values["loader.num_workers"] == (0, "default")
+    assert fact(bundle, "run.framework") == "hf_trainer"
+
+
+def test_a_parser_that_nobody_starts_leaves_everything_open(tmp_path) -> None:
+    (bundle,) = project(tmp_path, train_py=HF).bundles
+    assert fact(bundle, "run.framework") == "hf_trainer"
+    assert "loader.num_workers" not in settings(bundle)
+
+
+def test_a_config_alone_is_a_bundle(tmp_path) -> None:
+    (bundle,) = project(tmp_path, c_yaml=HF_CONFIG).bundles
+    assert (bundle.name, bundle.files, bundle.dialects) == ("c.yaml", ("c.yaml",), ("hf_trainer",))
+
+
+def test_a_config_that_a_config_names_belongs_to_it(tmp_path) -> None:
+    (bundle,) = project(tmp_path, c_yaml=HF_CONFIG + "    deepspeed: ds/zero.json\n", ds__zero_json=ZERO).bundles
+    assert (bundle.files, bundle.dialects) == (("c.yaml", "ds/zero.json"), ("hf_trainer", "deepspeed"))
+    assert settings(bundle)["zero.stage"].value == 3
+    assert fact(bundle, "run.framework") == "hf_trainer"
+
+
+def test_a_config_that_a_flag_names_belongs_to_the_command(tmp_path) -> None:
+    launch = "deepspeed train.py --per_device_train_batch_size 4 --output_dir x --deepspeed zero.json"
+    (bundle,) = project(tmp_path, run_sh=launch, zero_json=ZERO).bundles
+    assert (bundle.name, set(bundle.files)) == ("run.sh", {"run.sh", "zero.json"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\n\nclass Trainer:\n    pass\n",
+        "import torch\nfrom torch.utils.data import DataLoader\n\ndef loader(data):\n    return DataLoader(data)\n",
+    ],
+)
+def test_a_module_that_trains_nothing_is_no_bundle(text: str, tmp_path) -> None:
+    assert project(tmp_path, lib_py=text).bundles == ()
+
+
+def test_other_files_are_no_bundle(tmp_path) -> None:
+    scanned = project(
+        tmp_path,
+        ci_yaml="on: push\njobs:\n  build:\n    batch_size: 3\n",
+        build_sh="python setup.py build\n",
+        setup_py="import torch\nfrom torch.utils.cpp_extension import CppExtension, optim\n",
+    )
+    assert (scanned.bundles, scanned.notes) == ((), ())
+
+
+def test_a_module_beside_a_script_adds_what_it_does(tmp_path) -> None:
+    module = """
+        import torch
+
+        def fit(loader, model, optimizer):
+            for batch in loader:
+                loss = model(batch).sum()
+                loss.backward()
+                optimizer.step()
+                print(loss.item())
+    """
+    script = RAW + "\n    from lib import fit\n    fit(loader, model, optimizer)\n"
+    (bundle,) = project(tmp_path, train_py=script, lib_py=module).bundles
+    assert bundle.files == ("train.py", "lib.py")
+    assert fact(bundle, "code.num_scalar_reads_in_step") == 1
+
+
+def test_a_module_is_left_to_its_script_whatever_their_names(tmp_path) -> None:
+    module = RAW.replace("parser.parse_args()", "parser.parse_args([])")
+    script = "import torch\nimport a_module\n" + textwrap.dedent(RAW)
+    scanned = project(tmp_path, **{"a_module.py": module, "train.py": script})
+    assert [bundle.name for bundle in scanned.bundles] == ["train.py"]
+
+
+def test_a_broken_file_is_noted_with_its_place_and_the_others_are_read(tmp_path) -> None:
+    scanned = project(tmp_path, bad_py="import torch\nloss.backward(\n", bad_yaml="batch_size: [1", train_py=RAW)
+    assert [bundle.name for bundle in scanned.bundles] == ["train.py"]
+    assert [(note.where.rpartition(":")[0].rpartition(":")[0], note.is_error) for note in scanned.notes] == [
+        ("bad.py", True),
+        ("bad.yaml", True),
+    ]
+
+
+def test_pins_of_the_nearest_folder_are_facts(tmp_path) -> None:
+    scanned = project(
+        tmp_path,
+        **{
+            "requirements.txt": "transformers==4.40.0\ntorch>=2\n",
+            "old/requirements-dev.txt": "torch==1.13.1\n",
+            "old/deep/c.yaml": HF_CONFIG,
+            "new/c.yaml": HF_CONFIG,
+        },
+    )
+    found = {one.name: (fact(one, "software.transformers"), fact(one, "software.torch")) for one in scanned.bundles}
+    assert found == {"new/c.yaml": ((4, 40, 0), None), "old/deep/c.yaml": (None, (1, 13, 1))}
+
+
+def test_a_lock_file_goes_first_and_disagreement_says_nothing(tmp_path) -> None:
+    lock = '[[package]]\nname = "torch"\nversion = "2.4.1"\n'
+    pins = {"requirements.txt": "torch==2.1.0\ntrl==0.9.0\n", "requirements-b.txt": "trl==0.9.1\n", "uv.lock": lock}
+    (bundle,) = project(tmp_path, **pins, **{"c.yaml": HF_CONFIG}).bundles
+    assert (fact(bundle, "software.torch"), fact(bundle, "software.trl")) == ((2, 4, 1), None)
+
+
+def test_installed_versions_replace_what_is_declared(tmp_path) -> None:
+    project(tmp_path, **{"requirements.txt": "transformers==4.40.0\n", "c.yaml": HF_CONFIG})
+    (bundle,) = scan([tmp_path], root=tmp_path, versions={"transformers": (5, 0)}).bundles
+    assert fact(bundle, "software.transformers") is None  # whoever knows what is installed states it
+
+
+def test_comments_come_with_their_bundle(tmp_path) -> None:
+    script = RAW.replace("num_workers=args.workers)", "num_workers=0)  # autotune: ignore[DL001] tiny")
+    (bundle,) = project(tmp_path, train_py=script).bundles
+    assert [(one.file, one.line, one.rule, one.reason) for one in bundle.ignored] == [("train.py", 11, "DL001", "tiny")]
+
+
+@pytest.mark.parametrize(
+    "script", ["/etc/passwd.py", "../../outside.py", "~/x.py", "a\0b.py", ".py", "x" * 5000 + ".py"]
+)
+def test_a_script_outside_is_not_looked_for(script: str, tmp_path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "outside.py").write_text(textwrap.dedent(RAW))
+    assert project(root, run_sh=f"python '{script}' --workers 3\n").bundles == ()

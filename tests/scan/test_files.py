@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import UsageError
+from autotune.scan.files import LIMITS, File, find, is_relevant, matches
+
+TRAINS = b"import torch\nloss.backward()\n"
+LAUNCH = b"torchrun train.py\n"
+
+
+def write(root: Path, **files: bytes) -> None:
+    for name, data in files.items():
+        path = root / name.replace("__", "/").replace("_py", ".py").replace("_sh", ".sh")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def names(root: Path, *paths: str, exclude: tuple[str, ...] = ()) -> list[str]:
+    return [file.name for file in find([root / path for path in paths or (".",)], root=root, exclude=exclude).files]
+
+
+def whys(root: Path, *paths: str) -> dict[str, str]:
+    return {note.where: note.why for note in find([root / path for path in paths or (".",)], root=root).notes}
+
+
+def test_files_come_in_the_order_of_their_names(tmp_path) -> None:
+    write(tmp_path, b_py=TRAINS, a__z_py=TRAINS, a_py=TRAINS, a__a_sh=LAUNCH)
+    found = find([tmp_path], root=tmp_path)
+    assert [file.name for file in found.files] == ["a.py", "a/a.sh", "a/z.py", "b.py"]
+    assert found.files[0] == File("a.py", "python", TRAINS)
+    assert (found.num_files, found.notes) == (4, ())
+
+
+def test_files_without_a_word_of_training_are_counted_and_left(tmp_path) -> None:
+    write(tmp_path, a_py=b"import json\n", b_py=TRAINS)
+    (tmp_path / "c.txt").write_bytes(TRAINS)
+    found = find([tmp_path], root=tmp_path)
+    assert ([file.name for file in found.files], found.num_files) == (["b.py"], 2)
+
+
+@pytest.mark.parametrize(
+    ("syntax", "data", "relevant"),
+    [
+        ("python", TRAINS, True),
+        ("python", b"  from pytorch_lightning import Trainer", True),
+        ("python", b"from sentence_transformers import SentenceTransformerTrainer", True),
+        ("python", b"import torch\nclass Model: pass", False),
+        ("python", b"# import torch\nloss.backward()", False),
+        ("python", b"batch_size = 4\n", True),
+        ("python", b"  batch_size = 4\n", False),
+        ("yaml", b"train:\n  micro_batch_size: 4", True),
+        ("yaml", b"on: push\njobs: {}", False),
+        ("json", b'{"zero_optimization": {}}', True),
+        ("json", b'{"name": "x"}', False),
+        ("toml", b"[training]\nlocal_batch_size = 1", True),
+        ("shell", b"accelerate launch x.py", True),
+        ("shell", b"rm -rf build", False),
+    ],
+)
+def test_relevance(syntax: str, data: bytes, relevant: bool) -> None:
+    assert is_relevant(File("x", syntax, data)) is relevant
+
+
+def test_folders_of_tools_and_hidden_ones_are_skipped(tmp_path) -> None:
+    for folder in (".git", ".autotune", "node_modules", "__pycache__", "build", "dist", "lib__site-packages", "src"):
+        write(tmp_path, **{f"{folder}__train_py": TRAINS})
+    write(tmp_path, env__lib__x_py=TRAINS)
+    (tmp_path / "env" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    assert names(tmp_path) == ["src/train.py"]
+
+
+def test_a_skipped_folder_that_the_user_names_is_looked_at(tmp_path) -> None:
+    write(tmp_path, build__train_py=TRAINS)
+    assert names(tmp_path, "build") == ["build/train.py"]
+    assert names(tmp_path, "build/train.py") == ["build/train.py"]
+
+
+def test_a_path_that_does_not_exist_is_an_error(tmp_path) -> None:
+    with pytest.raises(UsageError, match="there is no such file or folder") as raised:
+        find([tmp_path / "no.py"], root=tmp_path)
+    assert raised.value.where == str(tmp_path / "no.py")
+
+
+def test_a_named_file_of_another_kind_is_noted(tmp_path) -> None:
+    (tmp_path / "notes.txt").write_text("torch")
+    assert whys(tmp_path, "notes.txt")["notes.txt"].startswith("not a kind of file that is read (.py, ")
+
+
+def test_a_file_that_two_paths_name_is_read_once(tmp_path) -> None:
+    write(tmp_path, a__x_py=TRAINS)
+    assert names(tmp_path, "a", ".", "a/x.py") == ["a/x.py"]
+
+
+@pytest.mark.parametrize("pattern", ["old", "old/", "old/train.py", "o?d", "train.py", "*.py", "old/*"])
+def test_exclude(pattern: str, tmp_path) -> None:
+    write(tmp_path, old__train_py=TRAINS, new_sh=LAUNCH)
+    assert names(tmp_path, exclude=(pattern,)) == ["new.sh"]
+    assert names(tmp_path, "old/train.py", "new.sh", exclude=(pattern,)) == ["new.sh"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "expected"),
+    [
+        ("a/b.py", "b.py", True),
+        ("a/b.py", "a/b.py", True),
+        ("a/b/c.py", "a/b", True),
+        ("x/a/b/c.py", "a/b", False),
+        ("ab/c.py", "a", False),
+        ("a/B.py", "b.py", False),
+    ],
+)
+def test_matches(name: str, pattern: str, expected: bool) -> None:
+    assert matches(name, [pattern]) is expected
+
+
+@pytest.mark.parametrize(("name", "limit"), [("big.py", LIMITS["python"]), ("big.json", LIMITS["json"])])
+def test_a_large_file_is_noted_and_not_read(name: str, limit: int, tmp_path) -> None:
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(100_000_000)
+    found = find([tmp_path], root=tmp_path)
+    assert [(note.where, note.why) for note in found.notes] == [(name, f"larger than {limit // 1_000_000} MB")]
+    assert found.files == ()
+
+
+def test_a_file_of_just_the_limit_is_read(tmp_path) -> None:
+    write(tmp_path, a_py=TRAINS.ljust(LIMITS["python"]), b_py=TRAINS.ljust(LIMITS["python"] + 1))
+    assert names(tmp_path) == ["a.py"]
+
+
+def test_many_notes_of_one_folder_are_one(tmp_path) -> None:
+    for number in range(5):
+        with (tmp_path / f"{number}.json").open("wb") as file:
+            file.truncate(3_000_000)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
+    assert whys(tmp_path) == {".": "5 files: larger than 2 MB", "gone.py": "a link to nothing"}
+
+
+def test_links_out_of_the_root_are_noted_and_not_followed(tmp_path) -> None:
+    root = tmp_path / "root"
+    write(tmp_path, outside__train_py=TRAINS)
+    write(root, a_py=TRAINS)
+    (root / "folder").symlink_to(tmp_path / "outside")
+    (root / "file.py").symlink_to(tmp_path / "outside" / "train.py")
+    (root / "etc").symlink_to("/etc")
+    (root / "picture.png").symlink_to("/dev/zero")
+    assert names(root) == ["a.py"]
+    outside = "a link out of the folder that is checked: not followed"
+    assert whys(root) == {"etc": outside, "file.py": outside, "folder": outside}
+
+
+def test_links_inside_are_followed_once_and_loops_end(tmp_path) -> None:
+    write(tmp_path, z__train_py=TRAINS)
+    (tmp_path / "a").symlink_to("z")
+    (tmp_path / "b.py").symlink_to("z/train.py")
+    (tmp_path / "z" / "up").symlink_to("..")
+    (tmp_path / "self").symlink_to("self")
+    assert names(tmp_path) == ["z/train.py"]
+    assert names(tmp_path, "a") == ["z/train.py"]
+
+
+def test_a_link_to_elsewhere_in_the_root_is_followed(tmp_path) -> None:
+    write(tmp_path, common__x_py=TRAINS, job__y_py=TRAINS)
+    (tmp_path / "job" / "common").symlink_to("../common")
+    (tmp_path / "job" / "x.py").symlink_to("../common/x.py")
+    assert names(tmp_path, "job") == ["job/x.py", "job/y.py"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_noted(tmp_path) -> None:
+    write(tmp_path, a_py=TRAINS, closed__b_py=TRAINS)
+    (tmp_path / "a.py").chmod(0)
+    (tmp_path / "closed").chmod(0)
+    try:
+        assert whys(tmp_path) == dict.fromkeys(("a.py", "closed"), "cannot be read: Permission denied")
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+
+
+def test_a_file_that_fails_to_open_is_noted(tmp_path, monkeypatch) -> None:
+    write(tmp_path, a_py=TRAINS)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    assert whys(tmp_path) == {"a.py": "cannot be read: Permission denied"}
+
+
+def test_pipes_and_sockets_do_not_block(tmp_path, monkeypatch) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket.py")
+        assert whys(tmp_path) == dict.fromkeys(("pipe.py", "socket.py"), "not a regular file")
+    assert whys(tmp_path, "pipe.py") == {"pipe.py": "not a regular file"}
