@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
 
 from autotune.errors import UsageError
@@ -53,6 +51,8 @@ def write(file: Path, findings: Iterable[tuple[Finding, Location]], root: Path) 
 
 def fingerprint(finding: Finding, place: Location, root: Path) -> str:
     """What stays the same about a finding while other lines of the file change."""
+    from hashlib import sha256  # loads OpenSSL; only a baseline needs it
+
     parts = (finding.rule.id, place.file, place.key or place.call, _line(root / place.file, place.line))
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
@@ -64,13 +64,8 @@ def _rows(rows: Mapping[str, Mapping[str, str]], counts: Counter[str]) -> Iterat
 
 def _line(file: Path, line: int) -> str:
     """The text of a line, its blanks made one; "" when there is none."""
-    lines = _lines(file)
-    return " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""
-
-
-@cache
-def _lines(file: Path) -> tuple[str, ...]:
     try:
-        return tuple(file.read_text(encoding="utf-8", errors="replace").split("\n"))
+        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
-        return ()
+        return ""
+    return " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""

@@ -139,9 +139,7 @@ def _once(bundles: Sequence[CheckedBundle]) -> Iterator[CheckedBundle]:
         yield replace(each, findings=tuple(new))
 
 
-def _without_baseline(
-    bundles: Sequence[CheckedBundle], options: Options, root: Path, cwd: Path
-) -> list[CheckedBundle]:
+def _without_baseline(bundles: Sequence[CheckedBundle], options: Options, root: Path, cwd: Path) -> list[CheckedBundle]:
     file = options.write_baseline or options.baseline
     if file is None:
         return list(bundles)

@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import outcome
+from autotune.api import manifest, outcome, patching
+from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.errors import UsageError
+from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
 from autotune.model.finding import Evaluation, Finding, Gain
 from autotune.model.recording import Recording
-from autotune.model.report import Report, RunSummary
+from autotune.model.report import Report
+from autotune.model.rule import Rule
+from autotune.scan.command import scan_command
 
 Show = Callable[[progress.Status], None]
 
@@ -49,7 +52,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     root = artefacts.project_root(cwd)
     leftovers.remove_leftovers(root)
     with lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
-        known = machine.facts({}, environ=environ)
+        facts = machine.facts({}, environ=environ)
         folder = artefacts.new_run(root)
         show(progress.Status())
         collected = collect.collect(
@@ -57,15 +60,20 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
         )
     python, why = outcome.interpreter(collected, python, why)
     versions = machine.software(python)
-    known += machine.software_facts(versions)
+    releases = {name: version for name, text in versions.items() if (version := release(text)) is not None}
+    bundle = scan_command(options.words, cwd=cwd, root=root, versions=releases)
+    facts += machine.software_facts(versions)
     if collected.sampled is not None:
-        known += machine.sampled_facts(collected.sampled)
+        facts += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
-    known += tuple(storage(collected.recordings))
-    collect.write_manifest(collected, stored(run, known, versions))
+    facts += tuple(storage(collected.recordings))
+    static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
+    known = Known(run, facts, versions, *static)
+    collect.write_manifest(collected, manifest.stored(known))
     artefacts.mark_last(folder)
     outcome.check(run, collected)
-    return build(collected.recordings, run, known, versions, rules, options.price)
+    report = build(collected.recordings, known, rules, options.price)
+    return replace(report, patch=patching.write(report, options.words, bundle, releases, root, folder))
 
 
 def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None = None) -> Report:
@@ -74,22 +82,15 @@ def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None
     recordings = collect.load(path)
     if not recordings:
         raise UsageError("this run has no Recording: its script made no step", where=str(path))
-    manifest = path / artefacts.MANIFEST if path.is_dir() else None
-    stored_run = artefacts.read_json(manifest) if manifest is not None and manifest.exists() else {}
-    run, known, versions = restored(stored_run, recordings, path)
-    return build(recordings, run, known, versions, engine.load_rules(rules), price)
+    file = path / artefacts.MANIFEST if path.is_dir() else None
+    row = artefacts.read_json(file) if file is not None and file.exists() else {}
+    report = build(recordings, manifest.restored(row, recordings, path), engine.load_rules(rules), price)
+    return replace(report, patch=patching.written(path))
 
 
-def build(
-    recordings: Sequence[Recording],
-    run: RunSummary,
-    known: Sequence[Fact],
-    versions: Mapping[str, str],
-    rules: Sequence[Any],
-    price: float | None,
-) -> Report:
-    """From Recordings and what is known of their machine to the Report; pure: it asks nothing of this machine."""
-    values = {fact.name: fact.value for fact in known}
+def build(recordings: Sequence[Recording], known: Known, rules: Sequence[Rule], price: float | None) -> Report:
+    """From Recordings and what is known beside them to the Report; pure: it asks nothing of this machine."""
+    values = {fact.name: fact.value for fact in known.facts}
     local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
     quota = values.get("machine.cpu_quota")
     per_rank = float(quota) / max(local) if isinstance(quota, int | float) and local else None
@@ -98,15 +99,15 @@ def build(
         recordings, cpus_per_rank=per_rank, memory_limit_bytes=memory if isinstance(memory, int) else None
     )
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
-    evidence = engine.join([*known, *more, *derived.facts], derived.settings)
+    observed = engine.join([*known.facts, *more, *derived.facts], derived.settings)
+    evidence = engine.observed_over(engine.join(known.static_facts, known.static_settings), observed)
     evaluation = _with_gains(engine.evaluate(rules, evidence), evidence)
     recommendations = engine.recommend(evaluation.findings, lambda several: _together(several, evidence))
+    planned = _integer(evidence, "run.num_planned_steps")
     return Report(
-        run=replace(
-            run, planned_steps=_integer(evidence, "run.num_planned_steps"), notes=outcome.notes(evidence, recordings)
-        ),
+        run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings)),
         machine=_part(values, "machine"),
-        software=dict(versions),
+        software=dict(known.versions),
         step=derived.step,
         evidence=evidence,
         evaluation=replace(evaluation, findings=engine.by_gain(recommendations)),
@@ -153,29 +154,3 @@ def _integer(evidence: Evidence, name: str) -> int | None:
 
 def _part(values: Mapping[str, Value], prefix: str) -> dict[str, Value]:
     return {name.removeprefix(prefix + "."): value for name, value in values.items() if name.startswith(prefix)}
-
-
-def stored(run: RunSummary, known: Sequence[Fact], versions: Mapping[str, str]) -> dict[str, Any]:
-    """What run.json keeps beside the Recordings, so that --load can report without this machine."""
-    return {
-        "run": {name: getattr(run, name) for name in _RUN_FIELDS},
-        "facts": [[fact.name, fact.subject, fact.value] for fact in known],
-        "software": dict(versions),
-    }
-
-
-_RUN_FIELDS = tuple(name for name in RunSummary.__dataclass_fields__ if name != "folder")
-
-
-def restored(
-    row: Mapping[str, Any], recordings: Sequence[Recording], path: Path
-) -> tuple[RunSummary, list[Fact], dict[str, str]]:
-    """The inverse of `stored`; a Recording alone brings its own software and command."""
-    versions = row.get("software") or dict(recordings[0].software)
-    facts = [
-        Fact(name, subject, tuple(value) if isinstance(value, list) else value)
-        for name, subject, value in row.get("facts", [])
-    ]
-    fields = row.get("run") or {"command": recordings[0].process["argv"], "outcome": recordings[0].outcome}
-    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    return RunSummary(folder=str(path), **plain), facts, versions

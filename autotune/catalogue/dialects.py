@@ -43,14 +43,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from autotune.catalogue.vocabulary import read, settings
+from autotune.catalogue.vocabulary import read, settings, tables
 from autotune.model.evidence import Value
 
 Version = tuple[int, ...]
+
+_FOLDER = "dialects/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,8 @@ def extends(name: str, other: str) -> bool:
 @cache
 def dialects() -> Mapping[str, Mapping[str, Any]]:
     """Every dialect file, parsed, by its name without the suffix."""
-    folder = files("autotune.catalogue").joinpath("dialects")
-    names = sorted(one.name for one in folder.iterdir() if one.name.endswith(".toml"))
-    return MappingProxyType({name.removesuffix(".toml"): read(f"dialects/{name}") for name in names})
+    names = [name for name in tables() if name.startswith(_FOLDER)]
+    return MappingProxyType({name.removeprefix(_FOLDER).removesuffix(".toml"): read(name) for name in names})
 
 
 def version(text: str) -> Version:

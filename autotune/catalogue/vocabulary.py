@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from autotune.catalogue.kept import kept
 from autotune.model.rule import Effect
 
 KINDS = ("bool", "int", "float", "text", "version", "share", "ms", "s", "bytes", "per_s")
@@ -52,8 +51,25 @@ class SettingEntry:
 
 
 def read(name: str) -> dict[str, Any]:
-    """A TOML file of this package, parsed."""
-    return tomllib.loads(files("autotune.catalogue").joinpath(name).read_text(encoding="utf-8"))
+    """A TOML file of this package, parsed: "facts.toml", "dialects/trl.toml"."""
+    table: dict[str, Any] = tables()[name]
+    return table
+
+
+@cache
+def tables() -> Mapping[str, Any]:
+    """Every TOML file of this package, parsed, by its name."""
+    folder = Path(__file__).parent
+    texts = {file.relative_to(folder).as_posix(): file.read_bytes() for file in sorted(folder.glob("**/*.toml"))}
+    contents = (part for name, text in texts.items() for part in (name.encode(), text))
+    found: Mapping[str, Any] = kept("catalogue", contents, lambda: _parsed(texts))
+    return found
+
+
+def _parsed(texts: Mapping[str, bytes]) -> Mapping[str, Any]:
+    import tomllib  # only a cache that is out of date needs it
+
+    return {name: tomllib.loads(text.decode()) for name, text in texts.items()}
 
 
 @cache
@@ -88,4 +104,6 @@ def names() -> tuple[str, ...]:
 
 def near(name: str) -> str | None:
     """The fact or setting that `name` was probably meant to be, or None."""
+    from difflib import get_close_matches  # only a mistake needs it
+
     return next(iter(get_close_matches(name, names(), n=1, cutoff=0.7)), None)

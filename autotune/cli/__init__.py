@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import platform
 import sys
-import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -29,6 +28,8 @@ VERBS = {
     "check": Verb("autotune.cli.check:command", "Say what is slow in scripts and configs, without running them."),
     "diagnose": Verb("autotune.cli.diagnose:command", "Profile a few steps of a script and say where the time goes."),
     "explain": Verb("autotune.cli.explain:command", "Say what a rule looks for, why, and what it advises."),
+    "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files."),
+    "undo": Verb("autotune.cli.undo:command", "Take back what apply wrote."),
     "rules": Verb("autotune.cli.rules:command", "List every rule."),
 }
 
@@ -64,6 +65,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments` and return the exit code that DESIGN gives each outcome."""
+    _recover(Path.cwd())
     try:
         result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False)
     except AutotuneError as error:
@@ -81,6 +83,22 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _recover(cwd: Path) -> None:
+    """Take back what a crash of apply or undo left half written, whichever verb comes next."""
+    if not any((folder / ".autotune" / "patches").is_dir() for folder in (cwd, *cwd.parents)):
+        return
+    from autotune.api.apply import recover  # nearly no command has anything to take back
+
+    try:
+        for journal in recover(cwd):
+            click.echo(f"autotune: took back patch {journal.number}, which was interrupted", err=True)
+    except AutotuneError as error:
+        click.echo(f"autotune: an interrupted patch cannot be taken back: {error}", err=True)
+
+
 def _bug_report() -> str:
+    import platform  # only a bug needs them
+    import traceback
+
     versions = f"autotune {__version__}, Python {platform.python_version()}, {platform.platform()}"
     return f"{traceback.format_exc()}\nautotune: a bug of ours. Please report the lines above with:\n{versions}"

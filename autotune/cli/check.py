@@ -74,15 +74,14 @@ def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str
 @click.option("--max-regression", metavar="PERCENT", callback=_share, help="Fail when its step is slower by more: 5%.")
 @click.option("--against", metavar="RUN_OR_RECORDING", help="The profile to compare with.")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-def command(paths: tuple[Path, ...], **given: Any) -> None:
+def command(paths: tuple[Path, ...], **given: Any) -> int:
     """Say what makes training slow or wrong in the scripts, configs and launch commands below PATHS (default: here).
 
     Nothing of them is run or imported. What only a run can tell is listed as such.
     """
     checked = api.check(_options(paths, given), cwd=Path.cwd())
     _print(checked, given["format_"], given["output"])
-    if checked.fails:
-        raise SystemExit(FOUND)
+    return FOUND if checked.fails else 0
 
 
 def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> api.Options:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from autotune.catalogue import facts as known_facts
 from autotune.catalogue import settings as known_settings
 from autotune.engine.kinds import plain_kind
-from autotune.model.evidence import Evidence, Fact, Location, Setting, Value
+from autotune.engine.trust import located
+from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting, Value
+
+SHARED = (RUN, "loader#train")
+"""The subjects that are the same in the files and in a run."""
 
 
 def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
@@ -28,6 +32,22 @@ def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
         if fact.places:
             places[fact.subject, fact.name] = fact.places
     return Evidence(by_subject, _by_owner(settings), places)
+
+
+def observed_over(read: Evidence, observed: Evidence) -> Evidence:
+    """What was observed, with the places that the files give to it, and what only the files say.
+
+    Of loaders and optimizers the files count others than a run does: only the train loader is the same in both.
+    """
+    facts: dict[str, Mapping[str, Value]] = dict(observed.facts)
+    for subject in SHARED:
+        facts[subject] = {**read.facts.get(subject, {}), **observed.facts.get(subject, {})}
+    settings = {
+        key: setting for key, setting in read.settings.items() if key[0] in SHARED and key not in observed.settings
+    }
+    for setting in located(observed.settings.values(), tuple(read.settings.values())):
+        settings[setting.subject, setting.name] = setting
+    return Evidence({name: known for name, known in facts.items() if known}, settings, read.places)
 
 
 def _by_owner(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:

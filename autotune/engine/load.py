@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from autotune.catalogue.kept import kept
 from autotune.engine.check import mistakes as mistakes_between
 from autotune.engine.parse import parse_rule
 from autotune.errors import RuleError, UsageError
 from autotune.model.rule import Rule
+
+Json = dict[str, Any]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -22,46 +26,70 @@ def rules_folder() -> Path:
 
 
 def load_rules(folder: Path | None = None) -> tuple[Rule, ...]:
-    """Every rule under `folder` (None: the shipped ones), by id.
+    """Every rule under `folder` (None: the shipped ones, judged once and then kept), by id.
 
     Raises RuleError that lists every mistake of every file, UsageError when there is no rule at all.
     """
-    folder = folder or rules_folder()
-    files = sorted(folder.glob("*/*.toml"))
+    place = folder or rules_folder()
+    files = {file.relative_to(place): file for file in sorted(place.glob("*/*.toml"))}
     if not files:
         raise UsageError(
-            "there is no rule file here", where=str(folder), to_do="Rules are <family>/<ID>.toml in this folder."
+            "there is no rule file here", where=str(place), to_do="Rules are <family>/<ID>.toml in this folder."
         )
-    wrong: list[str] = []
-    rules = [rule for file in files if (rule := _load(file, file.relative_to(folder), wrong)) is not None]
-    wrong += _twice(rules)
-    if wrong:
-        raise RuleError("\n".join(wrong), to_do="docs/adding-a-rule.md shows the format.")
-    return tuple(sorted(rules, key=lambda rule: rule.id))
+    tables = _judged(files) if folder is not None else kept("rules", _contents(files), lambda: _judged(files))
+    return tuple(sorted((parse_rule(table, name, []) for name, table in tables.items()), key=lambda rule: rule.id))
 
 
 def load_rule(file: Path) -> Rule:
     """The rule in one file. Raises RuleError with every mistake in it."""
-    wrong: list[str] = []
-    rule = _load(file, Path(file.parent.name, file.name), wrong)
-    if rule is None:
-        raise RuleError("\n".join(wrong), to_do="docs/adding-a-rule.md shows the format.")
-    return rule
+    tables = _judged({Path(file.parent.name, file.name): file})
+    return next(parse_rule(table, name, []) for name, table in tables.items())
 
 
-def _load(file: Path, name: Path, wrong: list[str]) -> Rule | None:
-    """The rule in `file`; without one, its mistakes are added to `wrong`, one line each."""
+def _contents(files: Mapping[Path, Path]) -> Iterator[bytes]:
+    """What decides whether rules are right: their files, the vocabulary, and the code that judges them."""
+    for name, file in files.items():
+        yield str(name).encode()
+        yield _bytes(file)
+    engine = Path(__file__).parent
+    for folder in (engine, engine.parent / "catalogue"):
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            yield f"{entry.name} {entry.stat().st_size} {entry.stat().st_mtime_ns}".encode()
+
+
+def _bytes(file: Path) -> bytes:
+    """The file's contents; nothing when it cannot be read, which is said when it is judged."""
     try:
-        rule, found = _parsed(file.read_text(encoding="utf-8"), name)
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def _judged(files: Mapping[Path, Path]) -> dict[str, Json]:
+    """The parsed files by name. Raises RuleError with every mistake of every file."""
+    wrong: list[str] = []
+    tables = {name.as_posix(): table for name, file in files.items() if (table := _load(file, name, wrong)) is not None}
+    wrong += _twice([parse_rule(table, name, []) for name, table in tables.items()])
+    if wrong:
+        raise RuleError("\n".join(wrong), to_do="docs/adding-a-rule.md shows the format.")
+    return tables
+
+
+def _load(file: Path, name: Path, wrong: list[str]) -> Json | None:
+    """The rule in `file`, parsed; when it is wrong, its mistakes are added to `wrong`, one line each."""
+    try:
+        table, found = _parsed(file.read_text(encoding="utf-8"), name)
     except (OSError, UnicodeDecodeError) as error:
-        rule, found = None, (f"cannot be read: {error}",)
+        table, found = None, (f"cannot be read: {error}",)
     wrong += [f"{name.as_posix()}: {each}" for each in found]
-    return rule
+    return table
 
 
 @cache
-def _parsed(text: str, name: Path) -> tuple[Rule | None, tuple[str, ...]]:
+def _parsed(text: str, name: Path) -> tuple[Json | None, tuple[str, ...]]:
     """The rule in `text`, or None with its mistakes."""
+    import tomllib  # only rules that are not kept need it
+
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -71,7 +99,7 @@ def _parsed(text: str, name: Path) -> tuple[Rule | None, tuple[str, ...]]:
     if not found:
         found += mistakes_between(rule)
         found += [] if rule.id == name.stem else [f'id: "{rule.id}" must be the name of the file, "{name.stem}"']
-    return (None, tuple(found)) if found else (rule, ())
+    return (None, tuple(found)) if found else (data, ())
 
 
 def _twice(rules: Sequence[Rule]) -> list[str]:

@@ -109,3 +109,6 @@ class Report:
     recommendations: tuple[Recommendation, ...]
     price_per_hour: float | None = None
     """USD per hour, given by the user; None leaves every cost out."""
+
+    patch: str = ""
+    """The patch file that `autotune apply` takes; "" when there is nothing to change."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from autotune.model.evidence import Fact, Location, Setting, Value
 
+TYPED = "<command line>"
+"""The file of words that a person typed, and that stand in no file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:

@@ -15,11 +15,13 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Location, Setting, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
-from autotune.model.scanned import Bundle, Call, Given
+from autotune.model.scanned import TYPED, Bundle, Call, Given
 from autotune.patch import spell
 from autotune.patch.journal import sha256
 
 Read = Callable[[str], bytes]
+
+CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
 TOGETHER = (("loader.batch_size", "train.accumulation_steps"), ("train.precision", "train.matmul_precision"))
 """Settings that only change together: one that cannot be edited keeps the other as it is."""
@@ -98,8 +100,6 @@ def _arguments(change: Change, place: Location, call: Call, versions: Mapping[st
 
 def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:
     at = given.location if given is not None else _target(parts)
-    if not at.file.startswith("/"):
-        raise UsageError(f"it stands on the command line: start it with {spell.flag(key, value)}")
     data = read(at.file)
     splice = spell.replaced(data, at, value) if given is not None else spell.inserted(data, at, key, value)
     old = data[splice.span.start : splice.span.end].decode()
@@ -107,10 +107,8 @@ def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], re
 
 
 def _target(parts: Sequence[Call]) -> Location:
-    """Where a missing key belongs: a config before a call in a script before a command."""
-    ranked = sorted(parts, key=lambda part: (part.location.file.endswith(".sh"), bool(part.name)))
-    in_files = [part.location for part in ranked if part.location.file.startswith("/")]
-    return in_files[0] if in_files else ranked[0].location
+    """Where a missing key belongs: a config before a call in a script before a command before a typed one."""
+    return min((part.location for part in parts), key=lambda at: (at.file == TYPED, not at.file.endswith(CONFIGS)))
 
 
 def _together(planned: Sequence[PatchChange]) -> Iterable[PatchChange]:

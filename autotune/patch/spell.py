@@ -13,17 +13,17 @@ from autotune.model.source import Command, Document, Entry, Splice, Word
 
 Spanned = TypeVar("Spanned", Entry, Word)
 
-_DATA = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonc": "json", ".toml": "toml"}
-_SHELL = (".sh", ".bash", ".sbatch", ".slurm")
+_SYNTAXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonc": "json", ".toml": "toml", ".py": "python"}
+_DATA = ("yaml", "json", "toml")
 
 
 def replaced(data: bytes, at: Location, value: Value) -> Splice:
     """`value` instead of what stands at `at`. Raises UsageError when it cannot be written there."""
     assert at.span is not None
-    suffix = PurePosixPath(at.file).suffix
-    if suffix in _DATA:
-        splice = _editor(_DATA[suffix]).replaced(_entry(data, at), value)
-    elif suffix in _SHELL:
+    syntax = _syntax(at)
+    if syntax in _DATA:
+        splice = _editor(syntax).replaced(_entry(data, at), value)
+    elif syntax == "shell":
         splice = _editor("shell").replaced(_word(data, at), value)
     else:
         splice = _editor("python").replaced(data[at.span.start : at.span.end].decode(), at.span, value)
@@ -32,11 +32,11 @@ def replaced(data: bytes, at: Location, value: Value) -> Splice:
 
 def inserted(data: bytes, at: Location, key: str, value: Value) -> Splice:
     """The argument, key or flag `key` = `value` where `at` (a call, a config, a command) has none."""
-    suffix = PurePosixPath(at.file).suffix
-    if suffix in _DATA:
+    syntax = _syntax(at)
+    if syntax in _DATA:
         *parent, name = key.split(".")
-        return cast(Splice, _editor(_DATA[suffix]).inserted(data, at.file, tuple(parent), name, value))
-    if suffix in _SHELL:
+        return cast(Splice, _editor(syntax).inserted(data, at.file, tuple(parent), name, value))
+    if syntax == "shell":
         return cast(Splice, _editor("shell").flag(data, _command(data, at), f"--{key}", value))
     editor = _editor("python")
     source = _reader("python").read(data, at.file)
@@ -46,9 +46,9 @@ def inserted(data: bytes, at: Location, key: str, value: Value) -> Splice:
     return cast(Splice, editor.keyword(source, call, key, value))
 
 
-def flag(key: str, value: Value) -> str:
-    """A flag as it is typed: --dataloader_num_workers 4."""
-    return f"--{key} {value}"
+def _syntax(at: Location) -> str:
+    """The syntax of a file; a shell script, and a command line, have any suffix or none."""
+    return _SYNTAXES.get(PurePosixPath(at.file).suffix, "shell")
 
 
 def _editor(name: str) -> Any:
@@ -57,7 +57,7 @@ def _editor(name: str) -> Any:
 
 
 def _entry(data: bytes, at: Location) -> Entry:
-    document: Document = _reader(_DATA[PurePosixPath(at.file).suffix]).read(data, at.file)
+    document: Document = _reader(_syntax(at)).read(data, at.file)
     return _at(document.entries, at, "value")
 
 

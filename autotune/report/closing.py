@@ -94,10 +94,12 @@ def next_lines(report: Report, width: int) -> list[Line]:
     if report.recommendations:
         rule = report.recommendations[0].first.rule.id
         commands.insert(0, (f"autotune explain {rule}", f"why {rule} says so, and when not"))
+    if report.patch:
+        commands.insert(0, ("autotune apply --diff", "what it would write into your files"))
+    column = max(cells(command) for command, _ in commands) + 3
     if report.step is not None and report.step.steps < MIN_STEPS and report.run.outcome == "completed":
         command = f"autotune diagnose --steps 30 -- {shlex.join(report.run.command)}"
         commands.append((command, "a longer window"))
-    column = max(cells(command) for command, _ in commands[:2]) + 3
     return [
         line
         for index, (command, why) in enumerate(commands)

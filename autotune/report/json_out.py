@@ -52,7 +52,7 @@ def document(report: Report) -> Json:
             "share": run.overhead_share,
             "basis": None if run.overhead_share is None else "measured",
         },
-        "patch": None,
+        "patch": report.patch or None,
     }
 
 

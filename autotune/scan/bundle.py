@@ -28,6 +28,8 @@ COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "ra
 PARSED = {"hf_trainer": "TrainingArguments", "trl": "Config"}
 """Dialects of classes that a parser fills from a command line, by the end of their names."""
 
+TRAIN = "loader#train"
+
 MAX_CONFIGS = 20
 """Configs that one bundle follows."""
 
@@ -70,7 +72,7 @@ def bundle(parts: Parts, library: Library, versions: Mapping[str, Version], soft
     settings = settings_of(parts.calls, versions)
     facts = [
         *parts.facts,
-        *_framework(parts.calls),
+        _framework(parts.calls),
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions),
         *relations.facts(parts.calls, settings, parts.launches),
@@ -99,7 +101,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     named = (library.find(each, launch.file, (*DATA, "python")) for each in launch.config_files)
     configs = _configs(library, [one for one in named if one is not None and one != name])
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
-    if not calls:
+    if script is None and not calls:
         return None
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
@@ -110,7 +112,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
 def _of_script(library: Library, name: str) -> Parts | None:
     """The bundle of a script that no command names."""
     script = _script(library, name, None)
-    if script is None or not script.calls:
+    if script is None or not (script.calls or script.facts):
         return None
     calls = _with_named(library, script.calls)
     files = (*script.files, *(call.location.file for call in calls))
@@ -228,19 +230,18 @@ def _with_named(library: Library, calls: Sequence[Call]) -> list[Call]:
     return found
 
 
-def _framework(calls: Sequence[Call]) -> Iterator[Fact]:
-    """run.framework: what decides most of the run."""
+def _framework(calls: Sequence[Call]) -> Fact:
+    """run.framework: what decides most of the run; a loop of which no call is known is a raw one."""
     names = [known_dialects()[call.dialect]["frameworks"][0] for call in calls]
-    if names:
-        rank = {name: place for place, name in enumerate(COMMON)}
-        yield Fact("run.framework", RUN, min(names, key=lambda name: rank.get(name, -1)))
+    rank = {name: place for place, name in enumerate(COMMON)}
+    return Fact("run.framework", RUN, min(names, key=lambda name: rank.get(name, -1), default="raw"))
 
 
 def _train_loader(settings: Iterable[Setting], facts: Iterable[Fact]) -> Iterator[Fact]:
-    """A config's or a Trainer's loader is the one that is trained on; of a script's own loaders the script says it."""
-    told = {fact.subject for fact in facts if fact.name == "loader.is_train"}
-    if "loader#train" not in told and any(setting.subject == "loader#train" for setting in settings):
-        yield Fact("loader.is_train", "loader#train", True)
+    """loader.is_train of the loader that a config or a Trainer sets up: no call in a script shows it."""
+    stated = {fact.subject for fact in facts if fact.name == "loader.is_train"}
+    if TRAIN not in stated and any(setting.subject == TRAIN for setting in settings):
+        yield Fact("loader.is_train", TRAIN, True)
 
 
 def _first(facts: Iterable[Fact]) -> tuple[Fact, ...]:

@@ -12,16 +12,14 @@ from pathlib import Path
 from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import Location, Setting
-from autotune.model.scanned import Bundle, Call, Given
+from autotune.model.scanned import TYPED, Bundle, Call, Given
 from autotune.scan.bundle import bundle, of_launch
 from autotune.scan.launch import launches
 from autotune.scan.library import Library
 from autotune.syntax import shell
 
-TYPED = "<command line>"
-"""The name of the file that typed words stand in: none."""
-
 _SHELLS = ("sh", "bash", "zsh", "dash")
+_RUNS_A_LINE = ("-c", "-ec", "-lc")
 
 
 def scan_command(words: Sequence[str], *, cwd: Path, root: Path, versions: Mapping[str, Version]) -> Bundle | None:
@@ -66,11 +64,15 @@ def _placed(found: Bundle, root: Path) -> Bundle:
 
 def _text(words: Sequence[str], library: Library, typed: str) -> tuple[str, str]:
     """The command as a shell script, and its file; `typed` is that of the words themselves."""
-    program = Path(words[0]).name
-    if program in _SHELLS and len(words) > 2 and words[1] in ("-c", "-ec", "-lc"):
-        return words[2], typed
-    script = library.find(words[1], typed, ("shell",)) if program in _SHELLS and len(words) > 1 else None
+    is_shell = Path(words[0]).name in _SHELLS and len(words) > 1
+    script = library.find(words[1], typed, ("shell",)) if is_shell else None
     if script is not None:
         return library.files[script].data.decode(errors="replace"), script
-    command = ["python", *words] if words[0].endswith(".py") else words
-    return shlex.join(command), typed
+    return typed_line(words), typed
+
+
+def typed_line(words: Sequence[str]) -> str:
+    """The words as a person types them into a shell: what places in TYPED count the bytes of."""
+    if Path(words[0]).name in _SHELLS and len(words) > 2 and words[1] in _RUNS_A_LINE:
+        return words[2]
+    return shlex.join(["python", *words] if words[0].endswith(".py") else words)

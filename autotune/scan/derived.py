@@ -110,12 +110,15 @@ def _tf32(known: Settings, calls: Sequence[Call]) -> Setting | None:
 
 
 def _precision(known: Settings, calls: Sequence[Call], versions: Mapping[str, Version]) -> Settings:
-    """train.precision means the parameters' own dtype where the model is loaded in half precision."""
+    """train.precision means the parameters' own dtype where the model is loaded in half precision.
+
+    Parameters are fp32 for certain only where the model is loaded as fp32, or no library loads it.
+    """
     key = ("train.precision", RUN)
     loads = [call for call in calls if call.name == "from_pretrained" or is_trainer(call)]
     written = [call.arguments[name] for call in loads for name in ("dtype", "torch_dtype") if name in call.arguments]
     dtypes = {DTYPES.get(str(one.value)) if one.known else None for one in written}
-    if not written and any(call.name == "from_pretrained" for call in loads):
+    if loads and not written:
         dtypes = {"fp32" if versions.get("transformers", AUTO_DTYPE_SINCE) < AUTO_DTYPE_SINCE else None}
     if dtypes in ({"bf16"}, {"fp16"}):
         at = written[0]

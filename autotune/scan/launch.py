@@ -181,11 +181,13 @@ def _flags(words: Sequence[Word], file: str) -> dict[str, Given]:
 
 def _flag(word: Word, inline: str | None, behind: Sequence[Word], file: str) -> Given:
     """`--key=value`, `--key value` or `--key`; several values are a list, which is not followed."""
-    if inline is not None or not behind:
-        text = inline if inline is not None else "True"
-        return _given(_text(word), text if word.value is not None or inline is None else None, word, file)
+    key = _text(word).partition("=")[0]
+    if inline is not None:
+        return _given(key, inline if word.value is not None else None, word, file)
+    if not behind:
+        return _given(key, "True", word, file)
     is_list = len(behind) > 1 and not any(_is_other(one) for one in behind[1:])
-    return _given(_text(word), None if is_list else behind[0].value, behind[0], file)
+    return _given(key, None if is_list else behind[0].value, behind[0], file)
 
 
 def _positional(words: Sequence[Word]) -> Iterator[str]:
@@ -207,8 +209,8 @@ def _end(words: Sequence[Word], at: int) -> int:
 
 
 def _is_other(word: Word) -> bool:
-    """Whether a word behind a flag and its value is an argument of its own: a config file or an override."""
-    return _text(word).endswith((*CONFIGS, ".py")) or OVERRIDE.fullmatch(_text(word)) is not None
+    """Whether a word behind a flag and its value is for itself: a file, an override, or nothing that can be known."""
+    return word.value is None or word.value.endswith((*CONFIGS, ".py")) or OVERRIDE.fullmatch(word.value) is not None
 
 
 def _text(word: Word) -> str:

@@ -89,7 +89,7 @@ DEEPSPEED = Launcher(
 )
 
 _ALL = (
-    Launcher("python", switches=frozenset("uOBEIPsSbdqvx")),
+    Launcher("python", switches=frozenset("muOBEIPsSbdqvx")),
     TORCHRUN,
     ACCELERATE,
     DEEPSPEED,

@@ -8,14 +8,16 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from autotune.errors import UsageError
 from autotune.model.scanned import Ignored, Note
 from autotune.model.source import Document
 from autotune.scan.comments import ignored
 from autotune.scan.files import SYNTAXES, File, is_relevant, read_file
-from autotune.syntax import python, shell
+
+if TYPE_CHECKING:
+    from autotune.syntax import python, shell
 
 DATA = ("yaml", "json", "toml")
 

@@ -64,12 +64,13 @@ def _of_toml(document: Mapping[str, Any]) -> Iterator[Pin]:
     """The packages of a lock file; the dependencies of a project, PEP 621's and poetry's."""
     packages = document.get("package")
     for row in packages if isinstance(packages, list) else ():
-        if _is_text(row.get("name")) and PLAIN.fullmatch(str(row.get("version"))):
-            yield row["name"], row["version"]
+        name, release = (row.get("name"), row.get("version")) if isinstance(row, dict) else (None, None)
+        if isinstance(name, str) and isinstance(release, str) and PLAIN.fullmatch(release):
+            yield name, release
     project, poetry = _table(document, "project"), _table(_table(document, "tool"), "poetry")
     groups = [*_table(project, "optional-dependencies").values(), *_table(document, "dependency-groups").values()]
     for lines in (project.get("dependencies"), *groups):
-        yield from _matches(EXACT, (line for line in lines or () if _is_text(line)) if isinstance(lines, list) else ())
+        yield from _matches(EXACT, filter(_is_text, lines if isinstance(lines, list) else ()))
     for package, row in _table(poetry, "dependencies").items():
         release = row.get("version") if isinstance(row, dict) else row
         found = PLAIN.fullmatch(release) if isinstance(release, str) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from autotune.errors import UsageError
 from autotune.model.source import Document, Path, Scalar, Splice
 from autotune.syntax.edit_style import is_same
@@ -15,36 +17,41 @@ def spliced(data: bytes, splice: Splice) -> bytes:
     return data[: splice.span.start] + splice.text.encode() + data[splice.span.end :]
 
 
-def confirm(before: Document, after: Document, path: Path, value: Scalar, where: str) -> None:
-    """Raises UsageError unless `after` has `value` at `path`, and everywhere else what `before` has.
+def confirm(data: bytes, splice: Splice, read: Callable[[bytes], Document], path: Path, value: Scalar) -> None:
+    """Raises UsageError unless the edited file has `value` at `path`, and everywhere else what it had.
 
     What was empty (a key without a value, {}) may have become the parent of `path`.
     """
-    old = {entry.path: entry.value for entry in before.entries}
+    try:
+        after = read(spliced(data, splice))
+    except UsageError as error:
+        raise UsageError(f"{_name(path)} cannot be written here", to_do="Edit it by hand.") from error
+    old = {entry.path: entry.value for entry in read(data).entries}
     new = {entry.path: entry.value for entry in after.entries}
-    for length in range(len(path)):
-        if path[:length] not in new and old.get(path[:length], 0) in ((), None):
-            old.pop(path[:length], None)
-    wanted = {**old, path: value}
-    missing = object()
+    for parent in (path[:length] for length in range(len(path))):
+        if parent not in new and old.get(parent, 0) in ((), None):
+            old.pop(parent, None)
+    wanted, missing = {**old, path: value}, object()
     wrong = [one for one in {**wanted, **new} if not is_same(wanted.get(one, missing), new.get(one, missing))]
     if wrong:
-        keys = ", ".join(".".join(map(str, one)) for one in wrong[:_MOST])
-        raise UsageError(f"an edit of {'.'.join(map(str, path))} would not be the only change: {keys}", where=where)
+        keys = ", ".join(map(_name, wrong[:_MOST]))
+        raise UsageError(f"an edit of {_name(path)} would also change {keys}", to_do="Edit it by hand.")
 
 
-def room(before: Document, holders: list[Path], parent: Path, key: str, where: str) -> tuple[Path, tuple[str, ...]]:
-    """The deepest of `holders` (mappings of the file) that `parent` stands in, and the keys to add below it.
+def room(before: Document, holders: Iterable[Path], path: Path) -> tuple[Path, tuple[str, ...]]:
+    """The deepest of `holders` (mappings of the file) that `path` stands in, and the keys to add below it.
 
     Raises UsageError when the first of them is there already, or when one is an index of a list.
     """
-    path = (*parent, key)
-    at = max((one for one in holders if one == parent[: len(one)]), key=len, default=None)
-    if at is None:
-        raise UsageError("nothing can be added: the file holds no mapping", where=where)
-    added = path[len(at) :]
-    taken = any(entry.path[: len(at) + 1] == path[: len(at) + 1] for entry in before.entries)
-    if taken or not all(isinstance(part, str) for part in added):
-        what = f"{'.'.join(map(str, path[: len(at) + 1]))} {'stands there already' if taken else 'is not there'}"
-        raise UsageError(f"{'.'.join(map(str, path))} cannot be added: {what}", where=where)
-    return at, tuple(map(str, added))
+    at = max((one for one in holders if one == path[: len(one)] != path), key=len, default=None)
+    added = () if at is None else path[len(at) :]
+    first = path[: len(path) - len(added) + 1]
+    if any(entry.path[: len(first)] == first for entry in before.entries):
+        raise UsageError(f"{_name(path)} cannot be added: {_name(first)} stands there already")
+    if not added or not all(isinstance(part, str) for part in added):
+        raise UsageError(f"{_name(path)} cannot be added: nothing that could hold it is there")
+    return at or (), tuple(map(str, added))
+
+
+def _name(path: Path) -> str:
+    return ".".join(map(str, path))

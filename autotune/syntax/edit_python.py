@@ -87,7 +87,8 @@ def _sample(source: Source) -> str:
 def _added(source: Source, call: ast.Call, new: str) -> tuple[int, int, str]:
     text, whole = source.text.text, source.span(call)
     end = _place(source.text, whole.end) - 1
-    arguments = sorted([*call.args, *call.keywords], key=lambda node: (node.lineno, node.col_offset))
+    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    arguments.sort(key=lambda node: (node.lineno, node.col_offset))
     members = [_member(source, node, end) for node in arguments]
     first_open = next((at for at in range(len(arguments), 0, -1) if not _is_open(arguments[at - 1])), 0)
     if first_open < len(members):

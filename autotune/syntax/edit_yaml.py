@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from autotune.errors import UsageError
 from autotune.model.source import Entry, Path, Scalar, Splice
 from autotune.syntax import yaml
-from autotune.syntax.edit_effect import confirm, room, spliced
+from autotune.syntax.edit_effect import confirm, room
 from autotune.syntax.edit_members import Group, appended
 from autotune.syntax.edit_style import decimal, example, integer, is_same, line_break, line_end, line_start
 from autotune.syntax.text import Text, decode
@@ -46,11 +46,11 @@ def inserted(data: bytes, where: str, parent: Path, key: str, value: Scalar, *, 
     text, before = decode(data, where), yaml.read(data, where, version=version)
     root = yaml._Composer(text, version).document()
     nodes = dict(_mappings(root, ())) if root else {}
-    at, added = ((), (*map(str, parent), key)) if root is None else room(before, list(nodes), parent, key, where)
+    at, added = ((), (*map(str, parent), key)) if root is None else room(before, nodes, (*parent, key))
     new = _written(value, example(before.entries, parent, value), version)
     start, end, written = _added(text, root, nodes.get(at), added, new)
     splice = Splice(text.span(start, end), written)
-    confirm(before, yaml.read(spliced(data, splice), where, version=version), (*parent, key), value, where)
+    confirm(data, splice, lambda data: yaml.read(data, where, version=version), (*parent, key), value)
     return splice
 
 
@@ -114,10 +114,8 @@ def _added(text: Text, root: Node | None, node: Node | None, keys: tuple[str, ..
 def _below(text: Text, root: Node, node: Node, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
     """A line behind the last one of a block mapping, or behind a key without a value."""
     step = next(_steps(text, root), 2)
-    if node.members:
-        column = text.column(node.members[0][0].start) - 1
-    else:
-        column = _key_column(text, node.start) + step
+    first = node.members[0][0] if node.members else None
+    column = text.column(first.start) - 1 if first else _key_column(text, node.start) + step
     end = line_end(text.text, _end(text, node))
     line = line_break(text.text, end)
     return end, end, line + " " * column + _block(keys, new, column, step, line)

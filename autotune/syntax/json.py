@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from autotune.model.source import Comment, Document, Path
-from autotune.syntax.text import MAX_DEPTH, MAX_VALUES, Leaf, Text, decode, document
+from autotune.syntax.text import MAX_VALUES, Leaf, Text, decode, document
 
 _BLANK = re.compile(r"[ \t\r\n\f\v\ufeff]*")
 _COMMENT = re.compile(r"(?://|#)[^\r\n]*|/\*.*?\*/", re.DOTALL)
@@ -46,19 +46,18 @@ def _be_strict(text: Text) -> None:
 
 @dataclass(slots=True)
 class _Reader:
-    """A place in the text that only moves on; `comments` are those that it passed."""
+    """A place in the text that only moves on, past `comments`; `left` is how many values may still come."""
 
     text: Text
     place: int = 0
-    num_values: int = 0
+    left: int = MAX_VALUES
     comments: list[Comment] = field(default_factory=list)
 
     def value(self, path: Path, depth: int) -> list[Leaf]:
         """The value that comes next, with everything in it."""
         self.skip()
-        self.num_values += 1
-        if depth > MAX_DEPTH or self.num_values > MAX_VALUES:
-            raise self.text.error("too deeply nested" if depth > MAX_DEPTH else "too many values", self.place)
+        self.left -= 1
+        self.text.bound(self.place, depth, self.left)
         start, sign = self.place, self.text.text[self.place : self.place + 1]
         if sign == "{":
             leaves = self._object(path, depth)

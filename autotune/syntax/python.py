@@ -67,7 +67,7 @@ def _parse(text: Text) -> ast.Module:
         where = f"{text.where}:{error.lineno or 1}:{error.offset or 1}"
         raise UsageError(f"no valid Python: {error.msg}", where=where) from None
     except (RecursionError, MemoryError, ValueError) as error:
-        raise text.error(f"Python cannot parse this file: {error or 'too deeply nested'}", 0) from None
+        raise text.error(f"Python cannot parse this file: {str(error) or 'too deeply nested'}", 0) from None
 
 
 def _comments(text: Text) -> list[Comment]:

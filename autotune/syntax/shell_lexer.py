@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autotune.model.source import Comment
-from autotune.syntax.text import MAX_DEPTH, Text
+from autotune.syntax.text import MAX_VALUES, Text
 
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)*+")
 _COMMENT = re.compile(r"#[^\r\n]*+")
@@ -26,7 +26,9 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\s]*\])?(\+?)=", re.ASCII)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(\[@\])?\})", re.ASCII)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?[-=]", re.ASCII)
 _SPECIAL = re.compile(r"\$[0-9@*#?$!-]")
-_CHANGED = re.compile(r"(?:\+\+|--)\s*+(\w+)|([A-Za-z_]\w*)\s*+(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))", re.ASCII)
+_CHANGED = re.compile(
+    r"(?:\+\+|--)\s*+(\w++)|(?<!\w)([A-Za-z_]\w*+)\s*+(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))", re.ASCII
+)
 _NESTED = {
     ")": re.compile(r"\\.|'[^']*'|(?<=[\s;])#[^\r\n]*|\$\{|[\"`()]", re.DOTALL),
     "}": re.compile(r"\\.|'[^']*'|\$\(|\$\{|[\"`}]", re.DOTALL),
@@ -94,10 +96,12 @@ class Lexer:
     comments: list[Comment] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)
     heredocs: list[re.Pattern[str]] = field(default_factory=list)
+    left: int = 4 * MAX_VALUES
 
     def tokens(self) -> Iterator[Word | Operator]:
         """All words and operators, in order. Raises UsageError at a quote or bracket without an end."""
         while self._skip() < len(self.text.text):
+            self._count()
             if self._is_at("<(", ">("):
                 yield self._process()
             elif self._is_at("(("):
@@ -117,6 +121,11 @@ class Lexer:
             self.comments.append(self.text.comment(self.place, comment[0]))
             self.place = comment.end()
         return self.place
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise self.text.error("a script that is too long", self.place)
 
     def _is_at(self, *signs: str) -> bool:
         return self.text.text.startswith(signs, self.place)
@@ -188,9 +197,9 @@ class Lexer:
     def _pieces(self, plain: re.Pattern[str], quoted: bool, depth: int) -> tuple[Piece, ...]:
         """The pieces up to what ends them: a blank or an operator outside of quotes, else the closing sign."""
         pieces: list[Piece] = []
-        if depth > MAX_DEPTH:
-            raise self.text.error("too deeply nested", self.place)
+        self.text.bound(self.place, depth, 0)
         while True:
+            self._count()
             start = self.place
             if match := plain.match(self.text.text, start):
                 self.place = match.end()

@@ -15,8 +15,8 @@ from autotune.model.source import Comment, Document, Entry, Path, Scalar
 MAX_DEPTH = 100
 """Levels of lists and mappings; a config has about ten."""
 
-MAX_VALUES = 200_000
-"""Values of one file, counted as often as aliases repeat them."""
+MAX_VALUES = 50_000
+"""Values of one file, or words of a script, counted as often as aliases and variables repeat them."""
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
@@ -50,6 +50,13 @@ class Text:
     def error(self, what: str, place: int, to_do: str = "") -> UsageError:
         """The error that says what is wrong at `place`; to be raised."""
         return UsageError(what, where=f"{self.where}:{self.line(place)}:{self.column(place)}", to_do=to_do)
+
+    def bound(self, place: int, depth: int, left: int) -> None:
+        """Raise UsageError when what stands at `place` is too deep, or `left` (how many values may still come) < 0."""
+        if depth > MAX_DEPTH:
+            raise self.error("too deeply nested", place)
+        if left < 0:
+            raise self.error(f"more than {MAX_VALUES} values", place)
 
     def comment(self, start: int, text: str) -> Comment:
         """The comment that starts at `start`; `text` is what it says, its sign included."""

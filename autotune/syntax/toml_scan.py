@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autotune.model.source import Comment, Path
-from autotune.syntax.text import MAX_DEPTH, MAX_VALUES, Leaf, Text
+from autotune.syntax.text import MAX_VALUES, Leaf, Text
 
 _BLANK = re.compile(r"[ \t]*+")
 _COMMENT = re.compile(r"#[^\r\n]*+")
@@ -80,8 +80,7 @@ class Scan:
         parts = [self._key_part()]
         while self._takes("."):
             parts.append(self._key_part())
-            if len(parts) > MAX_DEPTH:
-                raise self.text.error("too deeply nested", self.place)
+            self.text.bound(self.place, len(parts), 0)
         return parts
 
     def _key_part(self) -> str:
@@ -100,8 +99,7 @@ class Scan:
             raise self.text.error(str(error).split(" (at ")[0], self.place) from None
 
     def _value(self, path: Path) -> None:
-        if len(path) > MAX_DEPTH or len(self.leaves) > MAX_VALUES:
-            raise self.text.error("too deeply nested" if len(path) > MAX_DEPTH else "too many values", self.place)
+        self.text.bound(self.place, len(path), MAX_VALUES - len(self.leaves))
         num_leaves, start = len(self.leaves), self.place
         if self._takes("["):
             self._items("]", lambda index: self._value((*path, index)))

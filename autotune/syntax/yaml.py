@@ -17,11 +17,12 @@ from typing import Any
 
 from autotune.errors import UsageError
 from autotune.model.source import Comment, Document
-from autotune.syntax.text import MAX_DEPTH, Text, decode, document
+from autotune.syntax.text import MAX_VALUES, Text, decode, document
 from autotune.syntax.yaml_nodes import Node, leaves
 from autotune.syntax.yaml_types import plain, tagged
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*+(?:\s|#[^\r\n]*+)*+)*+")
+_COLON = re.compile(r"(?:\s|#[^\r\n]*+)*+:")
 _COMMENT = re.compile(r"(?:^|(?<=[ \t\r\n]))#[^\r\n]*")
 
 
@@ -34,11 +35,15 @@ def read(data: bytes, where: str, *, version: str = "1.1") -> Document:
 
 @dataclass(slots=True)
 class _Composer:
-    """Makes nodes of the parser's events. `place` is where the last event ended, `scalars` where all scalars stand."""
+    """Makes nodes of the parser's events. `place` is where the last event ended, `scalars` where all scalars and aliases stand.
+
+    `left` is how many nodes may still come: keys and values.
+    """
 
     text: Text
     version: str
     place: int = 0
+    left: int = 2 * MAX_VALUES
     anchors: dict[str, Node] = field(default_factory=dict)
     scalars: list[tuple[int, int]] = field(default_factory=list)
 
@@ -65,8 +70,8 @@ class _Composer:
     def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
         """The node that starts with `event`; takes all `events` of it."""
         kind, start, self.place = _kind(event), event.start_mark.index, event.end_mark.index
-        if depth > MAX_DEPTH:
-            raise self.text.error("too deeply nested", start)
+        self.left -= 1
+        self.text.bound(start, depth, self.left)
         if kind == "Alias":
             return self._repeated(event.anchor, start)
         if event.anchor is not None or event.ctag is not None:
@@ -79,10 +84,13 @@ class _Composer:
     def _repeated(self, anchor: str, start: int) -> Node:
         if anchor not in self.anchors:
             raise self.text.error(f"the alias *{anchor} without an anchor before it", start)
+        self.scalars.append((start, self.place))
         return replace(self.anchors[anchor], start=start, end=self.place)
 
     def _scalar(self, event: Any, start: int) -> Node:
         end = start + len(self.text.text[start : self.place].rstrip())
+        if start == end:
+            start = end = self._behind_colon(start)
         self.scalars.append((start, end))
         written, tag = event.value, event.tag
         if not _is_text(written):
@@ -92,6 +100,11 @@ class _Composer:
         else:
             value = tagged(written, tag, self.version)
         return Node(start, end, written, value, is_merge=written == "<<" and event.style is None)
+
+    def _behind_colon(self, start: int) -> int:
+        """Where a missing value stands: behind the colon of its key, of which the parser's event does not know."""
+        colon = _COLON.match(self.text.text, self.scalars[-1][1]) if self.scalars else None
+        return colon.end() if colon else start
 
     def _collection(self, kind: str, events: Iterator[Any], start: int, depth: int) -> Node:
         parts: list[Node] = []

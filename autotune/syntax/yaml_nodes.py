@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from autotune.model.source import Path, Scalar
-from autotune.syntax.text import MAX_DEPTH, MAX_VALUES, Leaf, Text
+from autotune.syntax.text import MAX_VALUES, Leaf, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,4 @@ class _Walk:
 
     def _count(self, node: Node, depth: int) -> None:
         self.left -= 1
-        if depth > MAX_DEPTH or self.left < 0:
-            what = "too deeply nested" if depth > MAX_DEPTH else f"more than {MAX_VALUES} values"
-            raise self.text.error(what, node.start)
+        self.text.bound(node.start, depth, self.left)

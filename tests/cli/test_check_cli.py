@@ -42,21 +42,21 @@ def test_here_is_checked_by_default(project, capsys) -> None:
     assert run(["check", "--fail-on", "never"]) == 0
     out, err = capsys.readouterr()
     assert "train.py" in out
-    assert "SY007" in out
+    assert "SY005" in out
     assert err == ""
 
 
 @pytest.mark.parametrize("format_", CHECK_RENDERERS)
 def test_every_format_has_the_finding(format_: str, project, capsys) -> None:
-    assert run(["check", ".", "--format", format_, "--select", "SY007", "--fail-on", "never"]) == 0
+    assert run(["check", ".", "--format", format_, "--select", "SY005", "--fail-on", "never"]) == 0
     out = capsys.readouterr().out
-    assert "SY007" in out
+    assert "SY005" in out
     assert out.endswith("\n")
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("never", 0), ("critical", 0), ("medium", 1), ("low", 1), ("info", 1)])
 def test_the_exit_code_says_how_grave_it_is(fail_on: str, code: int, project, capsys) -> None:
-    assert run(["check", "--select", "SY007", "--fail-on", fail_on]) == code
+    assert run(["check", "--select", "SY005", "--fail-on", fail_on]) == code
 
 
 def test_nothing_found_is_exit_0(project, capsys) -> None:
@@ -65,16 +65,16 @@ def test_nothing_found_is_exit_0(project, capsys) -> None:
 
 
 def test_output_goes_to_a_file(project, capsys) -> None:
-    assert run(["check", "--format", "json", "--output", "out.json", "--select", "SY007,DL"]) in (0, 1)
+    assert run(["check", "--format", "json", "--output", "out.json", "--select", "SY005,DL"]) in (0, 1)
     assert capsys.readouterr().out == ""
-    assert {row["rule"] for row in json.loads((project / "out.json").read_text())["findings"]} >= {"SY007"}
+    assert {row["rule"] for row in json.loads((project / "out.json").read_text())["findings"]} >= {"SY005"}
     assert run(["check", "--output", "no/such/folder.txt"]) == 2
 
 
 def test_selectors_may_be_lists_in_any_case(project, capsys) -> None:
-    run(["check", "--format", "json", "--select", "dl, sy007", "--select", "EN", "--ignore", "dl004"])
+    run(["check", "--format", "json", "--select", "dl, sy005", "--select", "EN", "--ignore", "dl004"])
     rules = {row["rule"] for row in json.loads(capsys.readouterr().out)["findings"]}
-    assert "SY007" in rules
+    assert "SY005" in rules
     assert "DL004" not in rules
 
 

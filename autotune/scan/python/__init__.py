@@ -62,7 +62,7 @@ def _parts(view: View) -> Parts:
 
 
 def _facts(parts: Parts) -> Iterator[Fact]:
-    yield from loaders.facts(parts.view, parts.found, parts.loaders)
+    yield from loaders.facts(parts.view, parts.found, parts.loaders, parts.steps)
     yield from hot.facts(parts.view, parts.steps, parts.path)
     yield from accumulation.facts(parts)
     yield from precision.facts(parts)

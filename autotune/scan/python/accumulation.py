@@ -125,14 +125,20 @@ def _is_undivided(parts: Parts, backward: ast.Call, every: ast.expr) -> bool:
 
 
 def _is_factor(parts: Parts, every: ast.expr) -> bool:
-    """Whether the script divides or multiplies by N anywhere, or by what N is called."""
-    wanted = ast.dump(every)
-    return any(
-        isinstance(node, ast.BinOp | ast.AugAssign)
-        and isinstance(node.op, ast.Div | ast.Mult)
-        and wanted in ast.dump(node)
-        for node in parts.view.index.parents
-    )
+    """Whether the script divides or multiplies by N, or by what N is called, anywhere."""
+    for node in parts.view.index.parents:
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
+            operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.value]
+            if any(_called(one) == _called(every) for one in operands):
+                return True
+    return False
+
+
+def _called(node: ast.expr) -> object:
+    """What an operand is called, or its value; float(n) is n."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return node.value if isinstance(node, ast.Constant) else last_name(node)
 
 
 def _is_mean(parts: Parts, value: ast.expr | None) -> bool:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call, Given
 from autotune.scan.python import options, values
-from autotune.scan.python.consumers import SWITCHES, Consumer, consumer, of_class
-from autotune.scan.python.dicts import Entries, entries
+from autotune.scan.python.consumers import CHOICES, Consumer, consumer, of_class
+from autotune.scan.python.dicts import entries
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.reach import is_reached
 from autotune.scan.python.uses import called_class
-from autotune.scan.python.view import View
+from autotune.scan.python.view import Entries, View
 
 BACKENDS = "torch.backends."
 """Attributes of torch whose assignment is a setting."""
@@ -59,7 +59,7 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
     for name, value in zip(parameters, node.args if not is_open else (), strict=False):
         found |= _argument(view, name, (value,))
     for keyword in node.keywords:
-        held = entries(view.index, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
+        held = entries(view, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
         for name, possible in held.values.items():
             found |= _argument(view, name, possible, is_certain=name not in held.maybe)
         is_open |= held.is_open or bool(held.maybe)
@@ -70,7 +70,7 @@ def _call(view: View, node: ast.Call, which: Consumer) -> Call:
     found, is_open = arguments(view, node, which.parameters)
     if which.kind == "run" and which.dialect != "torch":
         found |= _changed(view, node)
-    if which.name in SWITCHES and is_reached(view, node) is None:
+    if which.name in CHOICES and is_reached(view, node) is None:
         found = {name: replace(given, value=None, known=False) for name, given in found.items()}
     return Call(which.dialect, which.name, RUN, found, _location(view, node), is_open or which.is_open)
 
@@ -92,7 +92,7 @@ def _argument(view: View, name: str, possible: Sequence[ast.expr], *, is_certain
         and not given.known
         and isinstance(possible[0], ast.Dict | ast.Call | ast.Name)
     ):
-        held = entries(view.index, possible[0])
+        held = entries(view, possible[0])
         for key, inner in held.values.items():
             found |= _argument(view, f"{name}.{key}", inner, is_certain=key not in held.maybe)
     return found
@@ -115,17 +115,23 @@ def _agreed(found: Sequence[Call]) -> Iterator[Call]:
     groups: dict[tuple[str, str, str], list[Call]] = defaultdict(list)
     for call in found:
         groups[call.dialect, call.name, call.subject].append(call)
+    common = {key: _common(group) for key, group in groups.items() if len(group) > 1}
     for call in found:
-        others = groups[call.dialect, call.name, call.subject]
-        yield call if len(others) == 1 else replace(call, arguments=dict(_common(call, others)))
+        unknown = common.get((call.dialect, call.name, call.subject), {})
+        yield replace(call, arguments={**call.arguments, **unknown})
 
 
-def _common(call: Call, others: Sequence[Call]) -> Iterator[tuple[str, Given]]:
-    for name in dict.fromkeys(name for other in others for name in other.arguments):
-        own = call.arguments.get(name)
-        all_given = [other.arguments[name] for other in others if name in other.arguments]
-        is_agreed = len(all_given) == len(others) and values.agreed(all_given) is not None
-        yield name, own if own is not None and is_agreed else replace(own or all_given[0], value=None, known=False)
+def _common(group: Sequence[Call]) -> dict[str, Given]:
+    """The arguments that not all calls of a group give alike, as unknown ones."""
+    given: dict[str, list[Given]] = defaultdict(list)
+    for call in group:
+        for name, one in call.arguments.items():
+            given[name].append(one)
+    return {
+        name: replace(all_given[0], value=None, known=False)
+        for name, all_given in given.items()
+        if len(all_given) < len(group) or values.agreed(all_given) is None
+    }
 
 
 def _switches(view: View) -> Iterator[Call]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.names import full_name, package_and_name
-from autotune.scan.python.uses import called_class
-
-MAX_BASES = 8
+from autotune.scan.python.uses import called_class, with_bases
 
 DATALOADER = (
     "dataset",
@@ -53,7 +51,7 @@ def _consumers(dialect: str, package: str, names: str) -> dict[tuple[str, str], 
 
 
 CLASSES: Mapping[tuple[str, str], Consumer] = {
-    **_consumers("hf_trainer", "transformers", "TrainingArguments Seq2SeqTrainingArguments"),
+    **_consumers("hf_trainer", "transformers", "TrainingArguments Seq2SeqTrainingArguments Trainer Seq2SeqTrainer"),
     **_consumers("hf_trainer", "sentence_transformers", "SentenceTransformerTrainingArguments"),
     **_consumers("torch", "transformers", "BitsAndBytesConfig"),
     **_consumers("trl", "trl", "ModelConfig"),
@@ -79,6 +77,9 @@ SWITCHES: Mapping[str, str] = {
     "torch.use_deterministic_algorithms": "mode",
 }
 """Functions that set something for the whole process."""
+
+CHOICES = frozenset({"BitsAndBytesConfig", "torch.compile", *SWITCHES})
+"""Calls that change the run by being made: below a condition that is not known, nothing is known of them."""
 
 FUNCTIONS: Mapping[str, Consumer] = {
     name: Consumer("torch", name, parameters=tuple(parameters.split()))
@@ -118,18 +119,18 @@ def of_name(name: str) -> Consumer | None:
         return Consumer("torch", "DataLoader", "loader", is_open=True)
     if name.startswith("torch.optim.") and last[0].isupper() and "lr_scheduler" not in name:
         return Consumer("torch", f"torch.optim.{last}", "optimizer", ("params", "lr"))
-    if package == "trl" and TRL_CONFIG.fullmatch(last):
+    if package == "trl" and (TRL_CONFIG.fullmatch(last) or last.endswith("Trainer")):
         return Consumer("trl", last)
     return CLASSES.get((package, last)) or FUNCTIONS.get(name)
 
 
-def of_class(index: Index, class_: ast.ClassDef, depth: int = 0) -> Consumer | None:
+def of_class(index: Index, class_: ast.ClassDef) -> Consumer | None:
     """What a class of the file extends. It may take arguments of its own, and pass on what it likes."""
-    for base in class_.bases:
-        name, local = full_name(index, base), called_class(index, base)
-        found = of_name(name) if name else of_class(index, local, depth + 1) if local and depth < MAX_BASES else None
-        if found is not None and found.kind != "optimizer":
-            return Consumer(found.dialect, found.name, found.kind, is_open=True)
+    for one in with_bases(index, class_):
+        for base in one.bases:
+            found = of_name(full_name(index, base) or "")
+            if found is not None and found.kind != "optimizer":
+                return replace(found, is_open=True, parameters=())
     return None
 
 

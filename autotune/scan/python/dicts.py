@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from functools import reduce
 
 from autotune.scan.python.index import Index
+from autotune.scan.python.view import Entries, View
 
 MAX_DEPTH = 10
 
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler, ast.Match, ast.IfExp)
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """`values` are the expressions that each key may have. Keys in `maybe` may be missing, and there may be others
-    when `is_open`."""
-
-    values: Mapping[str, tuple[ast.expr, ...]] = field(default_factory=dict)
-    maybe: frozenset[str] = frozenset()
-    is_open: bool = False
-
-
 OPEN = Entries(is_open=True)
 
 
-def entries(index: Index, node: ast.expr, depth: int = 0) -> Entries:
+def entries(view: View, node: ast.expr, depth: int = 0) -> Entries:
     """What the dict of an expression holds."""
     if depth > MAX_DEPTH:
         return OPEN
+    if node not in view.entries:
+        view.entries[node] = OPEN  # while it is being followed
+        view.entries[node] = _held(view, node, depth + 1)
+    return view.entries[node]
+
+
+def _held(view: View, node: ast.expr, depth: int) -> Entries:
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
-        return _merged(_pair(index, key, value, depth) for key, value in pairs)
+        return _merged(_pair(view, key, value, depth) for key, value in pairs)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
-        copied = [entries(index, one, depth + 1) for one in node.args]
-        return _merged([*copied, *(_keyword(index, one, depth) for one in node.keywords)])
+        copied = [entries(view, one, depth) for one in node.args]
+        return _merged([*copied, *(_keyword(view, one, depth) for one in node.keywords)])
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _merged([entries(index, node.left, depth + 1), entries(index, node.right, depth + 1)])
+        return _merged([entries(view, node.left, depth), entries(view, node.right, depth)])
     if isinstance(node, ast.IfExp):
-        return _either(entries(index, node.body, depth + 1), entries(index, node.orelse, depth + 1))
-    return _name(index, node, depth) if isinstance(node, ast.Name) else OPEN
+        return _either(entries(view, node.body, depth), entries(view, node.orelse, depth))
+    return _name(view, node, depth) if isinstance(node, ast.Name) else OPEN
 
 
 def conditions(index: Index, node: ast.AST) -> frozenset[ast.AST]:
@@ -50,41 +47,43 @@ def conditions(index: Index, node: ast.AST) -> frozenset[ast.AST]:
     return frozenset(around | {index.function(node) or index.tree})
 
 
-def _pair(index: Index, key: ast.expr | None, value: ast.expr, depth: int) -> Entries:
+def _pair(view: View, key: ast.expr | None, value: ast.expr, depth: int) -> Entries:
     if key is None:
-        return entries(index, value, depth + 1)
+        return entries(view, value, depth)
     return Entries({str(key.value): (value,)}) if isinstance(key, ast.Constant) else OPEN
 
 
-def _keyword(index: Index, keyword: ast.keyword, depth: int) -> Entries:
-    return entries(index, keyword.value, depth + 1) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
+def _keyword(view: View, keyword: ast.keyword, depth: int) -> Entries:
+    return entries(view, keyword.value, depth) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
 
 
-def _name(index: Index, node: ast.Name, depth: int) -> Entries:
-    bindings = index.lookup(node)
+def _name(view: View, node: ast.Name, depth: int) -> Entries:
+    bindings = view.index.lookup(node)
     values = [binding.value for binding in bindings if binding.kind == "value" and binding.value is not None]
     if not bindings or len(values) != len(bindings):
         return OPEN
-    start = reduce(_either, [entries(index, value, depth + 1) for value in values])
-    at = conditions(index, bindings[0].node)
-    changes = _changes(index, node, depth)
-    return _merged([start, *(_maybe(change) if conditions(index, place) - at else change for place, change in changes)])
+    start = reduce(_either, [entries(view, value, depth) for value in values])
+    at = conditions(view.index, bindings[0].node)
+    changes = _changes(view, node, depth)
+    added = [_maybe(change) if conditions(view.index, place) - at else change for place, change in changes]
+    return _merged([start, *added])
 
 
-def _changes(index: Index, node: ast.Name, depth: int) -> list[tuple[ast.AST, Entries]]:
+def _changes(view: View, node: ast.Name, depth: int) -> list[tuple[ast.AST, Entries]]:
     """What is added to the dict of a name: by update, by key; taking out a key leaves it open."""
+    index = view.index
     bindings = index.lookup(node)
     found: list[tuple[ast.AST, Entries]] = []
     for method in ("update", "pop", "setdefault", "clear"):
         for call in index.called.get(method, ()):
             base = call.func.value if isinstance(call.func, ast.Attribute) else None
             if isinstance(base, ast.Name) and base.id == node.id and index.lookup(base) is bindings:
-                added = [entries(index, one, depth + 1) for one in call.args] if method == "update" else [OPEN]
-                found.append((call, _merged([*added, *(_keyword(index, one, depth) for one in call.keywords)])))
+                added = [entries(view, one, depth) for one in call.args] if method == "update" else [OPEN]
+                found.append((call, _merged([*added, *(_keyword(view, one, depth) for one in call.keywords)])))
     for store in index.items:
         if isinstance(store.base, ast.Name) and store.base.id == node.id and index.lookup(store.base) is bindings:
             key = store.node.slice if isinstance(store.node, ast.Subscript) else None
-            found.append((store.node, _pair(index, key, store.value, depth) if key and store.value else OPEN))
+            found.append((store.node, _pair(view, key, store.value, depth) if key and store.value else OPEN))
     return sorted(found, key=lambda change: getattr(change[0], "lineno", 0))
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
 from autotune.scan.python import values
-from autotune.scan.python.index import Function, last_name
+from autotune.scan.python.index import last_name
 from autotune.scan.python.names import full_name, package_and_name
 from autotune.scan.python.parts import Parts, trainer_runs
 from autotune.scan.python.reach import DEVICE, is_main_guard, is_reached
-from autotune.scan.python.uses import uses
+from autotune.scan.python.uses import with_callers
 
 CUDA_CALLS = frozenset({"torch.cuda.set_device", "torch.accelerator.current_accelerator"})
 
@@ -27,8 +27,6 @@ CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.check
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
 
 NUM_ITEMS = "num_items_in_batch"
-
-MAX_CALLS = 8
 
 
 def facts(parts: Parts) -> Iterator[Fact]:
@@ -115,16 +113,7 @@ def _covers_training(parts: Parts, call: ast.Call) -> bool:
         return False
     inside = set(ast.walk(block))
     starts = [*(step.node for step in parts.steps if not step.is_hook), *trainer_runs(parts.view)]
-    return any(start in inside or _runs_in(parts, index.function(start), inside, 0) for start in starts)
-
-
-def _runs_in(parts: Parts, function: Function | None, inside: set[ast.AST], depth: int) -> bool:
-    if function is None or depth > MAX_CALLS:
-        return False
-    index = parts.view.index
-    return any(
-        use in inside or _runs_in(parts, index.function(use), inside, depth + 1) for use in uses(index, function)
-    )
+    return any(one in inside for start in starts for one in with_callers(index, start))
 
 
 def _num_items(parts: Parts) -> Iterator[Fact]:
@@ -194,21 +183,16 @@ def _seeds(parts: Parts) -> Iterator[Fact]:
 
 def _guard(parts: Parts) -> Iterator[Fact]:
     """Whether all that starts training stands below `if __name__ == "__main__"`."""
+    index = parts.view.index
     starts: list[ast.AST] = [step.node for step in parts.steps if not step.is_hook]
     starts += trainer_runs(parts.view)
-    below = [is_below for start in starts for is_below in _are_below(parts, start, 0)]
-    if below and not all(below):
+    reaching = {one for start in starts for one in with_callers(index, start) if index.function(one) is None}
+    outside = [one for one in reaching if not _is_guarded(parts, one)]
+    if outside:
         yield from parts.stated("code.has_main_guard", False, *starts[:1], is_certain=True)
-    elif below:
+    elif reaching:
         yield from parts.stated("code.has_main_guard", True)
 
 
-def _are_below(parts: Parts, node: ast.AST, depth: int) -> Iterator[bool]:
-    """For every statement of the module that leads to `node`: whether the guard is around it."""
-    index = parts.view.index
-    function = index.function(node)
-    if function is None:
-        yield any(isinstance(one, ast.If) and is_main_guard(one.test) for one in index.around(node))
-    elif depth < MAX_CALLS:
-        for use in uses(index, function):
-            yield from _are_below(parts, use, depth + 1)
+def _is_guarded(parts: Parts, node: ast.AST) -> bool:
+    return any(isinstance(one, ast.If) and is_main_guard(one.test) for one in parts.view.index.around(node))

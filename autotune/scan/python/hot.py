@@ -50,6 +50,7 @@ class Batches:
     def __init__(self, view: View, steps: tuple[Step, ...]) -> None:
         self._view = view
         self._loops = {loop for step in steps for loop in (step.node, *step.around) if isinstance(loop, Loop)}
+        self._known: dict[Binding, bool] = {}
         self._moved_by_framework = "prepare" in view.index.called or "setup_dataloaders" in view.index.called
 
     def is_read(self, call: ast.Call) -> bool:
@@ -80,9 +81,12 @@ class Batches:
     def is_batch(self, node: ast.expr, depth: int = 0) -> bool:
         """Whether an expression is (a part of) what a training loop iterates over."""
         root = _root(node)
-        if root is None or depth > MAX_DEPTH:
-            return False
-        return any(self._gives_batch(binding, depth + 1) for binding in self._view.index.lookup(root))
+        bindings = self._view.index.lookup(root) if root is not None and depth <= MAX_DEPTH else ()
+        for binding in bindings:
+            if binding not in self._known:
+                self._known[binding] = False  # while it is being followed
+                self._known[binding] = self._gives_batch(binding, depth + 1)
+        return any(self._known[binding] for binding in bindings)
 
     def _gives_batch(self, binding: Binding, depth: int) -> bool:
         if binding.kind == "loop" and binding.value is not None:

@@ -13,7 +13,7 @@ from autotune.scan.python.index import last_name
 from autotune.scan.python.loops import Step
 from autotune.scan.python.names import full_name, package_and_name
 from autotune.scan.python.origins import origins
-from autotune.scan.python.uses import called_class, called_function
+from autotune.scan.python.uses import called_class, called_function, uses
 from autotune.scan.python.view import Origin, View
 
 TRAIN_HOOKS = frozenset({"train_dataloader", "get_train_dataloader"})
@@ -51,15 +51,17 @@ def loaders(view: View, found: Sequence[Found], steps: Sequence[Step]) -> tuple[
     return tuple(named)
 
 
-def facts(view: View, found: Sequence[Found], named: Sequence[Loader]) -> Iterator[Fact]:
+def facts(view: View, found: Sequence[Found], named: Sequence[Loader], steps: Sequence[Step]) -> Iterator[Fact]:
     """Facts `loader.*`."""
     calls = {one.node: one.call for one in found}
+    again = dict(one for step in steps for one in _feeding(view, step))
     for loader in named:
         call = calls[loader.node]
         shuffle = call.arguments.get("shuffle")
         stated: dict[str, Value | None] = {
             "loader.is_train": loader.is_train,
             "loader.shuffles": _shuffles(shuffle.value if shuffle and shuffle.known else None, shuffle is None),
+            "loader.is_iterated_again": again.get(loader.node),
             "loader.is_in_memory": _is_in_memory(view, loader.node),
         }
         if shuffle is None and (call.is_open or call.arguments.keys() & {"sampler", "batch_sampler"}):
@@ -79,7 +81,7 @@ def _uses(view: View, nodes: Sequence[ast.Call], steps: Sequence[Step]) -> Mappi
     """Whether each loader is trained on: as loops use it, else as it is named."""
     if not nodes:
         return {}
-    trained = {node for step in steps for node in _feeding(view, step)}
+    trained = {node for step in steps for node, _ in _feeding(view, step)}
     evaluated = {node for loop in _other_loops(view, steps) for node in _made_by(view, loop.iter)}
     found: dict[ast.Call, bool] = {}
     for node in nodes:
@@ -93,16 +95,21 @@ def _uses(view: View, nodes: Sequence[ast.Call], steps: Sequence[Step]) -> Mappi
     return found | _fitted(view, nodes)
 
 
-def _feeding(view: View, step: Step) -> Iterator[ast.Call]:
-    """The loaders whose batches a training loop takes: by iterating, or with next()."""
-    if step.is_hook:
-        return
-    for loop in (step.node, *step.around):
+def _feeding(view: View, step: Step) -> Iterator[tuple[ast.Call, bool | None]]:
+    """The loaders whose batches a training loop takes, and whether a loop around it starts over with them.
+
+    That is known where the loader itself is iterated over, in code that the file runs.
+    """
+    loops = () if step.is_hook else (step.node, *step.around)
+    for place, loop in enumerate(loops):
         if isinstance(loop, ast.For | ast.AsyncFor):
-            yield from _made_by(view, loop.iter)
+            function = view.index.function(loop)
+            is_run = function is None or any(True for _ in uses(view.index, function))
+            again = place + 1 < len(loops) if is_run else None
+            yield from ((node, again) for node in _made_by(view, loop.iter))
     for call in view.index.called.get("next", ()):
-        if call.args and any(outer in (step.node, *step.around) for outer in view.index.around(call)):
-            yield from _made_by(view, call.args[0])
+        if call.args and any(outer in loops for outer in view.index.around(call)):
+            yield from ((node, None) for node in _made_by(view, call.args[0]))
 
 
 def _other_loops(view: View, steps: Sequence[Step]) -> Iterator[ast.For | ast.comprehension]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autotune.scan.python.index import Function, last_name
 from autotune.scan.python.reach import holds, is_else, is_reached
-from autotune.scan.python.uses import called_function, uses
+from autotune.scan.python.uses import called_function, with_callers
 from autotune.scan.python.view import View
 
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -25,6 +25,10 @@ SCHEDULER = re.compile(r"sched|warmup", re.IGNORECASE)
 
 MAX_CALLS = 6
 """Functions of the script that are followed one inside another."""
+
+
+MAX_STEPS = 50
+"""Loops that train in one script; more is none that a person wrote."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +59,7 @@ def steps(view: View) -> tuple[Step, ...]:
     for function in view.index.functions:
         if function.name in HOOKS and view.index.method_class(function) is not None:
             found.setdefault(function, Step(function))
-    return tuple(found.values())
+    return tuple(found.values())[:MAX_STEPS]
 
 
 def optimizer_steps(view: View) -> tuple[ast.Call, ...]:
@@ -72,9 +76,8 @@ def step_path(view: View, found: Sequence[Step]) -> dict[ast.Call, None]:
     """Every call that certainly runs with each micro-batch, or with each optimizer step around micro-batches."""
     path: dict[ast.Call, None] = {}
     for step in found:
-        bodies = [step.node, *accumulating(view, step)]
-        for body in bodies:
-            path.update(dict.fromkeys(_calls(view, body.body, frozenset({step.node}), 0)))
+        for one in (step.node, *accumulating(view, step)):
+            path.update(dict.fromkeys(_calls(view, one.body, {step.node}, 0)))
     return path
 
 
@@ -112,29 +115,23 @@ def _base(call: ast.Call) -> str:
     return last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
-def _loops_around(view: View, node: ast.AST, depth: int = 0) -> list[Loop]:
-    """The loops around a node, those around the calls of its function included, from the inside."""
-    loops = [outer for outer in view.index.around(node) if isinstance(outer, Loop)]
-    function = view.index.function(node)
-    if function is None or depth >= MAX_CALLS or function.name in HOOKS:
-        return loops
-    for use in uses(view.index, function):
-        outer = _loops_around(view, use, depth + 1)
-        if outer:
-            return loops + outer
-    return loops
+def _loops_around(view: View, node: ast.AST) -> list[Loop]:
+    """The loops around a node, then those around the calls of its function, from the inside."""
+    callers = with_callers(view.index, node)
+    return [outer for one in callers for outer in view.index.around(one) if isinstance(outer, Loop)]
 
 
-def _calls(view: View, body: Sequence[ast.stmt], inside: frozenset[ast.AST], depth: int) -> Iterator[ast.Call]:
-    """The calls that a block certainly makes each time, those of the script's own functions included."""
+def _calls(view: View, body: Sequence[ast.stmt], seen: set[ast.AST], depth: int) -> Iterator[ast.Call]:
+    """The calls that a block certainly makes each time, those of the script's own functions included, once each."""
     waiting: list[ast.AST] = list(reversed(_certain(body)))
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Call):
             yield node
             function = called_function(view.index, node)
-            if function is not None and function not in inside and depth < MAX_CALLS:
-                yield from _calls(view, function.body, inside | {function}, depth + 1)
+            if function is not None and function not in seen and depth < MAX_CALLS:
+                seen.add(function)
+                yield from _calls(view, function.body, seen, depth + 1)
         waiting.extend(reversed(_parts(view, node)))
 
 

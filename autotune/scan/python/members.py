@@ -9,14 +9,12 @@ from autotune.scan.python import options
 from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option
-from autotune.scan.python.uses import called_class, passed
+from autotune.scan.python.uses import called_class, passed, with_bases
 from autotune.scan.python.view import View
 
 PARSES = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "EasyDict", "edict", "AttrDict"})
-
-MAX_BASES = 8
 
 
 def members(view: View, base: ast.AST, path: tuple[int, ...], name: str) -> Iterator[ast.expr | Option | None]:
@@ -67,20 +65,20 @@ def _own(index: Index, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
             yield from passed(index, constructor.node, name)
 
 
-def _set_in(index: Index, class_: ast.ClassDef, name: str, depth: int = 0) -> Iterator[ast.expr | None]:
-    """What the class's body and methods set the attribute to; else those of its bases in this file."""
-    found: list[ast.expr | None] = []
-    for binding in index.inner[class_].bindings.get(name, ()):
-        found.append(options.unwrapped(binding.value) if binding.kind == "value" and binding.value else None)
-    for store in index.stores.get(name, ()):
-        function = index.function(store.node)
-        if last_name(store.base) == "self" and function and index.method_class(function) is class_:
-            found.append(store.value)
-    yield from found
-    for base in class_.bases if not found and depth < MAX_BASES else ():
-        outer = called_class(index, base)
-        if outer is not None:
-            yield from _set_in(index, outer, name, depth + 1)
+def _set_in(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr | None]:
+    """What the body and the methods of the class, or of the nearest base that does, set the attribute to."""
+    for one in with_bases(index, class_):
+        found = [
+            options.unwrapped(binding.value) if binding.kind == "value" and binding.value else None
+            for binding in index.inner[one].bindings.get(name, ())
+        ]
+        for store in index.stores.get(name, ()):
+            function = index.function(store.node)
+            if last_name(store.base) == "self" and function and index.method_class(function) is one:
+                found.append(store.value)
+        if found:
+            yield from found
+            return
 
 
 def _of_call(index: Index, call: ast.Call, path: tuple[int, ...], name: str) -> Iterator[ast.expr | Option | None]:

@@ -104,7 +104,7 @@ def _subscript(view: View, node: ast.Subscript, path: Path) -> Iterator[Step]:
     if isinstance(node.slice.value, int):
         yield node.value, (node.slice.value, *path)
         return
-    held = entries(view.index, node.value)
+    held = entries(view, node.value)
     key = str(node.slice.value)
     is_certain = key in held.values and key not in held.maybe and not held.is_open
     yield from _given([*held.values.get(key, ()), *([] if is_certain else [None])], node, path)

@@ -71,6 +71,27 @@ def called_class(index: Index, func: ast.AST) -> ast.ClassDef | None:
     return nodes[0] if len(nodes) == 1 and isinstance(nodes[0], ast.ClassDef) else None
 
 
+def with_bases(index: Index, class_: ast.ClassDef) -> Iterator[ast.ClassDef]:
+    """The class and the classes of this file that it extends, nearest first."""
+    found = {class_: None}
+    for one in (waiting := [class_]):
+        yield one
+        bases = [base for node in one.bases if (base := called_class(index, node)) is not None and base not in found]
+        found.update(dict.fromkeys(bases))
+        waiting += dict.fromkeys(bases)
+
+
+def with_callers(index: Index, node: ast.AST) -> Iterator[ast.AST]:
+    """The node, every use of the function around it, every use of the functions around those, and so on."""
+    seen: set[ast.AST] = set()
+    for one in (waiting := [node]):
+        yield one
+        function = index.function(one)
+        if function is not None and function not in seen:
+            seen.add(function)
+            waiting += uses(index, function)
+
+
 def returned(index: Index, function: Function) -> Sequence[ast.expr]:
     """What the function returns; nothing for a coroutine, and where a decorator may change it."""
     if function.decorator_list or isinstance(function, ast.AsyncFunctionDef):

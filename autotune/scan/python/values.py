@@ -21,6 +21,9 @@ LARGEST = 1 << 62
 LARGEST_POWER = 64
 """No larger base or exponent is worked out."""
 
+MAX_DEPTH = 40
+"""Expressions that are worked out one inside another."""
+
 DTYPES = frozenset({"float16", "bfloat16", "float32", "float64", "half", "float", "double", "int8", "uint8"})
 
 DTYPE_NAMES = {"half": "float16", "float": "float32", "double": "float64"}
@@ -60,8 +63,12 @@ def given(view: View, node: ast.AST) -> Given:
     if node in view.values:
         return view.values[node]
     unknown = Given("", None, view.place(node), known=False)
+    if len(view.following) > MAX_DEPTH:
+        return unknown
     view.values[node] = unknown
+    view.following.append(node)
     found = [of_origin(view, origin, node) for origin in origins(view, node)]
+    view.following.pop()
     value = agreed(found) or unknown
     view.values[node] = (
         replace(value, is_default=True) if isinstance(node, ast.Name) and _may_be_replaced(view) else value

@@ -22,12 +22,23 @@ class Origin:
     option: Option | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """`values` are the expressions that each key may have. Keys in `maybe` may be missing, and there may be others
+    when `is_open`."""
+
+    values: Mapping[str, tuple[ast.expr, ...]] = field(default_factory=dict)
+    maybe: frozenset[str] = frozenset()
+    is_open: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """`options` are what the script's parsers accept, by the name under which the script reads it.
 
-    `flags` is the command line that starts the script, None when it is not known. `origins`, `values` and `reached`
-    remember what was followed; what is being followed has an entry that says it is unknown.
+    `flags` is the command line that starts the script, None when it is not known. `origins`, `values`,
+    `entries` and `reached` remember what was followed; what is being followed has an entry that says it is unknown.
+    `following` are the expressions whose value is being worked out.
     """
 
     index: Index
@@ -37,6 +48,8 @@ class View:
     flags: Mapping[str, Given] | None = None
     origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Origin, ...]] = field(default_factory=dict)
     values: dict[ast.AST, Given] = field(default_factory=dict)
+    following: list[ast.AST] = field(default_factory=list)
+    entries: dict[ast.expr, Entries] = field(default_factory=dict)
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
 
     def place(self, node: ast.AST, key: str = "") -> Location:

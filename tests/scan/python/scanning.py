@@ -47,7 +47,7 @@ def given(code: str, flags: Mapping[str, str] | None = None, name: str = "x") ->
     return call_of(script, "DataLoader").arguments[name]
 
 
-def value(code: str, flags: Mapping[str, str] | None = None) -> Value | None | str:
+def value(code: str, flags: Mapping[str, str] | None = None) -> Value | str | None:
     """Its value, "unknown" when it is not known."""
     found = given(code, flags)
     return found.value if found.known else "unknown"

@@ -74,11 +74,8 @@ def test_keyword_dicts(code: str, expected: dict[str, object], is_open: bool) ->
 
 
 def test_a_dict_for_an_argument_has_dotted_keys() -> None:
-    code = "from transformers import TrainingArguments\nTrainingArguments('out', gradient_checkpointing_kwargs={'use_reentrant': False})"
-    assert shown(call_of(scan(code), "TrainingArguments")) == {
-        "gradient_checkpointing_kwargs": "unknown",
-        "gradient_checkpointing_kwargs.use_reentrant": False,
-    }
+    code = "from transformers import TrainingArguments\nTrainingArguments(fsdp_config={'version': 2})"
+    assert shown(call_of(scan(code), "TrainingArguments")) == {"fsdp_config": "unknown", "fsdp_config.version": 2}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +83,9 @@ def test_a_dict_for_an_argument_has_dotted_keys() -> None:
     [
         ("from transformers import TrainingArguments as T\nT()", "hf_trainer", "TrainingArguments"),
         ("import transformers\ntransformers.Seq2SeqTrainingArguments()", "hf_trainer", "Seq2SeqTrainingArguments"),
+        ("from transformers import Trainer\nTrainer(m)", "hf_trainer", "Trainer"),
         ("from trl import SFTConfig\nSFTConfig()", "trl", "SFTConfig"),
+        ("from trl import SFTTrainer\nSFTTrainer(m)", "trl", "SFTTrainer"),
         ("from accelerate import Accelerator\nAccelerator()", "accelerate", "Accelerator"),
         ("import pytorch_lightning as pl\npl.Trainer()", "lightning", "Trainer"),
         ("import lightning as L\nL.Trainer()", "lightning", "Trainer"),
@@ -155,7 +154,9 @@ def test_subclasses_are_open() -> None:
 
 
 def test_loaders_of_pyg_are_open() -> None:
-    call = call_of(scan("from torch_geometric.loader import NeighborLoader\nNeighborLoader(g, num_workers=6)"), "DataLoader")
+    call = call_of(
+        scan("from torch_geometric.loader import NeighborLoader\nNeighborLoader(g, num_workers=6)"), "DataLoader"
+    )
     assert (call.arguments["num_workers"].value, call.is_open) == (6, True)
 
 
@@ -176,8 +177,16 @@ def test_a_parsed_subclass_states_its_defaults(flags: dict[str, str] | None, opt
 
 
 def test_a_switch_below_an_unknown_condition_is_not_known() -> None:
-    code = "import torch\nif tf32:\n    torch.set_float32_matmul_precision('high')\n    torch.backends.cudnn.benchmark = True"
+    body = "    torch.set_float32_matmul_precision('high')\n    torch.backends.cudnn.benchmark = True"
+    code = f"import torch\nif tf32:\n{body}"
     assert [shown(call) for call in scan(code).calls] == [{"precision": "unknown"}, {"value": "unknown"}]
+
+
+def test_a_choice_below_an_unknown_condition_is_not_known() -> None:
+    code = (
+        "from transformers import BitsAndBytesConfig\nc = BitsAndBytesConfig(load_in_4bit=True) if quantise else None"
+    )
+    assert [shown(call) for call in scan(code).calls] == [{"load_in_4bit": "unknown"}]
 
 
 def test_a_switch_below_a_condition_on_the_gpu_holds() -> None:

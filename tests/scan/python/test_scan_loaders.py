@@ -20,7 +20,7 @@ def stated(code: str, name: str) -> dict[str, object]:
     [
         f"a = DataLoader(d)\nb = DataLoader(e)\nfor x in a:\n{STEP}",
         f"a = DataLoader(d)\nb = DataLoader(e)\nfor i, x in enumerate(tqdm(a)):\n{STEP}",
-        "a = DataLoader(d)\nb = DataLoader(e)\ndef train(loader):\n    for x in loader:\n        model(x).backward()\ntrain(a)",
+        "a = DataLoader(d)\nb = DataLoader(e)\ndef train(l):\n    for x in l:\n        model(x).backward()\ntrain(a)",
         f"a = DataLoader(d)\nb = DataLoader(e)\nit = iter(a)\nwhile True:\n    x = next(it)\n{STEP}",
         f"a = DataLoader(d)\nb = DataLoader(e)\na, b = accelerator.prepare(a, b)\nfor x in a:\n{STEP}",
         f"a = DataLoader(d)\nb = DataLoader(e)\na = Prefetcher(a)\nfor x in a:\n{STEP}",
@@ -101,3 +101,22 @@ for x in train_loader:
     model(x).backward()
 """
     assert stated(code, "loader.is_in_memory").get("loader#train") is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (f"a = DataLoader(d)\nfor x in a:\n{STEP}", False),
+        ("a = DataLoader(d)\nfor e in range(3):\n    for x in a:\n        model(x).backward()", True),
+        ("a = DataLoader(d)\nwhile step < n:\n    for x in a:\n        model(x).backward()", True),
+        (
+            "a = DataLoader(d)\ndef t():\n    for x in a:\n        model(x).backward()\nfor e in range(3):\n    t()",
+            True,
+        ),
+        ("a = DataLoader(d)\ndef t():\n    for x in a:\n        model(x).backward()\nt()", False),
+        ("a = DataLoader(d)\ndef t():\n    for x in a:\n        model(x).backward()", None),
+        ("train_loader = DataLoader(d)", None),
+    ],
+)
+def test_whether_it_is_iterated_over_again(code: str, expected: bool | None) -> None:
+    assert stated(code, "loader.is_iterated_again").get("loader#train") is expected

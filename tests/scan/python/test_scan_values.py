@@ -42,7 +42,11 @@ parser.add_argument("--odd", type=parse_size, default="4k")
         ("def f(n=4):\n    return DataLoader(d, x=n)\nf()", 4),
         ("class C:\n    w = 4\nDataLoader(d, x=C.w)", 4),
         ("class C:\n    def __init__(self):\n        self.w = 4\nc = C()\nDataLoader(d, x=c.w)", 4),
-        ("class C:\n    def __init__(self, w):\n        self.w = w\n    def g(self):\n        DataLoader(d, x=self.w)\nC(4)", 4),
+        (
+            "class C:\n    def __init__(self, w):\n        self.w = w\n"
+            "    def g(self):\n        DataLoader(d, x=self.w)\nC(4)",
+            4,
+        ),
         ("class C:\n    w = 4\nclass D(C):\n    def g(self):\n        DataLoader(d, x=self.w)", 4),
         ("from types import SimpleNamespace\nc = SimpleNamespace(w=4)\nDataLoader(d, x=c.w)", 4),
         ("DataLoader(d, x=not False)", True),
@@ -72,7 +76,7 @@ def test_a_value_is_followed_to_where_it_is_written(code: str, expected: object)
         "N = 4\ndef f():\n    global N\n    N = 8\nDataLoader(d, x=N)",
         "C = {'w': 4}\nC.update(other)\nDataLoader(d, x=C['w'])",
         "C = {'w': 4}\nif fast:\n    C['w'] = 8\nDataLoader(d, x=C['w'])",
-        "class C:\n    def __init__(self):\n        self.w = 4\n    def g(self):\n        self.w = 8\nDataLoader(d, x=C().w)",
+        "class C:\n    w = 4\n    def g(self):\n        self.w = 8\nDataLoader(d, x=C().w)",
         "x = x + 1\nDataLoader(d, x=x)",
         "f = lambda n: DataLoader(d, x=n)",
         "DataLoader(d, x=9 ** 9 ** 9)",
@@ -96,9 +100,20 @@ def test_what_cannot_be_followed_is_not_known(code: str) -> None:
         ("args = parser.parse_args()\nDataLoader(d, x=args.precision)", "bf16"),
         ("args, _ = parser.parse_known_args()\nDataLoader(d, x=args.batch)", 32),
         ("opt = parser.parse_args()\ndef train(cfg):\n    DataLoader(d, x=cfg.batch)\ntrain(opt)", 32),
-        ("def get():\n    return parser.parse_args()\ndef main():\n    args = get()\n    DataLoader(d, x=args.batch)", 32),
-        ("class T:\n    def __init__(self, a):\n        self.a = a\n        DataLoader(d, x=self.a.batch)\nT(parser.parse_args())", 32),
-        ("def worker(rank, a):\n    DataLoader(d, x=a.batch)\nmp.spawn(worker, nprocs=2, args=(parser.parse_args(),))", 32),
+        (
+            "def get():\n    return parser.parse_args()\ndef main():\n    a = get()\n    DataLoader(d, x=a.batch)",
+            32,
+        ),
+        (
+            "class T:\n    def __init__(self, a):\n        self.a = a\n        DataLoader(d, x=self.a.batch)\n"
+            "T(parser.parse_args())",
+            32,
+        ),
+        (
+            "def worker(rank, a):\n    DataLoader(d, x=a.batch)\n"
+            "mp.spawn(worker, nprocs=2, args=(parser.parse_args(),))",
+            32,
+        ),
         ("args = parser.parse_args()\nDataLoader(d, x=args.batch == 32)", True),
         ("args = parser.parse_args()\nDataLoader(d, x=args.odd)", "unknown"),
         ("args = parser.parse_args()\nDataLoader(d, x=args.other)", "unknown"),
@@ -193,7 +208,10 @@ class Config:
             "    o, c = p.parse_args_into_dataclasses()\nDataLoader(d, x=c.w)",
             4,
         ),
-        ("p = HfArgumentParser((Config, Other))\no, c = p.parse_args_into_dataclasses()\nDataLoader(d, x=c.w)", "unknown"),
+        (
+            "p = HfArgumentParser((Config, Other))\no, c = p.parse_args_into_dataclasses()\nDataLoader(d, x=c.w)",
+            "unknown",
+        ),
     ],
 )
 def test_fields_of_dataclasses(use: str, expected: object) -> None:

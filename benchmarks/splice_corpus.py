@@ -1,0 +1,380 @@
+"""Changes every setting of real files and changes it back: what the files' own readers see, and every byte.
+
+python benchmarks/splice_corpus.py --files FOLDER [FOLDER ...]
+
+For each file (YAML, JSON, TOML, Python, shell): each setting of its dialect that it gives gets another value, each that
+it does not give is added, and in data files each other value is changed too. Of every edit is asked:
+- its consumer (PyYAML, ruamel.yaml for YAML 1.2, OmegaConf where it is installed; json; tomllib; ast; bash, with
+  --bash, whose programs only print their arguments) reads the new value and nothing else new;
+- the lines that the edit does not touch are the same bytes;
+- the same edit once more changes nothing;
+- the inverse splice gives the file back, byte for byte.
+Whatever is not so is a mismatch. A refusal is counted with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import subprocess
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import measuring
+
+from autotune.catalogue.dialects import readings
+from autotune.catalogue.vocabulary import kinds
+from autotune.errors import UsageError
+from autotune.model import source as records
+from autotune.model.evidence import Span
+from autotune.model.scanned import Call
+from autotune.model.source import Document, Scalar, Splice, Word
+from autotune.scan.configs import read_config
+from autotune.scan.constants import read_constants
+from autotune.scan.launch import dialect_of, launches
+from autotune.scan.python import read_script
+from autotune.syntax import edit_json, edit_python, edit_shell, edit_toml, edit_yaml, python, shell, toml, yaml
+from autotune.syntax import json as json_reader
+from autotune.syntax.edit_effect import spliced
+
+EXAMPLES: Mapping[str, tuple[Scalar, ...]] = {
+    "bool": (True, False),
+    "int": (48, 3),
+    "float": (3e-4, 0.25),
+    "text": ("bf16-mixed", "no"),
+}
+"""Values to write; the first that the file does not have."""
+
+PROGRAMS = ("python", "python3", "torchrun", "accelerate", "deepspeed")
+PRINT = '#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n'
+
+Edit = Callable[[bytes, Splice | None], Splice]
+"""Makes an edit of some bytes; the second argument is the splice that made them, when the edit is made once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One edit to try, and whether (old bytes, new bytes, splice) is what the consumers should read."""
+
+    name: str
+    is_added: bool
+    edit: Edit
+    is_right: Callable[[bytes, bytes, Splice], bool]
+
+
+@dataclass(slots=True)
+class Row:
+    """What became of the edits of one file. `restored` counts those whose inverse splice gave the file back."""
+
+    file: str
+    dialect: str = "-"
+    settings: int = 0
+    changed: int = 0
+    added: int = 0
+    restored: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    mismatches: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A syntax of data files: its reader, its editor, and the loaders of its consumers."""
+
+    name: str
+    read: Callable[[bytes, str], Document]
+    editor: Any
+    loaders: Sequence[Callable[[bytes], Any]]
+
+
+def _pyyaml(data: bytes) -> Any:
+    import yaml
+
+    return yaml.safe_load(data)
+
+
+def _ruamel(data: bytes) -> Any:
+    from ruamel.yaml import YAML
+
+    return YAML(typ="safe", pure=True).load(data)
+
+
+def _omegaconf(data: bytes) -> Any:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(OmegaConf.load(io.BytesIO(data)), resolve=False)
+
+
+def _toml(data: bytes) -> Any:
+    return tomllib.loads(data.decode())
+
+
+YAML_FILES = Format("yaml", yaml.read, edit_yaml, (_pyyaml, _ruamel, _omegaconf))
+FORMATS = {
+    ".yaml": YAML_FILES,
+    ".yml": YAML_FILES,
+    ".json": Format("json", json_reader.read, edit_json, (json.loads,)),
+    ".toml": Format("toml", toml.read, edit_toml, (_toml,)),
+}
+
+
+def another(old: object) -> Scalar:
+    """A value of the type of `old` that is not `old`."""
+    kind = {bool: "bool", int: "int", float: "float"}.get(type(old), "text")
+    return next(value for value in EXAMPLES[kind] if value != old)
+
+
+def wanted(dialect: str, name: str = "") -> Mapping[str, Scalar]:
+    """A value for every key of the dialect's settings, or of those that the call `name` takes."""
+    rows = [row for row in readings(dialect, {}) if "*" not in row.keys[0] and kinds()[row.setting] in EXAMPLES]
+    own = [row for row in rows if ((row.call == name or row.is_main) if name else row.is_config)]
+    return {row.keys[0]: EXAMPLES[kinds()[row.setting]][0] for row in own}
+
+
+def of_data(data: bytes, form: Format, row: Row) -> Iterator[Attempt]:
+    """Every value of a data file, and every setting that it could have."""
+    document = form.read(data, row.file)
+    call = read_config(document, row.file, form.name)
+    row.dialect = call.dialect if call else "-"
+    entries = {entry.key: entry for entry in document.entries}
+    for entry in entries.values():
+        if not isinstance(entry.value, tuple):
+            yield value_of(form, entry.path, another(entry.value))
+    for key, value in wanted(row.dialect).items() if call else ():
+        if key not in entries:
+            yield value_of(form, tuple(key.split(".")), value, is_added=True)
+
+
+def value_of(form: Format, path: records.Path, value: Scalar, *, is_added: bool = False) -> Attempt:
+    def edit(data: bytes, before: Splice | None) -> Splice:
+        if is_added and before is None:
+            return form.editor.inserted(data, "", path[:-1], str(path[-1]), value)
+        return form.editor.replaced(next(one for one in form.read(data, "").entries if one.path == path), value)
+
+    def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
+        loaded = [(load, tree) for load in form.loaders for tree in trees(load, old)]
+        return all(repr(put(tree, path, value)) == repr(load(new)) for load, tree in loaded)
+
+    return Attempt(".".join(map(str, path)), is_added, edit, is_right)
+
+
+def trees(load: Callable[[bytes], Any], data: bytes) -> list[Any]:
+    """What a consumer reads; nothing when it does not read this file (comments in JSON, OmegaConf not installed)."""
+    try:
+        return [load(data)]
+    except Exception:
+        return []
+
+
+def put(tree: Any, path: records.Path, value: Scalar) -> Any:
+    """The tree with `value` at `path`."""
+    if not path:
+        return value
+    tree = {} if tree is None else tree
+    key = path[0] if isinstance(tree, list) else next((key for key in tree if str(key) == str(path[0])), path[0])
+    inner = tree[key] if isinstance(tree, list) else tree.get(key)
+    tree[key] = put(inner, path[1:], value)
+    return tree
+
+
+def of_python(data: bytes, row: Row) -> Iterator[Attempt]:
+    """Every known argument and constant where it stands, and every keyword that a call could get."""
+    source = python.read(data, row.file)
+    constants = read_constants(source, row.file)
+    calls = [*read_script(source, row.file).calls, *((constants,) if constants else ())]
+    row.dialect = " ".join(sorted({call.dialect for call in calls})) or "-"
+    spans: set[Span] = set()
+    for call in calls:
+        for given in call.arguments.values():
+            if given.known and given.location.span not in (None, *spans):
+                spans.add(given.location.span)
+                yield literal(f"{call.name}.{given.key}", given.location.span, another(given.value))
+        for key, value in wanted(call.dialect, call.name).items() if call.name else ():
+            if key not in call.arguments:
+                yield keyword(call, key, value)
+
+
+def literal(name: str, span: Span, value: Scalar) -> Attempt:
+    def edit(data: bytes, before: Splice | None) -> Splice:
+        own = Span(span.start, span.start + len(before.text)) if before else span
+        return edit_python.replaced(data[own.start : own.end].decode(), own, value)
+
+    def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
+        (before, _), (after, read) = marked(old, span), marked(new, Span(span.start, span.start + len(splice.text)))
+        return before == after and repr(ast.literal_eval(read)) == repr(value)
+
+    return Attempt(name, False, edit, is_right)
+
+
+def marked(data: bytes, span: Span) -> tuple[str, str]:
+    """The tree with a mark instead of the expression at `span`, and what that expression is."""
+    source = python.read(data, "")
+    for outer in ast.walk(source.tree):
+        for name, value in ast.iter_fields(outer):
+            items = value if isinstance(value, list) else [value]
+            for at, node in enumerate(items):
+                if isinstance(node, ast.expr) and source.span(node) == span:
+                    text, items[at] = ast.unparse(node), ast.Name("marked")
+                    setattr(outer, name, items if isinstance(value, list) else items[0])
+                    return ast.dump(source.tree), text
+    return "", ""
+
+
+def keyword(call: Call, key: str, value: Scalar) -> Attempt:
+    def edit(data: bytes, before: Splice | None) -> Splice:
+        source = python.read(data, call.location.file)
+        node = edit_python.call_at(source, call.location.line, call.location.call)
+        if node is None:
+            raise UsageError("no one call at this line")
+        return edit_python.keyword(source, node, key, value)
+
+    def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
+        before, after = (Counter(map(ast.unparse, ast.walk(ast.parse(one)))) for one in (old, new))
+        return f"{key}={value!r}" in after - before
+
+    return Attempt(f"{call.name}.{key}", True, edit, is_right)
+
+
+def of_shell(data: bytes, row: Row, bash: bool) -> Iterator[Attempt]:
+    """Every flag of the commands that start a training, and every flag that they could get."""
+    for launch in launches(shell.read(data, row.file), row.file):
+        row.dialect = dialect_of(launch) or row.dialect
+        for given in (*launch.flags.values(), *launch.own.values()):
+            if given.known and not given.key.startswith("--no_"):
+                yield word(given.location.span, given.key, another(given.value), bash)
+        for key, value in wanted(dialect_of(launch) or "").items():
+            if key not in launch.flags:
+                yield flag(launch.line, f"--{key}", value, bash)
+
+
+def word(span: Span | None, name: str, value: Scalar, bash: bool) -> Attempt:
+    def edit(data: bytes, before: Splice | None) -> Splice:
+        found = next(one for one in words(data) if one.span.start == (span or one.span).start)
+        return edit_shell.replaced(found, value)
+
+    def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
+        return new.splitlines() != old.splitlines() and all(
+            sum((Counter(runs(one)) - Counter(runs(other))).values()) == 1 for one, other in ((old, new), (new, old))
+        )
+
+    runs = started if bash else texts
+    return Attempt(name, False, edit, is_right)
+
+
+def flag(line: int, name: str, value: Scalar, bash: bool) -> Attempt:
+    def edit(data: bytes, before: Splice | None) -> Splice:
+        command = next(one for one in shell.read(data, "").commands if one.line == line)
+        return edit_shell.flag(data, command, name, value)
+
+    def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
+        before, after = Counter(runs(old)), Counter(runs(new))
+        return not before - after and sorted(after - before) in ([name], sorted([name, str(value)]))
+
+    runs = started if bash else texts
+    return Attempt(name, True, edit, is_right)
+
+
+def words(data: bytes) -> list[Word]:
+    return [word for command in shell.read(data, "").commands for word in command.words]
+
+
+def texts(data: bytes) -> list[str]:
+    """All words of a script, as they are read here."""
+    return [word.text if word.value is None else word.value for word in words(data)]
+
+
+def started(data: bytes) -> list[str]:
+    """The programs that bash starts, with their arguments; each only prints them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in PROGRAMS:
+            Path(folder, name).write_text(PRINT)
+            Path(folder, name).chmod(0o755)
+        Path(folder, "script.sh").write_bytes(data)
+        ended = subprocess.run(["/bin/bash", "script.sh"], cwd=folder, env={"PATH": folder}, capture_output=True)
+    return ended.stdout.decode().splitlines()
+
+
+def attempt(one: Attempt, data: bytes, row: Row) -> None:
+    row.settings += 1
+    try:
+        splice = one.edit(data, None)
+    except UsageError as error:
+        row.refused[error.what] += 1
+        return
+    new = spliced(data, splice)
+    row.changed, row.added = row.changed + (not one.is_added), row.added + one.is_added
+    if not one.is_right(data, new, splice):
+        row.mismatches.append(f"{one.name}: read as something else")
+    if not is_stable(one, new, splice):
+        row.mismatches.append(f"{one.name}: the second time it is another edit")
+    if len(kept(data, new)) < len(data.splitlines()) - 1:
+        row.mismatches.append(f"{one.name}: more than one line changed")
+    end = splice.span.start + len(splice.text.encode())
+    back = Splice(Span(splice.span.start, end), data[splice.span.start : splice.span.end].decode())
+    row.restored += spliced(new, back) == data
+
+
+def is_stable(one: Attempt, data: bytes, splice: Splice) -> bool:
+    """Whether the same edit once more changes nothing, or is refused because the key is there."""
+    try:
+        return spliced(data, one.edit(data, splice)) == data
+    except UsageError:
+        return one.is_added
+
+
+def kept(old: bytes, new: bytes) -> list[bytes]:
+    """The lines at the start and at the end that are the same bytes."""
+    one, other = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    head = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
+    tail = zip(reversed(one[head:]), reversed(other[head:]), strict=False)
+    return one[:head] + [line for line, _ in takewhile(lambda pair: pair[0] == pair[1], tail)]
+
+
+def measure(path: Path, bash: bool) -> Row:
+    data, row = path.read_bytes(), Row(f"{path.parent.name}/{path.name}")
+    if path.suffix in FORMATS:
+        found = of_data(data, FORMATS[path.suffix], row)
+    else:
+        found = of_shell(data, row, bash) if path.suffix == ".sh" else of_python(data, row)
+    for one in found:
+        attempt(one, data, row)
+    return row
+
+
+HEAD = ("file", "dialect", "settings", "changed", "added", "restored", "refused", "mismatches")
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    refused = sum((row.refused for row in rows), Counter[str]())
+    numbers = {name: sum(getattr(row, name) for row in rows) for name in HEAD[2:6]}
+    numbers |= {"refused": refused.total(), "mismatches": sum(len(row.mismatches) for row in rows)}
+    cells = [
+        [*(str(getattr(row, name)) for name in HEAD[:6]), str(row.refused.total()), "; ".join(row.mismatches[:2])]
+        for row in rows
+    ]
+    reasons = "\n".join(f"{number:5d}  {reason}" for reason, number in refused.most_common())
+    totals = ", ".join(f"{number} {name}" for name, number in numbers.items())
+    return f"{measuring.table(list(HEAD), cells)}\n\n{len(rows)} files: {totals}\n{reasons}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=Path, nargs="+", required=True, metavar="FOLDER", help="files at any depth")
+    parser.add_argument("--bash", action="store_true", help="let bash run the scripts; all programs only print")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    args = parser.parse_args()
+    suffixes = {*FORMATS, ".py", ".sh"}
+    files = [path for folder in args.files for path in sorted(folder.rglob("*")) if path.suffix in suffixes]
+    rows = [measure(path, args.bash) for path in files]
+    measuring.show({"schema": 1, "files": [asdict(row) for row in rows]}, as_text(rows), args.json)
+
+
+if __name__ == "__main__":
+    main()

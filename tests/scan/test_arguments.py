@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from autotune.catalogue.dialects import dialects, version
+from autotune.catalogue.vocabulary import read
+from autotune.model.evidence import RUN, Fact, Location
+from autotune.model.scanned import Call, Given
+from autotune.scan.arguments import facts
+
+LIBRARIES = read("renames.toml")["library"]
+
+
+def call(dialect: str, name: str, *keys: str, is_default: bool = False) -> Call:
+    found = {
+        key: Given(key, 1, Location("train.py", at + 2, key=key), is_default=is_default) for at, key in enumerate(keys)
+    }
+    return Call(dialect, name, RUN, found, Location("train.py", 1))
+
+
+def removed(*calls: Call, **versions: tuple[int, ...]) -> str | None:
+    found = {fact.name: fact.value for fact in facts(calls, versions)}
+    return None if not found else str(found["arguments.removed"])
+
+
+OLD = "evaluation_strategy (now eval_strategy)"
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (call("hf_trainer", "TrainingArguments", "evaluation_strategy"), OLD),
+        (call("hf_trainer", "Seq2SeqTrainingArguments", "evaluation_strategy"), OLD),
+        (call("hf_trainer", "", "evaluation_strategy"), OLD),
+        (call("trl", "SFTConfig", "evaluation_strategy"), OLD),
+        (call("hf_trainer", "Trainer", "tokenizer"), "tokenizer (now processing_class)"),
+        (call("trl", "SFTTrainer", "tokenizer"), "tokenizer (now processing_class)"),
+        (call("trl", "SFTConfig", "max_seq_length"), "max_seq_length (now max_length)"),
+        (call("lightning", "Trainer", "gpus"), "gpus (now accelerator='gpu', devices=)"),
+        (call("accelerate", "Accelerator", "fp16"), "fp16 (now mixed_precision='fp16')"),
+        (call("hf_trainer", "", "overwrite_output_dir"), "overwrite_output_dir"),
+        (call("hf_trainer", "TrainingArguments", "eval_strategy", "bf16"), None),
+        (call("trl", "DPOConfig", "max_seq_length"), None),
+        (call("trl", "", "max_seq_length"), None),
+        (call("hf_trainer", "TrainingArguments", "tokenizer"), None),
+        (call("llamafactory", "", "warmup_ratio"), None),
+        (call("axolotl", "", "warmup_ratio", "evaluation_strategy"), None),
+        (call("torch", "from_pretrained", "torch_dtype"), None),
+        (call("deepspeed", "", "zero_optimization.stage3_gather_fp16_weights_on_model_save"), None),
+        (call("deepspeed", "", "zero_optimization.gather_16bit_weights_on_model_save"), None),
+        (call("hf_trainer", "TrainingArguments", "evaluation_strategy", is_default=True), None),
+    ],
+)
+def test_what_newer_releases_do_not_accept(made: Call, text: str | None) -> None:
+    assert removed(made) == text
+
+
+@pytest.mark.parametrize(
+    ("release", "speaks"), [((4, 50, 3), False), ((4, 51), True), ((4, 51, 0), True), ((5, 0), True)]
+)
+def test_the_release_decides(release: tuple[int, ...], speaks: bool) -> None:
+    made = call("hf_trainer", "TrainingArguments", "evaluation_strategy")
+    assert (removed(made, transformers=release) is not None) is speaks
+
+
+def test_facts_have_places_and_versions() -> None:
+    made = call("hf_trainer", "TrainingArguments", "warmup_ratio", "bf16", "evaluation_strategy")
+    found = {fact.name: fact for fact in facts([made], {"transformers": (5, 20), "trl": (1, 0)})}
+    for name, value in (("removed", f"{OLD}, warmup_ratio (now warmup_steps)"), ("removed_since", (4, 51))):
+        fact = found[f"arguments.{name}"]
+        assert fact.value == value
+        assert {place.line for place in fact.places} == {2, 4}
+    assert found["arguments.package_version"] == Fact("arguments.package_version", RUN, (5, 20))
+    assert "arguments.package_version" not in {fact.name for fact in facts([made], {})}
+
+
+def test_one_library_at_a_time() -> None:
+    calls = [call("trl", "SFTConfig", "max_seq_length"), call("hf_trainer", "", "no_cuda")]
+    assert removed(*calls) == "max_seq_length (now max_length)"
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda row: row.get("names", ["own"])[0])
+def test_the_file_is_whole(library) -> None:
+    assert set(library) <= {"package", "dialects", "names", "arguments"}
+    assert set(library["dialects"]) <= set(dialects())
+    assert library["package"] in {dialects()[name]["package"] for name in library["dialects"]} | {"transformers"}
+    for row in library["arguments"].values():
+        assert set(row) <= {"removed", "instead"}
+        assert version(row["removed"])
