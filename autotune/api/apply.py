@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -16,7 +17,6 @@ from autotune.model.scanned import TYPED
 from autotune.patch.file import NAME, loads
 from autotune.patch.journal import Journal
 from autotune.patch.splice import spliced
-from autotune.scan.command import typed_line
 
 PATCHES = Path(".autotune") / "patches"
 """Where a project keeps what it needs to take patches back."""
@@ -69,7 +69,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         chosen=tuple(chosen),
         left=tuple(left),
         files=tuple(_file_of(root / name, edits) for name, edits in by_file.items()),
-        command=spliced(typed_line(made.command).encode(), typed).decode() if typed else "",
+        command=_command(made.command, typed) if typed else "",
     )
 
 
@@ -148,6 +148,20 @@ def _by_file(changes: Sequence[PatchChange]) -> dict[str, list[Edit]]:
     for edit in dict.fromkeys(edit for change in changes for edit in change.edits):
         found.setdefault(edit.file, []).append(edit)
     return found
+
+
+def _command(words: Sequence[str], edits: Sequence[Edit]) -> str:
+    """The command line with the new values: behind their flags, or at its end."""
+    line = ["python", *words] if words[0].endswith(".py") else list(words)
+    for edit in edits:
+        place = next((at for at, word in enumerate(line) if word.partition("=")[0] == edit.key), None)
+        if place is None:
+            line += [edit.key, edit.new]
+        elif "=" in line[place]:
+            line[place] = f"{edit.key}={edit.new}"
+        else:
+            line[place + 1 : place + 2] = [edit.new]
+    return shlex.join(line)
 
 
 def _file_of(path: Path, edits: Sequence[Edit]) -> tuple[Path, bytes, bytes]:

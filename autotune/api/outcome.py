@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -178,11 +179,21 @@ def _num_steps(first: Recording | None) -> int | None:
 
 
 def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:
-    """The command without secrets: the probe hides them in argv; before it ran, only the program is shown."""
+    """The command without secrets: the probe hides them in argv; before it ran, only the program is shown.
+
+    What stands before the script is shown where it is nothing but a launcher with its flags and numbers.
+    """
     if first is None:
         return tuple(words[:1])
     argv = tuple(first.process["argv"])
-    return (words[0], *argv[1:]) if words[0].endswith(".py") else (words[0], "...", *argv[1:])[: len(words) + 2]
+    at = next((place for place, word in enumerate(words) if word == argv[0]), None)
+    if at is not None and all(_LAUNCHER.fullmatch(word) for word in words[1:at]):
+        return (*words[: at + 1], *argv[1:])
+    return (words[0], "...", *argv[1:])[: len(words) + 2]
+
+
+_LAUNCHER = re.compile(r"--?[a-z][a-z_-]*(=\d+)?|\d+|launch|[a-z]+\.[a-z.]+")
+"""A launcher's flags, their numbers, its verb, and the name of a module."""
 
 
 def _below(path: str, cwd: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,26 +12,20 @@ from autotune.collect import artefacts
 from autotune.model.finding import Recommendation
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.report import Report
-from autotune.model.scanned import TYPED, Bundle
+from autotune.model.scanned import Bundle
 from autotune.patch.file import NAME, dumps
 from autotune.patch.plan import Wanted
 from autotune.report.gains import basis
-from autotune.scan.command import typed_line
 
 
-def write(
-    report: Report, words: Sequence[str], bundle: Bundle | None, versions: Mapping[str, Version], root: Path, run: Path
-) -> str:
+def write(report: Report, bundle: Bundle | None, versions: Mapping[str, Version], root: Path, run: Path) -> str:
     """Plan the changes that `report` recommends and write them as patch.yaml into `run`: its path, "" without any."""
     wanted = [one for each in report.recommendations for one in _wanted(each, report)]
     if not wanted:
         return ""
-
-    def read(name: str) -> bytes:
-        return typed_line(words).encode() if name == TYPED else Path(name).read_bytes()
-
-    changes = patch.plan(wanted, bundle, read, versions)
-    made = Patch(str(root), run.name, tuple(words), tuple(_relative(change, root) for change in changes))
+    changes = patch.plan(wanted, bundle, lambda name: Path(name).read_bytes(), versions)
+    # The command as the run knows it: without what may be a secret.
+    made = Patch(str(root), run.name, report.run.command, tuple(_relative(change, root) for change in changes))
     artefacts.write_text(run / NAME, dumps(made))
     return str(run / NAME)
 

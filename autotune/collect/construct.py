@@ -17,12 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from autotune.model.evidence import Value
+from autotune.model.scanned import Call
 
 PROGRAM = Path(__file__).parent.parent / "probe" / "construct.py"
 _RESULTS = "results.jsonl"
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "WANDB_MODE": "disabled", "PYTHONDONTWRITEBYTECODE": "1"}
 _LAUNCHERS = ("SLURM_", "PMI_", "OMPI_", "MV2_", "TORCHELASTIC_", "ACCELERATE_", "FSDP_", "PL_")
 _RANKS = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
+_MODULES = {
+    ("hf_trainer", "TrainingArguments"): "transformers",
+    ("hf_trainer", "Seq2SeqTrainingArguments"): "transformers",
+    ("hf_trainer", "SentenceTransformerTrainingArguments"): "sentence_transformers",
+    ("accelerate", "Accelerator"): "accelerate",
+    ("accelerate", "DataLoaderConfiguration"): "accelerate.utils",
+    ("accelerate", "GradientAccumulationPlugin"): "accelerate.utils",
+    ("lightning", "Trainer"): "lightning.pytorch",
+    ("fabric", "Fabric"): "lightning.fabric",
+    ("torch", "DataLoader"): "torch.utils.data",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,30 @@ class Constructed:
 
     refusal: str = ""
     notes: tuple[str, ...] = ()
+
+
+def target(calls: Sequence[Call], changed: Mapping[str, Value]) -> Target | None:
+    """The object that `calls` (of one consumer; the first that gives an argument wins) make with `changed` arguments.
+
+    None where they make nothing that can be constructed without a model or a launcher.
+    """
+    dialect, name = calls[0].dialect, next((call.name for call in calls if call.name), "")
+    if dialect == "hf_trainer" and not name:
+        name = "TrainingArguments"
+    module = _module(dialect, name)
+    if module is None:
+        return None
+    given = {key: one for call in reversed(calls) for key, one in call.arguments.items()}
+    before = {key: one.value for key, one in given.items() if one.known}
+    return Target(module, name.rpartition(".")[2], {**before, **changed}, before)
+
+
+def _module(dialect: str, name: str) -> str | None:
+    if dialect == "trl" and name.endswith("Config"):
+        return "trl"
+    if dialect == "torch" and name.startswith("torch.optim."):
+        return "torch.optim"
+    return _MODULES.get((dialect, name))
 
 
 def check(

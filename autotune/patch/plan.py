@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from autotune import catalogue
 from autotune.catalogue.dialects import Version, dialects
 from autotune.errors import UsageError
-from autotune.model.evidence import Location, Setting, Value
+from autotune.model.evidence import Location, Setting, Span, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
@@ -100,10 +100,18 @@ def _arguments(change: Change, place: Location, call: Call, versions: Mapping[st
 
 def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:
     at = given.location if given is not None else _target(parts)
+    if at.file == TYPED:
+        return _typed(key, value, given)
     data = read(at.file)
     splice = spell.replaced(data, at, value) if given is not None else spell.inserted(data, at, key, value)
     old = data[splice.span.start : splice.span.end].decode()
     return Edit(at.file, sha256(data), f"{at.call}.{key}" if at.call else key, splice.span, old, splice.text)
+
+
+def _typed(key: str, value: Value, given: Given | None) -> Edit:
+    """An edit of the command line, which is in no file: its key is the flag, and nothing is spliced."""
+    flag = given.location.key.partition("=")[0] if given is not None else f"--{key}"
+    return Edit(TYPED, "", flag, Span(0, 0), "" if given is None else str(given.value), str(value))
 
 
 def _target(parts: Sequence[Call]) -> Location:

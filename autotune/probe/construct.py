@@ -1,8 +1,8 @@
 """Constructs library objects from plain arguments and writes down which of them refuse.
 
-A program of its own: it runs in the script's interpreter, in an empty folder, and imports nothing of the script. It
-reads targets as JSON from standard input, `{"module", "name", "arguments", "before"}` each, and appends one JSON line
-for each to the file results.jsonl: `{"refusal", "notes"}`.
+A program of its own: it runs in the script's interpreter, in an empty folder, and imports nothing of the script. Standard
+input is a JSON array of targets, `{"module", "name", "arguments", "before"}` each; the file results.jsonl gets one line
+of JSON for each, `{"refusal", "notes"}`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,8 @@ _LONGEST = 300
 _RENAMED_MODULES = {"lightning.pytorch": "pytorch_lightning", "lightning.fabric": "lightning_fabric"}
 
 # Nothing is written outside the working folder and nobody is told: what is constructed here never trains.
-_HARMLESS = {
-    "output_dir": ".",
-    "logging_dir": ".",
-    "project_dir": ".",
-    "default_root_dir": ".",
-    "report_to": "none",
-    "log_with": None,
-    "logger": False,
-    "push_to_hub": False,
-}
+_FOLDERS = ("output_dir", "logging_dir", "project_dir", "default_root_dir")
+_SILENT = {"report_to": "none", "log_with": None, "logger": False, "push_to_hub": False}
 # With these a constructor starts a process group or needs the launcher's environment.
 _NEEDS_LAUNCHER = ("deepspeed", "fsdp", "deepspeed_plugin", "fsdp_plugin", "parallelism_config")
 
@@ -61,8 +53,8 @@ def _answer(target: dict) -> tuple:
     if refusal and before is not None:
         known = {key: value for key, value in before.items() if _accepts(parameters, key)}
         already, _ = _construct(module, made, parameters, known)
-        if already:
-            return "", [f"only the names of the arguments were checked; before the change: {already}"]
+        if _without_numbers(already) == _without_numbers(refusal):
+            return "", [f"only the names of the arguments were checked; before the change already: {already}"]
     return refusal, notes
 
 
@@ -89,14 +81,15 @@ def _construct(module: str, made: type, parameters: dict, given: dict) -> tuple:
 
 def _stand_ins(module: str, parameters: dict, given: dict) -> dict:
     """Arguments in place of what only the script has, and of what has effects elsewhere."""
-    values = {key: value for key, value in _HARMLESS.items() if key in parameters and (key in given or value == ".")}
+    values = {key: value for key, value in _SILENT.items() if key in given}
+    values.update((key, ".") for key in _FOLDERS if key in parameters)
     if module == "torch.utils.data":
         values["dataset"] = list(range(8))
     if module == "torch.optim":
         torch = importlib.import_module("torch")
         device = "cuda" if torch.cuda.is_available() else "cpu"
         values["params"] = [torch.nn.Parameter(torch.zeros(2, 2, device=device))]
-        values.setdefault("lr", given.get("lr", 1e-3))
+        values["lr"] = given.get("lr", 1e-3)
     return values
 
 
@@ -129,6 +122,10 @@ def _forget_state() -> None:
 def _is_deprecation(text: str, given: dict) -> bool:
     named = any(re.search(rf"\b{re.escape(key)}\b", text) for key in given)
     return named and re.search(r"deprecated|will be removed", text) is not None
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"\d+", "", text)
 
 
 def _release(library: object) -> str:

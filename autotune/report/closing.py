@@ -109,5 +109,5 @@ def next_lines(report: Report, width: int) -> list[Line]:
 
 def wrap_command(label: str, command: str, why: str, column: int, width: int) -> list[Line]:
     """A command that can be copied in one piece, with its reason beside it where both fit."""
-    line = f"{label:<5} {pad(command, max(column, cells(command)))}"
+    line = f"{label:<5} {pad(command, max(column, cells(command) + 3))}"
     return [Line(f"{line}{why}")] if cells(line) + cells(why) <= width else wrap(command, width, first=f"{label:<5} ")

@@ -68,11 +68,6 @@ def _text(words: Sequence[str], library: Library, typed: str) -> tuple[str, str]
     script = library.find(words[1], typed, ("shell",)) if is_shell else None
     if script is not None:
         return library.files[script].data.decode(errors="replace"), script
-    return typed_line(words), typed
-
-
-def typed_line(words: Sequence[str]) -> str:
-    """The words as a person types them into a shell: what places in TYPED count the bytes of."""
-    if Path(words[0]).name in _SHELLS and len(words) > 2 and words[1] in _RUNS_A_LINE:
-        return words[2]
-    return shlex.join(["python", *words] if words[0].endswith(".py") else words)
+    if is_shell and len(words) > 2 and words[1] in _RUNS_A_LINE:
+        return words[2], typed
+    return shlex.join(["python", *words] if words[0].endswith(".py") else words), typed

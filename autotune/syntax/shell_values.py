@@ -39,7 +39,8 @@ class Values:
     def assign(self, word: Word) -> None:
         """Take a NAME=value or NAME+=value that certainly runs."""
         if word.items is not None:
-            items = [found for item in word.items for found in self._fields(item.pieces, True)]
+            fields = [found for item in word.items for found in self._fields(item.pieces, True)]
+            items = [found if _is_known(found) else _UNKNOWN for found in fields]
             before = self.arrays.get(word.name, ()) if word.is_append else ()
             self.count(len(items) + len(before), word)
             self.arrays[word.name] = (*before, *items)
@@ -52,8 +53,7 @@ class Values:
         is_variable = len(word.pieces) == 1 and isinstance(word.pieces[0], Variable)
         for found in self._fields(word.pieces, is_certain):
             self.count(1, word)
-            is_known = not any(run.text is None or (not run.quoted and _GLOB.search(run.text)) for run in found)
-            yield self._placed(word, found, is_known, is_variable)
+            yield self._placed(word, found, _is_known(found), is_variable)
 
     def value(self, word: Word, is_certain: bool) -> source.Word | None:
         """The value of NAME=value as a word; None for an array."""
@@ -80,7 +80,10 @@ class Values:
         """The words of pieces that stand together: each blank in an unquoted variable starts a new one."""
         fields: list[list[Run]] = [[]]
         for piece in pieces:
-            for index, part in enumerate(self._parts(piece, is_certain)):
+            parts = self._parts(piece, is_certain)
+            if len(pieces) > 1 and not all(run.text is not None for part in parts for run in part):
+                parts = [_UNKNOWN]  # nobody knows at which of its words the rest is
+            for index, part in enumerate(parts):
                 if index:
                     fields.append([])
                 fields[-1] += part
@@ -90,7 +93,7 @@ class Values:
         if isinstance(piece, Run):
             return [(piece,)]
         values = self._variable(piece, is_certain)
-        if piece.quoted or piece.is_array:
+        if piece.quoted:
             return [[Run(run.text, run.start, True) for run in (*value, Run("", 0, True))] for value in values]
         return [part for value in values for part in _split(value)]
 
@@ -117,6 +120,11 @@ class Values:
         if variable.default is not None and (is_certain or name not in self.assigned):
             return (self._joined(variable.default, is_certain),)
         return (_UNKNOWN,)
+
+
+def _is_known(word: Field) -> bool:
+    """Whether a word of a command stays as it is: no file name is to be filled in."""
+    return not any(run.text is None or (not run.quoted and _GLOB.search(run.text)) for run in word)
 
 
 def _split(value: Field) -> list[Field]:

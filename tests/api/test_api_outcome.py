@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotune.api.outcome import interpreter
+from autotune.api.outcome import interpreter, summarise
 from autotune.collect import Collected
 
+NO_EFFECTS: dict[str, list[object]] = {"redirected": [], "blocked": [], "not_isolated": []}
 NONE = Collected(Path("/run"), (), "probe", 0, 1.0, 0.5, None)
 
 
@@ -34,3 +35,25 @@ def test_which_interpreter_trained(seen: str, why: str, expected: str) -> None:
 
 def test_without_a_recording_it_is_the_planned_one() -> None:
     assert interpreter(NONE, "/one/bin/python", "--python") == ("/one/bin/python", "--python")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("train.py", "--key", "planted"), ("train.py", "--key", "***")),
+        (("python", "train.py", "--key", "planted"), ("python", "train.py", "--key", "***")),
+        (
+            ("torchrun", "--nproc-per-node", "2", "train.py", "--key", "planted"),
+            ("torchrun", "--nproc-per-node", "2", "train.py", "--key", "***"),
+        ),
+        (("env", "KEY=planted", "python", "train.py", "--key", "planted"), ("env", "...", "--key", "***")),
+        (("bash", "-c", "KEY=planted python train.py --key planted"), ("bash", "...", "--key", "***")),
+    ],
+)
+def test_the_command_is_shown_without_secrets(words: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    process = {"argv": ["train.py", "--key", "***"], "executable": "python"}
+    recording = SimpleNamespace(
+        process=process, window=None, what_ifs=(), error=None, events=(), outcome="completed", side_effects=NO_EFFECTS
+    )
+    collected = replace(NONE, recordings=(recording,))  # type: ignore[arg-type]
+    assert summarise(collected, words, "python", "", False, Path("/")).command == expected

@@ -70,7 +70,7 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
         {
             "loader.num_workers": 4,
             "loader.batch_size": 16,
-            "train.accumulation_steps": 2,
+            "train.accumulation_steps": 1,
             "train.activation_checkpointing": False,
             "train.precision": "fp16",
             "checkpoint.interval_steps": 1000,
@@ -141,9 +141,9 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
             "data.max_length": 1024,
             "train.epochs": 2.0,
             "train.learning_rate": 0.0002,
-            "train.global_batch": 64,
+            "train.global_batch": 16,
             "optimizer.name": "torch.optim.AdamW",
-            "train.accumulation_steps": 4,
+            "train.accumulation_steps": 1,
         },
     ),
     "llamafactory.yaml": (
@@ -227,7 +227,7 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
             "logging.interval_steps": 10,
             "data.max_length": 2048,
             "train.learning_rate": 0.0006,
-            "train.global_batch": 512,
+            "train.global_batch": 64,
             "optimizer.name": "adamw",
         },
     ),
@@ -245,7 +245,7 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
             "train.epochs": 2.0,
             "train.learning_rate": 0.0001,
             "train.precision": "bf16",
-            "model.attention": "flash_attn",
+            "model.attention": "flash_attention_2",
             "checkpoint.total_limit": 2,
         },
     ),
@@ -281,7 +281,7 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
     "torchtune.yaml": (
         "torchtune",
         {
-            "train.accumulation_steps": 2,
+            "train.accumulation_steps": 1,
             "train.activation_checkpointing": False,
             "train.compile": True,
             "logging.interval_steps": 10,

@@ -178,9 +178,6 @@ def test_precision(dialect: str, versions: dict[str, tuple[int, ...]], arguments
     assert value_of("train.precision", call(dialect, **arguments), **versions) == value
 
 
-OWN = {"loader.batch_size": 8}
-
-
 @pytest.mark.parametrize(
     ("arguments", "strategy", "interval"),
     [
@@ -236,6 +233,21 @@ def test_llama_factory_recomputes_unless_told_otherwise() -> None:
 )
 def test_llama_factory_packs_when_pretraining(arguments, value) -> None:
     assert value_of("data.packing", call("llamafactory", **arguments)) is value
+
+
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        (call("llamafactory", stage="sft"), True),
+        (call("llamafactory", disable_gradient_checkpointing=True), None),
+        (call("axolotl", gradient_checkpointing=True, gradient_checkpointing_kwargs__use_reentrant=False), False),
+        (call("hf_trainer", gradient_checkpointing=True, gradient_checkpointing_kwargs__use_reentrant=True), True),
+        (call("hf_trainer", gradient_checkpointing_kwargs__use_reentrant=True), None),
+        (call("trl", gradient_checkpointing_kwargs__use_reentrant=True), None),
+    ],
+)
+def test_how_activations_are_recomputed_counts_only_where_they_are(made: Call, value: bool | None) -> None:
+    assert value_of("train.checkpoint_use_reentrant", made) is value
 
 
 def test_a_default_of_one_of_trl_s_configs_is_not_that_of_a_config_file() -> None:

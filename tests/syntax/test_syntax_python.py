@@ -86,7 +86,7 @@ def test_comments_are_those_of_the_tokenizer(file: Path) -> None:
     ("file", "where", "what"),
     [
         (b"x = = 1", "file:1:5", "no valid Python: invalid syntax"),
-        (b"x = 1\n  y = 2", "file:2:3", "no valid Python: unexpected indent"),
+        (b"x = 1\n  y = 2", "file:2:2", "no valid Python: unexpected indent"),
         (b"(" * 100_000, "file:1:201", "no valid Python: too many nested parentheses"),
         (b"-" * 100_000, "file:1:1", "Python cannot parse this file: too deeply nested"),
         (b"a" + b".a" * 100_000, "file:1:1", "Python cannot parse this file: maximum recursion depth"),

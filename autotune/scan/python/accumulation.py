@@ -65,7 +65,7 @@ def _accumulation(parts: Parts, step: Step) -> Accumulation | None:
             continue
         tests = [one.test for one in around[: around.index(step.node)] if isinstance(one, ast.If)]
         every = next((found for test in tests if (found := _divisor(test)) is not None), None)
-        if every is not None or not tests:
+        if every is not None or (not tests and call in parts.path):
             return Accumulation(step, every, call)
     return None
 

@@ -28,6 +28,9 @@ GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", 
 
 NUM_ITEMS = "num_items_in_batch"
 
+LOSS_TRAINERS = {("transformers", "Trainer"), ("transformers", "Seq2SeqTrainer"), ("trl", "SFTTrainer")}
+"""Trainers that do not divide the loss of a model that takes the number of items; trl's others do."""
+
 
 def facts(parts: Parts) -> Iterator[Fact]:
     """Facts `code.*` that are about no loop in particular."""
@@ -117,10 +120,12 @@ def _covers_training(parts: Parts, call: ast.Call) -> bool:
 
 
 def _num_items(parts: Parts) -> Iterator[Fact]:
-    """compute_loss of a class that extends a Trainer of transformers or trl."""
+    """compute_loss of a class that extends a Trainer which leaves dividing the loss to it."""
+    if parts.view.index.stores.get("model_accepts_loss_kwargs"):
+        return
     for class_ in parts.view.index.classes:
-        bases = [package_and_name(full_name(parts.view.index, base)) for base in class_.bases]
-        if not any(package in ("transformers", "trl") and name.endswith("Trainer") for package, name in bases):
+        bases = {package_and_name(full_name(parts.view.index, base)) for base in class_.bases}
+        if not bases & LOSS_TRAINERS:
             continue
         for method in class_.body:
             if isinstance(method, ast.FunctionDef) and method.name == "compute_loss":

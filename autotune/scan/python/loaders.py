@@ -22,7 +22,7 @@ EVAL_HOOKS = frozenset(
 )
 """Methods of Lightning and the HF Trainer that make a loader."""
 
-TRAIN_NAME = re.compile(r"(^|_|\b)(train|trn|tr)(?!ed)", re.IGNORECASE)
+TRAIN_NAME = re.compile(r"(^|_)(train(?!ed)|trn|tr(?![a-z]))", re.IGNORECASE)
 EVAL_NAME = re.compile(r"val|eval|test|dev(?!ice)|infer|predict|held_?out", re.IGNORECASE)
 
 MAX_WRAPPERS = 6
@@ -145,18 +145,41 @@ def _wrapped(view: View, origin: Origin) -> Iterable[ast.AST]:
 
 
 def _name(view: View, node: ast.Call) -> bool | None:
-    """Whether the loader is for training, as its method or the name that it is given says."""
+    """Whether the loader is for training, as its method, its function or the name that it is given says."""
     function = view.index.function(node)
     if function is not None and function.name in TRAIN_HOOKS | EVAL_HOOKS:
         return function.name in TRAIN_HOOKS
-    for outer in view.index.around(node):
-        if isinstance(outer, ast.Assign | ast.AnnAssign):
-            target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
-            name = last_name(target)
-            if EVAL_NAME.search(name):
-                return False
-            return True if TRAIN_NAME.search(name) else None
+    names = list(_given_names(view, node))
+    if function is not None and "load" in function.name.lower():
+        names.append(function.name)
+    for name in names:
+        if EVAL_NAME.search(name):
+            return False
+        if TRAIN_NAME.search(name):
+            return True
     return None
+
+
+def _given_names(view: View, node: ast.expr) -> Iterator[str]:
+    """The key of a dict, the keyword and the variable that a value goes to, from the inside."""
+    inner: ast.AST = node
+    for outer in view.index.around(node):
+        if isinstance(outer, ast.Dict) and inner in outer.values:
+            key = outer.keys[outer.values.index(inner)]
+            yield str(key.value) if isinstance(key, ast.Constant) else ""
+        elif isinstance(outer, ast.keyword):
+            yield outer.arg or ""
+        elif isinstance(outer, ast.Assign | ast.AnnAssign):
+            target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
+            yield last_name(_target(target, outer.value, node))
+        inner = outer
+
+
+def _target(target: ast.expr, value: ast.expr | None, node: ast.expr) -> ast.expr:
+    """The target of `a, b = x, y` that gets `node`."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and node in value.elts:
+        return dict(zip(value.elts, target.elts, strict=False)).get(node, target)
+    return target
 
 
 def _fitted(view: View, nodes: Sequence[ast.Call]) -> dict[ast.Call, bool]:
@@ -176,6 +199,8 @@ def _is_in_memory(view: View, node: ast.Call) -> bool | None:
     named = [keyword.value for keyword in node.keywords if keyword.arg == "dataset"]
     dataset = next(iter([*node.args[:1], *named]), None)
     found = [_holds_tensors(view, origin.node) for origin in origins(view, dataset)] if dataset is not None else []
+    if any(keyword.arg == "collate_fn" for keyword in node.keywords) and True in found:
+        return None
     if found and all(found):
         return True
     return False if any(one is False for one in found) else None

@@ -14,8 +14,8 @@ from autotune.scan.python.view import View
 
 Loop = ast.For | ast.AsyncFor | ast.While
 
-HOOKS = frozenset({"training_step", "compute_loss"})
-"""Methods that Lightning and the HF Trainer call once per micro-batch."""
+HOOKS = {"training_step": ("Module", "Trainer", "Base", "Model"), "compute_loss": ("Trainer",)}
+"""Methods that Lightning and the HF Trainer call once per micro-batch, and how the classes are called that do so."""
 
 BACKWARDS = ("backward", "manual_backward")
 
@@ -57,7 +57,7 @@ def steps(view: View) -> tuple[Step, ...]:
                 if loops:
                     found.setdefault(loops[0], Step(loops[0], tuple(loops[1:]), call))
     for function in view.index.functions:
-        if function.name in HOOKS and view.index.method_class(function) is not None:
+        if _is_hook(view, function):
             found.setdefault(function, Step(function))
     return tuple(found.values())[:MAX_STEPS]
 
@@ -92,6 +92,12 @@ def accumulating(view: View, step: Step) -> Iterator[Loop]:
         if loops and loops[0] is step.around[0]:
             yield step.around[0]
             return
+
+
+def _is_hook(view: View, function: Function) -> bool:
+    class_ = view.index.method_class(function)
+    bases = [last_name(base) for base in class_.bases] if class_ is not None else []
+    return any(base.endswith(HOOKS.get(function.name, ())) for base in bases)
 
 
 def _is_backward(view: View, call: ast.Call) -> bool:
@@ -129,10 +135,15 @@ def _calls(view: View, body: Sequence[ast.stmt], seen: set[ast.AST], depth: int)
         if isinstance(node, ast.Call):
             yield node
             function = called_function(view.index, node)
-            if function is not None and function not in seen and depth < MAX_CALLS:
+            if function is not None and function not in seen and depth < MAX_CALLS and not _evaluates(view, function):
                 seen.add(function)
                 yield from _calls(view, function.body, seen, depth + 1)
         waiting.extend(reversed(_parts(view, node)))
+
+
+def _evaluates(view: View, function: Function) -> bool:
+    """Whether a function puts a model into evaluation mode."""
+    return any(view.index.function(call) is function for call in view.index.called.get("eval", ()))
 
 
 def _certain(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -162,6 +173,8 @@ def _parts(view: View, node: ast.AST) -> list[ast.AST]:
         return [node.test]
     if isinstance(node, ast.BoolOp):
         return [node.values[0]]
+    if isinstance(node, ast.Match):
+        return [node.subject]
     if isinstance(node, ast.Try):
         return [*_certain(node.body), *node.finalbody]
     if isinstance(node, ast.With | ast.AsyncWith) and _is_evaluation(node):

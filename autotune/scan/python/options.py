@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.scan.python.index import Function, Index, last_name
@@ -28,13 +28,13 @@ COMMANDS = frozenset({"command", "callback"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """`flag` is how it is written on a command line, `default` the expression of its default value.
+    """`flags` are its names on a command line, the long one first, `default` the expression of its default value.
 
     `node` is where a person edits the default. Without an expression the default is `implied`. `type` names the type
     that a command line's text becomes: "int", "float", "str", "bool", "flag" (no text), or "" when it is not known.
     """
 
-    flag: str
+    flags: tuple[str, ...]
     node: ast.expr
     default: ast.expr | None
     implied: bool | None
@@ -42,17 +42,17 @@ class Option:
 
 
 def read(index: Index) -> Mapping[str, Option]:
-    """Every option of argparse by the name under which the script reads it; one that is declared twice is left out."""
+    """Every option of argparse by the name under which the script reads it; one with two defaults is left out."""
     found: dict[str, Option] = {}
     twice: set[str] = set()
     for call in index.called["add_argument"]:
         option = _argparse(index, call)
         if option is not None:
-            name = _destination(call, option.flag)
+            name = _destination(call, option.flags[0])
             twice |= {name} & found.keys()
             found[name] = option
-    for call in index.called["set_defaults"]:
-        twice |= {keyword.arg or "" for keyword in call.keywords}
+    for keyword in (one for call in index.called["set_defaults"] for one in call.keywords):
+        twice |= found.keys() if keyword.arg is None else {keyword.arg}
     return {name: option for name, option in found.items() if name not in twice}
 
 
@@ -127,20 +127,29 @@ def _argparse(index: Index, call: ast.Call) -> Option | None:
     names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     if not names or None in keywords:
         return None
-    flag = next((name for name in names if name.startswith("--")), names[0])
+    flags = _long_first(names)
     action = keywords.get("action")
     named = action.value if isinstance(action, ast.Constant) else last_name(action) if action else "store"
     default = keywords.get("default")
     if named in CONSTANT_ACTIONS:
-        return Option(flag, default or call, default, CONSTANT_ACTIONS[str(named)], "flag")
+        return Option(flags, default or call, default, CONSTANT_ACTIONS[str(named)], "flag")
     is_plain = named in PLAIN_ACTIONS and "nargs" not in keywords
     type_ = _type(keywords["type"]) if "type" in keywords else "str"
-    return Option(flag, default or call, default, None, type_ if is_plain else "")
+    return Option(flags, default or call, default, None, type_ if is_plain else "")
 
 
 def _destination(call: ast.Call, flag: str) -> str:
     named = [one.value.value for one in call.keywords if one.arg == "dest" and isinstance(one.value, ast.Constant)]
-    return str(named[0]) if named else flag.lstrip("-").replace("-", "_")
+    return str(named[0]) if named else option_name(flag)
+
+
+def _long_first(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=lambda name: not name.startswith("--")))
+
+
+def option_name(flag: str) -> str:
+    """The name under which a flag is read: "num_workers" for "--num-workers"."""
+    return flag.lstrip("-").replace("-", "_")
 
 
 def _type(node: ast.AST) -> str:
@@ -155,12 +164,12 @@ def _clicked(index: Index, function: Function) -> Iterator[tuple[str, Option]]:
             continue
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
         names = [str(arg.value) for arg in call.args if isinstance(arg, ast.Constant)]
-        flag = next((name for name in names if name.startswith("--")), "").split("/")[0]
-        name = next((name for name in names if not name.startswith("-")), flag.lstrip("-").replace("-", "_"))
+        flags = _long_first([name.split("/")[0] for name in names if name.startswith("-")]) or ("",)
+        name = next((name for name in names if not name.startswith("-")), option_name(flags[0]))
         is_flag = "is_flag" in keywords
         default, type_ = keywords.get("default"), keywords.get("type")
         kind = "flag" if is_flag else _clicked_type(type_, default)
-        yield name, Option(flag, default or call, default, False if is_flag else None, kind)
+        yield name, Option(flags, default or call, default, False if is_flag else None, kind)
 
 
 def _clicked_type(type_: ast.expr | None, default: ast.expr | None) -> str:
@@ -201,7 +210,7 @@ def _parameters(function: Function) -> Iterator[tuple[str, Option]]:
 
 def _option(name: str, value: ast.expr, annotation: ast.expr | None) -> Option:
     default = unwrapped(value)
-    return Option(f"--{name}", default or value, default, None, _annotated(annotation))
+    return Option((f"--{name}",), default or value, default, None, _annotated(annotation))
 
 
 def _annotated(annotation: ast.expr | None) -> str:

@@ -91,10 +91,16 @@ def _attribute(view: View, node: ast.Attribute, path: Path, depth: int) -> Itera
     """What the attribute of its base is, and what the script sets it to."""
     if full_name(view.index, node) is not None:
         return
-    for base in origins(view, node.value, (), depth + 1):
+    bases = origins(view, node.value, (), depth + 1)
+    for base in [base for base in bases if not _is_parser(view, base)]:
         found = list(members(view, base.node, base.path, node.attr))
         yield from _given(found or [None], node, path)
     yield from _given(changes(view.index, node.value, node.attr), node, path)
+
+
+def _is_parser(view: View, base: Origin) -> bool:
+    """A parser has no options: in `args = get_parser(); args = args.parse_args()` only the second args is meant."""
+    return isinstance(base.node, ast.Call) and full_name(view.index, base.node.func) == "argparse.ArgumentParser"
 
 
 def _subscript(view: View, node: ast.Subscript, path: Path) -> Iterator[Step]:

@@ -15,7 +15,7 @@ from autotune.scan.python.origins import origins
 from autotune.scan.python.reach import is_reached
 from autotune.scan.python.view import View
 
-TRAINER_PACKAGES = frozenset({"transformers", "trl", "lightning", "accelerate", "sentence_transformers", "deepspeed"})
+TRAINER_PACKAGES = frozenset({"trl", "lightning", "accelerate", "sentence_transformers", "deepspeed"})
 """Packages that train, or change how a loop trains, in their own code."""
 
 STARTS = frozenset({"train", "fit"})
@@ -40,7 +40,8 @@ class Parts:
     def is_raw(self) -> bool:
         """Whether the script trains in a loop of its own that no library changes."""
         roots = {module.split(".")[0].replace("pytorch_", "") for module in self.view.index.imports}
-        return any(not step.is_hook for step in self.steps) and not roots & TRAINER_PACKAGES
+        has_trainer = any(one.consumer.dialect == "hf_trainer" for one in self.found)
+        return any(not step.is_hook for step in self.steps) and not has_trainer and not roots & TRAINER_PACKAGES
 
     def named(self, names: Collection[str]) -> list[ast.Call]:
         """The calls of these full names that the script may reach."""

@@ -60,13 +60,20 @@ def _is_enabled(parts: Parts, call: ast.Call) -> bool | None:
 
 def _autocast(parts: Parts) -> Iterator[Fact]:
     """The dtype when all autocasts of the script agree; "off" of a raw loop without one."""
-    calls = parts.named(AUTOCASTS)
+    named = parts.named(AUTOCASTS)
+    calls = [call for call in named if call in parts.path] or [call for call in named if not _is_context(parts, call)]
+    if named and not calls:
+        return
     enabled = [_is_enabled(parts, call) for call in calls]
     dtypes = {_dtype(parts, call) for call, is_on in zip(calls, enabled, strict=True) if is_on}
     if calls and all(enabled) and len(dtypes) == 1:
         yield from parts.stated("run.autocast", dtypes.pop(), *calls)
     elif parts.is_raw and parts.is_whole and all(is_on is False for is_on in enabled):
         yield from parts.stated("run.autocast", "off", *calls)
+
+
+def _is_context(parts: Parts, call: ast.Call) -> bool:
+    return isinstance(parts.view.index.parents.get(call), ast.withitem)
 
 
 def _dtype(parts: Parts, call: ast.Call) -> str | None:

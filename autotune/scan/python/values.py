@@ -11,7 +11,7 @@ from autotune.model.evidence import Value
 from autotune.model.scanned import Given
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import full_name
-from autotune.scan.python.options import Option
+from autotune.scan.python.options import Option, option_name
 from autotune.scan.python.origins import origins
 from autotune.scan.python.view import Origin, View
 
@@ -118,10 +118,11 @@ def of_origin(view: View, origin: Origin, asked: ast.AST) -> Given:
 
 def of_option(view: View, option: Option) -> Given:
     """What the command line says, else the option's default."""
-    name = option.flag.lstrip("-").replace("-", "_")
-    if view.flags is not None and name in view.flags:
-        return _typed(view.flags[name], option.type)
-    place = view.place(option.node, option.flag)
+    for flag in option.flags:
+        said = (view.flags or {}).get(option_name(flag))
+        if said is not None:
+            return _typed(said, option.type)
+    place = view.place(option.node, option.flags[0])
     if option.default is None:
         return Given("", option.implied, place, is_default=True)
     known, value = _literal(view, option.default)

@@ -61,6 +61,16 @@ def test_autocasts_that_disagree_say_nothing() -> None:
     assert fact("run.autocast", body) is None
 
 
+def test_autocast_of_an_evaluation_says_nothing() -> None:
+    before = "import torch\ndef evaluate():\n    with torch.autocast('cuda'):\n        model(x)\n"
+    assert fact("run.autocast", before=before) is None
+
+
+def test_a_loop_of_its_own_with_a_model_of_transformers_is_raw() -> None:
+    assert fact("run.autocast", before="from transformers import AutoModel\n") == "off"
+    assert fact("run.autocast", before="from transformers import Trainer\nTrainer(m)\n") is None
+
+
 def test_an_option_that_is_off_by_default_decides_nothing() -> None:
     before = """
 import argparse
@@ -156,6 +166,7 @@ def test_mixed_tf32_apis(code: str, expected: bool) -> None:
         ("loss.backward()\nif (i + 1) % 1 == 0:\n    optimizer.step()", False),
         ("loss.backward()\nif (i + 1) % every == 0:\n    optimizer.step()", None),
         ("loss.backward()\noptimizer.step()", False),
+        ("loss.backward()\nif (i + 1) % 4:\n    continue\noptimizer.step()", None),
         ("loss.backward()\nif i % 100 == 0:\n    log()\noptimizer.step()\nscheduler.step()", False),
     ],
 )
@@ -379,9 +390,23 @@ def test_memory_history_that_nothing_stops() -> None:
         ("def other(self):\n        pass", None),
     ],
 )
-def test_loss_ignores_num_items(method: str, expected: bool | None) -> None:
+def test_whether_the_loss_ignores_num_items(method: str, expected: bool | None) -> None:
     code = f"from transformers import Trainer\nclass T(Trainer):\n    {method}\nT().train()"
     assert facts(scan(code)).get("code.loss_ignores_num_items") is expected
+
+
+@pytest.mark.parametrize("base", ["transformers.Trainer", "trl.DPOTrainer"])
+def test_trainers_that_divide_the_loss_need_no_num_items(base: str) -> None:
+    code = f"""
+    import transformers, trl
+    class T({base}):
+        def __init__(self):
+            {"self.model_accepts_loss_kwargs = False" if base.startswith("transformers") else "pass"}
+        def compute_loss(self, model, inputs):
+            return f(inputs)
+    T().train()
+    """
+    assert "code.loss_ignores_num_items" not in facts(scan(code))
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,11 @@ def test_after_the_loop_and_in_evaluation_nothing_counts() -> None:
     assert facts(scan(code))[READS] == 0
 
 
+def test_an_evaluation_after_every_step_is_another_matter() -> None:
+    evaluate = "def evaluate():\n    model.eval()\n    return [model(x).item() for x in val]\n"
+    assert facts(looped(STEP + "evaluate()", before=evaluate))[READS] == 0
+
+
 def test_the_places_are_shown() -> None:
     script = looped(STEP + "total += loss.item()\nprint(loss.item())")
     assert lines(script, READS) == [14, 15]
@@ -114,10 +119,18 @@ def test_blocking_copies(body: str, expected: int) -> None:
     assert facts(script)["code.num_blocking_copies_in_step"] == expected
 
 
-@pytest.mark.parametrize("name", ["training_step", "compute_loss"])
-def test_hooks_of_frameworks_are_steps(name: str) -> None:
-    code = f"import torch\nclass M(Base):\n    def {name}(self, batch, i):\n        return self.loss(batch).item()\n"
-    assert facts(scan(code))[READS] == 1
+@pytest.mark.parametrize(
+    ("name", "base", "is_step"),
+    [
+        ("training_step", "pl.LightningModule", True),
+        ("compute_loss", "Trainer", True),
+        ("compute_loss", "nn.Module", False),
+        ("training_step", "object", False),
+    ],
+)
+def test_hooks_of_frameworks_are_steps(name: str, base: str, is_step: bool) -> None:
+    code = f"import torch\nclass M({base}):\n    def {name}(self, batch, i):\n        return self.loss(batch).item()\n"
+    assert (READS in facts(scan(code))) is is_step
 
 
 def test_a_loop_that_accumulates_has_its_outer_loop_in_the_step() -> None:

@@ -25,6 +25,10 @@ def stated(code: str, name: str) -> dict[str, object]:
         f"a = DataLoader(d)\nb = DataLoader(e)\na, b = accelerator.prepare(a, b)\nfor x in a:\n{STEP}",
         f"a = DataLoader(d)\nb = DataLoader(e)\na = Prefetcher(a)\nfor x in a:\n{STEP}",
         "train_loader = DataLoader(d)\nval_loader = DataLoader(e)",
+        "train_loader, val_loader = DataLoader(d), DataLoader(e)",
+        "loaders = {'train': DataLoader(d), 'val': DataLoader(e)}",
+        "self.train_loader = DataLoader(d)\nself.test_loader = DataLoader(e)",
+        "def get_train_loader():\n    return DataLoader(d)\ndef get_eval_loader():\n    return DataLoader(e)",
         "class M(pl.LightningModule):\n    def train_dataloader(self):\n        return DataLoader(d)\n"
         "    def val_dataloader(self):\n        return DataLoader(e)",
         "a = DataLoader(d)\nb = DataLoader(e)\ntrainer.fit(model, a, b)",
@@ -55,6 +59,7 @@ def test_a_loader_for_both_phases_is_trained_on() -> None:
 
 def test_without_a_hint_nothing_is_said() -> None:
     assert subjects("a = DataLoader(d)") == ["loader#0"]
+    assert subjects("transformed = DataLoader(d)") == ["loader#0"]
     assert stated("a = DataLoader(d)", "loader.is_train") == {}
 
 
@@ -83,6 +88,7 @@ def test_whether_it_shuffles(arguments: str, expected: bool | None) -> None:
         ("torchvision.datasets.CIFAR10('x')", False),
         ("Own(x)", False),
         ("Plain(x)", None),
+        ("[f(r) for r in rows], collate_fn=load", None),
         ("load()", None),
     ],
 )
@@ -95,8 +101,7 @@ class Own:
 class Plain:
     def __getitem__(self, i):
         return self.x[i]
-data = {dataset}
-train_loader = DataLoader(data)
+train_loader = DataLoader({dataset})
 for x in train_loader:
     model(x).backward()
 """

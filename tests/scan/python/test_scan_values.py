@@ -119,6 +119,8 @@ def test_what_cannot_be_followed_is_not_known(code: str) -> None:
         ("args = parser.parse_args()\nDataLoader(d, x=args.other)", "unknown"),
         ("args = parser.parse_args()\nargs.batch = args.batch // n\nDataLoader(d, x=args.batch)", "unknown"),
         ("args = parser.parse_args()\nsetattr(args, k, v)\nDataLoader(d, x=args.batch)", "unknown"),
+        ("args = parser\nargs = args.parse_args()\nDataLoader(d, x=args.batch)", 32),
+        ("parser.set_defaults(**c)\nargs = parser.parse_args()\nDataLoader(d, x=args.batch)", "unknown"),
         ("parser.set_defaults(batch=8)\nargs = parser.parse_args()\nDataLoader(d, x=args.batch)", "unknown"),
         ("parser.add_argument('--batch')\nargs = parser.parse_args()\nDataLoader(d, x=args.batch)", "unknown"),
         ("def train(args):\n    DataLoader(d, x=args.batch)", "unknown"),
@@ -133,6 +135,7 @@ def test_argparse_defaults(use: str, expected: object) -> None:
     [
         ({}, "num_workers", 4),
         ({"num_workers": "16"}, "num_workers", 16),
+        ({"j": "16"}, "num_workers", 16),
         ({"num_workers": "many"}, "num_workers", "unknown"),
         ({"fast": True}, "fast", True),
         ({"odd": "8k"}, "odd", "unknown"),
