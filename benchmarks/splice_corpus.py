@@ -236,10 +236,15 @@ def keyword(call: Call, key: str, value: Scalar) -> Attempt:
         return edit_python.keyword(source, node, key, value)
 
     def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
-        before, after = (Counter(map(ast.unparse, ast.walk(ast.parse(one)))) for one in (old, new))
-        return f"{key}={value!r}" in after - before
+        before, after = (Counter(ast.dump(node) for node in parts(one)) for one in (old, new))
+        return list((after - before).elements())[-1:] == [ast.dump(ast.keyword(key, ast.Constant(value)))]
 
     return Attempt(f"{call.name}.{key}", True, edit, is_right)
+
+
+def parts(data: bytes) -> list[ast.AST]:
+    """The keywords and the functions and classes of a script."""
+    return [node for node in ast.walk(ast.parse(data)) if isinstance(node, ast.keyword)]
 
 
 def of_shell(data: bytes, row: Row, bash: bool) -> Iterator[Attempt]:

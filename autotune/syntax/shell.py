@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from autotune.model import source
 from autotune.model.source import Command, Comment
 from autotune.syntax.shell_lexer import Lexer, Run, Word
-from autotune.syntax.shell_statements import Statement, Statements
+from autotune.syntax.shell_statements import Statement, Statements, When
 from autotune.syntax.shell_values import Values
 from autotune.syntax.text import Text, decode
 
@@ -45,9 +45,9 @@ def read(data: bytes, where: str) -> Script:
 
 def _values(statements: Sequence[Statement], text: Text, changed: set[str]) -> Values:
     """The values before the first command: none is set, but what becomes of each is known."""
-    kept = [(word, statement.is_certain) for statement in statements for word in _kept(statement)]
+    kept = [(word, statement.when) for statement in statements for word in _kept(statement)]
     times = Counter(word.name for word, _ in kept if not word.is_append)
-    unknown = {word.name for word, is_certain in kept if not is_certain or times[word.name] > 1}
+    unknown = {word.name for word, when in kept if when != "once" or times[word.name] > 1}
     for statement in statements:
         if _name(statement) in _CHANGING:
             unknown.update(*(_NAME.findall(text.text, word.start, word.end) for word in statement.words[1:]))
@@ -80,17 +80,17 @@ def _commands(statements: Sequence[Statement], values: Values) -> Iterator[Comma
             yield from _command(statement, values, exported)
             continue
         for word in statement.words:
-            given |= _given(word, statement.is_certain, values)
+            given |= _given(word, statement.when, values)
         if _exports(statement):
             names = [word.name or _plain(word) for word in statement.words[1:]]
             exported = tuple((dict(exported) | {name: given[name] for name in names if name in given}).items())
             values.count(len(exported), statement.words[0])
 
 
-def _given(word: Word, is_certain: bool, values: Values) -> dict[str, source.Word]:
+def _given(word: Word, when: When, values: Values) -> dict[str, source.Word]:
     """The variable that `word` sets for good, if it sets one."""
-    value = values.value(word, is_certain) if word.name else None
-    if word.name and is_certain:
+    value = values.value(word, when) if word.name else None
+    if word.name and when == "once":
         values.assign(word)
     if value is None:
         return {}
@@ -106,9 +106,9 @@ def _exports(statement: Statement) -> bool:
 def _command(statement: Statement, values: Values, exported: tuple[tuple[str, source.Word], ...]) -> Iterator[Command]:
     """The command of a statement; none when its words are empty variables."""
     settings = tuple(itertools.takewhile(lambda word: word.name, statement.words))
-    own = ((word.name, values.value(word, statement.is_certain)) for word in settings)
+    own = ((word.name, values.value(word, statement.when)) for word in settings)
     variables = tuple((name, value) for name, value in own if value is not None)
-    words = [made for word in statement.words[len(settings) :] for made in values.words(word, statement.is_certain)]
+    words = [made for word in statement.words[len(settings) :] for made in values.words(word, statement.when)]
     if variables:
         values.count(len(exported), statement.words[0])
     if words:

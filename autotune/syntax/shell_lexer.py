@@ -13,7 +13,7 @@ from autotune.model.source import Comment
 from autotune.syntax.text import MAX_VALUES, Text
 
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)*+")
-_COMMENT = re.compile(r"#[^\r\n]*+")
+_COMMENT = re.compile(r"#[^\n]*+")
 _OPERATOR = re.compile(r"\n|;;&|;;|;&|;|&&|\|\||\|&|\||&|\(|\)")
 _REDIRECTION = re.compile(r"&>>?|(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>&|>>|>\||<|>)")
 _OUTSIDE = re.compile(r"[^ \t\r\n\\'\"$`|&;()<>]++")
@@ -24,7 +24,7 @@ _SINGLE_QUOTED = re.compile(r"'([^']*)'")
 _ANSI_QUOTED = re.compile(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\s]*\])?(\+?)=", re.ASCII)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(\[@\])?\})", re.ASCII)
-_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?[-=]", re.ASCII)
+_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?([-=])", re.ASCII)
 _SPECIAL = re.compile(r"\$[0-9@*#?$!-]")
 _CHANGED = re.compile(
     r"(?:\+\+|--)\s*+(\w++)|(?<!\w)([A-Za-z_]\w*+)\s*+(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))", re.ASCII
@@ -89,7 +89,7 @@ class Operator:
 
 @dataclass(slots=True)
 class Lexer:
-    """A place in the text that only moves on. `changed` are variables that an arithmetic expression changes."""
+    """A place in the text that only moves on. `changed` are variables that an expression in a word changes."""
 
     text: Text
     place: int = 0
@@ -256,6 +256,8 @@ class Lexer:
 
     def _with_default(self, match: re.Match[str], quoted: bool, depth: int) -> Variable:
         self.place = match.end()
+        if match[2] == "=":
+            self.changed.add(match[1])
         default = self._pieces(_IN_DEFAULT, quoted, depth + 1)
         if not self._is_at("}"):
             raise self.text.error("'${' without an end", match.start())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from autotune.syntax.shell_lexer import Lexer, Operator, Word
 
@@ -12,23 +13,32 @@ _CLOSING = {"fi", "done", "esac", "}"}
 _BETWEEN = {"then", "elif", "else", "do", "!", "time"}
 _MAYBE = ("&&", "||", "|", "|&")
 _CASE_ENDS = (";;", ";&", ";;&")
+When = Literal["once", "perhaps", "later"]
 _Tokens = Iterator[Word | Operator]
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A simple command. `is_certain` says that it runs once, whatever happens: in no branch, after no && or |."""
+    """A simple command, and when it runs.
+
+    "once" is certain; "perhaps" is in a branch or a loop, or after && or |; "later" is in a function, after commands
+    that stand behind it.
+    """
 
     words: tuple[Word, ...]
-    is_certain: bool
+    when: When
 
 
 @dataclass(slots=True)
 class Statements:
-    """Reads statements; `changed` are the variables of loops."""
+    """Reads statements; `changed` are the variables of loops.
+
+    `blocks` are those around the next word, a function's named "function"; `before` is the last operator.
+    """
 
     lexer: Lexer
-    depth: int = 0
+    blocks: list[str] = field(default_factory=list)
+    next_block: str = ""
     before: str = ""
     words: list[Word] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)
@@ -42,7 +52,8 @@ class Statements:
                     self.words.append(token)
             elif token.text == "(" and self.words:  # name(): a function
                 self.words.clear()
-                self.depth += 1
+                self._open()
+                self.next_block = "function"
             else:
                 yield from self._statement()
                 self._operator(token, tokens)
@@ -50,7 +61,9 @@ class Statements:
 
     def _statement(self) -> Iterator[Statement]:
         if self.words:
-            yield Statement(tuple(self.words), self.depth == 0 and self.before not in _MAYBE)
+            is_certain = not self.blocks and self.before not in _MAYBE
+            when: When = "later" if "function" in self.blocks else "once" if is_certain else "perhaps"
+            yield Statement(tuple(self.words), when)
             self.words.clear()
             self.before = ""
 
@@ -58,7 +71,7 @@ class Statements:
         if operator.text != "\n":  # a line break after && changes nothing
             self.before = operator.text
         if operator.text == "(":
-            self.depth += 1
+            self._open()
         elif operator.text == ")":
             self._close()
         elif operator.text in _CASE_ENDS:
@@ -68,28 +81,34 @@ class Statements:
         """Whether `word` is a keyword; if so, passes what belongs to it and is no command."""
         keyword = self._written(word)
         if keyword in _OPENING:
-            self.depth += 1
+            self._open()
         elif keyword in _CLOSING:
             self._close()
         elif keyword in ("for", "select"):
             self._loop(tokens)
         elif keyword == "case":
             self._pass_to("in", tokens)
-            self.depth += 1
+            self._open()
             self._pattern(tokens)
         elif keyword == "function":
             next(tokens, None)
+            self.next_block = "function"
         elif keyword == "[[":
             self._pass_to("]]", tokens)
         else:
             return keyword in _BETWEEN
         return True
 
+    def _open(self) -> None:
+        self.blocks.append(self.next_block)
+        self.next_block = ""
+
     def _close(self) -> None:
-        self.depth = max(0, self.depth - 1)
+        if self.blocks:
+            self.blocks.pop()
 
     def _loop(self, tokens: _Tokens) -> None:
-        self.depth += 1
+        self._open()
         variable = next(tokens, None)
         if isinstance(variable, Word):
             self.changed.add(self._written(variable))

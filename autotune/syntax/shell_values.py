@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from autotune.model import source
 from autotune.syntax.shell_lexer import Piece, Run, Variable, Word
+from autotune.syntax.shell_statements import When
 from autotune.syntax.text import MAX_VALUES, Text
 
 _BLANKS_OR_WORD = re.compile(r"[ \t\r\n]+|[^ \t\r\n]+")
@@ -23,8 +24,8 @@ _UNKNOWN: Field = (Run(None, 0, False),)
 class Values:
     """The variables of a script up to some command.
 
-    `unknown` are those that are set twice, or only perhaps; `appended` those that grow, so that inside a branch or a
-    function nobody knows how far they are; `assigned` all that the script sets anywhere. `left` is how many words may
+    `unknown` are those that are set twice, or only perhaps; `appended` those that grow, so that inside a function
+    nobody knows how far they are; `assigned` all that the script sets anywhere. `left` is how many words may
     still be made.
     """
 
@@ -39,27 +40,27 @@ class Values:
     def assign(self, word: Word) -> None:
         """Take a NAME=value or NAME+=value that certainly runs."""
         if word.items is not None:
-            fields = [found for item in word.items for found in self._fields(item.pieces, True)]
+            fields = [found for item in word.items for found in self._fields(item.pieces, "once")]
             items = [found if _is_known(found) else _UNKNOWN for found in fields]
             before = self.arrays.get(word.name, ()) if word.is_append else ()
             self.count(len(items) + len(before), word)
             self.arrays[word.name] = (*before, *items)
         elif word.value is not None:
             before_it = self.scalars.get(word.name, _UNKNOWN) if word.is_append else ()
-            self.scalars[word.name] = _limited((*before_it, *self._joined(word.value.pieces, True)))
+            self.scalars[word.name] = _limited((*before_it, *self._joined(word.value.pieces, "once")))
 
-    def words(self, word: Word, is_certain: bool) -> Iterator[source.Word]:
+    def words(self, word: Word, when: When) -> Iterator[source.Word]:
         """The words that `word` of a command becomes; none for an unquoted variable that is empty."""
         is_variable = len(word.pieces) == 1 and isinstance(word.pieces[0], Variable)
-        for found in self._fields(word.pieces, is_certain):
+        for found in self._fields(word.pieces, when):
             self.count(1, word)
             yield self._placed(word, found, _is_known(found), is_variable)
 
-    def value(self, word: Word, is_certain: bool) -> source.Word | None:
+    def value(self, word: Word, when: When) -> source.Word | None:
         """The value of NAME=value as a word; None for an array."""
         if word.value is None:
             return None
-        runs = self._joined(word.value.pieces, is_certain)
+        runs = self._joined(word.value.pieces, when)
         is_known = all(run.text is not None for run in runs)
         is_variable = len(word.value.pieces) == 1 and isinstance(word.value.pieces[0], Variable)
         return self._placed(word.value, runs, is_known, is_variable)
@@ -76,11 +77,11 @@ class Values:
         value = "".join(run.text or "" for run in runs) if is_known else None
         return source.Word(value, self.text.text[start:end], self.text.span(start, end), self.text.line(start))
 
-    def _fields(self, pieces: Sequence[Piece], is_certain: bool) -> list[Field]:
+    def _fields(self, pieces: Sequence[Piece], when: When) -> list[Field]:
         """The words of pieces that stand together: each blank in an unquoted variable starts a new one."""
         fields: list[list[Run]] = [[]]
         for piece in pieces:
-            parts = self._parts(piece, is_certain)
+            parts = self._parts(piece, when)
             if len(pieces) > 1 and not all(run.text is not None for part in parts for run in part):
                 parts = [_UNKNOWN]  # nobody knows at which of its words the rest is
             for index, part in enumerate(parts):
@@ -89,36 +90,36 @@ class Values:
                 fields[-1] += part
         return [runs for runs in fields if any(run.text != "" or run.quoted for run in runs)]
 
-    def _parts(self, piece: Piece, is_certain: bool) -> list[Field]:
+    def _parts(self, piece: Piece, when: When) -> list[Field]:
         if isinstance(piece, Run):
             return [(piece,)]
-        values = self._variable(piece, is_certain)
+        values = self._variable(piece, when)
         if piece.quoted:
             return [[Run(run.text, run.start, True) for run in (*value, Run("", 0, True))] for value in values]
         return [part for value in values for part in _split(value)]
 
-    def _joined(self, pieces: Sequence[Piece], is_certain: bool) -> Field:
+    def _joined(self, pieces: Sequence[Piece], when: When) -> Field:
         """The value of pieces where blanks split nothing: in an assignment."""
         runs: list[Run] = []
         for piece in pieces:
-            runs += (piece,) if isinstance(piece, Run) else self._scalar(piece, is_certain)
+            runs += (piece,) if isinstance(piece, Run) else self._scalar(piece, when)
         is_home = bool(runs) and not runs[0].quoted and (runs[0].text or "").startswith("~")
         return _UNKNOWN if is_home else runs
 
-    def _scalar(self, variable: Variable, is_certain: bool) -> Field:
-        return _UNKNOWN if variable.is_array else self._variable(variable, is_certain)[0]
+    def _scalar(self, variable: Variable, when: When) -> Field:
+        return _UNKNOWN if variable.is_array else self._variable(variable, when)[0]
 
-    def _variable(self, variable: Variable, is_certain: bool) -> Sequence[Field]:
+    def _variable(self, variable: Variable, when: When) -> Sequence[Field]:
         name = variable.name
-        if name in self.unknown or (name in self.appended and not is_certain):
+        if name in self.unknown or (name in self.appended and when == "later"):
             return (_UNKNOWN,)
         if name in self.arrays:
             return self.arrays[name] if variable.is_array else (_UNKNOWN,)
         if name in self.scalars:
             is_empty = not any(run.text != "" for run in self.scalars[name])
             return (_UNKNOWN if is_empty and variable.default is not None else self.scalars[name],)
-        if variable.default is not None and (is_certain or name not in self.assigned):
-            return (self._joined(variable.default, is_certain),)
+        if variable.default is not None and (when == "once" or name not in self.assigned):
+            return (self._joined(variable.default, when),)
         return (_UNKNOWN,)
 
 

@@ -35,9 +35,10 @@ def read(data: bytes, where: str, *, version: str = "1.1") -> Document:
 
 @dataclass(slots=True)
 class _Composer:
-    """Makes nodes of the parser's events. `place` is where the last event ended, `scalars` where all scalars and aliases stand.
+    """Makes nodes of the parser's events.
 
-    `left` is how many nodes may still come: keys and values.
+    `place` is where the last event ended, `left` how many nodes may still come (keys and values), `scalars` where all
+    scalars and aliases stand.
     """
 
     text: Text

@@ -27,8 +27,40 @@ def f(x: int, *, y="\\'" "#") -> str:
     return f"{x!r:>{y}} # {'#'}" + \'\'\'
 # no comment either\'\'\'
 '''
-FRAGMENTS = ["x", "=", "1", "(", ")", "[", "]", ":", "\n", "\n    ", "if x", "def f", "é", '"', "'", '"""', "'''", "#c", "\\"]
-FRAGMENTS += ["f'{x}'", "return ", "lambda: ", "\r\n", "\r", "\t", "# coding: latin-1\n", "\ufeff", "\x0c", "'\\d'", "9" * 5000]
+FRAGMENTS = [
+    "x",
+    "=",
+    "1",
+    "(",
+    ")",
+    "[",
+    "]",
+    ":",
+    "\n",
+    "\n    ",
+    "if x",
+    "def f",
+    "é",
+    '"',
+    "'",
+    '"""',
+    "'''",
+    "#c",
+    "\\",
+]
+FRAGMENTS += [
+    "f'{x}'",
+    "return ",
+    "lambda: ",
+    "\r\n",
+    "\r",
+    "\t",
+    "# coding: latin-1\n",
+    "\ufeff",
+    "\x0c",
+    "'\\d'",
+    "9" * 5000,
+]
 
 
 def read(data: bytes) -> python.Source:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -199,7 +200,7 @@ def test_a_broken_file_is_an_error_with_its_place(file: bytes, where: str, what:
 @pytest.mark.parametrize("template", ["{}: &{} [*{}, *{}, *{}, *{}]", "{}: &{} {{<<: [*{}, *{}, *{}, *{}]}}"])
 def test_aliases_of_aliases_are_stopped(template: str) -> None:
     names = [f"x{number}" for number in range(50)]
-    lines = [template.format(name, name, *[before] * 4) for before, name in zip(names, names[1:], strict=False)]
+    lines = [template.format(name, name, *[before] * 4) for before, name in pairwise(names)]
     with pytest.raises(UsageError, match="more than 50000 values"):
         read("\n".join(["x0: &x0 {a: 1}", *lines]).encode())
 
