@@ -16,6 +16,14 @@ from autotune import collect
 from autotune.collect import artefacts
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """No test reads or writes the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @dataclass(frozen=True)
 class Measured:
     """A measurement: what came back, and what the script printed."""

@@ -130,7 +130,10 @@ def _plain(arguments: Mapping[str, Value | None], cwd: Path) -> dict[str, Any]:
 
 
 def _absolute(value: Value | None, cwd: Path) -> Value | None:
-    return str(cwd / value) if isinstance(value, str) and value and os.path.isfile(cwd / value) else value  # noqa: PTH113
+    """The path of a file of the user's; "adamw" stays a word although a file has that name."""
+    if not isinstance(value, str) or not (Path(value).suffix or os.sep in value):
+        return value
+    return str(cwd / value) if os.path.isfile(cwd / value) else value  # noqa: PTH113
 
 
 def _environment(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:

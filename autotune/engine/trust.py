@@ -34,12 +34,12 @@ def _located(setting: Setting, static: Sequence[Setting]) -> Setting:
 
 
 def _reaches(candidate: Setting, setting: Setting) -> bool:
-    """Whether the candidate feeds the call that was observed; a setting of no observed place takes any."""
-    call = candidate.feeds or candidate.location
-    if setting.location is None or call is None or call.file != setting.location.file:
-        return setting.location is None or candidate.feeds is None
-    last = max(call.line, call.end_line)
-    return call.line <= setting.location.line <= last
+    """Whether the candidate feeds the call that was observed; without a call, or an observed place, nothing speaks
+    against it."""
+    call, seen = candidate.feeds, setting.location
+    if call is None or seen is None:
+        return True
+    return call.file == seen.file and call.line <= seen.line <= max(call.line, call.end_line)
 
 
 def _place(candidate: Setting) -> Location | None:

@@ -56,7 +56,7 @@ class Setting:
 
     `trusted` says that an edit at `location` would change the observed value; `why_not` says why it is not.
     `spelling` is how the user's framework writes it, e.g. "dataloader_num_workers" of TrainingArguments.
-    `feeds` is the call or command that a static value reaches, where that is another place than `location`.
+    `feeds` is the call in a script that a static value reaches; None where a config or a command gives it to a library.
     """
 
     name: str

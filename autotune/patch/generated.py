@@ -80,7 +80,7 @@ def stage(values: Stage) -> Generated:
     """The script that copies the data; a second start goes on where the first one ended."""
     bytes_per_s = _ratio(values.read_bytes_per_step, values.step_s)
     takes_s = _ratio(values.num_bytes, bytes_per_s)
-    constants = {
+    constants: dict[str, str | float | None] = {
         "SOURCE": values.source,
         "DESTINATION": values.destination,
         "RESERVE_BYTES": _RESERVE_BYTES,
@@ -106,7 +106,7 @@ def tokenise(values: Tokenise) -> Generated:
     """The script that tokenises once; it fails rather than overwrite what an earlier start saved."""
     takes_s = _tokenise_s(values)
     saved_s = _product(values.wait_s_per_step, values.tokenise_share)
-    constants = {
+    constants: dict[str, str | float | None] = {
         "DATASET": values.dataset,
         "CONFIG": values.config,
         "DATA_FILES": values.data_files,

@@ -1,8 +1,8 @@
 """Constructs library objects from plain arguments and writes down which of them refuse.
 
-A program of its own: it runs in the script's interpreter, in an empty folder, and imports nothing of the script. Standard
-input is a JSON array of targets, `{"module", "name", "arguments", "before"}` each; the file results.jsonl gets one line
-of JSON for each, `{"refusal", "notes"}`.
+A program of its own: it runs in the script's interpreter, in an empty folder, and imports nothing of the script.
+Standard input is a JSON array of targets, `{"module", "name", "arguments", "before"}` each; the file results.jsonl gets
+one line of JSON for each, `{"refusal", "notes"}`.
 """
 
 from __future__ import annotations

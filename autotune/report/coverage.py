@@ -127,6 +127,12 @@ _TOPICS = {
     "model.": "model",
     "optimizer.": "optimizer",
     "logging.": "logging",
+    "code.": "the script's files",
+    "config.": "the script's files",
+    "arguments.": "the script's files",
+    "ddp.": "the script's files",
+    "fsdp.": "the script's files",
+    "zero.": "the script's files",
 }
 """What a missing fact would have shown, by the start of its name; the first start that fits counts."""
 
@@ -199,6 +205,7 @@ def _reason(topic: str, report: Report) -> str:
         "saves": "" if known.lookup(RUN, "checkpoint.cost_share") is not None else "interval not seen",
         "evaluation": "none seen" if known.lookup(RUN, "evaluation.num_seen") == 0 else "",
         "data loading": "" if known.subjects("loader") else "no DataLoader",
+        "the script's files": "they do not tell",
         "padding": "the batches do not tell" if _has_no_lengths(known) else "",
     }
     return reasons.get(topic, "")

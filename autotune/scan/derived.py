@@ -83,7 +83,8 @@ def whole(setting: Setting) -> int:
 def _compile(known: Settings, calls: Sequence[Call]) -> Setting | None:
     """A script that calls torch.compile; one that does not may leave it to a file that is not read."""
     found = next((call for call in calls if call.name == "torch.compile"), None)
-    return Setting("train.compile", RUN, True, "static", found.location) if found else None
+    at = found.location if found else None
+    return Setting("train.compile", RUN, True, "static", at, feeds=at) if found else None
 
 
 def _autocast(known: Settings, calls: Sequence[Call]) -> Setting | None:
@@ -96,7 +97,7 @@ def _autocast(known: Settings, calls: Sequence[Call]) -> Setting | None:
         name = DTYPES.get(str(dtype.value)) if dtype and dtype.known else "fp16" if is_cuda and not dtype else None
         if name in ("bf16", "fp16"):
             at = dtype.location if dtype else call.location
-            return Setting("train.precision", RUN, f"{name}-mixed", "static", at, spelling="dtype")
+            return Setting("train.precision", RUN, f"{name}-mixed", "static", at, spelling="dtype", feeds=call.location)
     return None
 
 

@@ -104,7 +104,7 @@ def _given(consumer: Consumer) -> Iterator[Setting]:
                 "static",
                 one.location,
                 spelling=keys[0],
-                feeds=_feeds(one, consumer.call),
+                feeds=_call(consumer.call),
             )
 
 
@@ -114,7 +114,10 @@ def _defaults(consumer: Consumer) -> Iterator[Setting]:
         value = _value(reading, consumer) if reading.default and _has_defaults(reading, consumer.call) else None
         if value is not None:
             subject = _subject(reading, consumer.call)
-            yield Setting(reading.setting, subject, value, "default", consumer.call.location, spelling=reading.keys[0])
+            at = consumer.call.location
+            yield Setting(
+                reading.setting, subject, value, "default", at, spelling=reading.keys[0], feeds=_call(consumer.call)
+            )
 
 
 def _value(reading: Reading, consumer: Consumer) -> Value | None:
@@ -150,11 +153,9 @@ def _subject(reading: Reading, call: Call) -> str:
     return call.subject if call.subject.startswith(f"{kind}#") else SUBJECTS[kind]
 
 
-def _feeds(given: Given, call: Call) -> Location | None:
-    """The call, for a value that stands outside of it."""
-    at = call.location
-    is_inside = given.location.file == at.file and at.line <= given.location.line <= max(at.line, at.end_line)
-    return None if is_inside or not call.name else at
+def _call(call: Call) -> Location | None:
+    """The place of a call in a script; None for a config or a command line."""
+    return call.location if call.name else None
 
 
 def _first(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:

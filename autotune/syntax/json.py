@@ -72,7 +72,7 @@ class _Reader:
         """Over blanks and comments."""
         text = self.text.text
         while True:
-            self.place = _BLANK.match(text, self.place).end()  # type: ignore[union-attr]  # it matches nothing, too
+            self.place = _BLANK.match(text, self.place).end()  # type: ignore[union-attr]  # it matches "" too
             comment = _COMMENT.match(text, self.place)
             if comment is None:
                 return

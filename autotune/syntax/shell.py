@@ -2,7 +2,7 @@
 
 A variable is known when the script sets it once, outside of branches, loops and functions and not after && or ||, and
 before it is used; `${X:-default}` of one that the script does not set is the default. Everything else is None: loop
-variables, $1, $(...), globs. A word that is one variable stands where the variable's value stands, without its quotes;
+variables, $1, $(...), globs; such a word may be several, or none. A word that is one variable stands where the variable's value stands, without its quotes;
 a word that is made of parts ("--lr=$LR", "$DIR/data") stands where it is used, as a whole.
 """
 
@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 from autotune.model import source
 from autotune.model.source import Command, Comment
-from autotune.syntax.shell_lexer import Lexer, Run, Word
+from autotune.syntax.shell_lexer import Lexer
 from autotune.syntax.shell_statements import Statement, Statements, When
+from autotune.syntax.shell_tokens import Run, Word
 from autotune.syntax.shell_values import Values
 from autotune.syntax.text import Text, decode
 

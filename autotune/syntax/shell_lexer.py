@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autotune.model.source import Comment
+from autotune.syntax.shell_tokens import Operator, Piece, Run, Variable, Word
 from autotune.syntax.text import MAX_VALUES, Text
 
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)*+")
@@ -36,55 +37,6 @@ _NESTED = {
     "`": re.compile(r"\\.|`", re.DOTALL),
 }
 _CLOSING = {"(": ")", "$(": ")", "${": "}", '"': '"', "`": "`"}
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Characters of a word that stand one behind the other in the file from `start` on.
-
-    `text` is None for what is only known when the script runs. What is `quoted` is taken as it is: no blanks split it.
-    """
-
-    text: str | None
-    start: int
-    quoted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A variable in a word: $X, ${X}, ${X:-default} or, `is_array`, ${X[@]}."""
-
-    name: str
-    quoted: bool
-    default: tuple[Piece, ...] | None = None
-    is_array: bool = False
-
-
-Piece = Run | Variable
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word from `start` to `end`.
-
-    One of the form NAME=value or NAME+=value has a `name` and the `value` as a word, or `items` when it is (a b c).
-    """
-
-    start: int
-    end: int
-    pieces: tuple[Piece, ...]
-    name: str = ""
-    is_append: bool = False
-    value: Word | None = None
-    items: tuple[Word, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """What stands between commands: ";", "&&", "(", a line break ..."""
-
-    text: str
-    start: int
 
 
 @dataclass(slots=True)
@@ -115,7 +67,7 @@ class Lexer:
 
     def _skip(self) -> int:
         """Over blanks, continued lines and a comment."""
-        self.place = _BLANK.match(self.text.text, self.place).end()  # type: ignore[union-attr]  # it matches nothing, too
+        self.place = _BLANK.match(self.text.text, self.place).end()  # type: ignore[union-attr]  # it matches "" too
         comment = _COMMENT.match(self.text.text, self.place)
         if comment:
             self.comments.append(self.text.comment(self.place, comment[0]))
@@ -175,6 +127,8 @@ class Lexer:
         items = self._items() if self._is_at("(") else None
         pieces = self._pieces(_OUTSIDE, False, 0)
         value = Word(assignment.end(), self.place, pieces) if items is None else None
+        if "[" in assignment[0] or any(self.text.text.startswith("[", item.start) for item in items or ()):
+            self.changed.add(assignment[1])  # single items are not followed
         name = Run(assignment[0], start, False)
         return Word(start, self.place, (name, *pieces), assignment[1], bool(assignment[2]), value, items)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from autotune.syntax.shell_lexer import Lexer, Operator, Word
+from autotune.syntax.shell_lexer import Lexer
+from autotune.syntax.shell_tokens import Operator, Word
 
 _OPENING = {"if", "while", "until", "{"}
 _CLOSING = {"fi", "done", "esac", "}"}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from autotune.model import source
-from autotune.syntax.shell_lexer import Piece, Run, Variable, Word
 from autotune.syntax.shell_statements import When
+from autotune.syntax.shell_tokens import Piece, Run, Variable, Word
 from autotune.syntax.text import MAX_VALUES, Text
 
 _BLANKS_OR_WORD = re.compile(r"[ \t\r\n]+|[^ \t\r\n]+")

@@ -134,7 +134,7 @@ class Scan:
 
     def _skip(self) -> None:
         """Over blanks and a comment."""
-        self.place = _BLANK.match(self.text.text, self.place).end()  # type: ignore[union-attr]  # it matches nothing, too
+        self.place = _BLANK.match(self.text.text, self.place).end()  # type: ignore[union-attr]  # it matches "" too
         comment = _COMMENT.match(self.text.text, self.place)
         if comment:
             self.comments.append(self.text.comment(self.place, comment[0]))

@@ -155,7 +155,7 @@ def test_tokenise_saves_ids_and_the_other_columns(texts, tmp_path):
     assert "it pays off after about" in done.stdout
     assert f"load_from_disk({str(tmp_path / 'ids')!r})" in done.stdout
     saved = loaded(tmp_path, "ids")
-    assert saved["columns"] == ["attention_mask", "input_ids", "label", "token_type_ids"]
+    assert saved["columns"] == ["attention_mask", "input_ids", "label"]
     assert saved["ids"][:3] == [[1, 2, 3], [1, 2, 3, 1, 2], [1, 2, 3, 1, 2]]
     assert saved["labels"] == [n % 2 for n in range(50)]
     again = start(tokenise(texts), tmp_path)

@@ -183,6 +183,7 @@ def test_comments_are_kept() -> None:
         ("X=${Y%a}", None),
         ("X=~/data", None),
         ("X=(1 2)", None),
+        ("X[1]=1", None),
         ("Y=1; Y=2; X=${Y:-3}", None),
     ],
 )
@@ -191,7 +192,7 @@ def test_a_variable_is_known_when_it_is_certainly_set_once(setting: str, value: 
 
 
 def test_a_default_is_taken_of_what_the_script_does_not_set() -> None:
-    assert last('c ${X:-16} ${Y-a$Z} "${Z:=b c}"') == [("16", "16"), (None, "${Y-a$Z}"), ("b c", "b c")]
+    assert last('c ${X:-16} ${Y-a$Z} "${V:-b c}"') == [("16", "16"), (None, "${Y-a$Z}"), ("b c", "b c")]
     assert last("f() { c ${X:-1}; }\nX=2\nf\nc ${X:-1}") == [("2", "2")]
     assert words("f() { c ${X:-1}; }\nX=2\nf")[0] == ["c", None]
 
@@ -212,6 +213,7 @@ def test_a_default_is_taken_of_what_the_script_does_not_set() -> None:
         ('X=("b c" d); a x"${X[@]}"y', ["a", "xb c", "dy"]),
         ('X=($Y d); a x"${X[@]}"y', ["a", None]),
         ('X=(b "" *.c); a ${X[@]}', ["a", "b", None]),
+        ('declare -A X=([k]=v); a "${X[@]}"', ["a", None]),
         ("X=1 Y=2 a", ["a"]),
     ],
 )

@@ -6,10 +6,16 @@ import ast
 from collections.abc import Iterable
 from functools import reduce
 
-from autotune.scan.python.index import Index
+from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.view import Entries, View
 
 MAX_DEPTH = 10
+
+MAX_KEYS = 200
+"""Keys of one dict; no call has more arguments."""
+
+CHANGES = frozenset({"update", "pop", "setdefault", "clear"})
+"""Methods that change a dict."""
 
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler, ast.Match, ast.IfExp)
 
@@ -21,10 +27,13 @@ def entries(view: View, node: ast.expr, depth: int = 0) -> Entries:
     """What the dict of an expression holds."""
     if depth > MAX_DEPTH:
         return OPEN
-    if node not in view.entries:
-        view.entries[node] = OPEN  # while it is being followed
-        view.entries[node] = _held(view, node, depth + 1)
-    return view.entries[node]
+    bindings = view.index.lookup(node) if isinstance(node, ast.Name) else ()
+    known = bindings[0].node if bindings else node
+    if known not in view.entries:
+        view.entries[known] = OPEN  # while it is being followed
+        found = _held(view, node, depth + 1)
+        view.entries[known] = found if len(found.values) <= MAX_KEYS else OPEN
+    return view.entries[known]
 
 
 def _held(view: View, node: ast.expr, depth: int) -> Entries:
@@ -74,14 +83,14 @@ def _changes(view: View, node: ast.Name, depth: int) -> list[tuple[ast.AST, Entr
     index = view.index
     bindings = index.lookup(node)
     found: list[tuple[ast.AST, Entries]] = []
-    for method in ("update", "pop", "setdefault", "clear"):
-        for call in index.called.get(method, ()):
-            base = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if isinstance(base, ast.Name) and base.id == node.id and index.lookup(base) is bindings:
-                added = [entries(view, one, depth) for one in call.args] if method == "update" else [OPEN]
-                found.append((call, _merged([*added, *(_keyword(view, one, depth) for one in call.keywords)])))
-    for store in index.items:
-        if isinstance(store.base, ast.Name) and store.base.id == node.id and index.lookup(store.base) is bindings:
+    for call in index.methods.get(node.id, ()):
+        base = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if last_name(call.func) in CHANGES and isinstance(base, ast.Name) and index.lookup(base) is bindings:
+            is_added = last_name(call.func) == "update"
+            added = [entries(view, one, depth) if is_added else OPEN for one in call.args]
+            found.append((call, _merged([*added, *(_keyword(view, one, depth) for one in call.keywords)])))
+    for store in index.items.get(node.id, ()):
+        if isinstance(store.base, ast.Name) and index.lookup(store.base) is bindings:
             key = store.node.slice if isinstance(store.node, ast.Subscript) else None
             found.append((store.node, _pair(view, key, store.value, depth) if key and store.value else OPEN))
     return sorted(found, key=lambda change: getattr(change[0], "lineno", 0))

@@ -63,8 +63,8 @@ class Store:
 class Index:
     """The tree with its parents and scopes (of names, calls and definitions), in the order of the file.
 
-    `called` holds calls by the last part of what they call, `stores` attributes that are set by their name, `items`
-    what is set by a key, `reads` names and `attributes` that are read, `returns` what functions return.
+    `called` holds calls by the last part of what they call, `methods` those of methods by the name of their object,
+    `stores` attributes that are set by their name, `items` what is set by a key of a named object, `reads` names and `attributes` that are read, `returns` what functions return.
     """
 
     tree: ast.Module
@@ -77,7 +77,8 @@ class Index:
     functions: list[Function] = field(default_factory=list)
     classes: list[ast.ClassDef] = field(default_factory=list)
     stores: dict[str, list[Store]] = field(default_factory=lambda: defaultdict(list))
-    items: list[Store] = field(default_factory=list)
+    items: dict[str, list[Store]] = field(default_factory=lambda: defaultdict(list))
+    methods: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
     reads: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
     attributes: dict[str, list[ast.Attribute]] = field(default_factory=lambda: defaultdict(list))
     strings: list[ast.Constant] = field(default_factory=list)

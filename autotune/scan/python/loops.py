@@ -51,7 +51,7 @@ def steps(view: View) -> tuple[Step, ...]:
     """Every training step of the script; a loop with several backwards is one."""
     found: dict[ast.AST, Step] = {}
     for name in BACKWARDS:
-        for call in view.index.called.get(name, ()):
+        for call in view.index.called.get(name, ())[:MAX_STEPS]:
             if _is_backward(view, call) and is_reached(view, call) is not False and not _is_trial(view, call):
                 loops = _loops_around(view, call)
                 if loops:

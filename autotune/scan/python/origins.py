@@ -17,6 +17,9 @@ from autotune.scan.python.view import Origin, View
 MAX_DEPTH = 40
 """Names and calls that are followed one after another; more is no script that a person wrote."""
 
+MAX_ORIGINS = 50
+"""Expressions that one may come from; of more nothing is known."""
+
 PREPARES = frozenset({"prepare", "setup", "setup_dataloaders", "prepare_data_loader"})
 """Methods of accelerate and Fabric that return what they get, wrapped."""
 
@@ -42,6 +45,8 @@ def origins(view: View, node: ast.AST, path: Path = (), depth: int = 0) -> tuple
     for step in _steps(view, node, path, depth):
         ends = (step,) if isinstance(step, Origin) else origins(view, *step, depth + 1)
         found.update(dict.fromkeys(ends))
+        if len(found) > MAX_ORIGINS:
+            return unknown
     view.origins[node, path] = tuple(found) or unknown
     return view.origins[node, path]
 

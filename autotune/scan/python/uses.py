@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from autotune.scan.python.index import Function, Index, last_name
 
 
+MAX_CALLERS = 200
+
+
 def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.expr | None]:
     """What each use of the function passes, its default for one that passes nothing; None where it is not known.
 
@@ -82,12 +85,15 @@ def with_bases(index: Index, class_: ast.ClassDef) -> Iterator[ast.ClassDef]:
 
 
 def with_callers(index: Index, node: ast.AST) -> Iterator[ast.AST]:
-    """The node, every use of the function around it, every use of the functions around those, and so on."""
+    """The node, every use of the function around it, every use of the functions around those, and so on.
+
+    At most MAX_CALLERS of them: more is no script that a person wrote.
+    """
     seen: set[ast.AST] = set()
     for one in (waiting := [node]):
         yield one
         function = index.function(one)
-        if function is not None and function not in seen:
+        if function is not None and function not in seen and len(waiting) < MAX_CALLERS:
             seen.add(function)
             waiting += uses(index, function)
 

@@ -49,7 +49,7 @@ class View:
     origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Origin, ...]] = field(default_factory=dict)
     values: dict[ast.AST, Given] = field(default_factory=dict)
     following: list[ast.AST] = field(default_factory=list)
-    entries: dict[ast.expr, Entries] = field(default_factory=dict)
+    entries: dict[ast.AST, Entries] = field(default_factory=dict)
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
 
     def place(self, node: ast.AST, key: str = "") -> Location:

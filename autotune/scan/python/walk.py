@@ -63,6 +63,8 @@ def _call(index: Index, node: ast.Call, scope: Scope) -> None:
     index.scopes[node] = scope
     index.calls.append(node)
     index.called[last_name(node.func)].append(node)
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        index.methods[node.func.value.id].append(node)
 
 
 def _function(index: Index, node: ast.FunctionDef, scope: Scope) -> Scope:
@@ -177,7 +179,7 @@ def _bind(index: Index, target: ast.expr, node: ast.AST, scope: Scope, binding: 
         elif isinstance(one, ast.Attribute):
             index.stores[one.attr].append(Store(one.value, one, value))
         elif isinstance(one, ast.Subscript):
-            index.items.append(Store(one.value, one, value))
+            index.items[last_name(one.value)].append(Store(one.value, one, value))
 
 
 def _item(bound: Binding, place: int) -> Binding:

@@ -1,0 +1,54 @@
+"""What a shell script is cut into: words, made of pieces, and operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Characters of a word that stand one behind the other in the file from `start` on.
+
+    `text` is None for what is only known when the script runs. What is `quoted` is taken as it is: no blanks split it.
+    """
+
+    text: str | None
+    start: int
+    quoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable in a word: $X, ${X}, ${X:-default} or, `is_array`, ${X[@]}."""
+
+    name: str
+    quoted: bool
+    default: tuple[Piece, ...] | None = None
+    is_array: bool = False
+
+
+Piece = Run | Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word from `start` to `end`.
+
+    One of the form NAME=value or NAME+=value has a `name` and the `value` as a word, or `items` when it is (a b c).
+    """
+
+    start: int
+    end: int
+    pieces: tuple[Piece, ...]
+    name: str = ""
+    is_append: bool = False
+    value: Word | None = None
+    items: tuple[Word, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What stands between commands: ";", "&&", "(", a line break ..."""
+
+    text: str
+    start: int
