@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import copy
 import io
 import json
 import subprocess
@@ -24,6 +25,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -54,7 +56,7 @@ EXAMPLES: Mapping[str, tuple[Scalar, ...]] = {
 """Values to write; the first that the file does not have."""
 
 PROGRAMS = ("python", "python3", "torchrun", "accelerate", "deepspeed")
-PRINT = '#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n'
+PRINT = '#!/bin/sh\nprintf "%s\\n" "${0##*/}" "$@"\n'
 
 Edit = Callable[[bytes, Splice | None], Splice]
 """Makes an edit of some bytes; the second argument is the splice that made them, when the edit is made once more."""
@@ -139,13 +141,13 @@ def wanted(dialect: str, name: str = "") -> Mapping[str, Scalar]:
 
 
 def of_data(data: bytes, form: Format, row: Row) -> Iterator[Attempt]:
-    """Every value of a data file, and every setting that it could have."""
+    """Every value of a data file (of a list its first), and every setting that it could have."""
     document = form.read(data, row.file)
     call = read_config(document, row.file, form.name)
     row.dialect = call.dialect if call else "-"
     entries = {entry.key: entry for entry in document.entries}
     for entry in entries.values():
-        if not isinstance(entry.value, tuple):
+        if not isinstance(entry.value, tuple) and not any(isinstance(part, int) and part for part in entry.path):
             yield value_of(form, entry.path, another(entry.value))
     for key, value in wanted(row.dialect).items() if call else ():
         if key not in entries:
@@ -167,6 +169,11 @@ def value_of(form: Format, path: records.Path, value: Scalar, *, is_added: bool 
 
 def trees(load: Callable[[bytes], Any], data: bytes) -> list[Any]:
     """What a consumer reads; nothing when it does not read this file (comments in JSON, OmegaConf not installed)."""
+    return copy.deepcopy(_read_once(load, data))
+
+
+@cache
+def _read_once(load: Callable[[bytes], Any], data: bytes) -> list[Any]:
     try:
         return [load(data)]
     except Exception:
@@ -199,6 +206,9 @@ def of_python(data: bytes, row: Row) -> Iterator[Attempt]:
         for key, value in wanted(call.dialect, call.name).items() if call.name else ():
             if key not in call.arguments:
                 yield keyword(call, key, value)
+    for key, value in wanted(constants.dialect).items() if constants else ():
+        if key not in constants.arguments:
+            yield constant(key, value)
 
 
 def literal(name: str, span: Span, value: Scalar) -> Attempt:
@@ -237,13 +247,28 @@ def keyword(call: Call, key: str, value: Scalar) -> Attempt:
 
     def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
         before, after = (Counter(ast.dump(node) for node in parts(one)) for one in (old, new))
-        return list((after - before).elements())[-1:] == [ast.dump(ast.keyword(key, ast.Constant(value)))]
+        head, *below = key.split(".")
+        node: ast.expr = ast.Constant(value)
+        for part in reversed(below):
+            node = ast.Dict([ast.Constant(part)], [node])
+        return list((after - before).elements())[-1:] == [ast.dump(ast.keyword(head, node))]
 
     return Attempt(f"{call.name}.{key}", True, edit, is_right)
 
 
+def constant(name: str, value: Scalar) -> Attempt:
+    def edit(data: bytes, before: Splice | None) -> Splice:
+        return edit_python.constant(python.read(data, ""), name, value)
+
+    def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
+        before, after = (Counter(map(ast.unparse, ast.parse(one).body)) for one in (old, new))
+        return not before - after and list(after - before) == [f"{name} = {value!r}"]
+
+    return Attempt(name, True, edit, is_right)
+
+
 def parts(data: bytes) -> list[ast.AST]:
-    """The keywords and the functions and classes of a script."""
+    """The keywords of the calls of a script."""
     return [node for node in ast.walk(ast.parse(data)) if isinstance(node, ast.keyword)]
 
 

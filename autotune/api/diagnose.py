@@ -73,7 +73,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     artefacts.mark_last(folder)
     outcome.check(run, collected)
     report = build(collected.recordings, known, rules, options.price)
-    return replace(report, patch=patching.write(report, bundle, releases, root, folder))
+    return replace(report, patch=patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ)))
 
 
 def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None = None) -> Report:

@@ -2,37 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune import patch
-from autotune.catalogue.dialects import Version
-from autotune.collect import artefacts
+from autotune.catalogue.dialects import Version, dialects
+from autotune.collect import artefacts, construct
+from autotune.model.evidence import Value
 from autotune.model.finding import Recommendation
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.report import Report
-from autotune.model.scanned import Bundle
+from autotune.model.scanned import Bundle, Call
 from autotune.patch.file import NAME, dumps
-from autotune.patch.plan import Wanted
+from autotune.patch.plan import Planned, Wanted
 from autotune.report.gains import basis
 
+CONSTRUCTION_LIMIT_S = 90.0
+"""Importing transformers takes a quarter of this on a slow disk."""
 
-def write(report: Report, bundle: Bundle | None, versions: Mapping[str, Version], root: Path, run: Path) -> str:
-    """Plan the changes that `report` recommends and write them as patch.yaml into `run`: its path, "" without any."""
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the command ran (`cwd`, `environ`), and where its patch belongs: the project's root and the run's folder."""
+
+    root: Path
+    run: Path
+    cwd: Path
+    environ: Mapping[str, str]
+
+
+def write(report: Report, bundle: Bundle | None, versions: Mapping[str, Version], place: Place) -> str:
+    """Plan the changes that `report` recommends and write them as patch.yaml: its path, "" without any.
+
+    What the script's own libraries refuse is a person's to do, with their words for why.
+    """
     wanted = [one for each in report.recommendations for one in _wanted(each, report)]
     if not wanted:
         return ""
-    changes = patch.plan(wanted, bundle, lambda name: Path(name).read_bytes(), versions)
+    planned = patch.plan(wanted, bundle, lambda name: Path(name).read_bytes(), versions)
+    changes = patch.coupled(accepted(planned, report.run.python, place))
     # The command as the run knows it: without what may be a secret.
-    made = Patch(str(root), run.name, report.run.command, tuple(_relative(change, root) for change in changes))
-    artefacts.write_text(run / NAME, dumps(made))
-    return str(run / NAME)
+    made = Patch(str(place.root), place.run.name, report.run.command, tuple(_relative(changes, place.root)))
+    artefacts.write_text(place.run / NAME, dumps(made))
+    return str(place.run / NAME)
 
 
 def written(run: Path) -> str:
     """The patch file of a stored run; "" when it has none."""
     return str(run / NAME) if (run / NAME).is_file() else ""
+
+
+def accepted(planned: Sequence[Planned], python: str, place: Place) -> tuple[PatchChange, ...]:
+    """The changes; those that the libraries of `python` refuse, with what they need or all together, are by hand."""
+    groups = [group for group in _groups(planned) if _target(group) is not None]
+    targets = [target for group in groups if (target := _target(group)) is not None]
+    answers = construct.check(python, targets, cwd=place.cwd, limit_s=CONSTRUCTION_LIMIT_S, environ=place.environ)
+    refused = {
+        id(one): answer.refusal
+        for group, answer in zip(groups, answers, strict=True)
+        for one in group
+        if answer.refusal
+    }
+    return tuple(_refused(each.change, refused.get(id(each), "")) for each in planned)
+
+
+def _groups(planned: Sequence[Planned]) -> Iterator[tuple[Planned, ...]]:
+    """What is constructed: each change with those that it needs, and all changes of one consumer."""
+    edited = [each for each in planned if each.change.edits]
+    for each in edited:
+        yield (each, *(other for other in edited if other.change.setting in each.change.needs))
+    for consumer in dict.fromkeys(map(_consumer, edited)):
+        yield tuple(each for each in edited if _consumer(each) == consumer)
+
+
+def _consumer(planned: Planned) -> tuple[str, str, str]:
+    call = planned.calls[0]
+    return call.dialect, call.subject, call.name
+
+
+def _target(group: Sequence[Planned]) -> construct.Target | None:
+    """The object that a group's consumer makes with all its arguments; a config names none: it is the dialect's own."""
+    calls = tuple(map(_named, group[0].calls))
+    arguments: dict[str, Value] = {}
+    for each in group:
+        arguments |= each.arguments if _consumer(each) == _consumer(group[0]) else {}
+    return construct.target(calls, arguments)
+
+
+def _named(call: Call) -> Call:
+    return replace(call, name=call.name or str(dialects()[call.dialect].get("call", "")))
+
+
+def _refused(change: PatchChange, refusal: str) -> PatchChange:
+    if not refusal:
+        return change
+    return replace(change, edits=(), by_hand=f"{change.setting} = {change.new}: {refusal}")
 
 
 def _wanted(recommendation: Recommendation, report: Report) -> Iterator[Wanted]:
@@ -50,8 +115,11 @@ def _wanted(recommendation: Recommendation, report: Report) -> Iterator[Wanted]:
         yield Wanted(change, subject, report.evidence.setting(subject, change.setting), rules, words)
 
 
-def _relative(change: PatchChange, root: Path) -> PatchChange:
-    return replace(change, edits=tuple(_below(edit, root) for edit in change.edits))
+def _relative(changes: Iterable[PatchChange], root: Path) -> Iterator[PatchChange]:
+    """The changes with the files below `root` named from there."""
+    for change in changes:
+        edits = tuple(_below(edit, root) for edit in change.edits)
+        yield replace(change, edits=edits, by_hand=change.by_hand.replace(f"{root}/", ""))
 
 
 def _below(edit: Edit, root: Path) -> Edit:

@@ -28,7 +28,8 @@ class Edit:
 class PatchChange:
     """One setting to change and how. `edits` is empty where a person has to do it: then `by_hand` says what.
 
-    `old` is None where the setting was not given. `gain` is the report's words for what the change brings.
+    `old` is None where the setting was not given. `gain` is the report's words for what the change brings. `needs` are
+    the settings of other changes of the patch without which this one is not written.
     """
 
     setting: str
@@ -40,6 +41,7 @@ class PatchChange:
     gain: str = ""
     edits: tuple[Edit, ...] = ()
     by_hand: str = ""
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

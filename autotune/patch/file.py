@@ -57,6 +57,8 @@ def _lines(patch: Patch) -> Iterator[str]:
         yield f"- setting: {change.setting}"
         yield from (f"  {key}: {_scalar(value)}" for key, value in _scalars(change).items())
         yield f"  rules: {_flow(change.rules)}"
+        if change.needs:
+            yield f"  needs: {_flow(change.needs)}"
         yield "  edits:" if change.edits else "  edits: []"
         for edit in change.edits:
             yield f"  - file: {_scalar(edit.file)}"
@@ -98,6 +100,7 @@ def _change(row: _Table) -> PatchChange:
         gain=row.text("gain", default=""),
         edits=tuple(_edit(each) for each in row.tables("edits")),
         by_hand=row.text("by_hand", default=""),
+        needs=tuple(map(str, row.rows("needs"))) if row.get("needs") else (),
     )
 
 

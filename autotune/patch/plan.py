@@ -6,25 +6,23 @@ there. Everything else is a person's to do, and the plan says what and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from autotune import catalogue
-from autotune.catalogue.dialects import Version, dialects
+from autotune.catalogue.dialects import Version, dialects, extends, readings
 from autotune.errors import UsageError
 from autotune.model.evidence import Location, Setting, Span, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
 from autotune.patch import spell
+from autotune.patch.couple import needs
 from autotune.patch.journal import sha256
 
 Read = Callable[[str], bytes]
 
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
-
-TOGETHER = (("loader.batch_size", "train.accumulation_steps"), ("train.precision", "train.matmul_precision"))
-"""Settings that only change together: one that cannot be edited keeps the other as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,47 +36,51 @@ class Wanted:
     gain: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A change with its edits. `calls` are what reaches its consumer, `arguments` what that gets by key instead."""
+
+    change: PatchChange
+    calls: tuple[Call, ...] = ()
+    arguments: Mapping[str, Value] = field(default_factory=dict)
+
+
 def plan(
     wanted: Iterable[Wanted], bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
-) -> tuple[PatchChange, ...]:
-    """One PatchChange for each change, in their order; `read` gives the bytes of a file that the bundle names."""
+) -> tuple[Planned, ...]:
+    """One Planned for each change, in their order; `read` gives the bytes of a file that the bundle names."""
     planned = [_planned(each, bundle, read, versions) for each in wanted]
-    return tuple(_together(planned))
+    changes = [each.change for each in planned]
+    return tuple(replace(each, change=_with_needs(each, changes)) for each in planned)
 
 
-def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> PatchChange:
-    change = wanted.change
+def _with_needs(planned: Planned, changes: Sequence[PatchChange]) -> PatchChange:
+    return replace(planned.change, needs=needs(planned.change, changes, planned.calls))
+
+
+def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> Planned:
+    change, setting = wanted.change, wanted.setting
     result = PatchChange(
         change.setting, wanted.subject, change.old, change.new, wanted.rules, change.effect, wanted.gain
     )
-    setting = wanted.setting
     if bundle is None or setting is None or not setting.trusted or setting.location is None:
-        return replace(result, by_hand=_by_hand(change, setting))
+        return Planned(replace(result, by_hand=_by_hand(change, setting)))
     try:
-        edits = tuple(_edits(change, setting.location, bundle, read, versions))
+        parts = _parts(bundle.calls, setting.location)
+        arguments = _arguments(change, setting.location, parts[0], versions)
+        edits = tuple(_edits(arguments, parts, read))
     except UsageError as error:
-        return replace(result, by_hand=f"{_line(change)}: {error.what}")
-    return replace(result, edits=edits)
+        return Planned(replace(result, by_hand=f"{_line(change)}: {error.what}"))
+    return Planned(replace(result, edits=edits), parts, arguments)
 
 
-def _edits(
-    change: Change, place: Location, bundle: Bundle, read: Read, versions: Mapping[str, Version]
-) -> Iterable[Edit]:
-    """The edits of one change. Raises UsageError, which says why, when one of them cannot be made."""
-    parts = _parts(bundle.calls, place)
-    for key, value in _arguments(change, place, parts[0], versions).items():
-        given = next((part.arguments[key] for part in parts if key in part.arguments), None)
-        if given is None or given.value != value or type(given.value) is not type(value):
-            yield _edit(key, value, given, parts, read)
-
-
-def _parts(calls: Sequence[Call], place: Location) -> list[Call]:
+def _parts(calls: Sequence[Call], place: Location) -> tuple[Call, ...]:
     """The calls that reach the consumer of `place`: the one that has it first, then the others of its dialect."""
     holder = next((call for call in calls if _holds(call, place)), None)
     if holder is None:
         raise UsageError("no call that was read has this value")
     same = [call for call in calls if (call.dialect, call.subject) == (holder.dialect, holder.subject)]
-    return [holder, *(call for call in same if call is not holder and not call.name)]
+    return (holder, *(call for call in same if call is not holder and not call.name))
 
 
 def _holds(call: Call, place: Location) -> bool:
@@ -86,51 +88,83 @@ def _holds(call: Call, place: Location) -> bool:
 
 
 def _arguments(change: Change, place: Location, call: Call, versions: Mapping[str, Version]) -> Mapping[str, Value]:
-    """What to write, by key: as the dialect says; under the name that stands there where that is another one."""
+    """What to write, by key: under the name that stands there where that says the setting, else as the dialect does.
+
+    A switch that only the old value turns on (fp16, where bf16 is wanted) is turned off.
+    """
+    written = next((key for key, given in call.arguments.items() if given.location == place), "")
+    for reading in readings(call.dialect, versions):
+        if reading.setting == change.setting and written in reading.keys:
+            means = reading.means.get(_name(change.new))
+            found = reading.values.get(_name(change.new))
+            if found is None and (means == change.new or not (reading.means or reading.values)):
+                found = {written: change.new}
+            if found is not None:
+                return _switched_off(reading.values, change.old, found)
     framework = dialects()[call.dialect]["frameworks"][0]
     spelling = catalogue.spelling(framework, change.setting, versions)
     if spelling is None:
         raise UsageError(catalogue.why_missing(framework, change.setting) or f"{framework} has no such key")
-    arguments = spelling.arguments(change.new)
-    written = next((key for key, given in call.arguments.items() if given.location == place), None)
-    if written is not None and list(arguments) == [spelling.key] and arguments[spelling.key] == change.new:
-        return {written: change.new}
-    return arguments
+    return _switched_off(spelling.values, change.old, spelling.arguments(change.new))
+
+
+def _name(value: Value | None) -> str:
+    """A canonical value as dialects name it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _switched_off(
+    values: Mapping[str, Mapping[str, Value]], old: Value | None, new: Mapping[str, Value]
+) -> Mapping[str, Value]:
+    before = values.get(_name(old), {})
+    return {**new, **{key: False for key, value in before.items() if value is True and key not in new}}
+
+
+def _edits(arguments: Mapping[str, Value], parts: Sequence[Call], read: Read) -> Iterator[Edit]:
+    """The edits that give these arguments. Raises UsageError, which says why, when one of them cannot be made."""
+    for key, value in arguments.items():
+        given = next((part.arguments[key] for part in parts if key in part.arguments), None)
+        if given is None or given.value != value or type(given.value) is not type(value):
+            yield _edit(key, value, given, parts, read)
 
 
 def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:
-    at = given.location if given is not None else _target(parts)
-    if at.file == TYPED:
-        return _typed(key, value, given)
-    data = read(at.file)
-    splice = spell.replaced(data, at, value) if given is not None else spell.inserted(data, at, key, value)
+    takes_value = extends(parts[0].dialect, "hf_trainer")
+    if given is not None and given.location.file == TYPED:
+        return _typed(given, value, takes_value)
+    if given is not None:
+        at, data = given.location, read(given.location.file)
+        splice = spell.replaced(data, at, value, takes_value=takes_value)
+    else:
+        part = _target(parts)
+        at = part.location
+        if at.file == TYPED:
+            return Edit(TYPED, "", _flag(part, key), Span(0, 0), "", str(value))
+        data = read(at.file)
+        splice = spell.inserted(data, at, key, value, flag=_flag(part, key))
     old = data[splice.span.start : splice.span.end].decode()
     return Edit(at.file, sha256(data), f"{at.call}.{key}" if at.call else key, splice.span, old, splice.text)
 
 
-def _typed(key: str, value: Value, given: Given | None) -> Edit:
+def _typed(given: Given, value: Value, takes_value: bool) -> Edit:
     """An edit of the command line, which is in no file: its key is the flag, and nothing is spliced."""
-    flag = given.location.key.partition("=")[0] if given is not None else f"--{key}"
-    return Edit(TYPED, "", flag, Span(0, 0), "" if given is None else str(given.value), str(value))
+    flag = given.location.key.partition("=")[0]
+    if given.value is True and value is False and not takes_value:
+        raise UsageError(f"take {flag} away from the command line")
+    return Edit(TYPED, "", flag, Span(0, 0), str(given.value), str(value))
 
 
-def _target(parts: Sequence[Call]) -> Location:
-    """Where a missing key belongs: a config before a call in a script before a command before a typed one."""
-    return min((part.location for part in parts), key=lambda at: (at.file == TYPED, not at.file.endswith(CONFIGS)))
+def _flag(part: Call, key: str) -> str:
+    """How a command line gets `key`: as an override (key=value) where it has only such, else as --key."""
+    keys = [given.location.key for given in part.arguments.values()]
+    return key if keys and not any(one.startswith("-") for one in keys) else f"--{key}"
 
 
-def _together(planned: Sequence[PatchChange]) -> Iterable[PatchChange]:
-    """Changes that only hold together are all edited or all left to a person."""
-    for each in planned:
-        partners = [names for names in TOGETHER if each.setting in names]
-        missing = next(
-            (other for other in planned for names in partners if other.setting in names and other.by_hand), None
-        )
-        if missing is not None and each.edits:
-            reason = f"only together with {missing.setting}, which has to be changed by hand"
-            yield replace(each, edits=(), by_hand=f"{each.setting} = {each.new}: {reason}")
-        else:
-            yield each
+def _target(parts: Sequence[Call]) -> Call:
+    """What gets a missing key: a config before a call in a script before a command before a typed one."""
+    return min(
+        parts, key=lambda part: (part.location.file == TYPED, not part.location.file.endswith(CONFIGS), not part.name)
+    )
 
 
 def _by_hand(change: Change, setting: Setting | None) -> str:

@@ -2,48 +2,69 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, TypeVar, cast
 
 from autotune.errors import UsageError
-from autotune.model.evidence import Location, Value
+from autotune.model.evidence import Location, Span, Value
 from autotune.model.source import Command, Document, Entry, Splice, Word
 
 Spanned = TypeVar("Spanned", Entry, Word)
 
 _SYNTAXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonc": "json", ".toml": "toml", ".py": "python"}
 _DATA = ("yaml", "json", "toml")
+_CONSTANT = (ast.Constant, ast.UnaryOp, ast.BinOp)
+_LONGEST = 60
 
 
-def replaced(data: bytes, at: Location, value: Value) -> Splice:
-    """`value` instead of what stands at `at`. Raises UsageError when it cannot be written there."""
+def replaced(data: bytes, at: Location, value: Value, *, takes_value: bool = False) -> Splice:
+    """`value` instead of what stands at `at`. Raises UsageError when it cannot be written there.
+
+    `takes_value` says that a flag that stands alone in a command may get a value (--bf16 False).
+    """
     assert at.span is not None
     syntax = _syntax(at)
     if syntax in _DATA:
         splice = _editor(syntax).replaced(_entry(data, at), value)
     elif syntax == "shell":
-        splice = _editor("shell").replaced(_word(data, at), value)
+        splice = _editor("shell").replaced(_word(data, at), value, takes_value=takes_value)
     else:
-        splice = _editor("python").replaced(data[at.span.start : at.span.end].decode(), at.span, value)
+        splice = _editor("python").replaced(_literal(data, at, at.span), at.span, value)
     return cast(Splice, splice)
 
 
-def inserted(data: bytes, at: Location, key: str, value: Value) -> Splice:
-    """The argument, key or flag `key` = `value` where `at` (a call, a config, a command) has none."""
+def inserted(data: bytes, at: Location, key: str, value: Value, *, flag: str) -> Splice:
+    """The argument or key `key`, or the `flag`, with `value` where `at` (a call, a config, a command) has none."""
     syntax = _syntax(at)
     if syntax in _DATA:
         *parent, name = key.split(".")
         return cast(Splice, _editor(syntax).inserted(data, at.file, tuple(parent), name, value))
     if syntax == "shell":
-        return cast(Splice, _editor("shell").flag(data, _command(data, at), f"--{key}", value))
+        return cast(Splice, _editor("shell").flag(data, _command(data, at), flag, value))
     editor = _editor("python")
     source = _reader("python").read(data, at.file)
     call = editor.call_at(source, at.line, at.call)
     if call is None:
         raise UsageError("the call was not found")
     return cast(Splice, editor.keyword(source, call, key, value))
+
+
+def _literal(data: bytes, at: Location, span: Span) -> str:
+    """What stands in a script at `span`. Raises UsageError unless it is a constant, or worked out from constants."""
+    text = data[span.start : span.end].decode()
+    try:
+        nodes = list(ast.walk(ast.parse(f"({text})", mode="eval")))
+    except SyntaxError:
+        nodes = []
+    if not nodes or any(isinstance(node, ast.expr) and not isinstance(node, _CONSTANT) for node in nodes):
+        if at.key.startswith("-"):
+            raise UsageError(f"its option has no default that could be changed: give {at.key} on the command line")
+        shown = " ".join(text.split())
+        raise UsageError(f"it is no plain value there: {shown if len(shown) <= _LONGEST else shown[:_LONGEST] + '...'}")
+    return text
 
 
 def _syntax(at: Location) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from autotune import catalogue
 from autotune.catalogue.dialects import Reading, Version, is_own, readings
 from autotune.model.evidence import RUN, Location, Setting, Value
-from autotune.model.scanned import Call, Given
+from autotune.model.scanned import Call
 from autotune.scan import derived
 from autotune.scan.values import same, typed
 

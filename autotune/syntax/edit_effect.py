@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from autotune.errors import UsageError
 from autotune.model.source import Document, Path, Scalar, Splice
@@ -38,15 +38,20 @@ def confirm(data: bytes, splice: Splice, read: Callable[[bytes], Document], path
         raise UsageError(f"an edit of {_name(path)} would also change {keys}", to_do="Edit it by hand.")
 
 
-def room(before: Document, holders: Iterable[Path], path: Path) -> tuple[Path, tuple[str, ...]]:
-    """The deepest of `holders` (mappings of the file) that `path` stands in, and the keys to add below it.
+def held(document: Document) -> set[Path]:
+    """Every path of a file that a value stands at or below."""
+    return {entry.path[:length] for entry in document.entries for length in range(1, len(entry.path) + 1)}
 
-    Raises UsageError when the first of them is there already, or when one is an index of a list.
+
+def room(taken: Set[Path], mappings: Iterable[Path], path: Path) -> tuple[Path, tuple[str, ...]]:
+    """The deepest of the `mappings` of a file that `path` stands in, and the keys to add below it.
+
+    Raises UsageError when the first of them is `taken`, or when one is an index of a list.
     """
-    at = max((one for one in holders if one == path[: len(one)] != path), key=len, default=None)
+    at = max((one for one in mappings if one == path[: len(one)] != path), key=len, default=None)
     added = () if at is None else path[len(at) :]
     first = path[: len(path) - len(added) + 1]
-    if any(entry.path[: len(first)] == first for entry in before.entries):
+    if first in taken:
         raise UsageError(f"{_name(path)} cannot be added: {_name(first)} stands there already")
     if not added or not all(isinstance(part, str) for part in added):
         raise UsageError(f"{_name(path)} cannot be added: nothing that could hold it is there")

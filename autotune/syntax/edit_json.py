@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from autotune.errors import UsageError
 from autotune.model.source import Entry, Path, Scalar, Splice
 from autotune.syntax import json
-from autotune.syntax.edit_effect import confirm, room
+from autotune.syntax.edit_effect import confirm, held, room
 from autotune.syntax.edit_members import Group, appended, own_line, unit
 from autotune.syntax.edit_style import decimal, example, integer, is_same, line_break
 from autotune.syntax.text import decode
@@ -34,7 +34,7 @@ def inserted(data: bytes, where: str, parent: Path, key: str, value: Scalar) -> 
     """
     text, before = decode(data, where), json.read(data, where)
     groups = _groups(text.text)
-    at, added = room(before, groups, (*parent, key))
+    at, added = room(held(before), groups, (*parent, key))
     new = _member(added, _written(value, example(before.entries, parent, value)), text.text, groups[at])
     start, end, written = appended(text.text, groups[at], new)
     splice = Splice(text.span(start, end), written)

@@ -10,7 +10,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Span
 from autotune.model.source import Scalar, Splice
 from autotune.syntax.edit_members import Group, appended
-from autotune.syntax.edit_style import decimal, indent, integer, is_same, line_break, starts_line
+from autotune.syntax.edit_style import decimal, indent, integer, is_same, line_break, line_end, starts_line
 from autotune.syntax.python import Source
 from autotune.syntax.text import Text
 
@@ -44,15 +44,36 @@ def replaced(written: str, span: Span, value: Scalar) -> Splice:
 def keyword(source: Source, call: ast.Call, key: str, value: Scalar) -> Splice:
     """The edit that adds key=value to `call`, behind its last argument or before the **kwargs that end it.
 
-    Raises UsageError when the call has that keyword, or when Python would read something else.
+    A dotted key is a key of a dict: fsdp_config={"version": 2}, into which it goes when the call has that. Raises
+    UsageError when the call has the key, or when Python would read something else.
     """
-    text = source.text
-    if any(one.arg == key for one in call.keywords):
-        raise text.error(f"{_name(call.func)} has {key} already", _place(text, source.span(call).start))
-    new = f"{key}={_literal(value, _sample(source))}"
-    start, end, written = _added(source, call, new)
-    _confirm(source, call, text.text[:start] + written + text.text[end:], key, value)
-    return Splice(text.span(start, end), written)
+    head, *below = key.split(".")
+    given = next((one.value for one in call.keywords if one.arg == head), None)
+    new = _literal(value, _sample(source))
+    if given is None:
+        start, end, written = _argument(source, call, f"{head}={_nested(below, new, source)}")
+    elif isinstance(given, ast.Dict) and len(below) == 1 and below[0] not in _keys(given):
+        start, end, written = _item(source, given, f"{_literal(below[0], _sample(source))}: {new}")
+    else:
+        raise UsageError(f"{_name(call.func)} has {head} already", where=f"{source.text.where}:{call.lineno}")
+    after = source.text.text[:start] + written + source.text.text[end:]
+    _confirm(source, _parsed(source, after), call, key, value)
+    return Splice(source.text.span(start, end), written)
+
+
+def constant(source: Source, name: str, value: Scalar) -> Splice:
+    """The edit that adds `name = value` behind the last constant of a file of constants."""
+    assigned = [node for node in source.tree.body if isinstance(node, ast.Assign)]
+    if not assigned or any(ast.unparse(target) == name for node in assigned for target in node.targets):
+        raise UsageError(f"{name} cannot be added as a constant", where=source.text.where)
+    text, end = source.text.text, _place(source.text, source.span(assigned[-1]).end)
+    end = line_end(text, end)
+    new = f"{line_break(text, end)}{name} = {_literal(value, _sample(source))}"
+    body = _parsed(source, text[:end] + new + text[end:]).body
+    at = source.tree.body.index(assigned[-1]) + 1
+    if ast.dump(ast.Module([*body[:at], *body[at + 1 :]], [])) != ast.dump(ast.Module(source.tree.body, [])):
+        raise UsageError(f"{name} cannot be added as a constant", where=source.text.where)
+    return Splice(source.text.span(end, end), new)
 
 
 def _name(node: ast.expr) -> str:
@@ -84,9 +105,31 @@ def _sample(source: Source) -> str:
     return max('"', "'", key=found.count)
 
 
-def _added(source: Source, call: ast.Call, new: str) -> tuple[int, int, str]:
-    text, whole = source.text.text, source.span(call)
-    end = _place(source.text, whole.end) - 1
+def _nested(keys: list[str], value: str, source: Source) -> str:
+    opening = "".join(f"{{{_literal(key, _sample(source))}: " for key in keys)
+    return f"{opening}{value}{'}' * len(keys)}"
+
+
+def _keys(given: ast.Dict) -> list[object]:
+    return [key.value for key in given.keys if isinstance(key, ast.Constant)]
+
+
+def _item(source: Source, given: ast.Dict, new: str) -> tuple[int, int, str]:
+    """Where to write what so that a dict has one more item."""
+    whole = source.span(given)
+    closing = _place(source.text, whole.end) - 1
+    starts = [value if key is None else key for key, value in zip(given.keys, given.values, strict=True)]
+    members = [
+        (_place(source.text, source.span(start).start), _member(source, value, closing)[1])
+        for start, value in zip(starts, given.values, strict=True)
+    ]
+    return appended(source.text.text, Group(_place(source.text, whole.start) + 1, closing, members, _COMMENT), new)
+
+
+def _argument(source: Source, call: ast.Call, new: str) -> tuple[int, int, str]:
+    """Where to write what so that a call has one more argument: start, end and the text for what is between them."""
+    text = source.text.text
+    end = _place(source.text, source.span(call).end) - 1
     arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     arguments.sort(key=lambda node: (node.lineno, node.col_offset))
     members = [_member(source, node, end) for node in arguments]
@@ -117,19 +160,40 @@ def _place(text: Text, byte: int) -> int:
     return bisect_left(range(len(text.text) + 1), byte, key=lambda place: text.span(place, place).start)
 
 
-def _confirm(source: Source, call: ast.Call, after: str, key: str, value: Scalar) -> None:
-    """Raises UsageError unless all that Python reads in addition is the keyword of the call."""
-    place = _calls(source.tree).index(call)
+def _parsed(source: Source, after: str) -> ast.Module:
     try:
-        tree = ast.parse(after)
-        changed = _calls(tree)[place]
-        added = next(one for one in changed.keywords if one.arg == key)
-        changed.keywords.remove(added)
-        if is_same(ast.literal_eval(added.value), value) and ast.dump(tree) == ast.dump(source.tree):
-            return
-    except (SyntaxError, ValueError, LookupError, StopIteration):
-        pass  # said below
-    raise UsageError(f"{key} cannot be added to this call", where=f"{source.text.where}:{call.lineno}")
+        return ast.parse(after)
+    except SyntaxError as error:
+        raise UsageError(f"this file cannot be edited here: {error.msg}", where=source.text.where) from error
+
+
+def _confirm(source: Source, tree: ast.Module, call: ast.Call, key: str, value: Scalar) -> None:
+    """Raises UsageError unless all that Python reads in addition is `key` of the call. Takes it out of `tree`."""
+    changed = _calls(tree)[_calls(source.tree).index(call)]
+    head, *below = key.split(".")
+    added = next((one for one in changed.keywords if one.arg == head), None)
+    found: object = added and _taken_out(changed, added, any(one.arg == head for one in call.keywords))
+    wanted: object = value
+    for part in reversed(below):
+        wanted = {part: wanted}
+    if not is_same(found, wanted) or ast.dump(tree) != ast.dump(source.tree):
+        raise UsageError(f"{key} cannot be added to this call", where=f"{source.text.where}:{call.lineno}")
+
+
+def _taken_out(call: ast.Call, added: ast.keyword, is_item: bool) -> object:
+    """Remove the keyword, or the last item of its dict; return what it was."""
+    if is_item and isinstance(added.value, ast.Dict):
+        item = ast.Dict([added.value.keys.pop()], [added.value.values.pop()])
+        return _evaluated(item)
+    call.keywords.remove(added)
+    return _evaluated(added.value)
+
+
+def _evaluated(node: ast.expr) -> object:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
 
 
 def _calls(tree: ast.Module) -> list[ast.Call]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from autotune.errors import UsageError
 from autotune.model.source import Entry, Path, Scalar, Splice
 from autotune.syntax import toml
-from autotune.syntax.edit_effect import confirm, room
+from autotune.syntax.edit_effect import confirm, held, room
 from autotune.syntax.edit_members import Group, appended
 from autotune.syntax.edit_style import decimal, example, indent, integer, is_same, line_break, line_end
 from autotune.syntax.text import decode
@@ -35,7 +35,7 @@ def inserted(data: bytes, where: str, parent: Path, key: str, value: Scalar) -> 
     text, before = decode(data, where), toml.read(data, where)
     places = _Places(text)
     places.document()
-    at, added = room(before, places.tables(), (*parent, key))
+    at, added = room(held(before), places.tables(), (*parent, key))
     new = _written(value, example(before.entries, parent, value))
     start, end, written = places.added(at, added, new)
     splice = Splice(text.span(start, end), written)

@@ -44,11 +44,13 @@ def inserted(data: bytes, where: str, parent: Path, key: str, value: Scalar, *, 
     Raises UsageError when the key is there, or when something else than a mapping is at `parent`.
     """
     text, before = decode(data, where), yaml.read(data, where, version=version)
-    root = yaml._Composer(text, version).document()
-    nodes = dict(_mappings(root, ())) if root else {}
-    at, added = ((), (*map(str, parent), key)) if root is None else room(before, nodes, (*parent, key))
+    end = len(text.text)
+    root = yaml._Composer(text, version).document() or Node(end, end)
+    nodes = dict(_mappings(root, ()))
+    own = {(*path, key.written) for path, node in nodes.items() for key, _ in node.members or () if not key.is_merge}
+    at, added = room(own, nodes, (*parent, key))
     new = _written(value, example(before.entries, parent, value), version)
-    start, end, written = _added(text, root, nodes.get(at), added, new)
+    start, end, written = _added(text, root, nodes[at], added, new)
     splice = Splice(text.span(start, end), written)
     confirm(data, splice, lambda data: yaml.read(data, where, version=version), (*parent, key), value)
     return splice
@@ -82,7 +84,8 @@ def _string(value: str, old: str) -> str:
         return "'" + value.replace("'", "''") + "'"
     if is_plain and not old.startswith('"'):
         return value
-    return json.dumps(value, ensure_ascii=not value.isprintable())
+    quoted = json.dumps(value, ensure_ascii=False)
+    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
 
 
 def _mappings(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
@@ -96,12 +99,10 @@ def _mappings(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
         yield from _mappings(item, (*path, index))
 
 
-def _added(text: Text, root: Node | None, node: Node | None, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
+def _added(text: Text, root: Node, node: Node, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
     """Where to write what: start, end and the text for what is between them."""
-    if root is None or node is None:
-        end = len(text.text)
-        start = "" if not text.text or text.text.endswith("\n") else line_break(text.text, end)
-        return end, end, start + _block(keys, new, 0, 2, line_break(text.text, end)) + line_break(text.text, end)
+    if node is root and node.start == node.end:
+        return _first(text.text, keys, new)
     if text.text.startswith("*", node.start):
         raise text.error("this mapping is an alias: a key that is added here would stand in its anchor", node.start)
     if text.text.startswith("{", node.start):
@@ -109,6 +110,13 @@ def _added(text: Text, root: Node | None, node: Node | None, keys: tuple[str, ..
         group = Group(node.start + 1, node.end - 1, members, _COMMENT)
         return appended(text.text, group, _flow(keys, new))
     return _below(text, root, node, keys, new)
+
+
+def _first(text: str, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
+    """A line at the end of a file without values."""
+    end, line = len(text), line_break(text, len(text))
+    is_line = not text or text.endswith("\n")
+    return end, end, f"{'' if is_line else line}{_block(keys, new, 0, 2, line)}{line if is_line else ''}"
 
 
 def _below(text: Text, root: Node, node: Node, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:

@@ -2,8 +2,9 @@
 
 A variable is known when the script sets it once, outside of branches, loops and functions and not after && or ||, and
 before it is used; `${X:-default}` of one that the script does not set is the default. Everything else is None: loop
-variables, $1, $(...), globs; such a word may be several, or none. A word that is one variable stands where the variable's value stands, without its quotes;
-a word that is made of parts ("--lr=$LR", "$DIR/data") stands where it is used, as a whole.
+variables, $1, $(...), globs; such a word may be several, or none. A word that is one variable stands where the
+variable's value stands, without its quotes; a word that is made of parts ("--lr=$LR", "$DIR/data") stands where it is
+used, as a whole.
 """
 
 from __future__ import annotations

@@ -105,12 +105,11 @@ def test_values_are_those_of_the_json_module(value: object, is_ascii: bool, inde
 def test_any_bytes_are_read_or_refused_with_a_place(file: bytes) -> None:
     if error_of(lambda: check_places(file, read(file))) is None:
         return
-    with pytest.raises((ValueError, RecursionError)):
-        reference.loads(file, object_pairs_hook=_without_half_characters)
-
-
-def _without_half_characters(pairs: list[tuple[str, object]]) -> str:
-    return reference.dumps(pairs, ensure_ascii=False).encode().decode()
+    with pytest.raises(
+        (ValueError, RecursionError)
+    ):  # the json module refuses it, or it is no text that can be written
+        value = reference.loads(file.decode("utf-8-sig"), object_pairs_hook=list)
+        reference.dumps(value, ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from autotune.model.evidence import Fact
 from autotune.model.scanned import Given
 from autotune.scan.python import (
     accumulation,
+    datasets,
     distributed,
     facts,
     hot,
@@ -63,6 +64,7 @@ def _parts(view: View) -> Parts:
 
 def _facts(parts: Parts) -> Iterator[Fact]:
     yield from loaders.facts(parts.view, parts.found, parts.loaders, parts.steps)
+    yield from datasets.facts(parts.view, parts.found)
     yield from hot.facts(parts.view, parts.steps, parts.path)
     yield from accumulation.facts(parts)
     yield from precision.facts(parts)

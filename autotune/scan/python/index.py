@@ -63,8 +63,9 @@ class Store:
 class Index:
     """The tree with its parents and scopes (of names, calls and definitions), in the order of the file.
 
-    `called` holds calls by the last part of what they call, `methods` those of methods by the name of their object,
-    `stores` attributes that are set by their name, `items` what is set by a key of a named object, `reads` names and `attributes` that are read, `returns` what functions return.
+    `called` holds calls by the last part of what they call, `methods` those of methods by the name of their object.
+    `stores` holds attributes that are set, by their name, `items` what is set by a key, by the name of the object.
+    `reads` holds names that are read and `attributes` attributes, `returns` what functions return.
     """
 
     tree: ast.Module

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.model.evidence import Fact, Value
+from autotune.scan.python import datasets
 from autotune.scan.python.calls import Found
 from autotune.scan.python.index import last_name
 from autotune.scan.python.loops import Step
-from autotune.scan.python.names import full_name, package_and_name
 from autotune.scan.python.origins import origins
-from autotune.scan.python.uses import called_class, called_function, uses
+from autotune.scan.python.uses import called_function, uses
 from autotune.scan.python.view import Origin, View
 
 TRAIN_HOOKS = frozenset({"train_dataloader", "get_train_dataloader"})
@@ -62,7 +62,7 @@ def facts(view: View, found: Sequence[Found], named: Sequence[Loader], steps: Se
             "loader.is_train": loader.is_train,
             "loader.shuffles": _shuffles(shuffle.value if shuffle and shuffle.known else None, shuffle is None),
             "loader.is_iterated_again": again.get(loader.node),
-            "loader.is_in_memory": _is_in_memory(view, loader.node),
+            "loader.is_in_memory": datasets.of_loader(view, loader.node),
         }
         if shuffle is None and (call.is_open or call.arguments.keys() & {"sampler", "batch_sampler"}):
             stated["loader.shuffles"] = None
@@ -192,45 +192,3 @@ def _fitted(view: View, nodes: Sequence[ast.Call]) -> dict[ast.Call, bool]:
             if name in given:
                 found |= {node: is_train for node in _made_by(view, given[name]) if node in nodes}
     return found
-
-
-def _is_in_memory(view: View, node: ast.Call) -> bool | None:
-    """Whether every origin of the dataset holds finished tensors; False when one certainly does not."""
-    named = [keyword.value for keyword in node.keywords if keyword.arg == "dataset"]
-    dataset = next(iter([*node.args[:1], *named]), None)
-    found = [_holds_tensors(view, origin.node) for origin in origins(view, dataset)] if dataset is not None else []
-    if any(keyword.arg == "collate_fn" for keyword in node.keywords) and True in found:
-        return None
-    if found and all(found):
-        return True
-    return False if any(one is False for one in found) else None
-
-
-def _holds_tensors(view: View, node: ast.AST, depth: int = 0) -> bool | None:
-    if isinstance(node, ast.ListComp | ast.List):
-        return True
-    if not isinstance(node, ast.Call):
-        return None
-    package, name = package_and_name(full_name(view.index, node.func))
-    if name == "TensorDataset":
-        return True
-    if (
-        package == "torch"
-        and name in ("Subset", "random_split", "ConcatDataset")
-        and depth < MAX_WRAPPERS
-        and node.args
-    ):
-        inner = [_holds_tensors(view, one.node, depth + 1) for one in origins(view, node.args[0])]
-        return inner[0] if len(set(inner)) == 1 else None
-    if package in ("torchvision", "torchaudio") and name not in ("FakeData",):
-        return False
-    class_ = called_class(view.index, node.func)
-    return _reads_items(view, class_) if class_ is not None else None
-
-
-def _reads_items(view: View, class_: ast.ClassDef) -> bool | None:
-    """False for a dataset whose items take a call to make: they are opened, decoded or tokenised."""
-    for binding in view.index.inner[class_].bindings.get("__getitem__", ()):
-        if any(isinstance(one, ast.Call) for one in ast.walk(binding.node)):
-            return False
-    return None

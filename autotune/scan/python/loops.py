@@ -27,8 +27,8 @@ MAX_CALLS = 6
 """Functions of the script that are followed one inside another."""
 
 
-MAX_STEPS = 50
-"""Loops that train in one script; more is none that a person wrote."""
+MAX_BACKWARDS = 50
+"""Backward passes of one script that are looked at; more is none that a person wrote."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ def steps(view: View) -> tuple[Step, ...]:
     """Every training step of the script; a loop with several backwards is one."""
     found: dict[ast.AST, Step] = {}
     for name in BACKWARDS:
-        for call in view.index.called.get(name, ())[:MAX_STEPS]:
+        for call in view.index.called.get(name, ())[:MAX_BACKWARDS]:
             if _is_backward(view, call) and is_reached(view, call) is not False and not _is_trial(view, call):
                 loops = _loops_around(view, call)
                 if loops:
@@ -59,7 +59,7 @@ def steps(view: View) -> tuple[Step, ...]:
     for function in view.index.functions:
         if _is_hook(view, function):
             found.setdefault(function, Step(function))
-    return tuple(found.values())[:MAX_STEPS]
+    return tuple(found.values())
 
 
 def optimizer_steps(view: View) -> tuple[ast.Call, ...]:

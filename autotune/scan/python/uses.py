@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from autotune.scan.python.index import Function, Index, last_name
 
-
 MAX_CALLERS = 200
+"""Uses of functions that are followed from one place; more is no script that a person wrote."""
 
 
 def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.expr | None]:
@@ -87,7 +87,7 @@ def with_bases(index: Index, class_: ast.ClassDef) -> Iterator[ast.ClassDef]:
 def with_callers(index: Index, node: ast.AST) -> Iterator[ast.AST]:
     """The node, every use of the function around it, every use of the functions around those, and so on.
 
-    At most MAX_CALLERS of them: more is no script that a person wrote.
+    Not many more than MAX_CALLERS of them.
     """
     seen: set[ast.AST] = set()
     for one in (waiting := [node]):

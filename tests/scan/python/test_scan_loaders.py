@@ -88,6 +88,9 @@ def test_whether_it_shuffles(arguments: str, expected: bool | None) -> None:
         ("torchvision.datasets.CIFAR10('x')", False),
         ("Own(x)", False),
         ("Plain(x)", None),
+        ("Held(x)", True),
+        ("Windows(x)", True),
+        ("Lazy(x)", None),
         ("[f(r) for r in rows], collate_fn=load", None),
         ("load()", None),
     ],
@@ -101,10 +104,42 @@ class Own:
 class Plain:
     def __getitem__(self, i):
         return self.x[i]
+class Held:
+    def __init__(self, rows):
+        self.x = [tokenise(row) for row in rows]
+    def __getitem__(self, i):
+        return torch.tensor(self.x[i])
+class Windows:
+    def __init__(self, rows):
+        self.x = torch.randn(10, 10)
+        self.draw = random.Random(0)
+    def __getitem__(self, i):
+        start = self.draw.randrange(len(self.x[i]) - 3)
+        return self.x[i][start : start + 3]
+class Lazy:
+    def __init__(self, rows):
+        self.x = load_dataset(rows)
+    def __getitem__(self, i):
+        return self.x[i]
 train_loader = DataLoader({dataset})
 for x in train_loader:
     model(x).backward()
 """
+    assert stated(code, "loader.is_in_memory").get("loader#train") is expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("train_dataset=[f(r) for r in rows]", True),
+        ("train_dataset=[f(r) for r in rows], data_collator=DataCollatorWithPadding(t)", True),
+        ("train_dataset=[f(r) for r in rows], data_collator=tokenise_all", None),
+        ("train_dataset=load_dataset('x')", None),
+        ("eval_dataset=[f(r) for r in rows]", None),
+    ],
+)
+def test_whether_the_data_of_a_trainer_is_in_memory(arguments: str, expected: bool | None) -> None:
+    code = f"from transformers import Trainer\ntrainer = Trainer(model=m, {arguments})\ntrainer.train()\n"
     assert stated(code, "loader.is_in_memory").get("loader#train") is expected
 
 

@@ -131,3 +131,21 @@ def test_a_chain_of_sums_is_not_worked_out_again_and_again() -> None:
 def test_a_script_that_trains_nothing_states_only_what_it_has() -> None:
     assert facts(scan("import torch\nprint(torch.__version__)")) == {}
     assert facts(scan("import torch\nmodel = torch.nn.DataParallel(model)")) == {"code.uses_data_parallel": True}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "\n".join(f"kw{i} = {{}}\nkw{i}.update(kw{max(0, i - 1)})\nDataLoader(d, **kw{i})" for i in range(400)),
+        "kw = {}\n" + "\n".join(f"kw['k{i}'] = {i}\nDataLoader(d, **kw)" for i in range(400)),
+        "\n".join(
+            f"def f{i}(a, b):\n    f{i + 1}(a, b)\n    f{i * 7 % 400}(b, a)\n    DataLoader(a, x=b)" for i in range(400)
+        ),
+        "\n".join(
+            f"class C{i}(C{i - 1}, C{i - 2}):\n    def f(self):\n        DataLoader(x=self.x)" for i in range(2, 200)
+        ),
+        "\n".join(f"args.x = args.x + {i}\nDataLoader(x=args.x)" for i in range(400)),
+    ],
+)
+def test_code_that_no_person_wrote_ends(code: str) -> None:
+    assert scan("from torch.utils.data import DataLoader\n" + code).calls

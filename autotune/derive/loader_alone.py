@@ -1,0 +1,59 @@
+"""What the loader did when nothing else ran: the costs of which a pipeline with any number of workers is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean, pstdev
+
+from autotune.derive.loader import alone_ms, steady_rows
+from autotune.derive.loaders import Loader
+from autotune.derive.view import MS, View
+from autotune.model.evidence import Fact
+from autotune.model.recording import WhatIf
+
+LEAST_ROWS = 8
+
+
+def facts(view: View) -> Iterator[Fact]:
+    """Facts `loader.*` of the what-ifs with 0, 1, 2 ... workers, for each loader that was tried."""
+    for loader in view.loaders:
+        tried = _tried(view, loader)
+        values = {**_batches(alone_ms(view, loader)), **_starts(tried), "batch_cv": _batch_cv(view, loader)}
+        for name, value in values.items():
+            if tried and value is not None:
+                yield Fact(f"loader.{name}", loader.subject, value)
+
+
+def _tried(view: View, loader: Loader) -> dict[int, WhatIf]:
+    """Number of workers -> what-if; only those that gave batches."""
+    return {
+        int(what_if.arguments["num_workers"]): what_if
+        for what_if in view.recording.what_ifs
+        if what_if.name == "loader_alone"
+        and what_if.outcome == "completed"
+        and what_if.arguments.get("loader") in loader.ids
+        and what_if.result["batch_ns"]
+    }
+
+
+def _batches(alone: dict[int, float]) -> dict[str, float | None]:
+    names = {0: "serial_ms", 1: "one_worker_ms", 2: "two_workers_ms"}
+    return {name: alone.get(count) for count, name in names.items()}
+
+
+def _starts(tried: dict[int, WhatIf]) -> dict[str, float | None]:
+    """Hand-over and start, over all counts above 0: a start is iterator creation and first batch, less a batch."""
+    several = {count: what_if.result for count, what_if in tried.items() if count}
+    if not several:
+        return {}
+    starts = {n: max(0.0, row["start_ns"] - n * fmean(row["batch_ns"])) / MS for n, row in several.items()}
+    return {
+        "handover_ms": fmean(row["cpu_ns"] / len(row["batch_ns"]) for row in several.values()) / MS,
+        "start_ms_per_worker": sum(starts.values()) / sum(starts),
+    }
+
+
+def _batch_cv(view: View, loader: Loader) -> float | None:
+    """Standard deviation / mean of the time to prepare a batch; None under eight batches."""
+    walls = [row.wall_ns for row in steady_rows(view, loader)]
+    return pstdev(walls) / fmean(walls) if len(walls) >= LEAST_ROWS and sum(walls) else None
