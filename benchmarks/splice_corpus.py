@@ -162,7 +162,7 @@ def value_of(form: Format, path: records.Path, value: Scalar, *, is_added: bool 
 
     def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
         loaded = [(load, tree) for load in form.loaders for tree in trees(load, old)]
-        return all(repr(put(tree, path, value)) == repr(load(new)) for load, tree in loaded)
+        return bool(loaded) and all(repr(put(tree, path, value)) == repr(load(new)) for load, tree in loaded)
 
     return Attempt(".".join(map(str, path)), is_added, edit, is_right)
 
@@ -336,7 +336,7 @@ def attempt(one: Attempt, data: bytes, row: Row) -> None:
     try:
         splice = one.edit(data, None)
     except UsageError as error:
-        row.refused[error.what] += 1
+        row.refused[_kind(error.what, one.name)] += 1
         return
     new = spliced(data, splice)
     row.changed, row.added = row.changed + (not one.is_added), row.added + one.is_added
@@ -349,6 +349,11 @@ def attempt(one: Attempt, data: bytes, row: Row) -> None:
     end = splice.span.start + len(splice.text.encode())
     back = Splice(Span(splice.span.start, end), data[splice.span.start : splice.span.end].decode())
     row.restored += spliced(new, back) == data
+
+
+def _kind(what: str, name: str) -> str:
+    """The reason of a refusal without what stands in this file."""
+    return what.split(": ")[0].replace(name, "KEY").replace(name.split("=")[0], "KEY")
 
 
 def is_stable(one: Attempt, data: bytes, splice: Splice) -> bool:

@@ -116,15 +116,11 @@ def _chosen(made: Patch, options: Options) -> tuple[list[PatchChange], list[tupl
     wrong = [name for name in options.select if name not in known]
     if wrong:
         raise UsageError(f"no change of this patch is of {', '.join(wrong)}", to_do=f"There are: {_listed(known)}.")
-    chosen: list[PatchChange] = []
-    left: list[tuple[PatchChange, str]] = []
-    for change in made.changes:
-        reason = _why_left(change, options)
-        if reason:
-            left.append((change, reason))
-        else:
-            chosen.append(change)
-    return chosen, left
+    reasons = [_why_left(change, options) for change in made.changes]
+    writes = {change.setting for change, reason in zip(made.changes, reasons, strict=True) if not reason}
+    reasons = [reason or _what_it_lacks(change, writes) for change, reason in zip(made.changes, reasons, strict=True)]
+    pairs = list(zip(made.changes, reasons, strict=True))
+    return [change for change, reason in pairs if not reason], [(change, reason) for change, reason in pairs if reason]
 
 
 def _why_left(change: PatchChange, options: Options) -> str:
@@ -136,6 +132,11 @@ def _why_left(change: PatchChange, options: Options) -> str:
     if change.effect not in SAFE and change.effect not in options.allow and not named:
         return f"it is {change.effect.value}: --allow {change.effect.value} writes it too"
     return ""
+
+
+def _what_it_lacks(change: PatchChange, writes: set[str]) -> str:
+    missing = [name for name in change.needs if name not in writes]
+    return f"it holds only together with {', '.join(missing)}, which is not written" if missing else ""
 
 
 def _listed(names: set[str]) -> str:
@@ -154,14 +155,22 @@ def _command(words: Sequence[str], edits: Sequence[Edit]) -> str:
     """The command line with the new values: behind their flags, or at its end."""
     line = ["python", *words] if words[0].endswith(".py") else list(words)
     for edit in edits:
-        place = next((at for at, word in enumerate(line) if word.partition("=")[0] == edit.key), None)
-        if place is None:
-            line += [edit.key, edit.new]
-        elif "=" in line[place]:
-            line[place] = f"{edit.key}={edit.new}"
-        else:
-            line[place + 1 : place + 2] = [edit.new]
+        line = _with(line, edit)
     return shlex.join(line)
+
+
+def _with(line: Sequence[str], edit: Edit) -> list[str]:
+    """The last word that gives the edit's key is the one that counts; +key=value stays an addition of Hydra's."""
+    flag = edit.key if edit.key.startswith("-") else f"{edit.key}="
+    places = [at for at, word in enumerate(line) if f"{word}=".lstrip("+").startswith(f"{edit.key}=")]
+    if not places:
+        return [*line, f"{flag}{edit.new}"] if flag.endswith("=") else [*line, flag, edit.new]
+    place = places[-1]
+    name, is_joined, _ = line[place].partition("=")
+    if is_joined:
+        return [*line[:place], f"{name}={edit.new}", *line[place + 1 :]]
+    is_alone = edit.old == "True" and [word.lower() for word in line[place + 1 : place + 2]] != ["true"]
+    return [*line[: place + 1], edit.new, *line[place + 1 if is_alone else place + 2 :]]
 
 
 def _file_of(path: Path, edits: Sequence[Edit]) -> tuple[Path, bytes, bytes]:

@@ -181,19 +181,23 @@ def _num_steps(first: Recording | None) -> int | None:
 def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:
     """The command without secrets: the probe hides them in argv; before it ran, only the program is shown.
 
-    What stands before the script is shown where it is nothing but a launcher with its flags and numbers.
+    What stands before the script is shown where it is nothing but a launcher with its flags and numbers, and so is the
+    verb that a program took out of its argv.
     """
     if first is None:
         return tuple(words[:1])
     argv = tuple(first.process["argv"])
     at = next((place for place, word in enumerate(words) if word == argv[0]), None)
     if at is not None and all(_LAUNCHER.fullmatch(word) for word in words[1:at]):
-        return (*words[: at + 1], *argv[1:])
+        taken = words[at + 1 : len(words) - len(argv) + 1]
+        return (*words[: at + 1], *(word for word in taken if _VERB.fullmatch(word)), *argv[1:])
     return (words[0], "...", *argv[1:])[: len(words) + 2]
 
 
 _LAUNCHER = re.compile(r"--?[a-z][a-z_-]*(=\d+)?|\d+|launch|[a-z]+\.[a-z.]+")
 """A launcher's flags, their numbers, its verb, and the name of a module."""
+
+_VERB = re.compile(r"[a-z]+(_[a-z]+)*")
 
 
 def _below(path: str, cwd: Path) -> str:

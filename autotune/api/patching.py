@@ -24,7 +24,7 @@ CONSTRUCTION_LIMIT_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the command ran (`cwd`, `environ`), and where its patch belongs: the project's root and the run's folder."""
+    """Where the command ran (`cwd`, `environ`), and where its patch belongs: the project's `root`, the folder `run`."""
 
     root: Path
     run: Path

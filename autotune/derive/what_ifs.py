@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from autotune.derive import loader_alone
 from autotune.derive.memory import limit_bytes
 from autotune.derive.numbers import mean, median_interval
 from autotune.derive.step import train_batches, train_fetches
@@ -39,7 +40,7 @@ class Line:
 
 
 def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
-    """Facts `replay.*` and `batch_curve.*`."""
+    """Facts `replay.*`, `batch_curve.*`, and those of the loader alone."""
     replay, curve = list(_replay(view)), list(_curve(view))
     yield from (*replay, *curve)
     if view.window is not None:
@@ -47,6 +48,7 @@ def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
         yield Fact("batch_curve.was_measured", RUN, bool(curve))
         yield Fact("batch_curve.double_was_tried", RUN, bool(_doubled(view)))
     yield from _double(view, memory_limit_bytes)
+    yield from loader_alone.facts(view)
 
 
 def _doubled(view: View) -> list[WhatIf]:

@@ -129,6 +129,7 @@ def _fix(rule: Rule, key: str, fix: Fix) -> Iterator[str]:
         yield from _expression(rule, f"{key}.when", fix.when, "bool")
     yield from _sentence(rule, f"{key}.text", fix.text)
     yield from _sentence(rule, f"{key}.note", fix.note)
+    yield from _needs(rule, key, fix)
     if not fix.setting:
         return
     setting = settings().get(fix.setting)
@@ -141,6 +142,19 @@ def _fix(rule: Rule, key: str, fix: Fix) -> Iterator[str]:
     kind = plain_kind(setting.type)
     wanted = NUMBERS if kind == NUMBER else (kind,)
     yield from _expression(rule, f"{key}.value", fix.value, *wanted)
+
+
+def _needs(rule: Rule, key: str, fix: Fix) -> Iterator[str]:
+    """Mistakes of what a text needs: a package, a script."""
+    from packaging.requirements import InvalidRequirement, Requirement  # only rules that are not kept need it
+
+    if fix.script and rule.subject != "loader":
+        yield f'{key}.script: it is made of the facts of a loader, so this rule needs subject = "loader"'
+    if fix.install:
+        try:
+            Requirement(fix.install)
+        except InvalidRequirement:
+            yield f'{key}.install: "{fix.install}" is no requirement: write it like "transformers>=4.42,<5"'
 
 
 def _limits(rule: Rule) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from autotune.catalogue import facts as known_facts
 from autotune.catalogue import settings as known_settings
@@ -12,6 +13,8 @@ from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting, Valu
 
 SHARED = (RUN, "loader#train")
 """The subjects that are the same in the files and in a run."""
+
+NOT_SEEN = "only the files say what it is, the run did not show it"
 
 
 def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
@@ -43,7 +46,9 @@ def observed_over(read: Evidence, observed: Evidence) -> Evidence:
     for subject in SHARED:
         facts[subject] = {**read.facts.get(subject, {}), **observed.facts.get(subject, {})}
     settings = {
-        key: setting for key, setting in read.settings.items() if key[0] in SHARED and key not in observed.settings
+        key: replace(setting, why_not=NOT_SEEN)
+        for key, setting in read.settings.items()
+        if key[0] in SHARED and key not in observed.settings
     }
     for setting in located(observed.settings.values(), tuple(read.settings.values())):
         settings[setting.subject, setting.name] = setting

@@ -31,7 +31,7 @@ def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[Change, ..
 
 def advice_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[str, ...]:
     """The texts of the manual fixes whose condition is true; without one, what to do by hand."""
-    applying = [fix for fix in rule.fixes if _applies(fix.when, rule, evidence, subject)]
+    applying = applying_fixes(rule, evidence, subject)
     texts = tuple(
         render(" ".join(fix.text.split()), lambda name: evidence.lookup(subject, name), rule.limits)
         for fix in applying
@@ -39,6 +39,11 @@ def advice_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[str, ...]:
     )
     missing = [fix for fix in applying if fix.setting and not _exists(fix.setting, evidence, subject)]
     return texts or tuple(_by_hand(rule, fix, evidence, subject) for fix in missing)
+
+
+def applying_fixes(rule: Rule, evidence: Evidence, subject: str) -> tuple[Fix, ...]:
+    """The fixes of `rule` whose condition is true."""
+    return tuple(fix for fix in rule.fixes if _applies(fix.when, rule, evidence, subject))
 
 
 def _by_hand(rule: Rule, fix: Fix, evidence: Evidence, subject: str) -> str:

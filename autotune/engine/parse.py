@@ -11,7 +11,7 @@ from autotune.catalogue.vocabulary import KINDS, SUBJECTS
 from autotune.engine.fields import Fields, value_of
 from autotune.engine.kinds import unknown
 from autotune.model.evidence import Value
-from autotune.model.rule import Example, Fix, GainSpec, Limit, Rule, Severity, Static
+from autotune.model.rule import SCRIPTS, Example, Fix, GainSpec, Limit, Rule, Severity, Static
 
 KEYS = (
     "id",
@@ -36,7 +36,7 @@ KEYS = (
 STATUSES = ("preview", "stable", "deprecated")
 CONFIDENCES = ("high", "medium", "low")
 EXPECTATIONS = ("fires", "silent", "skipped")
-WHAT_IFS = ("share_removed", "measured_ceiling", "amortised", "batch_curve")
+WHAT_IFS = ("share_removed", "measured_ceiling", "workers", "amortised", "batch_curve")
 """The what-ifs of predict/, which the engine does not import."""
 
 _ID = re.compile(r"[A-Z]{2}\d{3}")
@@ -105,8 +105,8 @@ def _value(fields: Fields, key: str, raw: object, kind: str) -> Value:
 
 
 def _fix(fields: Fields) -> Fix:
-    fields.only(("setting", "value", "note", "text", "when"))
-    keys = ("setting", "value", "note", "text", "when")
+    keys = ("setting", "value", "note", "text", "install", "script", "when")
+    fields.only(keys)
     fix = Fix(**{key: fields.text(key, default="") for key in keys})
     if bool(fix.setting) == bool(fix.text):
         fields.wrong("", "needs either a `setting` with a `value`, or a `text`")
@@ -114,6 +114,11 @@ def _fix(fields: Fields) -> Fix:
         fields.wrong("value", "is missing" if fix.setting else "belongs to a `setting`")
     elif fix.text and fix.note:
         fields.wrong("note", "belongs to a `setting`: put it into the `text`")
+    for key in ("install", "script"):
+        if getattr(fix, key) and not fix.text:
+            fields.wrong(key, "belongs to a `text` that says what to do with it")
+    if fix.script:
+        fields.choice("script", SCRIPTS)
     return fix
 
 

@@ -57,10 +57,44 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Install:
+    """What a fix needs installed; nothing installs it but the reader.
+
+    `fits` is True when a published wheel is known to, None when nobody can tell from here. `command` is what to type
+    ("" unless a wheel fits), `why` what it was decided by.
+    """
+
+    package: str
+    fits: bool | None
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A runnable script for a fix, `text` to be written as `name`, and what running it takes; None is not known.
+
+    It needs `needed_bytes` on the disk that has `free_bytes`, and about `takes_s` seconds, won back after
+    `break_even_steps` optimizer steps if the waiting that it is for then ends. `to_fill` are the constants at its top
+    that nothing tells. `path` is the file that it was written to, "" before.
+    """
+
+    name: str
+    text: str
+    to_fill: tuple[str, ...] = ()
+    needed_bytes: float | None = None
+    free_bytes: float | None = None
+    takes_s: float | None = None
+    break_even_steps: float | None = None
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A rule that fired for a subject. `advice` are the manual fixes' texts; `location` is where the cause stands.
 
     `places` are where the files show the first fact that the rule read and that has places (static findings only).
+    `install` and `script` are what its advice needs, and a run tells enough of.
     """
 
     rule: Rule
@@ -71,6 +105,8 @@ class Finding:
     location: Location | None = None
     gain: Gain | None = None
     places: tuple[Location, ...] = ()
+    install: Install | None = None
+    script: Script | None = None
 
     @property
     def effect(self) -> Effect:

@@ -36,6 +36,10 @@ class Effect(StrEnum):
         return list(Effect).index(self)
 
 
+SCRIPTS = ("stage", "tokenise")
+"""What can be generated for a fix: copy the data to a local disk; tokenise it once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A threshold of a rule: its value, its unit ("share", "s", "version" ...) and why this number."""
@@ -47,13 +51,18 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Either a setting with a value expression (over facts and limits), or a manual `text` (facts interpolated)."""
+    """Either a setting with a value expression (over facts and limits), or a manual `text` (facts interpolated).
+
+    A text may need an `install` ("transformers>=4.42,<5"), or a `script` that is generated for it (one of SCRIPTS).
+    """
 
     setting: str = ""
     value: str = ""
     note: str = ""
     text: str = ""
     when: str = ""
+    install: str = ""
+    script: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Fixes that are a script to run: stage the data on a local disk, tokenise it once.
 
-The texts are in scripts/; the user's values are filled in as constants at their top. Each script checks free space,
-tells time and break-even before it starts, and runs without autotune.
+The texts are in scripts/; the user's values are filled in as constants at their top. One that nobody knows is left
+empty and marked there: the script refuses to start until it is filled in. Each script checks free space, tells time
+and break-even before it starts, and runs without autotune.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import resources
+
+from autotune.model.finding import Script
 
 _MARK = "# VALUES\n"
 _RESERVE_BYTES = 2**30
@@ -16,24 +19,8 @@ _TOKEN_BYTES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """A runnable script, `text` to be written as the file `name`, and what running it takes; None is not known.
-
-    `needed_bytes` on the disk that has `free_bytes`, about `takes_s` seconds, won back after `break_even_steps`
-    optimizer steps if the waiting that it is for then ends.
-    """
-
-    name: str
-    text: str
-    needed_bytes: float | None
-    free_bytes: float | None
-    takes_s: float | None
-    break_even_steps: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
-    """Copy the file or folder `source` to `destination`; None is not known.
+    """Copy the file or folder `source` to `destination`; None, or "" for these two, is not known.
 
     `read_bytes_per_step`, `step_s` and `wait_s_per_step` (for batches) were measured, `free_bytes` is on the disk of
     the destination. The copy is expected to be as fast as training reads: an upper bound of its time, as it reads
@@ -51,17 +38,17 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Tokenise:
-    """Tokenise `column` of `dataset` into the folder `output`; None is not known.
+    """Tokenise `column` of `dataset` into the folder `output`; None, or "" for a text, is not known.
 
     `dataset` is a folder of save_to_disk, or what load_dataset takes together with `config`, `data_files` and `split`.
     `batch_s` is the time to prepare one micro-batch of `batch_size` samples in one process, `tokenise_share` the
     tokenizer's part of it, `wait_s_per_step` the wait for batches of one optimizer step.
     """
 
-    dataset: str
-    tokenizer: str
-    column: str
     output: str
+    dataset: str = ""
+    tokenizer: str = ""
+    column: str = ""
     split: str = "train"
     config: str | None = None
     data_files: str | None = None
@@ -76,7 +63,7 @@ class Tokenise:
     wait_s_per_step: float | None = None
 
 
-def stage(values: Stage) -> Generated:
+def stage(values: Stage) -> Script:
     """The script that copies the data; a second start goes on where the first one ended."""
     bytes_per_s = _ratio(values.read_bytes_per_step, values.step_s)
     takes_s = _ratio(values.num_bytes, bytes_per_s)
@@ -88,13 +75,16 @@ def stage(values: Stage) -> Generated:
         "WAIT_S_PER_STEP": values.wait_s_per_step,
     }
     comments = {
+        "SOURCE": "a file, or a folder with all that is below it",
+        "DESTINATION": "a folder on a local disk",
         "RESERVE_BYTES": "stay free on the disk",
         "BYTES_PER_S": "as fast as training reads; None: not measured",
         "WAIT_S_PER_STEP": "for batches, measured; None: not measured",
     }
-    return Generated(
+    return Script(
         name="stage_data.py",
         text=_filled("stage", constants, comments),
+        to_fill=_empty(constants),
         needed_bytes=values.num_bytes,
         free_bytes=values.free_bytes,
         takes_s=takes_s,
@@ -102,7 +92,7 @@ def stage(values: Stage) -> Generated:
     )
 
 
-def tokenise(values: Tokenise) -> Generated:
+def tokenise(values: Tokenise) -> Script:
     """The script that tokenises once; it fails rather than overwrite what an earlier start saved."""
     takes_s = _tokenise_s(values)
     saved_s = _product(values.wait_s_per_step, values.tokenise_share)
@@ -119,14 +109,18 @@ def tokenise(values: Tokenise) -> Generated:
         "SAVED_S_PER_STEP": saved_s,
     }
     comments = {
+        "DATASET": "a folder of save_to_disk, or what load_dataset takes",
+        "COLUMN": "the one with the texts",
+        "TOKENIZER": "what AutoTokenizer.from_pretrained takes",
         "MAX_LENGTH": "longer samples are cut; None: nothing is cut",
         "NUM_PROC": "processes; None: this one",
         "SAVED_S_PER_STEP": "the tokenizer's part of the measured wait; None: not measured",
     }
     tokens = _product(values.num_samples, values.mean_tokens)
-    return Generated(
+    return Script(
         name="tokenise_once.py",
         text=_filled("tokenise", constants, comments),
+        to_fill=_empty(constants),
         # The cache of map, and the copy that save_to_disk makes of it.
         needed_bytes=_product(tokens, 2 * _TOKEN_BYTES),
         free_bytes=values.free_bytes,
@@ -143,11 +137,17 @@ def _tokenise_s(values: Tokenise) -> float | None:
 
 def _filled(script: str, constants: dict[str, str | float | None], comments: dict[str, str]) -> str:
     template = resources.files("autotune.patch").joinpath("scripts", f"{script}.py.txt").read_text(encoding="utf-8")
-    lines = [
-        f"{name} = {value!r}" + (f"  # {comments[name]}" if name in comments else "")
-        for name, value in constants.items()
-    ]
+    lines = [_line(name, value, comments.get(name, "")) for name, value in constants.items()]
     return template.replace(_MARK, "\n".join(lines) + "\n", 1)
+
+
+def _line(name: str, value: str | float | None, comment: str) -> str:
+    mark = "FILL IN: " if value == "" else ""
+    return f"{name} = {value!r}" + (f"  # {mark}{comment}" if comment else "")
+
+
+def _empty(constants: dict[str, str | float | None]) -> tuple[str, ...]:
+    return tuple(name for name, value in constants.items() if value == "")
 
 
 def _product(a: float | None, b: float | None) -> float | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -19,6 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from autotune.errors import UsageError
+from autotune.model.finding import Install
 
 Release = tuple[int, ...]
 
@@ -30,25 +30,12 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Install:
-    """`fits` is True when a published wheel is known to, None when nobody can tell from here.
-
-    `command` is what to type ("" unless a wheel fits), `why` what it was decided by.
-    """
-
-    package: str
-    fits: bool | None
-    command: str
-    why: str
-
-
-def install(requirement: str, known: Mapping[str, Release], platform: str, *, python: str = "python") -> Install:
+def install(requirement: str, known: Mapping[str, Release], platform: str | None, *, python: str = "python") -> Install:
     """How to install `requirement` ("flash-attn", "transformers>=4.42,<5") into the environment of `python`.
 
     `known` has the release of "python", of the packages by distribution name, of "torch_cuda" (what torch was built
     for), "driver_cuda" and "capability" (of the GPU); what is not known is absent. `platform` is as wheels name it,
-    e.g. "linux_x86_64". Raises UsageError for a text that is no requirement.
+    e.g. "linux_x86_64", None when it is not known. Raises UsageError for a text that is no requirement.
     """
     asked = _parsed(requirement)
     package = canonicalize_name(asked.name)
@@ -95,11 +82,13 @@ def _not_fitting(requirement: str, package: str, row: Any, reasons: list[list[tu
 
 
 def _against(
-    wheel: Mapping[str, Any], seen: Mapping[str, str], known: Mapping[str, Release], platform: str
+    wheel: Mapping[str, Any], seen: Mapping[str, str], known: Mapping[str, Release], platform: str | None
 ) -> Iterator[tuple[bool, str]]:
     """What speaks against a wheel, each with whether that is certain."""
     platforms = wheel.get("platforms", [platform])
-    if platform not in platforms:
+    if platform is None and "platforms" in wheel:
+        yield False, "the platform is not known"
+    elif platform not in platforms:
         yield True, f"there are wheels for {' and '.join(platforms)} only, this is {platform}"
     for name, (first, last) in wheel["needs"].items():
         have, word = known.get(name), _NAMES.get(name, name)

@@ -174,6 +174,7 @@ def _by_hand(change: Change, setting: Setting | None) -> str:
 
 def _line(change: Change) -> str:
     """What to write, as exactly as it is known."""
-    place = f" at {change.location.file}:{change.location.line}" if change.location is not None else ""
+    at = change.location
+    place = "" if at is None else f" on the {TYPED[1:-1]}" if at.file == TYPED else f" at {at.file}:{at.line}"
     written = change.spelling if "=" in change.spelling else f"{change.spelling or change.setting} = {change.new}"
     return f"{written}{place}"

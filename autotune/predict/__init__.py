@@ -13,12 +13,14 @@ from autotune.predict.combine import combine, target
 from autotune.predict.known import Arguments
 from autotune.predict.measured_ceiling import measured_ceiling
 from autotune.predict.share_removed import share_removed
+from autotune.predict.workers import workers
 
 __all__ = ["WHAT_IFS", "combine", "predict", "target"]
 
 WHAT_IFS: Mapping[str, Callable[[Arguments, Evidence, str], Gain | None]] = {
     "share_removed": share_removed,
     "measured_ceiling": measured_ceiling,
+    "workers": workers,
     "amortised": amortised,
     "batch_curve": batch_curve,
 }

@@ -20,12 +20,14 @@ class Group:
     """What stands in brackets: from `start` (behind the opening one) to `end` (before the closing one).
 
     `members` are the places of the values with their keys; `comment` is what may stand between them, as a pattern.
+    `step` is how much deeper than the closing bracket the first member of an empty group stands.
     """
 
     start: int
     end: int
     members: Sequence[tuple[int, int]]
     comment: str
+    step: str = "  "
 
 
 def own_line(text: str, group: Group) -> str | None:
@@ -40,7 +42,7 @@ def unit(text: str, group: Group) -> str:
     """How much deeper than the closing bracket the members stand."""
     outer = indent(text, group.end)
     inner = indent(text, group.members[-1][0]) if group.members else ""
-    return inner[len(outer) :] if inner.startswith(outer) and inner != outer else "  "
+    return inner[len(outer) :] if inner.startswith(outer) and inner != outer else group.step
 
 
 def appended(text: str, group: Group, new: str) -> tuple[int, int, str]:

@@ -15,6 +15,7 @@ from autotune.syntax.python import Source
 from autotune.syntax.text import Text
 
 _COMMENT = r"\#[^\r\n]*"
+_STEP = "    "
 _QUOTES = re.compile(r"""[A-Za-z]{0,2}(['"])""")
 _CLOSING = re.compile(rf"(?:\s|{_COMMENT})*\)")
 
@@ -123,7 +124,9 @@ def _item(source: Source, given: ast.Dict, new: str) -> tuple[int, int, str]:
         (_place(source.text, source.span(start).start), _member(source, value, closing)[1])
         for start, value in zip(starts, given.values, strict=True)
     ]
-    return appended(source.text.text, Group(_place(source.text, whole.start) + 1, closing, members, _COMMENT), new)
+    return appended(
+        source.text.text, Group(_place(source.text, whole.start) + 1, closing, members, _COMMENT, _STEP), new
+    )
 
 
 def _argument(source: Source, call: ast.Call, new: str) -> tuple[int, int, str]:
@@ -139,7 +142,7 @@ def _argument(source: Source, call: ast.Call, new: str) -> tuple[int, int, str]:
         behind = f",{line_break(text, start)}{indent(text, start)}" if starts_line(text, start) else ", "
         return start, start, f"{new}{behind}"
     opening = text.rfind("(", 0, end) + 1 if not members else members[0][0]
-    return appended(text, Group(opening, end, members, _COMMENT), new)
+    return appended(text, Group(opening, end, members, _COMMENT, _STEP), new)
 
 
 def _is_open(node: ast.AST) -> bool:

@@ -73,7 +73,7 @@ def test_a_flag_without_a_value_gets_one_where_the_script_takes_it() -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("t --bs $(nproc)", 4), ('X="a b"\nt --p "$X"', "c d")])
 def test_what_is_not_certain_is_refused(text: str, value: Scalar) -> None:
-    with pytest.raises(UsageError, match="only known|needs quotes"):
+    with pytest.raises(UsageError, match=r"only known|needs quotes"):
         edit_shell.replaced(commands(text.encode())[-1].words[-1], value)
 
 
@@ -154,18 +154,20 @@ def arguments(data: bytes) -> list[str]:
     return ended.stdout.decode().splitlines()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(scripts(), st.sampled_from([4, True, 0.5, "a b", "x"]))
 def test_bash_passes_the_new_flag_and_nothing_else(data: bytes, value: Scalar) -> None:
     command = next(one for one in commands(data) if one.words[1].value == "a.py")
     new = changed(data, edit_shell.flag(data, command, "--NEW", value))
     before, after = arguments(data), arguments(new)
-    written = [one for one in after if one not in before or one == str(value)]
-    assert written[0].startswith("--NEW") and after.index("--é") > after.index(written[0])
-    assert len(after) - len(before) in (1, 2)
+    at = next(index for index, one in enumerate(after) if one.startswith("--NEW"))
+    number = len(after) - len(before)
+    assert [*after[:at], *after[at + number :]] == before
+    assert after[at : at + number] in (["--NEW"], ["--NEW", str(value)], [f"--NEW={value}"])
+    assert "--é" in after[at + number :]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(scripts(), st.sampled_from([4, 0.5, "x"]))
 def test_bash_passes_a_new_value_and_nothing_else(data: bytes, value: Scalar) -> None:
     command = next(one for one in commands(data) if one.words[1].value == "a.py")
