@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import manifest, outcome, patching
+from autotune.api import extras, manifest, outcome, patching
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.errors import UsageError
 from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
-from autotune.model.finding import Evaluation, Finding, Gain
+from autotune.model.finding import Finding, Gain
 from autotune.model.recording import Recording
 from autotune.model.report import Report
 from autotune.model.rule import Rule
@@ -66,13 +66,14 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     if collected.sampled is not None:
         facts += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
-    facts += tuple(storage(collected.recordings))
+    facts += (*storage(collected.recordings), *extras.facts(cwd))
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
     known = Known(run, facts, versions, *static)
     collect.write_manifest(collected, manifest.stored(known))
     artefacts.mark_last(folder)
     outcome.check(run, collected)
-    report = build(collected.recordings, known, rules, options.price)
+    report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name))
+    extras.write(report.evaluation.findings)
     return replace(report, patch=patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ)))
 
 
@@ -84,12 +85,18 @@ def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None
         raise UsageError("this run has no Recording: its script made no step", where=str(path))
     file = path / artefacts.MANIFEST if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
-    report = build(recordings, manifest.restored(row, recordings, path), engine.load_rules(rules), price)
+    known, rules_of = manifest.restored(row, recordings, path), engine.load_rules(rules)
+    report = build(recordings, known, rules_of, price, lambda name: str(path / name) if (path / name).is_file() else "")
     return replace(report, patch=patching.written(path))
 
 
-def build(recordings: Sequence[Recording], known: Known, rules: Sequence[Rule], price: float | None) -> Report:
-    """From Recordings and what is known beside them to the Report; pure: it asks nothing of this machine."""
+def build(
+    recordings: Sequence[Recording], known: Known, rules: Sequence[Rule], price: float | None, place: extras.Place
+) -> Report:
+    """From Recordings and what is known beside them to the Report; pure: it asks nothing of this machine.
+
+    `place` says where the generated script of a name is, or will be.
+    """
     values = {fact.name: fact.value for fact in known.facts}
     local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
     quota = values.get("machine.cpu_quota")
@@ -101,8 +108,11 @@ def build(recordings: Sequence[Recording], known: Known, rules: Sequence[Rule], 
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
     observed = engine.join([*known.facts, *more, *derived.facts], derived.settings)
     evidence = engine.observed_over(engine.join(known.static_facts, known.static_settings), observed)
-    evaluation = _with_gains(engine.evaluate(rules, evidence), evidence)
-    recommendations = engine.recommend(evaluation.findings, lambda several: _together(several, evidence))
+    evaluation = engine.evaluate(rules, evidence)
+    findings = [
+        extras.completed(_with_gain(one, evidence), evidence, known.run.python, place) for one in evaluation.findings
+    ]
+    recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
     return Report(
         run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings)),
@@ -114,10 +124,6 @@ def build(recordings: Sequence[Recording], known: Known, rules: Sequence[Rule], 
         recommendations=recommendations,
         price_per_hour=price,
     )
-
-
-def _with_gains(evaluation: Evaluation, evidence: Evidence) -> Evaluation:
-    return replace(evaluation, findings=tuple(_with_gain(one, evidence) for one in evaluation.findings))
 
 
 def _with_gain(finding: Finding, evidence: Evidence) -> Finding:
@@ -138,6 +144,7 @@ def storage(recordings: Sequence[Recording]) -> Iterable[Fact]:
         for subject, path in paths.items():
             system = machine.file_system(Path(path)) if Path(path).is_absolute() else None
             if subject is not None and system is not None:
+                yield from extras.data_facts(subject, Path(path))
                 yield Fact("loader.storage", subject, system.type)
                 yield Fact("loader.storage_is_network", subject, system.is_network)
     rows = [row for one in recordings for row in one.side_effects["redirected"] if row["kind"] == "write"]

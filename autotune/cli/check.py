@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
@@ -12,8 +10,7 @@ from typing import Any
 import click
 
 from autotune.api import check as api
-from autotune.errors import UsageError
-from autotune.model.checked import Checked
+from autotune.cli.output import has_colour, show
 from autotune.model.rule import Severity
 from autotune.report import CHECK_RENDERERS, render_check
 
@@ -80,7 +77,7 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     Nothing of them is run or imported. What only a run can tell is listed as such.
     """
     checked = api.check(_options(paths, given), cwd=Path.cwd())
-    _print(checked, given["format_"], given["output"])
+    show(render_check(checked, given["format_"], colour=has_colour(given["output"])), given["output"])
     return FOUND if checked.fails else 0
 
 
@@ -114,15 +111,3 @@ def _require(given: Mapping[str, Any], needed: str, option: str, why: str) -> No
 def _split(values: tuple[str, ...]) -> tuple[str, ...]:
     """Ids from options that may hold several, in any case."""
     return tuple(one.strip().upper() for value in values for one in value.split(",") if one.strip())
-
-
-def _print(checked: Checked, format_: str, output: Path | None) -> None:
-    colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    text = render_check(checked, format_, colour=colour)
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(output)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 import click
 
 from autotune.api import diagnose as api
+from autotune.cli.output import has_colour, show
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
-from autotune.errors import ScriptError, UsageError
+from autotune.errors import ScriptError
 from autotune.model.report import Report
 from autotune.report import render
 from autotune.report.live import Live
@@ -50,7 +50,7 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         autotune diagnose -- torchrun --nproc-per-node 2 train.py
     """
     report = _stored(given) if given["load"] is not None else _measured(command, given)
-    _print(report, given["format_"], given["output"])
+    show(render(report, given["format_"], colour=has_colour(given["output"])), given["output"])
     if given["load"] is None and report.run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
 
@@ -97,15 +97,3 @@ def _announce(request: Request) -> bool:
     replays = " and a few replays of them" if request.what_ifs and not request.keep_going else ""
     click.echo(f"autotune: {after} {steps}{replays}.", err=True)
     return True
-
-
-def _print(report: Report, format_: str, output: Path | None) -> None:
-    colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    text = render(report, format_, colour=colour)
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(output)) from error

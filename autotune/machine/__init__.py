@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from autotune.machine import gpu, limits, sampler, storage
+from autotune.machine import gpu, limits, sampler, storage, wheels
 from autotune.machine import software as _software
 from autotune.machine.describe import describe
 from autotune.machine.gpu import Gpus
@@ -20,7 +20,7 @@ from autotune.machine.nvml import connect as connect_nvml
 from autotune.machine.processes import identity, is_gone
 from autotune.machine.sampler import Sampled, Sampler
 from autotune.machine.sampler import facts as sampled_facts
-from autotune.machine.storage import FileSystem, file_system, free_bytes
+from autotune.machine.storage import FileSystem, file_system, free_bytes, local_disk
 from autotune.model.evidence import Fact
 
 software = _software.software
@@ -39,6 +39,7 @@ __all__ = [
     "free_bytes",
     "identity",
     "is_gone",
+    "local_disk",
     "read_gpus",
     "sampled_facts",
     "software",
@@ -62,5 +63,6 @@ def facts(
     reading NVML again.
     """
     seen = gpus if gpus is not None else read_gpus(environ=environ)
-    found = limits.facts(root) + storage.facts(root) + gpu.facts(seen) + _software.facts(versions, today)
+    found = limits.facts(root) + storage.facts(root) + gpu.facts(seen) + wheels.facts()
+    found += _software.facts(versions, today)
     return found + (sampler.facts(sampled) if sampled is not None else ())

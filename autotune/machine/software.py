@@ -54,6 +54,7 @@ DISTRIBUTIONS = (
 _FACTS = {
     "software.python": ("python",),
     "software.torch": ("torch",),
+    "software.torch_cuda": ("torch_cuda",),
     "software.transformers": ("transformers",),
     "software.accelerate": ("accelerate",),
     "software.trl": ("trl",),

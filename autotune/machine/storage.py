@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -22,6 +23,7 @@ _LOCAL_FUSE = frozenset(
 """FUSE over local disks; every other "fuse.*" (sshfs, s3fs, gcsfuse, rclone ...) talks to a server."""
 
 
+_IN_MEMORY = frozenset({"ramfs", "tmpfs"})
 _MOUNTED_IN = frozenset({"/", "/mnt", "/media", "/net", "/Volumes"})
 """Folders in which other file systems are mounted: being on one of them says nothing of what is not there."""
 
@@ -92,6 +94,15 @@ def free_bytes(path: Path) -> int | None:
         except OSError:
             return None
     return None
+
+
+def local_disk(root: Path = Path("/")) -> tuple[Path, int] | None:
+    """The folder for temporary files and its free bytes; None when that is in memory, on a network, or not known."""
+    folder = Path(tempfile.gettempdir())
+    system, free = file_system(folder, root), free_bytes(folder)
+    if system is None or system.is_network or system.type in _IN_MEMORY or free is None:
+        return None
+    return folder, free
 
 
 def shm_free_bytes(root: Path = Path("/")) -> int | None:

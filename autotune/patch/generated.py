@@ -54,7 +54,7 @@ class Tokenise:
     data_files: str | None = None
     max_length: int | None = None
     num_proc: int = 1
-    num_samples: int | None = None
+    num_samples: float | None = None
     mean_tokens: float | None = None
     free_bytes: float | None = None
     batch_s: float | None = None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
-from autotune.model.finding import Change, Gain, Recommendation
+from autotune.model.finding import Change, Gain, Install, Recommendation, Script
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.report.gains import decisions, saved, unchanged
-from autotune.report.layout import Line, labelled, spread
-from autotune.report.names import place, words
-from autotune.report.units import literal
+from autotune.report.layout import Line, copied, labelled, spread
+from autotune.report.names import path, place, words
+from autotune.report.units import duration, literal, size
 
 _PRICE = {
     Effect.ALTERING: "changes what is learned: compare the losses before you keep it",
@@ -75,7 +76,38 @@ def _advice(recommendation: Recommendation, report: Report, width: int) -> list[
             lines += labelled("at", place(finding.location, report.run.folder), width)
         for text in finding.advice:
             lines += labelled("or" if recommendation.changes else "fix", text, width)
+        lines += _install(finding.install, width) if finding.install else []
+        lines += _script(finding.script, report.run.folder, width) if finding.script else []
     return list(dict.fromkeys(lines))
+
+
+def _install(install: Install, width: int) -> list[Line]:
+    """The command that installs it, or why there is none."""
+    if not install.command:
+        return labelled("note", f"no command to install {install.package}: {install.why}", width)
+    return [copied("type", install.command), *labelled("note", install.why, width)]
+
+
+def _script(script: Script, folder: str, width: int) -> list[Line]:
+    """Where it was written, what is left to fill in, and what it takes; nobody has run it."""
+    lines = [copied("script", path(script.path, folder))]
+    if script.to_fill:
+        names = ", ".join(script.to_fill)
+        lines += labelled("note", f"fill in {names} at its top first; nobody has run it", width)
+    return [*lines, *labelled("note", "; ".join([*_takes(script), "with --dry-run it only says so"]), width)]
+
+
+def _takes(script: Script) -> Iterator[str]:
+    """ "it needs 6.0 GiB, of 50 GiB free", "it takes 5 min 0 s at most", "that pays off after about 6,000 steps"."""
+    free = "" if script.free_bytes is None else f"{size(script.free_bytes)} free on its disk"
+    if script.needed_bytes is not None:
+        yield f"it needs {size(script.needed_bytes)}" + (f", of {free}" if free else "")
+    elif free:
+        yield free
+    if script.takes_s is not None:
+        yield f"it takes about {duration(script.takes_s)}"
+    if script.break_even_steps is not None:
+        yield f"that pays off after about {math.ceil(script.break_even_steps):,} steps"
 
 
 def _price(recommendation: Recommendation, width: int) -> list[Line]:

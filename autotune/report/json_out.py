@@ -9,7 +9,7 @@ from typing import Any
 
 from autotune import __version__
 from autotune.model.evidence import RUN, Evidence, Location, Setting
-from autotune.model.finding import Change, Finding, Gain, Passed, Recommendation, Skipped
+from autotune.model.finding import Change, Finding, Gain, Install, Passed, Recommendation, Skipped
 from autotune.model.report import PHASES, Report, RunSummary, Step
 from autotune.report.gains import basis
 from autotune.report.verdict import bound
@@ -138,7 +138,14 @@ def finding_json(finding: Finding, step: Step | None) -> Json:
         "location": location_json(finding.location),
         "changes": [change_json(each) for each in finding.changes],
         "gain": _gain(finding.gain, step),
+        "install": _install(finding.install),
+        "script": finding.script.path if finding.script else None,
     }
+
+
+def _install(install: Install | None) -> Json | None:
+    """What advice needs installed; its command is null where no wheel is known to fit, and why."""
+    return {"command": install.command or None, "why": install.why} if install else None
 
 
 def change_json(change: Change) -> Json:

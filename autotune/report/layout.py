@@ -22,10 +22,11 @@ _STYLES: dict[str, dict[str, str | bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its end; `style` is a key of the styles above, "" for plain."""
+    """One line without its end; `style` is a key of the styles above, "" for plain. A `whole` one is never shortened."""
 
     text: str
     style: str = ""
+    whole: bool = False
 
 
 def clean(text: str) -> str:
@@ -93,6 +94,11 @@ def labelled(label: str, text: str, width: int) -> list[Line]:
     return wrap(text, width, first=f"  {label:<6} ", rest=" " * 9)
 
 
+def copied(label: str, text: str) -> Line:
+    """`text` beside `label`, to be copied: in one line, however long."""
+    return Line(f"  {label:<6} {clean(text)}", whole=True)
+
+
 def paragraph(head: str, text: str, width: int) -> list[Line]:
     """`head: text`, further lines indented by two; nothing when there is no text."""
     return wrap(f"{head}: {text}", width, rest="  ") if text else []
@@ -120,5 +126,6 @@ def printed(lines: Iterable[Line], colour: bool, width: int) -> str:
 
 
 def _styled(line: Line, colour: bool, width: int) -> str:
-    text = shorten("".join(map(_printable, line.text)).rstrip(), width)
+    text = "".join(map(_printable, line.text)).rstrip()
+    text = text if line.whole else shorten(text, width)
     return click.style(text, **_STYLES[line.style]) if colour and line.style else text  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from autotune.model.scanned import Bundle, Call, Given
 from autotune.scan import arguments, relations
 from autotune.scan.configs import read_config
 from autotune.scan.constants import read_constants
+from autotune.scan.hydra import hydra_calls
 from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
 from autotune.scan.library import DATA, Library
 from autotune.scan.python import Script, read_script
@@ -100,6 +101,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     script = _script(library, name, launch.flags) if name is not None else None
     named = (library.find(each, launch.file, (*DATA, "python")) for each in launch.config_files)
     configs = _configs(library, [one for one in named if one is not None and one != name])
+    configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
     if script is None and not calls:
         return None

@@ -144,7 +144,7 @@ def scripts(draw: st.DrawFn) -> bytes:
     cut = draw(st.integers(0, len(words)))
     between = draw(st.sampled_from([" ", " \\\n    ", "  \\\n"]))
     array = draw(st.sampled_from([" ", "\n  ", " # c )\n"])).join(words[cut:])
-    tail = draw(st.sampled_from(["", " | cat", " # --x", ' "$@"', " &", " 2>&1"]))
+    tail = draw(st.sampled_from(["", " | cat", " # --x", ' "$@"', " 2>&1"]))
     line = between.join(["echo a.py", *words[:cut], '"${A[@]}"'])
     return f"X=7 # x\nA=({array}\n)\nexport Z=1\n{line}{tail}\necho '--é' $X\nwait".encode()
 

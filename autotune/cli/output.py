@@ -1,0 +1,27 @@
+"""Where a rendered report goes: the terminal, or a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from autotune.errors import UsageError
+
+
+def has_colour(output: Path | None) -> bool:
+    """Whether the reader sees colours: on a terminal, unless NO_COLOR is set."""
+    return output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def show(text: str, output: Path | None) -> None:
+    """Print `text`, or write it to the file `output`. Raises UsageError when that cannot be written."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror}", where=str(output)) from error
