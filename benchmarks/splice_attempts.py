@@ -6,18 +6,14 @@ Nothing of a file is run, except for a shell script when bash is asked for: its 
 from __future__ import annotations
 
 import ast
-import copy
-import io
-import json
 import subprocess
 import tempfile
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
+
+from splice_consumers import FORMATS, Format, put, trees
 
 from autotune.catalogue.dialects import readings
 from autotune.catalogue.vocabulary import kinds
@@ -30,8 +26,7 @@ from autotune.scan.configs import read_config
 from autotune.scan.constants import read_constants
 from autotune.scan.launch import Launch, dialect_of, launches
 from autotune.scan.python import read_script
-from autotune.syntax import edit_json, edit_python, edit_shell, edit_toml, edit_yaml, python, shell, toml, yaml
-from autotune.syntax import json as json_reader
+from autotune.syntax import edit_python, edit_shell, python, shell
 
 EXAMPLES: Mapping[str, tuple[Scalar, ...]] = {
     "bool": (True, False),
@@ -56,47 +51,6 @@ class Attempt:
     is_added: bool
     edit: Edit
     is_right: Callable[[bytes, bytes, Splice], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A syntax of data files: its reader, its editor, and the loaders of its consumers."""
-
-    name: str
-    read: Callable[[bytes, str], Document]
-    editor: Any
-    loaders: Sequence[Callable[[bytes], Any]]
-
-
-def _pyyaml(data: bytes) -> Any:
-    import yaml
-
-    return yaml.safe_load(data)
-
-
-def _ruamel(data: bytes) -> Any:
-    from ruamel.yaml import YAML
-
-    return YAML(typ="safe", pure=True).load(data)
-
-
-def _omegaconf(data: bytes) -> Any:
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(OmegaConf.load(io.BytesIO(data)), resolve=False)
-
-
-def _toml(data: bytes) -> Any:
-    return tomllib.loads(data.decode())
-
-
-YAML_FILES = Format("yaml", yaml.read, edit_yaml, (_pyyaml, _ruamel, _omegaconf))
-FORMATS = {
-    ".yaml": YAML_FILES,
-    ".yml": YAML_FILES,
-    ".json": Format("json", json_reader.read, edit_json, (json.loads,)),
-    ".toml": Format("toml", toml.read, edit_toml, (_toml,)),
-}
 
 
 def another(old: object) -> Scalar:
@@ -151,30 +105,6 @@ def value_of(form: Format, path: records.Path, value: Scalar, *, is_added: bool 
         return bool(loaded) and all(repr(put(tree, path, value)) == repr(load(new)) for load, tree in loaded)
 
     return Attempt(".".join(map(str, path)), is_added, edit, is_right)
-
-
-def trees(load: Callable[[bytes], Any], data: bytes) -> list[Any]:
-    """What a consumer reads; nothing when it does not read this file (comments in JSON, OmegaConf not installed)."""
-    return copy.deepcopy(_read_once(load, data))
-
-
-@cache
-def _read_once(load: Callable[[bytes], Any], data: bytes) -> list[Any]:
-    try:
-        return [load(data)]
-    except Exception:
-        return []
-
-
-def put(tree: Any, path: records.Path, value: Scalar) -> Any:
-    """The tree with `value` at `path`."""
-    if not path:
-        return value
-    tree = {} if tree is None else tree
-    key = path[0] if isinstance(tree, list) else next((key for key in tree if str(key) == str(path[0])), path[0])
-    inner = tree[key] if isinstance(tree, list) else tree.get(key)
-    tree[key] = put(inner, path[1:], value)
-    return tree
 
 
 def of_python(data: bytes, name: str) -> Tried:

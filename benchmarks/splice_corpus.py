@@ -22,7 +22,8 @@ from itertools import takewhile
 from pathlib import Path
 
 import measuring
-from splice_attempts import FORMATS, Attempt, attempts
+from splice_attempts import Attempt, attempts
+from splice_consumers import FORMATS
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Span

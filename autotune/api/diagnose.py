@@ -85,8 +85,8 @@ def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None
         raise UsageError("this run has no Recording: its script made no step", where=str(path))
     file = path / artefacts.MANIFEST if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
-    known, rules_of = manifest.restored(row, recordings, path), engine.load_rules(rules)
-    report = build(recordings, known, rules_of, price, lambda name: str(path / name) if (path / name).is_file() else "")
+    known = manifest.restored(row, recordings, path)
+    report = build(recordings, known, engine.load_rules(rules), price, extras.there(path))
     return replace(report, patch=patching.written(path))
 
 

@@ -40,6 +40,11 @@ def completed(finding: Finding, evidence: Evidence, python: str, place: Place) -
     )
 
 
+def there(folder: Path) -> Place:
+    """Those that an earlier `write` left in `folder`."""
+    return lambda name: str(folder / name) if (folder / name).is_file() else ""
+
+
 def write(findings: Iterable[Finding]) -> None:
     """Write the generated scripts to their paths."""
     for finding in findings:

@@ -36,7 +36,7 @@ KEYS = (
 STATUSES = ("preview", "stable", "deprecated")
 CONFIDENCES = ("high", "medium", "low")
 EXPECTATIONS = ("fires", "silent", "skipped")
-WHAT_IFS = ("share_removed", "measured_ceiling", "workers", "amortised", "batch_curve")
+WHAT_IFS = ("share_removed", "local_ratio", "padding", "measured_ceiling", "workers", "amortised", "batch_curve")
 """The what-ifs of predict/, which the engine does not import."""
 
 _ID = re.compile(r"[A-Z]{2}\d{3}")

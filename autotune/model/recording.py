@@ -163,6 +163,8 @@ class Recording:
     models: id, type, module, site, num_params, num_trainable, param_bytes, dtypes {name: count}, attention,
       supports_sdpa, output_attentions, model_type, has_native_class, num_batchnorm, checkpointing, compiled, parallel.
     frameworks: {"hf_args": {"type", "site", "values": {..}}, "accelerator": {..}, "lightning": {..}, "fabric": {..}}.
+    losses: of each step since the script began, the sum of the values whose backward was called; None where unknown
+      (no single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN.
     calls: kind, site, count, in_window, total_ns, is_library.
     torch_state: autocast, grad_scaler, scaler_skips, clips_scaled, legacy_amp, matmul_precision, cudnn_benchmark,
       anomaly, deterministic, num_threads.
@@ -205,6 +207,7 @@ class Recording:
     what_ifs: tuple[WhatIf, ...]
     side_effects: Json
     overhead: Json
+    losses: tuple[float | None, ...] = ()
 
 
 def from_json(data: Json) -> Recording:
@@ -222,6 +225,7 @@ def from_json(data: Json) -> Recording:
         events=tuple(Event(*row) for row in data["events"]),
         fetches=tuple(Fetch(*row) for row in data["fetches"]),
         batches=tuple(_batch(row) for row in data["batches"]),
+        losses=tuple(None if value is None else float(value) for value in data.get("losses", ())),
         samples=tuple(Sample(**row) for row in data["samples"]),
         what_ifs=tuple(WhatIf(**row) for row in data["what_ifs"]),
         loaders=tuple(data["loaders"]),

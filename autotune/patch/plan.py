@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from autotune import catalogue
 from autotune.catalogue.dialects import Version, dialects, extends, readings
 from autotune.errors import UsageError
-from autotune.model.evidence import Location, Setting, Span, Value
+from autotune.model.evidence import RUN, Location, Setting, Span, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
@@ -63,15 +63,31 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
     result = PatchChange(
         change.setting, wanted.subject, change.old, change.new, wanted.rules, change.effect, wanted.gain
     )
-    if bundle is None or setting is None or not setting.trusted or setting.location is None:
+    place = _place(setting, bundle.calls) if bundle is not None and setting is not None else None
+    if bundle is None or place is None:
         return Planned(replace(result, by_hand=_by_hand(change, setting)))
     try:
-        parts = _parts(bundle.calls, setting.location)
-        arguments = _arguments(change, setting.location, parts[0], versions)
-        edits = tuple(_edits(arguments, parts, read))
+        parts = _parts(bundle.calls, place)
+        arguments = _arguments(change, place, parts[0], versions)
+        edits = tuple(_edits(_missing(arguments, parts, versions), parts, read))
     except UsageError as error:
         return Planned(replace(result, by_hand=f"{_line(change)}: {error.what}"))
     return Planned(replace(result, edits=edits), parts, arguments)
+
+
+def _place(setting: Setting, calls: Sequence[Call]) -> Location | None:
+    """The trusted place; else the call that was observed without the argument, where the files say the same of it."""
+    if setting.trusted:
+        return setting.location
+    kind = catalogue.settings()[setting.name].subject
+    named = [call for call in calls if call.name and not call.is_open and call.subject.split("#")[0] == kind]
+    found = [call for call in named if _is_at(call.location, setting.location)]
+    is_given = setting.origin != "default" or any(setting.spelling in call.arguments for call in found)
+    return found[0].location if len(found) == 1 and kind != RUN and not is_given else None
+
+
+def _is_at(call: Location, seen: Location | None) -> bool:
+    return seen is not None and call.file == seen.file and call.line <= seen.line <= max(call.line, call.end_line)
 
 
 def _parts(calls: Sequence[Call], place: Location) -> tuple[Call, ...]:
@@ -120,12 +136,25 @@ def _switched_off(
     return {**new, **{key: False for key, value in before.items() if value is True and key not in new}}
 
 
+def _missing(
+    arguments: Mapping[str, Value], parts: Sequence[Call], versions: Mapping[str, Version]
+) -> Mapping[str, Value]:
+    """The arguments that have another value now: given, or by default where nothing gives them."""
+    known = {key: one for reading in readings(parts[0].dialect, versions) for key, one in reading.default.items()}
+    now: dict[str, Value | None] = {} if any(part.is_open for part in parts) else dict(known)
+    now |= {key: given.value for part in reversed(parts) for key, given in part.arguments.items()}
+    return {key: value for key, value in arguments.items() if key not in now or not _is_same(now[key], value)}
+
+
+def _is_same(one: Value | None, other: Value) -> bool:
+    return type(one) is type(other) and one == other
+
+
 def _edits(arguments: Mapping[str, Value], parts: Sequence[Call], read: Read) -> Iterator[Edit]:
     """The edits that give these arguments. Raises UsageError, which says why, when one of them cannot be made."""
     for key, value in arguments.items():
         given = next((part.arguments[key] for part in parts if key in part.arguments), None)
-        if given is None or given.value != value or type(given.value) is not type(value):
-            yield _edit(key, value, given, parts, read)
+        yield _edit(key, value, given, parts, read)
 
 
 def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:

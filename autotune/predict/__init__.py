@@ -11,7 +11,9 @@ from autotune.predict.amortised import amortised
 from autotune.predict.batch_curve import batch_curve
 from autotune.predict.combine import combine, target
 from autotune.predict.known import Arguments
+from autotune.predict.local_ratio import local_ratio
 from autotune.predict.measured_ceiling import measured_ceiling
+from autotune.predict.padding import padding
 from autotune.predict.share_removed import share_removed
 from autotune.predict.workers import workers
 
@@ -19,6 +21,8 @@ __all__ = ["WHAT_IFS", "combine", "predict", "target"]
 
 WHAT_IFS: Mapping[str, Callable[[Arguments, Evidence, str], Gain | None]] = {
     "share_removed": share_removed,
+    "local_ratio": local_ratio,
+    "padding": padding,
     "measured_ceiling": measured_ceiling,
     "workers": workers,
     "amortised": amortised,

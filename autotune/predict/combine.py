@@ -1,4 +1,4 @@
-"""Several gains together: what each removes of today's step is added up, never multiplied."""
+"""Several gains together: the step is rebuilt without what each removes of it; percentages are never multiplied."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from collections.abc import Mapping, Sequence
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Basis, Gain, speedup_without
 from autotune.model.rule import GainSpec
-from autotune.predict.known import gain, number
+from autotune.predict.known import TRAIN, gain, number
 
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
 BASES: tuple[Basis, ...] = ("measured", "modelled", "bound")
 """The strongest first."""
 
 Part = tuple[str, Gain]
-"""A gain and the part of the step that it removes: a phase, or "compute"."""
+"""A gain and the part of the step that it removes: a phase, "compute", or "workers" (the wait, by more workers)."""
 
 
 def target(spec: GainSpec) -> str:
-    """The part of the step that a rule's what-if removes: a phase, "compute", or the share's own name.
+    """The part of the step that a rule's what-if removes: a phase, "compute", "workers", or the share's own name.
 
     Padding, kernels and the fixed part of micro-batches are of compute as a whole.
     """
     if spec.what_if == "measured_ceiling":
         return "data_wait"
+    if spec.what_if == "workers":
+        return "workers"
     if spec.what_if == "amortised":
         return spec.arguments["cost"]
-    if spec.what_if == "batch_curve":
+    if spec.what_if in ("batch_curve", "padding"):
         return "compute"
     whole = (spec.arguments.get("of") or spec.arguments["share"]).removesuffix("_share")
     return _TARGETS.get(whole, whole.removeprefix("step."))
@@ -45,28 +47,46 @@ def combine(parts: Sequence[Part], evidence: Evidence) -> Gain | None:
 
     Parts of different phases add up. Of several gains on one phase the largest counts. A gain on all of
     compute and one on a phase of compute overlap: of what the phase loses, the former no longer has its
-    share.
+    share. Batches that are prepared beside training keep their pace: the rebuilt step is not shorter than that.
     """
     if not parts:
         return None
-    compute = number(evidence, RUN, "step.compute_share")
-    speedup = _together([(name, part.speedup) for name, part in parts], compute)
-    low = _together([(name, part.low) for name, part in parts], compute)
-    high = _together([(name, part.high) for name, part in parts], compute)
+    compute, paced = number(evidence, RUN, "step.compute_share"), _paced_share({name for name, _ in parts}, evidence)
+    speedup = _together([(name, part.speedup) for name, part in parts], compute, paced)
+    low = _together([(name, part.low) for name, part in parts], compute, paced)
+    high = _together([(name, part.high) for name, part in parts], compute, paced)
     weakest = max((part.basis for _, part in parts), key=BASES.index)
     return gain(evidence, RUN, speedup, (low, high), weakest)
 
 
-def _together(speedups: Sequence[tuple[str, float]], compute: float | None) -> float:
-    """The speedup when the shares of today's step that each removes go away together."""
+def _paced_share(names: set[str], evidence: Evidence) -> float:
+    """The time in which workers prepare a step's batches, of today's step; 0 where nothing is known of it.
+
+    It is today's workers' pace, or with a gain on workers theirs, alone. A gain that makes batches themselves
+    cheaper changes it by what is not known.
+    """
+    per_step, step = number(evidence, TRAIN, "loader.batches_per_step"), number(evidence, RUN, "step.mean_ms")
+    count, batch = number(evidence, TRAIN, "loader.num_workers"), number(evidence, TRAIN, "loader.batch_ms")
+    pace = batch / count if batch and count else None
+    if "workers" in names:
+        pace = number(evidence, TRAIN, "loader.alone_batch_ms")
+    if "data_wait" in names or pace is None or not per_step or not step:
+        return 0.0
+    return pace * per_step / step
+
+
+def _together(speedups: Sequence[tuple[str, float]], compute: float | None, paced: float) -> float:
+    """The speedup when the shares of today's step that each removes go away together, down to `paced` of it."""
     largest: dict[str, float] = {}
     for name, speedup in speedups:
-        share = 1 - 1 / speedup
-        largest[name] = max(share, largest.get(name, share))
+        phase, share = "data_wait" if name == "workers" else name, 1 - 1 / speedup
+        largest[phase] = max(share, largest.get(phase, share))
+    # What one part leaves by itself is not taken back.
+    most = max(1 - paced, *largest.values())
     whole = largest.pop("compute", 0.0)
     inside = sum(share for name, share in largest.items() if name in COMPUTE)
     outside = sum(share for name, share in largest.items() if name not in COMPUTE)
-    return speedup_without(outside + _overlapping(whole, inside, compute))
+    return speedup_without(min(most, outside + _overlapping(whole, inside, compute)))
 
 
 def _overlapping(whole: float, inside: float, compute: float | None) -> float:

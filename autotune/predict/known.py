@@ -8,6 +8,8 @@ from autotune.model.evidence import Evidence
 from autotune.model.finding import Basis, Gain
 
 Arguments = Mapping[str, str]
+TRAIN = "loader#train"
+"""The subject whose batches are trained on."""
 
 
 def number(evidence: Evidence, subject: str, name: str) -> float | None:

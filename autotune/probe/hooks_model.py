@@ -8,6 +8,7 @@ import weakref
 from _thread import get_ident
 
 from . import sites
+from .ending import ours
 
 SNIFFED = 3
 """So many training forwards are searched for autocast, layer by layer."""
@@ -20,7 +21,7 @@ def install(session) -> None:
     module = torch.nn.Module
     session.patches.set(module, "__call__", timed_call(session.recorder, module.__call__, _recognising(session)))
     session.patches.set(module, "train", _noted_train(session, module.train))
-    session.patches.set(torch.autograd, "backward", _timed_backward(session, torch.autograd.backward))
+    session.patches.set(torch.autograd, "backward", _timed_backward(session, torch.autograd.backward, _noting(session)))
     session.patches.set(torch.autograd, "grad", _timed_backward(session, torch.autograd.grad))
     clip = torch.nn.utils.clip_grad.clip_grad_norm_
     session.patches.set(torch.nn.utils, "clip_grad_norm_", _noted_clip(session, clip))
@@ -134,7 +135,18 @@ def _noted_train(session, train):
     return noted
 
 
-def _timed_backward(session, backward):
+def _noting(session):
+    """Keeps what backward is called on: the loss. (torch.autograd.grad may be asked of anything.)"""
+
+    @ours
+    def note(tensors, *args, **kwargs) -> None:
+        if not session.window.is_over:
+            session.losses.note(len(session.window.step_ends), tensors, session.scaled)
+
+    return note
+
+
+def _timed_backward(session, backward, note=None):
     from torch import is_anomaly_enabled
 
     recorder = session.recorder
@@ -149,6 +161,8 @@ def _timed_backward(session, backward):
             recorder.thread = get_ident()
         if is_anomaly_enabled():
             session.torch_state["anomaly"] = True
+        if note is not None:
+            note(*args, **kwargs)
         recorder.in_backward = True
         start = recorder.enter("backward")
         try:

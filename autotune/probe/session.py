@@ -19,6 +19,7 @@ from . import (
     hooks_optimizer,
     snapshot,
 )
+from .losses import Losses
 from .overhead import Overhead
 from .patches import Patches
 from .ranks import Ranks
@@ -39,6 +40,7 @@ class Session:
     def __init__(self, request: dict) -> None:
         self.request = request
         self.recorder = Recorder(self._on_failure)
+        self.losses = Losses()
         self.patches = Patches()
         self.loaders, self.optimizers, self.models, self.model_ids = [], [], [], {}
         self.observed = frameworks.Observed()
@@ -84,6 +86,7 @@ class Session:
     def _after_fork(self) -> None:
         """A forked child starts afresh: it is a worker, or a rank that will train and report for itself."""
         self.recorder.clear()
+        self.losses.clear()
         self.window.clear()
         self.ranks.clear()
         self.ended = False

@@ -39,6 +39,7 @@ def recording(session, outcome: str) -> dict:
         "events": [(kind, start - origin, end - origin, ref, flag) for kind, start, end, ref, flag in recorder.events],
         "fetches": _fetches(session, origin),
         "batches": recorder.batches,
+        "losses": session.losses.rows(recorder.thread),
         "samples": session.samples if session.samples is not None else session.sampler.rows(),
         "sampler_interval_ns": int(sampler.INTERVAL_S * 1e9),
         "loaders": [_without_objects(row) for row in session.loaders],

@@ -94,11 +94,11 @@ def _script(script: Script, folder: str, width: int) -> list[Line]:
     if script.to_fill:
         names = ", ".join(script.to_fill)
         lines += labelled("note", f"fill in {names} at its top first; nobody has run it", width)
-    return [*lines, *labelled("note", "; ".join([*_takes(script), "with --dry-run it only says so"]), width)]
+    return [*lines, *labelled("note", "; ".join([*_takes(script), "--dry-run only looks"]), width)]
 
 
 def _takes(script: Script) -> Iterator[str]:
-    """ "it needs 6.0 GiB, of 50 GiB free", "it takes 5 min 0 s at most", "that pays off after about 6,000 steps"."""
+    """ "it needs 6.0 GiB, of 50 GiB free", "it takes about 5 min 0 s", "that pays off after about 6,000 steps"."""
     free = "" if script.free_bytes is None else f"{size(script.free_bytes)} free on its disk"
     if script.needed_bytes is not None:
         yield f"it needs {size(script.needed_bytes)}" + (f", of {free}" if free else "")

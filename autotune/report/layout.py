@@ -22,7 +22,7 @@ _STYLES: dict[str, dict[str, str | bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its end; `style` is a key of the styles above, "" for plain. A `whole` one is never shortened."""
+    """One line without its end; `style` is a key of the styles above, "" for plain. A `whole` one is never cut."""
 
     text: str
     style: str = ""

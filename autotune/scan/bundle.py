@@ -194,7 +194,8 @@ def _joined(script: Script, module: Script) -> Script:
 def _flags(launch: Launch, script: Training | None, configs: Sequence[Call]) -> Iterator[Call]:
     """The command's own arguments, where something takes them that is known."""
     if script is None:
-        dialect = dialect_of(launch)
+        of_hydra = (call.dialect for call in configs if call.dialect == "hydra")
+        dialect = dialect_of(launch) or next(of_hydra, None)
     else:
         dialect = next(iter((*script.parses, *(call.dialect for call in configs))), None)
     if dialect is not None:

@@ -53,7 +53,7 @@ _COMMANDS = (
 _IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+[\w.]*?(?:" + _PACKAGES + rb")", re.MULTILINE)
 _TRAINING = re.compile(_TRAINS)
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
-_DATA = re.compile(_KEYS)
+_DATA = re.compile(_KEYS + rb"|^defaults:", re.MULTILINE)
 _SHELL = re.compile(rb"\b(?:" + _COMMANDS + rb")")
 
 

@@ -36,6 +36,16 @@ def test_the_value_of_another_call_is_no_candidate() -> None:
     assert found.why_not == "no file that was read gives it"
 
 
+def test_a_literal_on_another_line_of_its_call_is_trusted_and_that_of_another_call_is_not() -> None:
+    (found,) = located([OBSERVED], [static(4, 23), static(4, 43, feeds=Location("/p/train.py", 40, end_line=45))])
+    assert found.location == Location("/p/train.py", 23, key="--workers")
+
+
+def test_a_call_of_another_file_is_no_candidate() -> None:
+    (found,) = located([OBSERVED], [static(4, 20, feeds=Location("/p/other.py", 20), file="/p/other.py")])
+    assert not found.trusted
+
+
 def test_two_equal_places_are_not_trusted() -> None:
     (found,) = located([OBSERVED], [static(4, 7), static(4, 9)])
     assert not found.trusted

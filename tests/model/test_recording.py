@@ -51,6 +51,7 @@ ROW = {
     "what_ifs": [{"name": "replay", "outcome": "failed", "arguments": {"num_batches": 1}, "result": {}}],
     "side_effects": {"redirected": [], "blocked": [], "not_isolated": []},
     "overhead": {"events": 1, "event_ns": 2, "sampler_ns": 3, "setup_ns": 4},
+    "losses": [1.5, None, "nan"],
 }  # fmt: skip
 
 
@@ -96,11 +97,19 @@ def test_kernels_are_a_table_and_nothing_else():
             jsonschema.validate(with_(kernels=kernels), SCHEMA)
 
 
+def test_losses_are_numbers_or_unknown_and_recordings_from_before_have_none():
+    first, unknown, last = wire.from_json(ROW).losses
+    assert (first, unknown, str(last)) == (1.5, None, "nan")
+    row = {key: value for key, value in ROW.items() if key != "losses"}
+    jsonschema.validate(row, SCHEMA)
+    assert wire.from_json(row).losses == ()
+
+
 def test_no_window_is_none():
     assert wire.from_json(with_(window=None)).window is None
 
 
-@pytest.mark.parametrize("name", sorted(set(ROW)))
+@pytest.mark.parametrize("name", sorted(set(ROW) - {"losses"}))
 def test_every_part_is_needed(name):
     row = {key: value for key, value in ROW.items() if key != name}
     with pytest.raises(KeyError, match=name):
@@ -118,7 +127,7 @@ def test_another_schema_is_refused(schema):
 def test_the_schema_and_the_records_name_the_same_parts():
     jsonschema.validate(ROW, SCHEMA)
     assert {field.name for field in fields(wire.Recording)} | {"schema"} == set(SCHEMA["properties"])
-    assert set(SCHEMA["required"]) == set(SCHEMA["properties"])
+    assert set(SCHEMA["required"]) == set(SCHEMA["properties"]) - {"losses"}
 
 
 def test_the_schema_and_the_records_know_the_same_events():
@@ -133,6 +142,7 @@ def test_the_schema_and_the_records_know_the_same_events():
         {"events": [["sleep", 1, 2, 0, 0]]},
         {"events": [["fetch", 1.5, 2, 0, 0]]},
         {"window": {**ROW["window"], "ended_by": "luck"}},
+        {"losses": ["a sample"]},
         {"batches": [{**ROW["batches"][0], "text": "a sample"}]},
         {"process": {**ROW["process"], "environ": {}}},
         {"more": 1},

@@ -144,7 +144,7 @@ def texts(tmp_path):
     (tmp_path / "tokenizer" / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"})
     )
-    return Tokenise("json", "tokenizer", "text", "ids", data_files="train.jsonl", max_length=5)
+    return Tokenise("ids", "json", "tokenizer", "text", data_files="train.jsonl", max_length=5)
 
 
 @pytest.mark.train
@@ -189,13 +189,43 @@ def test_tokenise_names_the_columns_that_there_are(texts, tmp_path):
 
 
 def test_what_tokenising_takes():
-    values = Tokenise("d", "t", "text", "o", num_proc=4, num_samples=1_000_000, mean_tokens=300.0, free_bytes=1e12)
+    values = Tokenise("o", "d", "t", "text", num_proc=4, num_samples=1_000_000, mean_tokens=300.0, free_bytes=1e12)
     found = tokenise(replace(values, batch_s=0.08, batch_size=8, tokenise_share=0.5, wait_s_per_step=0.1))
     assert found.needed_bytes == pytest.approx(3e9)
     assert found.takes_s == pytest.approx(1250)
     assert found.break_even_steps == pytest.approx(25_000)
     assert tokenise(values).takes_s is None
     assert tokenise(values).break_even_steps is None
+
+
+EMPTY = [
+    (stage(Stage("", "")), "SOURCE and DESTINATION"),
+    (tokenise(Tokenise("o")), "DATASET and COLUMN and TOKENIZER"),
+]
+
+
+@pytest.mark.parametrize(("script", "names"), EMPTY, ids=["stage", "tokenise"])
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
+def test_what_nobody_told_has_to_be_filled_in(script, names, arguments, tmp_path):
+    assert set(script.to_fill) == set(names.split(" and "))
+    for name in script.to_fill:
+        assert re.search(rf'(?m)^{name} = ""|^{name} = \'\'  # FILL IN: ', script.text)
+    done = start(script, tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"fill in {names} at the top of ")
+    assert "Traceback" not in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == [script.name]
+
+
+@pytest.mark.parametrize("script", [script for script, _ in EMPTY], ids=["stage", "tokenise"])
+def test_help_and_what_is_no_argument(script, tmp_path):
+    assert "--dry-run" in start(script, tmp_path, "--help").stdout
+    assert start(script, tmp_path, "--dryrun").returncode == 2
+
+
+def test_what_is_known_need_not_be_filled_in():
+    assert stage(Stage("/nfs", "")).to_fill == ("DESTINATION",)
+    assert stage(Stage("/nfs", "/tmp/x")).to_fill == ()
 
 
 NAMES = ["a b", "it's", 'q"uote', "back\\slash", "line\nbreak", "# VALUES", "naïve"]

@@ -101,6 +101,7 @@ def test_no_wheel_fits(requirement, changed, why):
         ("flash-attn", {"python": (3, 14, 0)}, "Python 3.14.0 is newer than the table (3.13)"),
         ("flash-attn", {"without": ("torch_cuda",)}, "the CUDA of torch is not known"),
         ("kernels", {"transformers": (5, 24, 0)}, "transformers 5.24.0 is newer than the table (5.23)"),
+        ("flash-attn", {"platform": None}, "the platform is not known"),
         ("kernels", {"without": ("transformers",)}, "transformers is not known"),
         ("torch", {"without": ("driver_cuda",)}, "the CUDA of the driver is not known"),
         ("transformers>=6", {}, "no release that is known here is transformers>=6"),
@@ -113,6 +114,10 @@ def test_what_nobody_can_tell_from_here(requirement, changed, why):
     assert (found.fits, found.command) == (None, "")
     assert found.why.startswith("cannot tell: ")
     assert why in found.why
+
+
+def test_a_wheel_for_every_platform_does_not_ask_for_it():
+    assert asked("transformers<5", None).fits
 
 
 def test_the_interpreter_is_quoted():

@@ -126,63 +126,6 @@ def test_without_a_replay_it_is_a_bound(missing):
     assert (found.speedup, found.low, found.basis) == (pytest.approx(2.5), 1.0, "bound")
 
 
-CPU = {
-    "loader__batch_ms": 50.0,
-    "loader__batches_per_step": 1.0,
-    "loader__workers_needed": 1,
-    "loader__batch_cpu_share": 1.0,
-    "machine__cpus_per_rank": 2.0,
-    "run__num_threads": 2,
-    "device__type": "cpu",
-}
-
-
-def test_on_two_cores_workers_take_them_from_training():
-    found = ceiling(**WAITING | CPU)
-    # (2 cores x 50 ms + 50 ms of preparing) / 2 cores = 75 ms.
-    assert (found.speedup, found.basis) == (pytest.approx(100 / 75), "modelled")
-    assert found.low == pytest.approx(100 / 75 * 0.85)
-    assert found.high == pytest.approx(100 / 75 * 1.15)
-    assert "workers can prepare" in found.note
-
-
-def test_how_fast_the_proposed_workers_were_alone_is_known_better_than_their_share():
-    alone = {"loader__batch_cpu_share": 0.02, "loader__batch_ms": 200.0, "loader__workers_needed": 4}
-    # 200 / 4 = 50 ms keep up by arithmetic; 80 ms were measured, of one batch and of two a step.
-    found = ceiling(**WAITING | CPU | alone | {"loader__alone_batch_ms": 80.0})
-    assert (found.speedup, found.basis) == (pytest.approx(100 / 80), "modelled")
-    assert ceiling(**WAITING | CPU | alone).basis == "measured"
-    twice = {"loader__alone_batch_ms": 40.0, "loader__batches_per_step": 2.0}
-    assert ceiling(**WAITING | CPU | alone | twice).speedup == pytest.approx(100 / 80)
-    assert ceiling(**WAITING | CPU | alone | {"loader__alone_batch_ms": 45.0}).basis == "measured"
-
-
-def test_workers_that_wait_for_storage_still_prepare_no_more_than_they_can():
-    # 400 ms of preparing by 2 workers: 200 ms a step, far above the 50 ms of the replay.
-    slow = {"loader__batch_cpu_share": 0.02, "loader__batch_ms": 400.0, "loader__workers_needed": 2}
-    found = ceiling(**WAITING | CPU | slow | {"step__mean_ms": 450.0, "loader__wait_share": 400 / 450})
-    assert (found.speedup, found.basis) == (pytest.approx(450 / 200), "modelled")
-    assert found.high <= 450 / 200 * 1.15 + 1e-9
-
-
-@pytest.mark.parametrize(
-    ("changed", "speedup", "basis"),
-    [
-        pytest.param({"loader__batch_cpu_share": 0.2}, 2.0, "measured", id="workers that wait need no core"),
-        pytest.param({"machine__cpus_per_rank": 16.0}, 2.0, "measured", id="cores enough"),
-        pytest.param({"machine__cpus_per_rank": None}, 2.0, "measured", id="cores unknown"),
-        pytest.param({"device__type": "cuda"}, 2.0, "measured", id="a device trains beside one launching core"),
-        pytest.param(
-            {"device__type": "cuda", "loader__batch_ms": 80.0}, 100 / 80, "modelled", id="one worker is too slow"
-        ),
-        pytest.param({"loader__batch_ms": 110.0, "machine__cpus_per_rank": 1.0}, None, None, id="one core: no gain"),
-    ],
-)
-def test_when_cores_are_shared(changed, speedup, basis):
-    found = ceiling(**WAITING | CPU | changed)
-    assert (found and (found.speedup, found.basis)) == (speedup and (pytest.approx(speedup), basis))
-
-
 @pytest.mark.parametrize(
     ("arguments", "share", "speedup"),
     [
@@ -219,6 +162,15 @@ def test_batch_curve():
     assert found.basis == "modelled"
 
 
+def test_a_micro_batch_four_times_as_large():
+    found = gain("batch_curve", {"factor": "4"}, **CURVE)
+    # Three of four fixed parts go.
+    assert (found.speedup, found.low, found.high) == pytest.approx((400 / 280, 400 / 307, 400 / 253))
+    grown = gain("batch_curve", {"factor": "4"}, **CURVE | {"loader__doubled_growth_share": 0.1})
+    assert grown.speedup == pytest.approx(400 / (280 + 4 * 50 * (1.1**2 - 1)))
+    assert gain("batch_curve", {"factor": "8"}, **CURVE) is None
+
+
 def test_the_padding_that_larger_batches_add_is_counted_against_it():
     found = gain("batch_curve", {}, **CURVE | {"loader__doubled_growth_share": 0.2})
     # 80 ms of fixed parts go; 4 x 50 ms of the rest grow by a fifth: 40 ms come on top.
@@ -231,7 +183,7 @@ def test_the_padding_that_larger_batches_add_is_counted_against_it():
         *({name: None} for name in CURVE),
         {"train__accumulation_steps": 1},
         {"batch_curve__fixed_ms": 0.0},
-        pytest.param({"loader__doubled_growth_share": 0.4}, id="padding eats it all"),
+        pytest.param({"loader__doubled_growth_share": 0.41}, id="padding eats it all"),
         pytest.param({"step__mean_ms": 180.0}, id="the fit is not about this step"),
     ],
 )
@@ -247,7 +199,8 @@ def test_a_fit_that_is_all_noise_may_lose():
 
 @pytest.mark.parametrize("name", WHAT_IFS)
 def test_without_facts_there_is_no_gain(name):
-    assert gain(name, {"share": "loader.wait_share", "cost": "checkpoint"}) is None
+    arguments = {"share": "loader.wait_share", "left": "loader.dynamic_pad_share", "cost": "checkpoint"}
+    assert gain(name, {**arguments, "low": "2", "high": "4"}) is None
 
 
 def test_an_unknown_what_if_is_an_error():
@@ -268,12 +221,39 @@ def part(name, share, basis="measured"):
         pytest.param([("compute", 0.4), ("recompute", 0.2)], None, 0.4, id="unknown overlap: the larger"),
         pytest.param([("compute", 0.4), ("data_wait", 0.2)], 0.8, 0.6, id="compute and waiting are disjoint"),
         pytest.param([("data_wait", 0.7), ("checkpoint", 0.6)], None, 0.99, id="never all of it"),
+        pytest.param([("workers", 0.3), ("data_wait", 0.2), ("checkpoint", 0.2)], None, 0.5, id="workers end the wait"),
     ],
 )
 def test_combine(parts, compute, share):
     together = combine([part(*each) for each in parts], evidence(step__compute_share=compute))
     assert together.share == pytest.approx(share)
     assert together.low < together.speedup
+
+
+PACED = {
+    "step__mean_ms": 100.0,
+    "step__compute_share": 0.9,
+    "loader__batches_per_step": 2.0,
+    "loader__num_workers": 2,
+    "loader__batch_ms": 80.0,
+    "loader__alone_batch_ms": 30.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("parts", "changed", "share"),
+    [
+        pytest.param([("compute", 0.5)], {}, 0.5, id="one gain by itself is what it is"),
+        pytest.param([("compute", 0.15), ("logging", 0.1)], {}, 0.2, id="2 workers give 2 batches in 80 ms"),
+        pytest.param([("compute", 0.15), ("logging", 0.1)], {"loader__num_workers": 0}, 0.25, id="nothing beside"),
+        pytest.param([("compute", 0.15), ("logging", 0.1)], {"loader__batch_ms": None}, 0.25, id="pace unknown"),
+        pytest.param([("workers", 0.3), ("compute", 0.3)], {}, 0.4, id="more workers: 2 batches in 60 ms"),
+        pytest.param([("workers", 0.3), ("data_wait", 0.1), ("compute", 0.3)], {}, 0.6, id="cheaper batches"),
+    ],
+)
+def test_prepared_batches_keep_their_pace(parts, changed, share):
+    together = combine([part(*each) for each in parts], evidence(**PACED | changed))
+    assert together.share == pytest.approx(share)
 
 
 def test_the_weakest_basis_holds_and_seconds_follow():
@@ -288,7 +268,10 @@ def test_the_weakest_basis_holds_and_seconds_follow():
     [
         ("measured_ceiling", {}, "data_wait"),
         ("amortised", {"cost": "evaluation"}, "evaluation"),
+        ("workers", {"share": "loader.wait_share"}, "workers"),
         ("batch_curve", {}, "compute"),
+        ("padding", {"share": "loader.pad_share", "of": "step.compute_share"}, "compute"),
+        ("local_ratio", {"share": "optimizer.step_share"}, "optimizer"),
         ("share_removed", {"share": "loader.pad_share", "of": "step.compute_share"}, "compute"),
         ("share_removed", {"share": "loader.tokenize_share", "of": "loader.wait_share"}, "data_wait"),
         ("share_removed", {"share": "step.recompute_share"}, "recompute"),

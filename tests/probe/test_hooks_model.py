@@ -210,3 +210,13 @@ def test_anomaly_detection_around_backward_only_is_seen(probed, model):
     with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
         model(torch.ones(1, 4)).sum().backward()
     assert probed.torch_state["anomaly"] is True
+
+
+def test_the_loss_is_what_backward_is_called_on(probed, model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = model(torch.ones(2, 4)).sum()
+    loss.backward()
+    torch.autograd.backward(tensors=(model(torch.ones(2, 4)).sum() * 2,))
+    torch.autograd.grad(model(torch.ones(2, 4)).sum(), list(model.parameters()))
+    optimizer.step()
+    assert probed.losses.rows(probed.recorder.thread) == [pytest.approx(3 * loss.item())]

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from report_builders import change, finding, gain, recommendation, report, rule, run, step
 
 from autotune.model.evidence import Location
-from autotune.model.finding import Change, Recommendation
+from autotune.model.finding import Change, Finding, Install, Recommendation, Script
 from autotune.model.rule import Effect
 from autotune.report import advice
+from autotune.report.layout import printed
 
 
 def shown(*recommendations: Recommendation, has_step: bool = True) -> list[str]:
@@ -63,6 +66,65 @@ def test_advice_beside_an_edit_is_an_alternative() -> None:
     found = finding(rule(), "m", change("a.b", 1, 2), advice=("Stream it.",), location=Location("t.py", 1))
     assert shown(recommendation(1, found))[-1] == "  or     Stream it."
     assert not any(line.startswith("  at") for line in shown(recommendation(1, found)))
+
+
+URL = f"https://example.org/{'w' * 90}.whl"
+FITS = Install("p", True, f"python -m pip install {URL}", "it is published")
+NO_WHEEL = Install("p", False, "", "no wheel fits: it needs Python 3.10. Otherwise: wait")
+STAGE = Script(
+    name="stage_data.py",
+    text="",
+    to_fill=("SOURCE", "DESTINATION"),
+    needed_bytes=6 * 2**30,
+    free_bytes=50 * 2**30,
+    takes_s=300.0,
+    break_even_steps=5999.2,
+    path="/home/user/project/.autotune/runs/20260101-120000/stage_data.py",
+)
+WRITTEN = "  script .autotune/runs/20260101-120000/stage_data.py"
+TO_FILL = "  note   fill in SOURCE, DESTINATION at its top first; nobody has run it"
+
+
+def needing(**given: object) -> list[str]:
+    """The lines below the advice, in a report that is wide enough."""
+    found: Finding = replace(finding(rule(), "m", advice=("Do it.",)), **given)  # type: ignore[arg-type]
+    made = report(recommendation(1, found), run=run(), step=step(forward=1000.0))
+    text = printed(advice.decision_lines(made, 200), False, 200)
+    return text.split("Do it.\n")[1].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("install", "expected"),
+    [
+        (FITS, [f"  type   python -m pip install {URL}", "  note   it is published"]),
+        (NO_WHEEL, ["  note   no command to install p: no wheel fits: it needs Python 3.10. Otherwise: wait"]),
+    ],
+)
+def test_an_install_is_a_command_or_a_reason(install: Install, expected: list[str]) -> None:
+    assert needing(install=install) == expected
+
+
+def test_a_command_is_never_cut() -> None:
+    made = report(recommendation(1, replace(finding(rule(), "m"), install=FITS)), run=run(), step=step(forward=1.0))
+    text = printed(advice.decision_lines(made, 60), False, 60)
+    assert FITS.command in text.splitlines()[3]
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (STAGE, [WRITTEN, TO_FILL,
+                 "  note   it needs 6.0 GiB, of 50 GiB free on its disk; it takes about 5 min 0 s;"
+                 " that pays off after about 6,000 steps; --dry-run only looks"]),
+        (replace(STAGE, to_fill=(), needed_bytes=None, takes_s=None, break_even_steps=None),
+         [WRITTEN, "  note   50 GiB free on its disk; --dry-run only looks"]),
+        (replace(STAGE, to_fill=(), free_bytes=None, takes_s=None, break_even_steps=None),
+         [WRITTEN, "  note   it needs 6.0 GiB; --dry-run only looks"]),
+    ],
+    ids=["all", "free", "needed"],
+)  # fmt: skip
+def test_a_script_says_where_it_is_and_what_it_takes(script: Script, expected: list[str]) -> None:
+    assert needing(script=script) == expected
 
 
 def test_findings_that_share_a_change_are_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from report_cases import CASES
 
 import autotune.report
 from autotune.model.evidence import Location, Setting
+from autotune.model.finding import Install, Script
 from autotune.model.report import OUTCOMES, PHASES, Report
 from autotune.report import render
 
@@ -182,6 +184,8 @@ def test_a_finding_and_its_recommendation() -> None:
             "location": None,
             "changes": [short],
             "gain": gained,
+            "install": None,
+            "script": None,
         }
     ]
     place = {"location": {"file": "train.py", "line": 23}, "spelling": "num_workers", "note": "n"}
@@ -196,6 +200,23 @@ def test_a_finding_and_its_recommendation() -> None:
             "after": None,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("install", "expected"),
+    [
+        (Install("p", True, "pip install p==1", "it is published"),
+         {"command": "pip install p==1", "why": "it is published"}),
+        (Install("p", None, "", "cannot tell: x"), {"command": None, "why": "cannot tell: x"}),
+    ],
+)  # fmt: skip
+def test_what_advice_needs(install: Install, expected: dict[str, Any]) -> None:
+    script = Script("stage_data.py", "text", path="/runs/1/stage_data.py")
+    found = replace(finding(rule(), "m"), install=install, script=script)
+    made = parsed(report(recommendation(1, found), run=run(), step=step(forward=1.0)))
+    jsonschema.Draft202012Validator(SCHEMA).validate(made)
+    assert made["findings"][0]["install"] == expected
+    assert made["findings"][0]["script"] == "/runs/1/stage_data.py"
 
 
 @pytest.mark.parametrize(("steps", "basis"), [(9, "modelled"), (10, "measured")])

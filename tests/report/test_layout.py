@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.report.layout import Line, cells, clean, printed, shorten, spread, wrap
+from autotune.report.layout import Line, cells, clean, copied, printed, shorten, spread, wrap
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,11 @@ def test_spread_keeps_the_right_side() -> None:
 
 def texts(left: str, right: str, width: int) -> list[str]:
     return [line.text for line in spread(left, right, width)]
+
+
+def test_what_is_to_be_copied_stays_whole() -> None:
+    line = copied("type", f"pip install  {'w' * 80}\x1b[31m")
+    assert printed([line], False, 60) == f"  type   pip install {'w' * 80}\n"
 
 
 def test_printed_styles_whole_lines() -> None:

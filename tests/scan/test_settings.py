@@ -62,13 +62,18 @@ def test_a_given_value_has_its_place_and_spelling() -> None:
     setting = found["loader.num_workers", "loader#train"]
     assert (setting.value, setting.origin, setting.spelling) == (4, "static", "dataloader_num_workers")
     assert setting.location == Location("train.py", 11, key="dataloader_num_workers", span=Span(11, 12))
+    assert setting.feeds == Location("train.py", 10, "TrainingArguments", end_line=11)
+
+
+def test_a_config_feeds_no_call() -> None:
+    setting = read(call("hf_trainer", "", dataloader_num_workers=4))["loader.num_workers", "loader#train"]
     assert setting.feeds is None
 
 
 def test_a_default_stands_at_the_call() -> None:
     setting = read(call("hf_trainer", "TrainingArguments"))["loader.num_workers", "loader#train"]
     assert (setting.value, setting.origin) == (0, "default")
-    assert setting.location == Location("train.py", 10, "TrainingArguments", end_line=10)
+    assert setting.location == setting.feeds == Location("train.py", 10, "TrainingArguments", end_line=10)
 
 
 def test_a_value_that_stands_elsewhere_feeds_the_call() -> None:

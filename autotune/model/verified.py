@@ -1,0 +1,125 @@
+"""What a verification found: two sides of a change, measured in fresh processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autotune.model.finding import Gain
+from autotune.model.patch import PatchChange
+
+BEFORE, AFTER = "before", "after"
+SIDES = (BEFORE, AFTER)
+
+
+class Verdict(StrEnum):
+    """What may be said of the step's time."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NO_DIFFERENCE = "no_difference"
+    CANNOT_TELL = "cannot_tell"
+
+
+class Sameness(StrEnum):
+    """What may be said of the losses; NOT_COMPARED is no pass."""
+
+    IDENTICAL = "identical"
+    CLOSE = "close"
+    ALIKE = "alike"
+    DIFFERENT = "different"
+    NOT_COMPARED = "not_compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
+
+    `losses` are of each step since the script began. `memory_bytes` is the peak, on the device where it trains on one.
+    `others_share` is the share of the machine's CPUs that was busy with other work, `busy_share` with any; None where
+    the system does not tell.
+    """
+
+    side: str
+    step_ms: float
+    steps: int
+    warmup: int
+    wall_s: float
+    samples: float | None = None
+    losses: tuple[float | None, ...] = ()
+    memory_bytes: int | None = None
+    is_on_device: bool = False
+    others_share: float | None = None
+    busy_share: float | None = None
+
+    @property
+    def fixed_s(self) -> float:
+        """Seconds that are no steps: start-up and the end."""
+        return max(0.0, self.wall_s - (self.warmup + self.steps) * self.step_ms / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The starts to make, in order. `steps` are measured after `warmup` in each; `seconds` and the cost are expected."""
+
+    order: tuple[str, ...]
+    steps: int
+    warmup: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` the 99 % one.
+
+    `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
+    one side was faster than every start of the other.
+    """
+
+    speedup: float
+    low: float
+    high: float
+    surely: tuple[float, float]
+    spread: float
+    is_apart: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """How the losses of both sides compare over `steps` steps, and why so in words."""
+
+    sameness: Sameness
+    steps: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Peak memory of both sides in bytes: medians over the starts, None where unknown. `of`: "device" or "processes"."""
+
+    of: str
+    before: int | None
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """One verification. `step_ms` are medians over the starts of each side.
+
+    `against` names what was compared with what; `predicted` is the gain that the diagnosis gave to the changes.
+    """
+
+    command: tuple[str, ...]
+    against: str
+    changes: tuple[PatchChange, ...]
+    verdict: Verdict
+    why: str
+    estimate: Estimate
+    step_ms: tuple[float, float]
+    is_per_sample: bool
+    losses: Losses
+    memory: Memory
+    schedule: Schedule
+    seconds: float
+    predicted: Gain | None = None
+    notes: tuple[str, ...] = ()

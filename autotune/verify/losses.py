@@ -1,0 +1,114 @@
+"""Whether both sides learn the same: the losses of each step, compared by what the change says that it does."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from autotune.model.rule import Effect
+from autotune.model.verified import Losses, Sameness
+
+Series = Sequence[float | None]
+
+TOLERANCE = 1e-3
+"""Relative: float32 sums in another order differ by about 1e-6 in a step, and training multiplies that as it goes on;
+half precision rounds to 1e-3."""
+
+LEAST_STEPS = 20
+"""Fewer steps say nothing of a distribution."""
+
+MOST_WIDTH = 0.1
+"""Half width of the interval, as a share of the loss, above which "no difference seen" says nothing."""
+
+NUM_BLOCKS = 10
+_T99_OF_BLOCKS = 3.250
+_T99 = {2: 9.925, 4: 4.604, 6: 3.707, 8: 3.355, 10: 3.169, 12: 3.055, 14: 2.977, 16: 2.921, 18: 2.878}
+"""Quantiles of Student's t (99 %, two-sided): for the blocks of steps, and by 2n - 2 for n starts of each side."""
+
+
+def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | None) -> Losses:
+    """The losses of all starts of both sides; `effect` is the gravest of the changes, None when nobody said.
+
+    Bit-identical is always looked for first, then the tolerance. An exact change has to be bit-identical; where the
+    script's own starts differ, or where the change may redraw (any other effect), the distribution is compared.
+    """
+    steps = min((len(one) for one in (*before, *after)), default=0)
+    cut = [[list(one[:steps]) for one in side] for side in (before, after)]
+    if not steps or any(value is None for side in cut for one in side for value in one):
+        return Losses(Sameness.NOT_COMPARED, 0, "no loss was seen that is one number and unscaled")
+    known = [[[value for value in one if value is not None] for one in side] for side in cut]
+    if all(_identical(known[0][0], one) for side in known for one in side):
+        return Losses(Sameness.IDENTICAL, steps, "every bit of every step, in all starts")
+    if any(_identical(known[0][0], one) for one in known[0][1:]):
+        return _repeatable(known, effect, steps)
+    if effect is Effect.EXACT:
+        return Losses(Sameness.NOT_COMPARED, steps, "the script's own losses differ from start to start: fix its seeds")
+    return _of_starts(known, steps)
+
+
+def _identical(one: Sequence[float], other: Sequence[float]) -> bool:
+    """The same bits; a NaN is as good as another."""
+    return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(one, other, strict=True))
+
+
+def _repeatable(known: list[list[list[float]]], effect: Effect | None, steps: int) -> Losses:
+    """Starts of the same files agree: what differs comes from the change."""
+    before, after = known[0][0], known[1][0]
+    worst = max(_relative(a, b) for a, b in zip(before, after, strict=True))
+    if effect is Effect.EXACT:
+        at = next(step for step, (a, b) in enumerate(zip(before, after, strict=True)) if not _identical([a], [b]))
+        why = f"the change is said to be exact, and step {at + 1} has {after[at]:.9g} instead of {before[at]:.9g}"
+        return Losses(Sameness.DIFFERENT, steps, why)
+    if worst <= TOLERANCE:
+        why = f"at most {worst:.1e} apart, relative; {TOLERANCE:g} is what other rounding may become in {steps} steps"
+        return Losses(Sameness.CLOSE, steps, why)
+    return _of_steps(before, after, steps)
+
+
+def _relative(one: float, other: float) -> float:
+    if _identical([one], [other]):
+        return 0.0
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return math.inf
+    return abs(one - other) / max(abs(one), abs(other))
+
+
+def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Losses:
+    """One series a side: the mean difference over blocks of steps, as neighbouring steps are not independent."""
+    if not all(map(math.isfinite, (*before, *after))):
+        return Losses(Sameness.DIFFERENT, steps, "one side has a loss that is no finite number")
+    if steps < LEAST_STEPS:
+        return Losses(Sameness.NOT_COMPARED, steps, _too_few(steps))
+    differences = [b - a for a, b in zip(before, after, strict=True)]
+    size = steps // NUM_BLOCKS
+    blocks = [statistics.fmean(differences[size * at : size * (at + 1)]) for at in range(NUM_BLOCKS)]
+    half = _T99_OF_BLOCKS * statistics.stdev(blocks) / math.sqrt(NUM_BLOCKS)
+    return _told(statistics.fmean(blocks), half, statistics.fmean(map(abs, before)), steps, "steps")
+
+
+def _of_starts(known: list[list[list[float]]], steps: int) -> Losses:
+    """The script draws anew at every start: the mean loss of a start is one observation."""
+    means = [[statistics.fmean(one) for one in side] for side in known]
+    if not all(math.isfinite(mean) for side in means for mean in side):
+        return Losses(Sameness.DIFFERENT, steps, "a start has a loss that is no finite number")
+    if steps < LEAST_STEPS or min(map(len, means)) < 2:
+        return Losses(Sameness.NOT_COMPARED, steps, _too_few(steps))
+    size = min(map(len, means))
+    error = math.sqrt(sum(statistics.variance(side) / len(side) for side in means))
+    difference = statistics.fmean(means[1]) - statistics.fmean(means[0])
+    return _told(difference, _T99[2 * size - 2] * error, abs(statistics.fmean(means[0])), steps, "starts")
+
+
+def _told(difference: float, half: float, scale: float, steps: int, of: str) -> Losses:
+    share, width = (value / scale if scale else math.inf for value in (difference, half))
+    words = f"the mean differs by {share:+.1%} +-{width:.1%} (99 % interval over {of})"
+    if abs(difference) > half:
+        return Losses(Sameness.DIFFERENT, steps, words)
+    if width > MOST_WIDTH:
+        return Losses(Sameness.NOT_COMPARED, steps, f"{words}: too wide to tell; --loss-steps {2 * steps} or more")
+    return Losses(Sameness.ALIKE, steps, f"{words}: no difference seen, other random draws")
+
+
+def _too_few(steps: int) -> str:
+    return f"{steps} steps are too few to compare random draws: --loss-steps {LEAST_STEPS} or more"

@@ -1,0 +1,127 @@
+"""A stand-in for the project's folder in which chosen files have other contents, and everything else reads through.
+
+Folders are folders, small files of code and settings are copies (so that a module, or a config that is found beside
+it, is read from here whichever way its path is resolved), and every other file is a link to the real one. Large
+folders, environments and repositories' innards are links as a whole. Nothing is ever written through a link: the
+script's writes are redirected by the probe.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from autotune.errors import UsageError
+
+COPIED = frozenset(
+    (".py", ".pyi", ".sh", ".bash", ".yaml", ".yml", ".json", ".toml", ".cfg", ".conf", ".ini", ".txt", ".gin", ".env")
+)
+MOST_COPIED_BYTES = 256 << 10
+MOST_ENTRIES = 20_000
+"""Entries that are mirrored one by one, nearest to the top first; folders beyond them are links."""
+
+MOST_IN_FOLDER = 2_000
+LINKED = frozenset((".git", ".hg", ".svn", "node_modules", "site-packages"))
+LEFT_OUT = frozenset((".autotune", "__pycache__"))
+
+
+class Mirror:
+    """The stand-in at `place` for the real folder `root`; `edited` are the real paths whose contents change."""
+
+    def __init__(self, root: Path, place: Path, edited: frozenset[Path]) -> None:
+        self.root, self.place = root, place
+        self._open = _parents(root, edited)
+        self._left = MOST_ENTRIES
+        place.mkdir()
+        folders = deque([root])
+        while folders:
+            folders.extend(self._fill(folders.popleft()))
+
+    def show(self, files: Mapping[Path, bytes]) -> None:
+        """Let the stand-ins of these real files have these bytes."""
+        for path, data in files.items():
+            stand_in = self.at(path)
+            stand_in.unlink(missing_ok=True)
+            stand_in.write_bytes(data)
+            shutil.copymode(path, stand_in)
+
+    def at(self, path: Path) -> Path:
+        """Where the real `path`, which lies in the root, stands here."""
+        return self.place / path.relative_to(self.root)
+
+    def mapped(self, text: str) -> str:
+        """A word or variable: an absolute path into the root, also behind "--flag=" or between ":", leads here."""
+        return ":".join(map(self._mapped_part, text.split(":")))
+
+    def _mapped_part(self, text: str) -> str:
+        head, equals, value = text.rpartition("=")
+        path = Path(value)
+        return f"{head}{equals}{self.at(path)}" if path.is_absolute() and path.is_relative_to(self.root) else text
+
+    def _fill(self, folder: Path) -> Iterator[Path]:
+        """Make the stand-in's entries; yields the folders that are to be filled as well."""
+        for entry in _entries(folder):
+            self._left -= 1
+            stand_in = self.at(Path(entry.path))
+            if entry.is_symlink():
+                self._link_again(Path(entry.path), stand_in)
+            elif entry.is_dir():
+                if self._is_mirrored(entry):
+                    stand_in.mkdir()
+                    yield Path(entry.path)
+                else:
+                    stand_in.symlink_to(entry.path)
+            elif _is_copied(entry):
+                shutil.copy2(entry.path, stand_in)
+            else:
+                stand_in.symlink_to(entry.path)
+
+    def _is_mirrored(self, entry: os.DirEntry[str]) -> bool:
+        path = Path(entry.path)
+        if path in self._open:
+            return True
+        if entry.name in LINKED or self._left <= 0 or (path / "pyvenv.cfg").exists():
+            return False
+        try:
+            return sum(1 for _ in zip(os.scandir(path), range(MOST_IN_FOLDER + 1), strict=False)) <= MOST_IN_FOLDER
+        except OSError:
+            return False
+
+    def _link_again(self, path: Path, stand_in: Path) -> None:
+        """A link into the root leads to the stand-in of its target; any other to what it leads to."""
+        target = path.parent / path.readlink()
+        inside = Path(os.path.normpath(target))
+        stand_in.symlink_to(self.at(inside) if inside.is_relative_to(self.root) else target)
+
+
+def check(root: Path, edited: frozenset[Path]) -> None:
+    """Raise UsageError for files that no stand-in of `root` can hold."""
+    for path in edited:
+        if not path.is_relative_to(root):
+            raise UsageError(
+                f"it lies outside the project {root}, so it cannot be changed in a copy",
+                where=str(path),
+                to_do="Start autotune in a folder that holds all of the files.",
+            )
+
+
+def _parents(root: Path, edited: frozenset[Path]) -> frozenset[Path]:
+    """The folders above the edited files: these are no links."""
+    return frozenset(folder for path in edited for folder in path.parents if folder.is_relative_to(root))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return sorted((entry for entry in found if entry.name not in LEFT_OUT), key=lambda entry: entry.name)
+
+
+def _is_copied(entry: os.DirEntry[str]) -> bool:
+    return (
+        entry.is_file()
+        and Path(entry.name).suffix.lower() in COPIED
+        and entry.stat().st_size <= MOST_COPIED_BYTES
+        and os.access(entry.path, os.R_OK)
+    )

@@ -1,0 +1,203 @@
+"""A patch file becomes edited files: what was chosen, all files or none, and the command that stands in no file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotune.api import apply
+from autotune.api.apply import Options, Planned
+from autotune.collect import artefacts
+from autotune.errors import UsageError
+from autotune.model.evidence import Span
+from autotune.model.patch import Edit, Patch, PatchChange
+from autotune.model.rule import Effect
+from autotune.model.scanned import TYPED
+from autotune.patch.file import NAME, dumps
+from autotune.patch.journal import sha256
+
+ARGS = b'\xef\xbb\xbf{"batch": 8, "steps": 4}\r\n'
+SCRIPT = b"workers = 0\r\nlast line without an end"
+
+
+def edit(file: str, data: bytes, old: str, new: str, key: str = "key") -> Edit:
+    start = data.index(old.encode())
+    return Edit(file, sha256(data), key, Span(start, start + len(old.encode())), old, new)
+
+
+def change(setting: str, rule: str, *edits: Edit, effect: Effect = Effect.EXACT, **more: object) -> PatchChange:
+    return PatchChange(setting, "run", 1, 2, (rule,), effect, edits=edits, **more)  # type: ignore[arg-type]
+
+
+BATCH = change("loader.batch_size", "GA004", edit("args.json", ARGS, "8", "16"), needs=("train.accumulation_steps",))
+STEPS = change("train.accumulation_steps", "GA004", edit("args.json", ARGS, "4", "2"), needs=("loader.batch_size",))
+WORKERS = change("loader.num_workers", "DL001", edit("train.py", SCRIPT, "0", "4"), effect=Effect.EQUIVALENT)
+PRECISION = change("train.precision", "PR002", edit("train.py", SCRIPT, "last", "best"), effect=Effect.ALTERING)
+PADDING = change("data.padding", "BA005", by_hand="padding = longest: no file that was read gives it")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "args.json").write_bytes(ARGS)
+    (tmp_path / "train.py").write_bytes(SCRIPT)
+    return tmp_path
+
+
+def keep(project: Path, *changes: PatchChange, command: tuple[str, ...] = ("train.py",)) -> Path:
+    """A run of `project` with this patch, which is its last one."""
+    run = artefacts.new_run(project)
+    (run / "recording-1.json").write_text("{}")  # a run has one
+    (run / NAME).write_text(dumps(Patch(str(project), run.name, command, changes)))
+    artefacts.mark_last(run)
+    return run
+
+
+def plan(project: Path, *select: str, allow: Effect | None = None, name: str = "last") -> Planned:
+    return apply.plan(Options(name, select, frozenset([allow] if allow else [])), cwd=project)
+
+
+def names(planned: Planned) -> list[str]:
+    return [each.setting for each in planned.chosen]
+
+
+def reasons(planned: Planned) -> dict[str, str]:
+    return {each.setting: reason for each, reason in planned.left}
+
+
+def test_only_what_leaves_training_the_same_is_written_without_a_word(project: Path) -> None:
+    keep(project, BATCH, STEPS, WORKERS, PRECISION, PADDING)
+    planned = plan(project)
+    assert names(planned) == ["loader.batch_size", "train.accumulation_steps", "loader.num_workers"]
+    assert reasons(planned) == {
+        "train.precision": "it is altering: --allow altering writes it too",
+        "data.padding": PADDING.by_hand,
+    }
+    apply.write(planned)
+    assert (project / "args.json").read_bytes() == ARGS.replace(b"8", b"16").replace(b"4", b"2")
+    assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4")
+
+
+@pytest.mark.parametrize("select", [("PR002",), ("train.precision",)])
+def test_what_alters_training_is_written_when_it_is_named(project: Path, select: tuple[str, ...]) -> None:
+    keep(project, WORKERS, PRECISION)
+    planned = plan(project, *select)
+    assert names(planned) == ["train.precision"]
+    assert reasons(planned) == {"loader.num_workers": "not selected"}
+    assert names(plan(project, allow=Effect.ALTERING)) == ["loader.num_workers", "train.precision"]
+
+
+def test_of_two_that_need_each_other_none_is_written_alone(project: Path) -> None:
+    keep(project, BATCH, STEPS)
+    planned = plan(project, "loader.batch_size")
+    assert not planned.chosen
+    assert reasons(planned)["loader.batch_size"] == (
+        "it holds only together with train.accumulation_steps, which is not written"
+    )
+    assert names(plan(project, "GA004")) == ["loader.batch_size", "train.accumulation_steps"]
+
+
+def test_one_that_alters_training_keeps_its_partner_back(project: Path) -> None:
+    keep(project, replace(BATCH, effect=Effect.ALTERING), STEPS)
+    assert not plan(project).chosen
+    assert len(plan(project, allow=Effect.ALTERING).chosen) == 2
+
+
+def test_one_whose_partner_was_deleted_from_the_file_is_left(project: Path) -> None:
+    keep(project, STEPS)
+    assert not plan(project).chosen
+
+
+def test_a_name_that_the_patch_does_not_have_is_refused(project: Path) -> None:
+    keep(project, WORKERS)
+    with pytest.raises(UsageError, match="no change of this patch is of DL002") as error:
+        plan(project, "DL002")
+    assert "DL001, loader.num_workers" in error.value.to_do
+
+
+def test_a_file_that_changed_since_is_refused_and_nothing_is_written(project: Path) -> None:
+    keep(project, BATCH, STEPS, WORKERS)
+    (project / "args.json").write_bytes(ARGS + b" ")
+    with pytest.raises(UsageError, match="changed since the diagnosis; nothing was changed") as error:
+        plan(project)
+    assert error.value.where == "args.json"
+    assert (project / "train.py").read_bytes() == SCRIPT
+
+
+def test_a_file_that_is_gone_is_refused(project: Path) -> None:
+    keep(project, WORKERS)
+    (project / "train.py").unlink()
+    with pytest.raises(UsageError, match="cannot be read"):
+        plan(project)
+
+
+def test_undo_gives_every_byte_back(project: Path) -> None:
+    keep(project, BATCH, STEPS, WORKERS)
+    first = apply.write(plan(project, "GA004"))
+    keep(project, WORKERS)
+    second = apply.write(plan(project))
+    assert first is not None
+    assert second is not None
+    assert apply.undo(first.number, cwd=project).number == first.number
+    assert (project / "args.json").read_bytes() == ARGS
+    assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4")
+    assert apply.undo(None, cwd=project).number == second.number
+    assert (project / "train.py").read_bytes() == SCRIPT
+    with pytest.raises(UsageError, match="there is no written patch"):
+        apply.undo(None, cwd=project)
+
+
+def test_the_diff_shows_the_changed_lines_only(project: Path) -> None:
+    keep(project, WORKERS)
+    lines = list(plan(project).diff())
+    assert [line for line in lines if line[0] in "+-" and not line.startswith(("---", "+++"))] == [
+        "-workers = 0\r\n",
+        "+workers = 4\r\n",
+    ]
+
+
+def test_a_run_without_a_patch_and_a_patch_file_by_its_path(project: Path) -> None:
+    run = keep(project, WORKERS)
+    assert names(plan(project, name=str(run / NAME))) == names(plan(project, name=run.name)) == ["loader.num_workers"]
+    (run / NAME).unlink()
+    with pytest.raises(UsageError, match="this run has no patch"):
+        plan(project)
+
+
+def typed(key: str, old: str, new: str) -> PatchChange:
+    return change("train.max_steps", "XX001", Edit(TYPED, "", key, Span(0, 0), old, new))
+
+
+@pytest.mark.parametrize(
+    ("command", "edits", "expected"),
+    [
+        ("train.py --bs 8", [("--bs", "8", "16")], "python train.py --bs 16"),
+        ("train.py --bs=8 --x", [("--bs", "8", "16")], "python train.py --bs=16 --x"),
+        ("train.py --bs 4 --bs 8", [("--bs", "8", "16")], "python train.py --bs 4 --bs 16"),
+        ("torchrun train.py --bs 8", [("--workers", "", "2")], "torchrun train.py --bs 8 --workers 2"),
+        ("train.py --bf16 --bs 8", [("--bf16", "True", "False")], "python train.py --bf16 False --bs 8"),
+        ("train.py --bf16", [("--bf16", "True", "False")], "python train.py --bf16 False"),
+        ("train.py --bf16 True --x", [("--bf16", "True", "False")], "python train.py --bf16 False --x"),
+        ("train.py data.bs=8 +x.y=1", [("data.bs", "8", "16"), ("x.y", "1", "2")], "python train.py data.bs=16 +x.y=2"),
+        ("litgpt finetune a", [("train.bs", "", "2")], "litgpt finetune a train.bs=2"),
+        ("train.py --bs-max 1 --name 'a b'", [("--bs", "", "2")], "python train.py --bs-max 1 --name 'a b' --bs 2"),
+    ],
+)
+def test_the_new_command(project: Path, command: str, edits: list[tuple[str, str, str]], expected: str) -> None:
+    words = ("train.py", "--bs-max", "1", "--name", "a b") if "'" in command else tuple(command.split())
+    keep(project, *(typed(*one) for one in edits), command=words)
+    planned = plan(project)
+    assert not planned.files
+    assert planned.command == expected
+
+
+def test_what_a_crash_left_is_taken_back(project: Path) -> None:
+    keep(project, WORKERS)
+    journal = apply.write(plan(project))
+    assert journal is not None
+    state = journal.folder / "journal.json"
+    state.write_text(state.read_text().replace('"written"', '"writing"'))
+    assert [one.number for one in apply.recover(project)] == [journal.number]
+    assert (project / "train.py").read_bytes() == SCRIPT
+    assert apply.recover(project) == ()

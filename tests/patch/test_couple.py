@@ -1,0 +1,64 @@
+"""Changes that only hold together are written together or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.model.evidence import RUN, Location, Span, Value
+from autotune.model.patch import Edit, PatchChange
+from autotune.model.rule import Effect
+from autotune.model.scanned import Call, Given
+from autotune.patch import coupled
+from autotune.patch.couple import needs
+
+EDIT = Edit("a.yaml", "0" * 64, "k", Span(0, 1), "1", "2")
+
+
+def change(
+    setting: str, *, rule: str = "GA004", old: Value | None = 1, by_hand: str = "", **more: object
+) -> PatchChange:
+    subject = "loader#train" if setting.startswith("loader.") else RUN
+    edits = () if by_hand else (EDIT,)
+    return PatchChange(setting, subject, old, 2, (rule,), Effect.EXACT, edits=edits, by_hand=by_hand, **more)  # type: ignore[arg-type]
+
+
+def call(**arguments: Value) -> Call:
+    given = {key: Given(key, value, Location("a.yaml", 1)) for key, value in arguments.items()}
+    return Call("hf_trainer", "", RUN, given, Location("a.yaml", 1))
+
+
+def needed(*changes: PatchChange, calls: tuple[Call, ...] = ()) -> list[tuple[str, ...]]:
+    return [needs(each, changes, calls) for each in changes]
+
+
+def test_the_micro_batch_and_accumulation_of_one_rule_need_each_other() -> None:
+    batch, accumulation = change("loader.batch_size"), change("train.accumulation_steps")
+    assert needed(batch, accumulation) == [("train.accumulation_steps",), ("loader.batch_size",)]
+    assert needed(batch, change("train.accumulation_steps", rule="ME001")) == [(), ()]
+
+
+@pytest.mark.parametrize("name", ["loader.prefetch_factor", "loader.persistent_workers", "loader.start_method"])
+def test_what_only_workers_have_needs_workers_where_there_are_none(name: str) -> None:
+    assert needed(change("loader.num_workers", old=0), change(name)) == [(), ("loader.num_workers",)]
+    assert needed(change("loader.num_workers", old=None), change(name)) == [(), ("loader.num_workers",)]
+    assert needed(change("loader.num_workers", old=2), change(name)) == [(), ()]
+
+
+@pytest.mark.parametrize(("best", "together"), [(True, True), (False, False), (None, False)])
+def test_saves_and_evaluations_belong_together_where_the_best_model_is_loaded(
+    best: bool | None, together: bool
+) -> None:
+    calls = (call() if best is None else call(load_best_model_at_end=best),)
+    found = needed(change("checkpoint.interval_steps"), change("evaluation.interval_steps"), calls=calls)
+    pair = [("evaluation.interval_steps",), ("checkpoint.interval_steps",)]
+    assert found == (pair if together else [(), ()])
+
+
+def test_a_change_whose_partner_is_by_hand_is_by_hand() -> None:
+    batch = change("loader.batch_size", needs=("train.accumulation_steps",))
+    accumulation = change("train.accumulation_steps", by_hand="the loop itself", needs=("loader.batch_size",))
+    other = change("checkpoint.interval_steps")
+    first, second, third = coupled([batch, accumulation, other])
+    assert not first.edits
+    assert first.by_hand.endswith("only together with train.accumulation_steps, which has to be changed by hand")
+    assert (second, third) == (accumulation, other)

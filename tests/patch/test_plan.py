@@ -1,0 +1,305 @@
+"""Every change becomes the edit that a person would make, or a line that says what to do by hand and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from autotune.engine.evidence import join, observed_over
+from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
+from autotune.model.finding import Change
+from autotune.model.patch import PatchChange
+from autotune.model.rule import Effect
+from autotune.model.scanned import TYPED, Bundle
+from autotune.patch.plan import Wanted, plan
+from autotune.patch.splice import spliced
+from autotune.scan.command import scan_command
+
+LOOP = """\
+import argparse
+import torch
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--workers", type=int, default=0)
+parser.add_argument("--pin", action="store_true")
+args = parser.parse_args()
+BATCH = 4
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = {loader}
+for batch in loader:
+    loss = model(batch.float()[:, None]).sum()
+    loss.backward()
+    optimizer.step()
+"""
+TRAINER = """\
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+parser = HfArgumentParser(TrainingArguments)
+(args,) = parser.parse_args_into_dataclasses()
+Trainer(args=args).train()
+"""
+ARGS = '{"output_dir": "out", "per_device_train_batch_size": 8, "gradient_accumulation_steps": 4%s}'
+CONFIG = "output_dir: out\nper_device_train_batch_size: 8   # rows\nsave_steps: 10%s\n"
+NEWEST = {"transformers": (5, 23, 0), "torch": (2, 13, 0)}
+
+
+class Project:
+    """A folder, and what the changes of its files would be."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def write(self, **files: str) -> Project:
+        for name, text in files.items():
+            self.path(name).write_bytes(text.encode())
+        return self
+
+    def path(self, name: str) -> Path:
+        return self.root / name.replace("_", ".", 1)
+
+    def bundle(self, words: str, versions: Mapping[str, tuple[int, ...]]) -> Bundle | None:
+        return scan_command(words.split(), cwd=self.root, root=self.root, versions=versions)
+
+    def evidence(self, bundle: Bundle | None, observed: Mapping[str, Value], line: int) -> Evidence:
+        """What is known when a run had the `observed` values, its loader made at `line` of train.py."""
+        at = Location(str(self.root / "train.py"), line, "DataLoader") if line else None
+        subjects = {name: RUN if not name.startswith("loader.") else "loader#train" for name in observed}
+        seen = [Setting(name, subjects[name], value, "observed", at) for name, value in observed.items()]
+        read = join((), bundle.settings if bundle is not None else ())
+        return observed_over(read, join((), seen))
+
+    def changes(
+        self,
+        words: str,
+        observed: Mapping[str, Value],
+        wanted: Mapping[str, Value],
+        *,
+        line: int = 0,
+        versions: Mapping[str, tuple[int, ...]] = NEWEST,
+    ) -> list[PatchChange]:
+        """The planned changes from what a run of `words` had to what is wanted."""
+        bundle = self.bundle(words, versions)
+        evidence = self.evidence(bundle, observed, line)
+        all_wanted = [self.wanted(evidence, name, value) for name, value in wanted.items()]
+        return [each.change for each in plan(all_wanted, bundle, lambda name: Path(name).read_bytes(), versions)]
+
+    def wanted(self, evidence: Evidence, name: str, new: Value) -> Wanted:
+        subject = "loader#train" if name.startswith("loader.") else RUN
+        setting = evidence.setting(subject, name)
+        old, at = (setting.value, setting.location) if setting is not None else (None, None)
+        return Wanted(Change(name, old, new, Effect.EQUIVALENT, at), subject, setting, ("XX001",))
+
+    def after(self, name: str, *changes: PatchChange) -> str:
+        """The text of a file with the edits of `changes`, which must all be edits of that file."""
+        edits = [edit for change in changes for edit in change.edits]
+        assert not [change.by_hand for change in changes if change.by_hand]
+        assert {edit.file for edit in edits} == {str(self.path(name))}
+        return spliced(self.path(name).read_bytes(), edits).decode()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def script(loader: str) -> str:
+    return LOOP.replace("{loader}", loader)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("DataLoader(list(range(8)), num_workers=0)", "DataLoader(list(range(8)), num_workers=4)"),
+        ("DataLoader(list(range(8)))", "DataLoader(list(range(8)), num_workers=4)"),
+        (
+            "DataLoader(\n    list(range(8)),\n    batch_size=4,\n)",
+            "DataLoader(\n    list(range(8)),\n    batch_size=4,\n    num_workers=4,\n)",
+        ),
+        ("DataLoader(\n    [1],\n    num_workers=0,  # why\n)", "DataLoader(\n    [1],\n    num_workers=4,  # why\n)"),
+    ],
+)
+def test_a_keyword_of_a_call(project: Project, before: str, after: str) -> None:
+    project.write(train_py=script(before))
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 4}, line=12)
+    assert project.after("train_py", change) == script(after)
+
+
+def test_the_default_of_an_option(project: Project) -> None:
+    text = script("DataLoader(list(range(8)), num_workers=args.workers)")
+    project.write(train_py=text)
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 4}, line=12)
+    assert project.after("train_py", change) == text.replace("type=int, default=0", "type=int, default=4")
+
+
+def test_a_constant_of_the_module(project: Project) -> None:
+    text = script("DataLoader(list(range(8)), batch_size=BATCH)")
+    project.write(train_py=text)
+    (change,) = project.changes("train.py", {"loader.batch_size": 4}, {"loader.batch_size": 8}, line=12)
+    assert project.after("train_py", change) == text.replace("BATCH = 4", "BATCH = 8")
+
+
+def test_of_two_loaders_only_the_observed_one_is_edited(project: Project) -> None:
+    two = "DataLoader(\n    [1],\n    num_workers=0,\n)\nother = DataLoader(\n    [1],\n    num_workers=0,\n)"
+    text = script(two).replace("for batch in loader", "for batch in other")
+    project.write(train_py=text)
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 4}, line=16)
+    first, second = project.after("train_py", change).split("other =")
+    assert "num_workers=0" in first
+    assert "num_workers=4" in second
+
+
+@pytest.mark.parametrize(
+    ("loader", "observed", "wanted", "why"),
+    [
+        (
+            "DataLoader([1], batch_size=BATCH // 2)",
+            {"loader.batch_size": 2},
+            8,
+            "it is no plain value there: BATCH // 2",
+        ),
+        (
+            "DataLoader([1], pin_memory=args.pin)",
+            {"loader.pin_memory": False},
+            True,
+            "its option has no default that could be changed: give --pin on the command line",
+        ),
+        ("DataLoader([1], num_workers=2)", {"loader.num_workers": 3}, 4, "train.py:12 says 2, but the run had 3"),
+    ],
+)
+def test_what_a_person_has_to_do_is_said_with_the_reason(
+    project: Project, loader: str, observed: Mapping[str, Value], wanted: Value, why: str
+) -> None:
+    project.write(train_py=script(loader))
+    (name,) = observed
+    (change,) = project.changes("train.py", observed, {name: wanted}, line=12)
+    assert not change.edits
+    assert change.by_hand.endswith(why)
+    assert f"= {wanted} at {project.root}/train.py:" in change.by_hand
+
+
+def test_a_config_file_in_its_own_words(project: Project) -> None:
+    project.write(train_py=TRAINER, args_json=ARGS % "")
+    observed = {"loader.batch_size": 8, "train.accumulation_steps": 4}
+    wanted = {"loader.batch_size": 16, "train.accumulation_steps": 2}
+    changes = project.changes("train.py args.json", observed, wanted)
+    expected = (ARGS % "").replace(": 8", ": 16").replace(": 4", ": 2")
+    assert project.after("args_json", *changes) == expected
+    assert [change.needs for change in changes] == [("train.accumulation_steps",), ("loader.batch_size",)]
+
+
+@pytest.mark.parametrize(
+    ("versions", "key"),
+    [((5, 23, 0), "activation_checkpointing"), ((4, 56, 2), "gradient_checkpointing")],
+)
+def test_a_missing_key_has_the_name_of_the_installed_release(
+    project: Project, versions: tuple[int, ...], key: str
+) -> None:
+    project.write(train_py=TRAINER, args_yaml=CONFIG % "")
+    observed, wanted = {"train.activation_checkpointing": False}, {"train.activation_checkpointing": True}
+    (change,) = project.changes("train.py args.yaml", observed, wanted, versions={"transformers": versions})
+    assert project.after("args_yaml", change) == CONFIG % f"\n{key}: true"
+
+
+def test_a_key_that_stands_there_keeps_its_name(project: Project) -> None:
+    project.write(train_py=TRAINER, args_json=ARGS % ', "gradient_checkpointing": true')
+    observed, wanted = {"train.activation_checkpointing": True}, {"train.activation_checkpointing": False}
+    (change,) = project.changes("train.py args.json", observed, wanted, versions={"transformers": (4, 56, 2)})
+    assert project.after("args_json", change) == ARGS % ', "gradient_checkpointing": false'
+
+
+def test_a_switch_of_the_old_value_is_turned_off(project: Project) -> None:
+    project.write(train_py=TRAINER, args_yaml=CONFIG % "\nfp16: true")
+    (change,) = project.changes(
+        "train.py args.yaml", {"train.precision": "fp16-mixed"}, {"train.precision": "bf16-mixed"}
+    )
+    assert project.after("args_yaml", change) == CONFIG % "\nfp16: false\nbf16: true"
+
+
+def test_a_byte_order_mark_and_line_ends_stay(project: Project) -> None:
+    text = "\ufeff" + (CONFIG % "\nfp16: true").replace("\n", "\r\n")
+    project.write(train_py=TRAINER, args_yaml=text)
+    changes = project.changes(
+        "train.py args.yaml",
+        {"loader.batch_size": 8, "loader.num_workers": 0},
+        {"loader.batch_size": 16, "loader.num_workers": 2},
+    )
+    expected = text.replace("size: 8", "size: 16").replace("fp16: true", "fp16: true\r\ndataloader_num_workers: 2")
+    assert project.after("args_yaml", *changes) == expected
+
+
+def test_a_launch_script(project: Project) -> None:
+    text = "#!/bin/bash\npython train.py \\\n  --output_dir out \\\n  --bf16 \\\n  --save_steps 10\n"
+    project.write(train_py=TRAINER, run_sh=text)
+    changes = project.changes(
+        "bash run.sh",
+        {"train.precision": "bf16-mixed", "checkpoint.interval_steps": 10, "loader.num_workers": 0},
+        {"train.precision": "fp32", "checkpoint.interval_steps": 100, "loader.num_workers": 2},
+    )
+    expected = text.replace("--bf16", "--bf16 False")
+    expected = expected.replace("--save_steps 10", "--save_steps 100 \\\n  --dataloader_num_workers 2")
+    assert project.after("run_sh", *changes) == expected
+
+
+def test_a_typed_command_is_in_no_file(project: Project) -> None:
+    project.write(train_py=TRAINER)
+    changes = project.changes(
+        "train.py --output_dir out --save_steps 10",
+        {"checkpoint.interval_steps": 10, "loader.num_workers": 0},
+        {"checkpoint.interval_steps": 100, "loader.num_workers": 2},
+    )
+    edits = [(edit.file, edit.key, edit.old, edit.new) for change in changes for edit in change.edits]
+    assert edits == [(TYPED, "--save_steps", "10", "100"), (TYPED, "--dataloader_num_workers", "", "2")]
+
+
+def test_a_typed_switch_of_a_script_s_own_is_taken_away_by_hand(project: Project) -> None:
+    project.write(train_py=script("DataLoader([1], pin_memory=args.pin)"))
+    (change,) = project.changes("train.py --pin", {"loader.pin_memory": True}, {"loader.pin_memory": False}, line=12)
+    assert change.by_hand.endswith("take --pin away from the command line")
+
+
+def test_an_interpolation_is_edited_where_its_value_stands(project: Project) -> None:
+    config = "output_dir: out\nrows: 8\nper_device_train_batch_size: ${rows}\nsave_steps: 10\n"
+    project.write(train_py=TRAINER, args_yaml=config)
+    (change,) = project.changes("train.py args.yaml", {"loader.batch_size": 8}, {"loader.batch_size": 16})
+    assert project.after("args_yaml", change) == config.replace("rows: 8", "rows: 16")
+
+
+def test_without_files_everything_is_by_hand(project: Project) -> None:
+    change = Change("loader.num_workers", 0, 4, Effect.EQUIVALENT, None, "num_workers")
+    (planned,) = plan([Wanted(change, "loader#train", None, ("DL001",))], None, lambda name: b"", {})
+    assert planned.change.by_hand == "num_workers = 4: where it is set was not found"
+
+
+@pytest.mark.parametrize(
+    ("command", "written"), [("--pad_to_max_length", "False"), ("--pad_to_max_length True", "False")]
+)
+def test_the_padding_of_an_example_script(project: Project, command: str, written: str) -> None:
+    project.write(train_py=TRAINER)
+    words = f"train.py --output_dir out --save_steps 10 {command}"
+    (change,) = project.changes(words, {"data.padding": "max_length"}, {"data.padding": "longest"})
+    (edit,) = change.edits
+    assert (edit.file, edit.key, edit.old, edit.new) == (TYPED, "--pad_to_max_length", "True", written)
+
+
+@pytest.mark.parametrize(
+    ("call", "after"),
+    [
+        ("torch.optim.SGD(model.parameters(), lr=0.1)", "torch.optim.SGD(model.parameters(), lr=0.1, fused=True)"),
+        ("torch.optim.SGD(model.parameters(), **options)", ""),
+    ],
+)
+def test_an_argument_that_the_observed_call_lacks(project: Project, call: str, after: str) -> None:
+    text = script("DataLoader([1])").replace("torch.optim.SGD(model.parameters(), lr=0.1)", call)
+    project.write(train_py=text)
+    bundle = project.bundle("train.py", NEWEST)
+    at = Location(str(project.path("train_py")), 11, "SGD")
+    seen = Setting("optimizer.fused", "optimizer#0", False, "default", at, spelling="fused")
+    change = Change("optimizer.fused", False, True, Effect.EQUIVALENT, at)
+    wanted = Wanted(change, "optimizer#0", seen, ("CP004",))
+    (planned,) = plan([wanted], bundle, lambda name: Path(name).read_bytes(), NEWEST)
+    assert bool(planned.change.edits) is bool(after)
+    if after:
+        assert project.after("train_py", planned.change) == text.replace(call, after)

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from autotune.model.evidence import RUN, Evidence
+from autotune.model.rule import GainSpec
+from autotune.predict import predict
+
+SPEC = GainSpec("local_ratio", {"share": "optimizer.step_share", "low": "2", "high": "8"})
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_no_share_no_gain(share):
+    assert predict(SPEC, Evidence({"optimizer#0": {"optimizer.step_share": share}}, {}), "optimizer#0") is None
+
+
+def test_the_part_gets_faster_and_the_rest_does_not():
+    evidence = Evidence({RUN: {"run.planned_s": 100.0}, "optimizer#0": {"optimizer.step_share": 0.4}}, {})
+    found = predict(SPEC, evidence, "optimizer#0")
+    # 0.6 + 0.4 / 4, between 0.6 + 0.4 / 2 and 0.6 + 0.4 / 8.
+    assert (found.speedup, found.low, found.high) == pytest.approx((1 / 0.7, 1 / 0.8, 1 / 0.65))
+    assert (found.basis, found.saved_s) == ("modelled", pytest.approx(30.0))
