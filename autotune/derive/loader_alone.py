@@ -18,7 +18,9 @@ def facts(view: View) -> Iterator[Fact]:
     """Facts `loader.*` of the what-ifs with 0, 1, 2 ... workers, for each loader that was tried."""
     for loader in view.loaders:
         tried = _tried(view, loader)
-        values = {**_batches(alone_ms(view, loader)), **_starts(tried), "batch_cv": _batch_cv(view, loader)}
+        alone = alone_ms(view, loader)
+        values = {"serial_ms": alone.get(0), "one_worker_ms": alone.get(1), "batch_cv": _batch_cv(view, loader)}
+        values |= _of_workers(tried)
         for name, value in values.items():
             if tried and value is not None:
                 yield Fact(f"loader.{name}", loader.subject, value)
@@ -36,12 +38,7 @@ def _tried(view: View, loader: Loader) -> dict[int, WhatIf]:
     }
 
 
-def _batches(alone: dict[int, float]) -> dict[str, float | None]:
-    names = {0: "serial_ms", 1: "one_worker_ms", 2: "two_workers_ms"}
-    return {name: alone.get(count) for count, name in names.items()}
-
-
-def _starts(tried: dict[int, WhatIf]) -> dict[str, float | None]:
+def _of_workers(tried: dict[int, WhatIf]) -> dict[str, float | None]:
     """Hand-over and start, over all counts above 0: a start is iterator creation and first batch, less a batch."""
     several = {count: what_if.result for count, what_if in tried.items() if count}
     if not several:

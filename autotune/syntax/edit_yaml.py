@@ -45,7 +45,7 @@ def inserted(data: bytes, where: str, parent: Path, key: str, value: Scalar, *, 
     """
     text, before = decode(data, where), yaml.read(data, where, version=version)
     end = len(text.text)
-    root = yaml._Composer(text, version).document() or Node(end, end)
+    root = yaml.Composer(text, version).document() or Node(end, end)
     nodes = dict(_mappings(root, ()))
     own = {(*path, key.written) for path, node in nodes.items() for key, _ in node.members or () if not key.is_merge}
     at, added = room(own, nodes, (*parent, key))

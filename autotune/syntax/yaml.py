@@ -28,13 +28,13 @@ _COMMENT = re.compile(r"(?:^|(?<=[ \t\r\n]))#[^\r\n]*")
 
 def read(data: bytes, where: str, *, version: str = "1.1") -> Document:
     """The values of a YAML file, typed as `version` says ("1.1": PyYAML, "1.2": ruamel.yaml). Raises UsageError."""
-    composer = _Composer(decode(data, where), version)
+    composer = Composer(decode(data, where), version)
     root = composer.document()
     return document(composer.text, leaves(root, composer.text) if root else (), composer.comments())
 
 
 @dataclass(slots=True)
-class _Composer:
+class Composer:
     """Makes nodes of the parser's events.
 
     `place` is where the last event ended, `left` how many nodes may still come (keys and values), `scalars` where all
