@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from autotune import collect
 from autotune.collect import artefacts
+
+# The suite tries the same examples twice, on machines of any speed. For others: --hypothesis-profile=fuzz.
+settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fuzz", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -29,6 +29,7 @@ VERBS = {
     "diagnose": Verb("autotune.cli.diagnose:command", "Profile a few steps of a script and say where the time goes."),
     "explain": Verb("autotune.cli.explain:command", "Say what a rule looks for, why, and what it advises."),
     "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files."),
+    "verify": Verb("autotune.cli.verify:command", "Measure a script before and after a change, in turns."),
     "undo": Verb("autotune.cli.undo:command", "Take back what apply wrote."),
     "rules": Verb("autotune.cli.rules:command", "List every rule."),
 }

@@ -17,6 +17,14 @@ PREFETCH = 2
 MODEL_ERROR = 0.15
 SLOWER_ALONE = 1.0
 NEEDED = "loader.workers_needed"
+COSTS = (
+    "loader.serial_ms",
+    "loader.one_worker_ms",
+    "loader.handover_ms",
+    "loader.start_ms_per_worker",
+    "loader.batch_cpu_share",
+    "machine.cpus_per_rank",
+)
 
 
 def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
@@ -42,12 +50,11 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
 
 def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | None:
     """The costs of one batch; None when the loader was not tried alone or the cores are unknown."""
-    names = ("serial_ms", "one_worker_ms", "handover_ms", "start_ms_per_worker", "batch_cpu_share")
-    known = [value for name in names if (value := number(evidence, subject, f"loader.{name}")) is not None]
-    cores, compute = number(evidence, subject, "machine.cpus_per_rank"), _compute_ms(evidence, subject)
-    if len(known) < len(names) or cores is None or compute is None:
+    known = [value for name in COSTS if (value := number(evidence, subject, name)) is not None]
+    compute = _compute_ms(evidence, subject)
+    if len(known) < len(COSTS) or compute is None:
         return None
-    serial, one, handover, start, cpu_share = known
+    serial, one, handover, start, cpu_share, cores = known
     in_worker = min(max(one, serial), serial * max(1.0, cores) + SLOWER_ALONE)
     io = serial * (1 - cpu_share)
     threads = number(evidence, subject, "run.num_threads") or 1.0

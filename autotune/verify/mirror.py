@@ -14,8 +14,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from autotune.errors import UsageError
-
 COPIED = frozenset(
     (".py", ".pyi", ".sh", ".bash", ".yaml", ".yml", ".json", ".toml", ".cfg", ".conf", ".ini", ".txt", ".gin", ".env")
 )
@@ -95,17 +93,6 @@ class Mirror:
         target = path.parent / path.readlink()
         inside = Path(os.path.normpath(target))
         stand_in.symlink_to(self.at(inside) if inside.is_relative_to(self.root) else target)
-
-
-def check(root: Path, edited: frozenset[Path]) -> None:
-    """Raise UsageError for files that no stand-in of `root` can hold."""
-    for path in edited:
-        if not path.is_relative_to(root):
-            raise UsageError(
-                f"it lies outside the project {root}, so it cannot be changed in a copy",
-                where=str(path),
-                to_do="Start autotune in a folder that holds all of the files.",
-            )
 
 
 def _parents(root: Path, edited: frozenset[Path]) -> frozenset[Path]:

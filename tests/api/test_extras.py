@@ -7,17 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autotune import collect
+from autotune import collect, machine
 from autotune.api import diagnose as api
 from autotune.api import extras
 from autotune.engine import evaluate, load_rules
-from autotune.machine import storage
-from autotune.machine.wheels import platform
 from autotune.model.evidence import RUN, Evidence, Setting
 from autotune.model.finding import Finding
 from autotune.model.rule import SCRIPTS, Fix
@@ -220,19 +217,15 @@ def test_room_is_stated_where_it_is_known(tmp_path: Path, monkeypatch: pytest.Mo
     def facts() -> dict[str, object]:
         return {fact.name: fact.value for fact in extras.facts(tmp_path)}
 
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    local = storage.FileSystem("ext4", "/dev/sda", "/", is_network=False)
-    monkeypatch.setattr(storage, "file_system", lambda *_: local)
-    found = facts()
-    assert found["machine.local_folder"] == str(tmp_path)
-    assert found["machine.local_free_bytes"] == pytest.approx(found["machine.cwd_free_bytes"], rel=0.2)
-    for other in (replace(local, is_network=True), replace(local, type="tmpfs"), None):
-        monkeypatch.setattr(storage, "file_system", lambda *_, other=other: other)
-        assert list(facts()) == ["machine.cwd_free_bytes"]
-
-
-def test_the_platform_is_as_wheels_name_it() -> None:
-    assert re.fullmatch(r"(linux|musllinux|win|macosx)_\w+", platform())
+    monkeypatch.setattr(machine, "free_bytes", lambda path: 7 if path == tmp_path else None)
+    monkeypatch.setattr(machine, "local_disk", lambda: (Path("/scratch"), 5))
+    assert facts() == {
+        "machine.local_folder": "/scratch",
+        "machine.local_free_bytes": 5,
+        "machine.cwd_free_bytes": 7,
+    }
+    monkeypatch.setattr(machine, "local_disk", lambda: None)
+    assert facts() == {"machine.cwd_free_bytes": 7}
 
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "scripts" / "tokenise_in_getitem.py"

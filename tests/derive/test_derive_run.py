@@ -506,7 +506,7 @@ def everything():
         "models": (model(**transformers),),
         "loaders": (loader(0, arguments=arguments), loader(1, arguments={"num_workers": 2})),
         "batches": batches([(3, 5), (4, 8)] * 8),
-        "fetches": fetches([9, 9, 9]),
+        "fetches": fetches([9] * 9),
         "samples": (sample("fetch", 40),),
         "io": {"read_bytes": 7},
         "frameworks": {"hf_args": told},

@@ -3,9 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from engine_builders import rule
 
 from autotune.engine import load
-from autotune.engine.check import quoted_numbers
+from autotune.engine.check import mistakes, quoted_numbers
 from autotune.engine.examples import failures
 from autotune.engine.load import load_rule, load_rules, rules_folder
 from autotune.errors import RuleError, UsageError
@@ -395,3 +396,10 @@ def test_a_rule_that_files_decide_quotes_nothing_of_a_run(tmp_path) -> None:
     with pytest.raises(RuleError) as raised:
         load_rule(write(tmp_path, text))
     assert raised.value.what == "dataloader/DL001.toml: message: `loader.wait_share` needs a run"
+
+
+def test_a_script_is_made_of_the_facts_of_a_loader() -> None:
+    fix = Fix(text="copy it", script="stage")
+    wrong = "fix 1.script: it is made of the facts of a loader"
+    assert not any(each.startswith(wrong) for each in mistakes(rule(fixes=(fix,))))
+    assert any(each.startswith(wrong) for each in mistakes(rule(fixes=(fix,), subject="run")))

@@ -38,7 +38,7 @@ def test_every_fact_is_in_the_catalogue_with_its_type(fake_nvml, board):
         gpu_pcie_width=8,
     )
     versions = dict.fromkeys(("python", "transformers", "accelerate", "trl", "peft", "datasets"), "1.0")
-    versions |= {"torch": "2.8.0", "lightning": "2.0", "flash-attn": "2.7"}
+    versions |= {"torch": "2.8.0", "torch_cuda": "12.8", "lightning": "2.0", "flash-attn": "2.7"}
     gpus = gpu.read(fake_nvml(board(mask=0x20)), {})
     found = machine.facts(versions, sampled, gpus=gpus)
     for fact in found:

@@ -103,3 +103,15 @@ def test_shm(fake_root, tmp_path):
     (fact,) = storage.facts(fake_root({"dev/shm/x": ""}))
     assert fact.name == "machine.shm_free_bytes"
     assert fact.value > 0
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_local"), [("data", True), ("nfs", False), ("over", False)], ids=["disk", "network", "memory"]
+)
+def test_the_local_disk(fake_root, monkeypatch, folder, is_local):
+    root, place = fake_root({"proc/self/mountinfo": TABLE}), Path("/mnt-autotune", folder)
+    monkeypatch.setattr(storage.tempfile, "gettempdir", lambda: str(place))
+    monkeypatch.setattr(storage, "free_bytes", lambda path: 7 if path == place else None)
+    assert storage.local_disk(root) == ((place, 7) if is_local else None)
+    monkeypatch.setattr(storage, "free_bytes", lambda path: None)
+    assert storage.local_disk(root) is None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 
@@ -107,7 +108,8 @@ def check_places(data: bytes, script: shell.Script) -> None:
     for command in script.commands:
         for word in (*command.words, *(word for _, word in command.variables)):
             assert data[word.span.start : word.span.end].decode() == word.text
-            assert word.line == len(data[: word.span.start].decode("utf-8-sig").split("\n"))
+            before = data[: word.span.start].decode("utf-8-sig")
+            assert word.line == 1 + len(re.findall(r"\r\n|\n|\r", before))
 
 
 @pytest.mark.parametrize("start", [b"", BOM])

@@ -1,0 +1,94 @@
+"""autotune verify: a change and a budget in, the verdict out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autotune.api import verify as api
+from autotune.model.rule import Effect
+from autotune.model.verified import Schedule, Verdict, Verified
+from autotune.report import verify_json, verify_text
+from autotune.report.live import Live
+from autotune.verify.losses import LEAST_STEPS
+
+NOT_MET = 1
+RENDERERS = {"text": verify_text.render, "json": verify_json.render}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
+_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def _duration(context: click.Context, parameter: click.Parameter, text: str) -> float:
+    """Seconds: "60", "60s", "10m", "1.5h"."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no time; write one as 60s or 10m", context, parameter)
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--patch", metavar="RUN_OR_PATCH", help="The change (default: the last one, applied or not).")
+@click.option("--against", metavar="OTHER.py", help="Compare with another script instead.")
+@click.option("--select", multiple=True, metavar="RULE_OR_SETTING", help="Only these changes; may be repeated.")
+@click.option("--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also changes of this effect.")
+@click.option("--budget", callback=_duration, default="60s", show_default=True, help="Time for all starts together.")
+@click.option(
+    "--loss-steps", type=click.IntRange(min=LEAST_STEPS), help="Compare the losses of so many steps, at least."
+)
+@click.option("--require-speedup", type=float, help="Exit with 1 when it is not surely faster by this factor: 1.05.")
+@click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
+@click.option("--python", help="The interpreter of the script.")
+@click.option("--format", "format_", type=click.Choice(list(RENDERERS)), default="text", help="Output format.")
+@click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def command(command: tuple[str, ...], **given: Any) -> int:
+    """Measure a script with and without a change, in fresh processes that take turns, and compare.
+
+    Nothing of yours is written: the changed files are shown to the script in a scratch copy. COMMAND is a script with
+    its arguments, or, after --, any command that starts one.
+    """
+    if given["patch"] is not None and given["against"] is not None:
+        raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
+    verified = _verified(command, given)
+    colour = sys.stdout.isatty()
+    click.echo(RENDERERS[given["format_"]](verified, colour, 80), nl=False)
+    return 0 if _is_met(verified, given["require_speedup"]) else NOT_MET
+
+
+def _verified(command: tuple[str, ...], given: dict[str, Any]) -> Verified:
+    quiet, budget_s, price = given["quiet"], given["budget"], given["price"]
+    options = api.Options(
+        command,
+        budget_s,
+        patch=given["patch"],
+        against=given["against"],
+        select=tuple(part.strip() for each in given["select"] for part in each.split(",") if part.strip()),
+        allow=frozenset(map(Effect, given["allow"])),
+        loss_steps=given["loss_steps"],
+        python=given["python"],
+        lock=not given["no_lock"],
+    )
+
+    def announce(planned: Schedule, spent_s: float) -> None:
+        if not quiet:
+            text = verify_text.plan(planned.seconds, len(planned.order), spent_s, price)
+            click.echo(f"autotune: {text}", err=True)
+
+    if not quiet:
+        click.echo(f"autotune: within {budget_s:.0f} s; first a rehearsal of each side, to learn its cost", err=True)
+    with Live(quiet=quiet) as live:
+        return api.verify(options, announce, live.update, cwd=Path.cwd())
+
+
+def _is_met(verified: Verified, required: float | None) -> bool:
+    """Whether the speedup is there that was asked for; what cannot be told is not there."""
+    if required is None:
+        return True
+    if verified.verdict is Verdict.NO_DIFFERENCE:
+        return required <= 1
+    return verified.verdict is not Verdict.CANNOT_TELL and verified.estimate.speedup >= required

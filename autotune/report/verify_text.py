@@ -1,0 +1,98 @@
+"""What `autotune verify` prints: the verdict with its interval, the losses, the memory, what was not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autotune.model.verified import Losses, Memory, Sameness, Verdict, Verified
+from autotune.report.layout import MIN_WIDTH, Line, paragraph, printed, wrap
+from autotune.report.units import duration, literal, money, percent, size, step_time
+
+_VERDICTS = {
+    Verdict.FASTER: ("Faster", "apply"),
+    Verdict.SLOWER: ("Slower", "bad"),
+    Verdict.NO_DIFFERENCE: ("No difference", "heading"),
+    Verdict.CANNOT_TELL: ("Cannot tell", "decide"),
+}
+_SAMENESS = {
+    Sameness.IDENTICAL: "identical",
+    Sameness.CLOSE: "the same within rounding",
+    Sameness.ALIKE: "alike",
+    Sameness.DIFFERENT: "DIFFERENT",
+    Sameness.NOT_COMPARED: "not compared",
+}
+
+
+def render(verified: Verified, colour: bool, width: int) -> str:
+    """The verification as text."""
+    width = max(MIN_WIDTH, width)
+    return printed(_lines(verified, width), colour, width)
+
+
+def plan(schedule_seconds: float, num_starts: int, spent_s: float, price: float | None) -> str:
+    """What is going to be spent, in one line."""
+    cost = f", {money((schedule_seconds + spent_s) / 3600 * price)} in all" if price is not None else ""
+    half = num_starts // 2
+    return f"{num_starts} starts, {half} of each side in turns (A B B A ...), about {duration(schedule_seconds)}{cost}"
+
+
+def _lines(verified: Verified, width: int) -> Iterator[Line]:
+    yield from wrap(f"autotune verify: {verified.against}", width, rest="  ")
+    for change in verified.changes:
+        old, new = literal(change.old, ""), literal(change.new, "")
+        yield from wrap(f"{change.setting}: {old} -> {new} ({change.effect.value})", width, first="  ", rest="    ")
+    yield Line("")
+    text, style = _verdict(verified)
+    yield from (Line(line.text, style) for line in wrap(text, width, rest="  "))
+    yield from paragraph("Step", _step(verified), width)
+    yield from paragraph("Losses", _losses(verified.losses), width)
+    yield from paragraph("Memory", _memory(verified.memory), width)
+    yield from paragraph("Predicted", _predicted(verified), width)
+    yield from paragraph("Resume", "not tried: save and resume once by hand before a long run", width)
+    for note in verified.notes:
+        yield from paragraph("Note", note, width)
+    yield from paragraph("Cost", _cost(verified), width)
+
+
+def _verdict(verified: Verified) -> tuple[str, str]:
+    found = verified.estimate
+    word, style = _VERDICTS[verified.verdict]
+    interval = f"{found.speedup:.2f}x, 95 % interval {found.low:.2f} to {found.high:.2f}"
+    return f"{word}: {interval}{f'; {verified.why}' if verified.why else ''}.", style
+
+
+def _step(verified: Verified) -> str:
+    before, after = map(step_time, verified.step_ms)
+    scaled = "; steps hold other numbers of samples: the speedup is of a sample" if verified.is_per_sample else ""
+    return f"{before} -> {after} (medians of {len(verified.schedule.order) // 2} starts each){scaled}"
+
+
+def _losses(losses: Losses) -> str:
+    steps = f" over {losses.steps} steps" if losses.steps else ""
+    return f"{_SAMENESS[losses.sameness]}{steps}: {losses.why}"
+
+
+def _memory(memory: Memory) -> str:
+    if memory.before is None or memory.after is None:
+        return "not known"
+    of = "of the device" if memory.of == "device" else "of all processes, resident"
+    change = memory.after / memory.before - 1 if memory.before else 0.0
+    return f"{size(memory.before)} -> {size(memory.after)} ({change:+.0%}), peak {of}"
+
+
+def _predicted(verified: Verified) -> str:
+    gain, found = verified.predicted, verified.estimate
+    if gain is None:
+        return ""
+    where = "inside" if gain.low <= found.speedup <= gain.high else "outside"
+    error = percent(abs(gain.speedup / found.speedup - 1))
+    return f"{gain.speedup:.2f}x ({gain.low:.2f} to {gain.high:.2f}); measured {where} of it, off by {error}"
+
+
+def _cost(verified: Verified) -> str:
+    planned = verified.schedule
+    starts = len(planned.order)
+    return (
+        f"{starts} starts and 2 rehearsals, {duration(verified.seconds)}; each measured {planned.steps} steps "
+        f"after {planned.warmup}; the probe was in both sides"
+    )

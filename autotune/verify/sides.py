@@ -1,0 +1,104 @@
+"""The two sides of a verification: the same command, with the files and words of before and of after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.errors import UsageError
+from autotune.model.finding import Gain
+from autotune.model.patch import Edit, PatchChange
+from autotune.model.rule import Effect
+from autotune.model.scanned import TYPED
+from autotune.model.verified import AFTER, BEFORE
+from autotune.patch.journal import WRITTEN, Journal, sha256
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """`words` are the command of each side; `files` the contents of each side where they differ, by real path.
+
+    `against` says in words what is compared; `changes` are what differs and `predicted` what they should bring.
+    """
+
+    against: str
+    words: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, Mapping[Path, bytes]]
+    changes: tuple[PatchChange, ...] = ()
+    predicted: Gain | None = None
+
+    @property
+    def edited(self) -> frozenset[Path]:
+        return frozenset(self.files[BEFORE])
+
+    @property
+    def effect(self) -> Effect | None:
+        """The gravest effect of the changes; None when nobody said."""
+        return max((change.effect for change in self.changes), key=lambda effect: effect.rank, default=None)
+
+
+def patched(
+    words: Sequence[str], changes: Sequence[PatchChange], files: Sequence[tuple[Path, bytes, bytes]], against: str
+) -> Sides:
+    """A patch that was not written yet: `files` are (path, before, after). Raises UsageError when it has no edits."""
+    typed = [edit for change in changes for edit in change.edits if edit.file == TYPED]
+    if not files and not typed:
+        raise UsageError(
+            "this patch writes nothing, so there is nothing to verify",
+            where=against,
+            to_do="`autotune apply --diff` says why; --allow altering takes more of its changes.",
+        )
+    return Sides(
+        against,
+        {BEFORE: tuple(words), AFTER: retyped(words, typed)},
+        {
+            BEFORE: {path.resolve(): before for path, before, _ in files},
+            AFTER: {path.resolve(): after for path, _, after in files},
+        },
+        tuple(changes),
+    )
+
+
+def written(words: Sequence[str], journal: Journal, changes: Sequence[PatchChange]) -> Sides:
+    """A patch that is in the files already: its journal kept what they were."""
+    return Sides(
+        f"patch {journal.number}, which is written",
+        {BEFORE: tuple(words), AFTER: tuple(words)},
+        {
+            side: {Path(each.path): kept(index).read_bytes() for index, each in enumerate(journal.files)}
+            for side, kept in ((BEFORE, journal.before), (AFTER, journal.after))
+        },
+        tuple(changes),
+    )
+
+
+def other(words: Sequence[str], script: str) -> Sides:
+    """Another script in the place of the first one that the command names."""
+    place = next((at for at, word in enumerate(words) if word.endswith(".py")), None)
+    if place is None:
+        raise UsageError("the command names no .py file that it could replace", where="--against")
+    after = (*words[:place], script, *words[place + 1 :])
+    return Sides(f"{words[place]} against {script}", {BEFORE: tuple(words), AFTER: after}, {BEFORE: {}, AFTER: {}})
+
+
+def is_current(journal: Journal) -> bool:
+    """Whether the files are as this patch left them."""
+    if journal.state != WRITTEN:
+        return False
+    paths = [(Path(each.path), each.after) for each in journal.files]
+    return all(path.is_file() and sha256(path.read_bytes()) == digest for path, digest in paths)
+
+
+def retyped(words: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
+    """The command with the new values: behind their flags, or at its end."""
+    line = list(words)
+    for edit in edits:
+        place = next((at for at, word in enumerate(line) if word.partition("=")[0] == edit.key), None)
+        if place is None:
+            line += [edit.key, edit.new]
+        elif "=" in line[place]:
+            line[place] = f"{edit.key}={edit.new}"
+        else:
+            line[place + 1 : place + 2] = [edit.new]
+    return tuple(line)

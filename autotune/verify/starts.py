@@ -1,0 +1,91 @@
+"""One start of one side: the command with the probe, and what its Recordings say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotune import collect, derive
+from autotune.model.derived import Derived
+from autotune.model.verified import Start
+from autotune.verify import contention
+from autotune.verify.mirror import Mirror
+from autotune.verify.scratch import start_folder
+from autotune.verify.sides import Sides
+
+Show = Callable[[collect.Status], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """What every start needs. `python` runs scripts that name none; `mirror` is None where no file differs."""
+
+    root: Path
+    cwd: Path
+    environ: Mapping[str, str]
+    python: str
+    sides: Sides
+    mirror: Mirror | None
+    show: Show
+
+    def run(self, side: str, request: collect.Request) -> tuple[collect.Collected, Start | None, Derived | None]:
+        """Start `side` once; no Start when no step was measured."""
+        if self.mirror is not None:
+            self.mirror.show(self.sides.files[side])
+        words, cwd, environ = self._placed(side)
+        command = collect.plan_command(words, self.python, cwd, environ)
+        if self.mirror is not None:
+            # The probe protects the script's folder: that of the real files, to which the mirror's links lead.
+            command = replace(command, script=self.root / "script")
+        with start_folder(self.root) as folder, Path(os.devnull).open("w") as nowhere:
+            before = contention.read()
+            collected = collect.collect(
+                request, command, folder, cwd=cwd, environ=environ, show=self.show, stdout=nowhere.fileno()
+            )
+            busy = before, contention.read()
+        if not collected.recordings or collected.recordings[0].window is None:
+            return collected, None, None
+        derived = derive.derive(collected.recordings)
+        return collected, _start(side, collected, derived, busy), derived
+
+    def told(self, text: str) -> str:
+        """`text` with the real paths in it."""
+        return text if self.mirror is None else text.replace(str(self.mirror.place), str(self.root))
+
+    def _placed(self, side: str) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+        """The command, working folder and environment of `side`, led into the mirror."""
+        words, mirror = self.sides.words[side], self.mirror
+        if mirror is None:
+            return words, self.cwd, dict(self.environ)
+        environ = dict(self.environ)
+        environ |= {name: mirror.mapped(environ[name]) for name in ("PYTHONPATH", "PWD") if name in environ}
+        return tuple(map(mirror.mapped, words)), mirror.at(self.cwd), environ
+
+
+def _start(
+    side: str,
+    collected: collect.Collected,
+    derived: Derived,
+    busy: tuple[contention.Reading | None, contention.Reading | None],
+) -> Start | None:
+    first, step, sampled = collected.recordings[0], derived.step, collected.sampled
+    if step is None or first.window is None:
+        return None
+    others, all_busy = contention.shares(*busy, sampled.cpu_s if sampled is not None else None)
+    peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
+    device = max((peak for peak in peaks if peak is not None), default=None)
+    return Start(
+        side=side,
+        step_ms=step.mean_ms,
+        steps=step.steps,
+        warmup=first.window.warmup_steps,
+        wall_s=collected.wall_s,
+        samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
+        losses=first.losses,
+        memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
+        is_on_device=bool(device),
+        others_share=others,
+        busy_share=all_busy,
+    )
