@@ -2,11 +2,10 @@
 
 Each base (a kind of loader and model, and its settings) is diagnosed once. From its facts alone every what-if predicts
 the settings that were held out; a script then trains under all of them in turn (forwards, then backwards), so that
-other work on the machine hits them alike. The error is of the step time that the predicted speedup gives, against the applied
-one: (applied speedup / predicted speedup) - 1, medians over the rounds. Covered: the prediction's own interval
-holds the applied speedup. Chosen workers: of those that were timed the ones with the best prediction (none: as they
-are), against the best ones timed. `--save` keeps facts and times; `--replay` predicts from them again and measures
-nothing.
+other work on the machine hits them alike. Error: applied speedup / predicted speedup - 1, the applied one being the
+median over the rounds. Covered: the prediction's own interval holds the applied speedup. Chosen workers: those with
+the best prediction (as recorded, where nothing is claimed), against the best ones timed. `--save` keeps facts and
+times; `--replay` predicts from them again and measures nothing.
 """
 
 from __future__ import annotations

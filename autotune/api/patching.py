@@ -15,7 +15,7 @@ from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.report import Report
 from autotune.model.scanned import Bundle, Call
 from autotune.patch.file import NAME, dumps
-from autotune.patch.plan import Planned, Wanted
+from autotune.patch.plan import Draft, Wanted
 from autotune.report.gains import basis
 
 CONSTRUCTION_LIMIT_S = 90.0
@@ -53,7 +53,7 @@ def written(run: Path) -> str:
     return str(run / NAME) if (run / NAME).is_file() else ""
 
 
-def accepted(planned: Sequence[Planned], python: str, place: Place) -> tuple[PatchChange, ...]:
+def accepted(planned: Sequence[Draft], python: str, place: Place) -> tuple[PatchChange, ...]:
     """The changes; those that the libraries of `python` refuse, with what they need or all together, are by hand."""
     groups = [group for group in _groups(planned) if _target(group) is not None]
     targets = [target for group in groups if (target := _target(group)) is not None]
@@ -67,7 +67,7 @@ def accepted(planned: Sequence[Planned], python: str, place: Place) -> tuple[Pat
     return tuple(_refused(each.change, refused.get(id(each), "")) for each in planned)
 
 
-def _groups(planned: Sequence[Planned]) -> Iterator[tuple[Planned, ...]]:
+def _groups(planned: Sequence[Draft]) -> Iterator[tuple[Draft, ...]]:
     """What is constructed: each change with those that it needs, and all changes of one consumer."""
     edited = [each for each in planned if each.change.edits]
     for each in edited:
@@ -76,12 +76,12 @@ def _groups(planned: Sequence[Planned]) -> Iterator[tuple[Planned, ...]]:
         yield tuple(each for each in edited if _consumer(each) == consumer)
 
 
-def _consumer(planned: Planned) -> tuple[str, str, str]:
+def _consumer(planned: Draft) -> tuple[str, str, str]:
     call = planned.calls[0]
     return call.dialect, call.subject, call.name
 
 
-def _target(group: Sequence[Planned]) -> construct.Target | None:
+def _target(group: Sequence[Draft]) -> construct.Target | None:
     """The object that a group's consumer makes with all its arguments; a config names none: it is the dialect's own."""
     calls = tuple(map(_named, group[0].calls))
     arguments: dict[str, Value] = {}

@@ -197,7 +197,7 @@ def _unwritten(side: str) -> str:
 
 def _not_reached(changes: Iterable[PatchChange], before: Derived, after: Derived) -> Iterator[str]:
     """Changes that the changed side did not get: it still ran with the old value."""
-    old, new = ({(one.subject, one.setting): one.value for one in derived.settings} for derived in (before, after))
+    old, new = ({(one.subject, one.name): one.value for one in derived.settings} for derived in (before, after))
     for change in changes:
         at = (change.subject, change.setting)
         if change.edits and at in new and old.get(at) == new[at] != change.new:
@@ -229,7 +229,7 @@ def _verified(
         estimate=found,
         step_ms=_medians([start.step_ms for start in side] for side in (before, after)),
         is_per_sample=per_sample,
-        losses=losses.compare(*([start.losses for start in side] for side in (before, after)), compared.effect),
+        losses=losses.compare([one.losses for one in before], [one.losses for one in after], compared.effect),
         memory=_memory(before, after),
         schedule=planned,
         seconds=seconds,

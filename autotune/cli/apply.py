@@ -53,7 +53,8 @@ def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
     else:
         click.echo("Nothing was written.")
     if planned.command:
-        click.echo(f"What you typed is in no file. Start it with:\n  {planned.command}")
+        belongs = " It belongs to what the files say now." if planned.files and not diff else ""
+        click.echo(f"What you typed is in no file.{belongs} Start it with:\n  {planned.command}")
 
 
 def _agreed(planned: api.Planned) -> bool:

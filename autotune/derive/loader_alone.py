@@ -12,6 +12,8 @@ from autotune.model.evidence import Fact
 from autotune.model.recording import WhatIf
 
 LEAST_ROWS = 8
+PACES = {"serial_ms": 0, "one_worker_ms": 1, "two_workers_ms": 2}
+"""Fact -> number of workers."""
 
 
 def facts(view: View) -> Iterator[Fact]:
@@ -19,8 +21,8 @@ def facts(view: View) -> Iterator[Fact]:
     for loader in view.loaders:
         tried = _tried(view, loader)
         alone = alone_ms(view, loader)
-        values = {"serial_ms": alone.get(0), "one_worker_ms": alone.get(1), "batch_cv": _batch_cv(view, loader)}
-        values |= _of_workers(tried)
+        values = {name: alone.get(count) for name, count in PACES.items()}
+        values |= {**_of_workers(tried), "batch_cv": _batch_cv(view, loader)}
         for name, value in values.items():
             if tried and value is not None:
                 yield Fact(f"loader.{name}", loader.subject, value)
@@ -43,10 +45,10 @@ def _of_workers(tried: dict[int, WhatIf]) -> dict[str, float | None]:
     several = {count: what_if.result for count, what_if in tried.items() if count}
     if not several:
         return {}
-    starts = {n: max(0.0, row["start_ns"] - n * fmean(row["batch_ns"])) / MS for n, row in several.items()}
+    starts_ns = [row["start_ns"] - count * fmean(row["batch_ns"]) for count, row in several.items()]
     return {
         "handover_ms": fmean(row["cpu_ns"] / len(row["batch_ns"]) for row in several.values()) / MS,
-        "start_ms_per_worker": sum(starts.values()) / sum(starts),
+        "start_ms_per_worker": max(0.0, sum(starts_ns)) / MS / float(sum(several.keys())),
     }
 
 

@@ -60,7 +60,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The starts to make, in order. `steps` are measured after `warmup` in each; `seconds` and the cost are expected."""
+    """The starts to make, in order. `steps` are measured after `warmup` in each; `seconds` are expected."""
 
     order: tuple[str, ...]
     steps: int
@@ -95,7 +95,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Peak memory of both sides in bytes: medians over the starts, None where unknown. `of`: "device" or "processes"."""
+    """Peak memory of both sides in bytes: medians over the starts, or None. `of` is "device" or "processes"."""
 
     of: str
     before: int | None

@@ -22,6 +22,9 @@ from autotune.patch.journal import sha256
 
 Read = Callable[[str], bytes]
 
+LENGTHS = ("max_length", "max_seq_length")
+"""How trl's configs name the tokens of a row."""
+
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
 
@@ -37,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class Draft:
     """A change with its edits. `calls` are what reaches its consumer, `arguments` what that gets by key instead."""
 
     change: PatchChange
@@ -47,32 +50,33 @@ class Planned:
 
 def plan(
     wanted: Iterable[Wanted], bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
-) -> tuple[Planned, ...]:
-    """One Planned for each change, in their order; `read` gives the bytes of a file that the bundle names."""
+) -> tuple[Draft, ...]:
+    """One Draft for each change, in their order; `read` gives the bytes of a file that the bundle names."""
     planned = [_planned(each, bundle, read, versions) for each in wanted]
     changes = [each.change for each in planned]
     return tuple(replace(each, change=_with_needs(each, changes)) for each in planned)
 
 
-def _with_needs(planned: Planned, changes: Sequence[PatchChange]) -> PatchChange:
+def _with_needs(planned: Draft, changes: Sequence[PatchChange]) -> PatchChange:
     return replace(planned.change, needs=needs(planned.change, changes, planned.calls))
 
 
-def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> Planned:
+def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> Draft:
     change, setting = wanted.change, wanted.setting
     result = PatchChange(
         change.setting, wanted.subject, change.old, change.new, wanted.rules, change.effect, wanted.gain
     )
     place = _place(setting, bundle.calls) if bundle is not None and setting is not None else None
     if bundle is None or place is None:
-        return Planned(replace(result, by_hand=_by_hand(change, setting)))
+        return Draft(replace(result, by_hand=_by_hand(change, setting)))
     try:
         parts = _parts(bundle.calls, place)
         arguments = _arguments(change, place, parts[0], versions)
+        _check(change, parts)
         edits = tuple(_edits(_missing(arguments, parts, versions), parts, read))
     except UsageError as error:
-        return Planned(replace(result, by_hand=f"{_line(change)}: {error.what}"))
-    return Planned(replace(result, edits=edits), parts, arguments)
+        return Draft(replace(result, by_hand=f"{_line(change)}: {error.what}"))
+    return Draft(replace(result, edits=edits), parts, arguments)
 
 
 def _place(setting: Setting, calls: Sequence[Call]) -> Location | None:
@@ -134,6 +138,13 @@ def _switched_off(
 ) -> Mapping[str, Value]:
     before = values.get(_name(old), {})
     return {**new, **{key: False for key, value in before.items() if value is True and key not in new}}
+
+
+def _check(change: Change, parts: Sequence[Call]) -> None:
+    """Raises UsageError for what a library refuses only when it trains."""
+    lengths = [part.arguments[key] for part in parts for key in LENGTHS if key in part.arguments]
+    if change.setting == "data.packing" and change.new and any(one.known and one.value is None for one in lengths):
+        raise UsageError("samples are packed up to a max_length, and there is none: set one first")
 
 
 def _missing(

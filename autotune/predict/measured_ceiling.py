@@ -43,11 +43,15 @@ def measured_ceiling(arguments: Arguments, evidence: Evidence, subject: str) -> 
     return gain(evidence, subject, ceiling.now / ceiling.without, interval, "measured")
 
 
-def step_without_wait_ms(evidence: Evidence, subject: str) -> float | None:
+def replayed_ms(evidence: Evidence, subject: str) -> float | None:
     """The replayed step with what else belongs to a step; None without a replay."""
-    wait = number(evidence, subject, WAIT)
-    ceiling = None if wait is None else _ceiling(evidence, subject, wait)
-    return None if ceiling is None else ceiling.without
+    replayed, besides = number(evidence, subject, "replay.step_ms"), _besides_ms(evidence, subject)
+    return None if replayed is None else replayed + besides
+
+
+def _besides_ms(evidence: Evidence, subject: str) -> float:
+    now = number(evidence, subject, "step.mean_ms") or 0.0
+    return now * sum(number(evidence, subject, name) or 0.0 for name in BESIDES)
 
 
 def _ceiling(evidence: Evidence, subject: str, wait: float) -> _Ceiling | None:
@@ -55,7 +59,7 @@ def _ceiling(evidence: Evidence, subject: str, wait: float) -> _Ceiling | None:
     now, replayed, low, high, noise = (number(evidence, subject, name) for name in names)
     if now is None or replayed is None or low is None or high is None or noise is None:
         return None
-    besides = now * sum(number(evidence, subject, name) or 0.0 for name in BESIDES)
+    besides = _besides_ms(evidence, subject)
     least = now * (1 - wait)
     return _Ceiling(
         now=now,

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.predict.known import Arguments, gain, number
-from autotune.predict.measured_ceiling import measured_ceiling, step_without_wait_ms
+from autotune.predict.measured_ceiling import measured_ceiling, replayed_ms
 from autotune.predict.pipeline import Pipeline, batch_ms
 
 PREFETCH = 2
 """torch's prefetch_factor where none is given."""
 
-MODEL_ERROR = 0.15
+MODEL_ERROR, BUSY_ERROR, SHARED_ERROR = 0.1, 0.1, 0.25
+"""90 % of the errors that benchmarks/prediction.py saw, of the speedup: where batches wait for I/O, what busy cores add
+to it, and what these add once other programs use them too."""
+
+MOST_DOUBT = 0.9
+
 SLOWER_ALONE = 1.0
+"""Milliseconds of sending a batch that one worker may take longer than the training process, beside having one thread."""
+
+LOAD, CORES = "machine.load", "machine.cpus_per_rank"
 NEEDED = "loader.workers_needed"
 COSTS = (
     "loader.serial_ms",
@@ -23,7 +30,7 @@ COSTS = (
     "loader.handover_ms",
     "loader.start_ms_per_worker",
     "loader.batch_cpu_share",
-    "machine.cpus_per_rank",
+    CORES,
 )
 
 
@@ -33,7 +40,7 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     Costs come from the loader alone with 0 and 1 workers, from the window (training, with no workers) or the
     replay (with some), and go through the model of `pipeline`. The start of an epoch's workers counts, once a run
     with `persistent` = "true". The interval is the noise of what was measured and the error of the model. Where
-    the loader was not tried alone it is the measured ceiling.
+    the loader was not tried alone it is the measured ceiling. None when the workers that are needed would lose.
     """
     count = number(evidence, subject, NEEDED) if "workers" not in arguments else float(arguments["workers"])
     costs = pipeline(evidence, subject, arguments.get("persistent") == "true")
@@ -43,9 +50,14 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     each = number(evidence, subject, "loader.prefetch_factor") or PREFETCH
     before = batch_ms(costs, round(now), round(each))
     after = batch_ms(costs, round(count), round(float(arguments.get("prefetch", each))))
-    speedup = before / after
-    doubt = _doubt(evidence, subject, speedup)
-    return gain(evidence, subject, speedup, (speedup * (1 - doubt), speedup * (1 + doubt)), "modelled")
+    speedup, noise = before / after, number(evidence, subject, "step.noise_share") or 0.0
+    if "workers" not in arguments and speedup <= 1:
+        return None
+    doubt = min(MOST_DOUBT, math.hypot(noise, _model_error(evidence, costs, after)))
+    # Training alone is what no number of workers beats.
+    most = max(speedup, before / costs.compute_ms * (1 + noise))
+    interval = speedup * (1 - doubt), min(speedup * (1 + doubt), most)
+    return gain(evidence, subject, speedup, interval, "modelled")
 
 
 def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | None:
@@ -55,36 +67,55 @@ def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | N
     if len(known) < len(COSTS) or compute is None:
         return None
     serial, one, handover, start, cpu_share, cores = known
-    in_worker = min(max(one, serial), serial * max(1.0, cores) + SLOWER_ALONE)
-    io = serial * (1 - cpu_share)
+    if one < serial:
+        # Nothing is faster in a worker: what was measured twice is one time.
+        serial = one = (serial + one) / 2
+    left = max(1.0, cores - (number(evidence, RUN, LOAD) or 0.0))
+    in_worker = min(one, serial * max(1.0, cores) + SLOWER_ALONE)
+    cpu = min(in_worker, _cpu_ms(evidence, subject, serial, cpu_share, left) + in_worker - serial)
     threads = number(evidence, subject, "run.num_threads") or 1.0
-    costs = Pipeline(
-        serial_ms=serial,
-        io_ms=io,
-        cpu_ms=in_worker - io,
+    waited = None if number(evidence, subject, "loader.num_workers") else number(evidence, subject, "loader.wait_ms")
+    return Pipeline(
+        serial_ms=waited or serial,
+        io_ms=in_worker - cpu,
+        cpu_ms=cpu,
         handover_ms=handover,
         compute_ms=compute,
         start_ms=start,
-        cores=cores,
-        threads=min(threads, cores) if evidence.lookup(subject, "device.type") == "cpu" else 1.0,
+        cores=left,
+        threads=min(threads, left) if evidence.lookup(subject, "device.type") == "cpu" else 1.0,
         batches=_batches(evidence, subject, persistent),
         cv=number(evidence, subject, "loader.batch_cv") or 0.0,
     )
-    waited = number(evidence, subject, "loader.wait_ms")
-    return replace(costs, serial_ms=waited) if waited and not number(evidence, subject, "loader.num_workers") else costs
+
+
+def _cpu_ms(evidence: Evidence, subject: str, serial_ms: float, cpu_share: float, left: float) -> float:
+    """What of a batch needs a core: its own CPU time, longer by the wait for a core that other programs use.
+
+    Such a wait looks like I/O. Who asks for a core's fair share or more waits for all of the rest, who asks for
+    less for as much less of it. Two workers alone bound it: what waits for I/O overlaps, so that the rest is no
+    more than their pace on the cores that are `left`.
+    """
+    load, cores = number(evidence, RUN, LOAD) or 0.0, number(evidence, subject, CORES) or 1.0
+    fair = min(1.0, cores / (1 + load))
+    own, asked = serial_ms * cpu_share, min(1.0, (cpu_share / fair) ** 2)
+    stretched = own * (1 + (1 / fair - 1) * asked)
+    pace = number(evidence, subject, "loader.two_workers_ms")
+    return stretched if pace is None else max(own, min(stretched, pace * left))
 
 
 def _compute_ms(evidence: Evidence, subject: str) -> float | None:
-    """What training takes per batch that is there: without workers the step less the wait, else the replay."""
+    """What training takes per batch that is there: the step less the wait, or with workers beside it a shorter replay.
+
+    Workers take cores from training in the window, and other programs take them from a replay, which never rests.
+    """
     names = ("step.mean_ms", "loader.batches_per_step", "loader.wait_share")
     known = [value for name in names if (value := number(evidence, subject, name)) is not None]
     if len(known) < len(names) or not known[1]:
         return None
     now, per_step, wait = known
-    if not number(evidence, subject, "loader.num_workers"):
-        return now * (1 - wait) / per_step
-    without = step_without_wait_ms(evidence, subject)
-    return None if without is None else without / per_step
+    replayed = replayed_ms(evidence, subject) if number(evidence, subject, "loader.num_workers") else None
+    return min(ms for ms in (now * (1 - wait), replayed) if ms is not None) / per_step
 
 
 def _batches(evidence: Evidence, subject: str, persistent: bool) -> int | None:
@@ -95,6 +126,8 @@ def _batches(evidence: Evidence, subject: str, persistent: bool) -> int | None:
     return None if epoch is None else max(1, math.floor(epoch * (epochs or 1.0)))
 
 
-def _doubt(evidence: Evidence, subject: str, speedup: float) -> float:
-    noise = number(evidence, subject, "step.noise_share") or 0.0
-    return math.hypot(noise, MODEL_ERROR)
+def _model_error(evidence: Evidence, costs: Pipeline, after_ms: float) -> float:
+    """Of the speedup: cores that are busy, and shared with other programs, are known worse."""
+    busy = min(1.0, (costs.compute_ms + costs.handover_ms + costs.cpu_ms) / after_ms)
+    shared = min(1.0, (number(evidence, RUN, LOAD) or 0.0) / (number(evidence, RUN, CORES) or 1.0))
+    return math.hypot(MODEL_ERROR, busy * (BUSY_ERROR + shared * SHARED_ERROR))

@@ -32,7 +32,7 @@ def verdict(estimate: Estimate, starts: Sequence[Start]) -> tuple[Verdict, str]:
         return Verdict.FASTER, ""
     if surely_high < 1 / MARGIN and estimate.is_apart:
         return Verdict.SLOWER, ""
-    if 1 / SAME < estimate.low and estimate.high < SAME:
+    if estimate.low > 1 / SAME and estimate.high < SAME:
         return Verdict.NO_DIFFERENCE, f"the speedup is between {estimate.low:.2f} and {estimate.high:.2f}"
     return Verdict.CANNOT_TELL, f"starts of the same files differ by {estimate.spread:.1%}, too much for this effect"
 

@@ -22,7 +22,6 @@ JSON_ONLY = {
     "model.num_params": "the size of what was measured",
     "model.num_trainable_params": "the size of what was measured",
     "loader.collate_share": "where the time to prepare a batch goes",
-    "loader.read_bytes_per_step": "tells a cold page cache from a warm one",
     "loader.best_workers": "for who chooses the number of workers by hand",
     "loader.len_cv": "how much the lengths differ",
     "checkpoint.num_seen": "how many saves the mean is of",

@@ -517,6 +517,7 @@ def everything():
             what_if("serialise", {}, ns=1, bytes=9),
             what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[MS] * 4, start_ns=MS, cpu_ns=MS),
             what_if("loader_alone", {"loader": 0, "num_workers": 1}, batch_ns=[MS] * 4, start_ns=9 * MS, cpu_ns=MS),
+            what_if("loader_alone", {"loader": 0, "num_workers": 2}, batch_ns=[MS] * 4, start_ns=9 * MS, cpu_ns=MS),
         ),
     }
     names = ("CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "PYTORCH_NO_CUDA_MEMORY_CACHING")

@@ -186,7 +186,7 @@ def without(key: str) -> tuple[str, str]:
         ("note = ", 'install = "x"\nnote = ', "fix 1.install: belongs to a `text` that says what to do with it"),
         ('"read less"', '"read less"\ninstall = "x please"', 'fix 2.install: "x please" is no requirement: write it'),
         ('"read less"', '"read less"\nscript = "shuffle"', 'fix 2.script: "shuffle" is none of stage, tokenise'),
-        ('"share_removed"', '"magic"', 'gain.what_if: "magic" is none of share_removed, measured_ceiling'),
+        ('"share_removed"', '"magic"', 'gain.what_if: "magic" is none of share_removed'),
         ('share = "loader.wait_share"', 'share = "loader.wait_shar"', "gain.arguments.share: unknown fact"),
         ('share = "loader.wait_share"', "share = 1", "gain.arguments.share: must be a string"),
         ('expect = "fires"', 'expect = "yes"', 'example 1.expect: "yes" is none of fires, silent, skipped'),

@@ -303,3 +303,15 @@ def test_an_argument_that_the_observed_call_lacks(project: Project, call: str, a
     assert bool(planned.change.edits) is bool(after)
     if after:
         assert project.after("train_py", planned.change) == text.replace(call, after)
+
+
+@pytest.mark.parametrize(("length", "is_refused"), [("null", True), ("512", False)])
+def test_packing_needs_a_length(project: Project, length: str, is_refused: bool) -> None:
+    config = f"model_name_or_path: m\ndataset_name: d\nlearning_rate: 1.0e-4\nmax_length: {length}\npacking: false\n"
+    project.write(train_py=TRAINER.replace("Training", "SFTTraining"), args_yaml=config)
+    versions = {**NEWEST, "trl": (1, 16, 0)}
+    (change,) = project.changes(
+        "train.py --config args.yaml", {"data.packing": False}, {"data.packing": True}, versions=versions
+    )
+    assert ("set one first" in change.by_hand) is is_refused
+    assert is_refused or project.after("args_yaml", change) == config.replace("false", "true")

@@ -1,0 +1,63 @@
+"""What the script's own libraries refuse is never offered as an edit."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.api.patching import Place, accepted
+from autotune.model.evidence import RUN, Location, Span, Value
+from autotune.model.patch import Edit, PatchChange
+from autotune.model.rule import Effect
+from autotune.model.scanned import Call, Given
+from autotune.patch.plan import Draft
+
+AT = Location("train.py", 3, "DataLoader")
+EDIT = Edit("train.py", "0" * 64, "k", Span(0, 1), "1", "2")
+
+
+def planned(setting: str, arguments: dict[str, Value], *needs: str, before: dict[str, Value] | None = None) -> Draft:
+    given = {key: Given(key, value, AT) for key, value in (before or {}).items()}
+    call = Call("torch", "DataLoader", "loader#train", given, AT)
+    change = PatchChange(setting, "loader#train", None, 2, ("DL001",), Effect.EXACT, edits=(EDIT,), needs=needs)
+    return Draft(change, (call,), arguments)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, tmp_path, tmp_path, {"PATH": "/usr/bin:/bin"})
+
+
+def test_what_the_library_takes_stays_an_edit(place: Place) -> None:
+    (change,) = accepted([planned("loader.num_workers", {"num_workers": 2})], sys.executable, place)
+    assert change.edits == (EDIT,)
+
+
+def test_what_the_library_refuses_is_by_hand_in_its_words(place: Place) -> None:
+    (change,) = accepted([planned("loader.prefetch_factor", {"prefetch_factor": 4})], sys.executable, place)
+    assert not change.edits
+    assert change.by_hand.startswith("loader.prefetch_factor = 2: DataLoader raises ValueError: prefetch_factor")
+
+
+def test_a_change_is_tried_with_those_that_it_needs(place: Place) -> None:
+    workers = planned("loader.num_workers", {"num_workers": 2})
+    prefetch = planned("loader.prefetch_factor", {"prefetch_factor": 4}, "loader.num_workers")
+    assert all(change.edits for change in accepted([workers, prefetch], sys.executable, place))
+
+
+def test_changes_that_are_refused_only_together_are_all_by_hand(place: Place) -> None:
+    before: dict[str, Value] = {"num_workers": 2}
+    none = planned("loader.num_workers", {"num_workers": 0}, before=before)
+    live = planned("loader.persistent_workers", {"persistent_workers": True}, before=before)
+    for change in accepted([none, live], sys.executable, place):
+        assert "persistent_workers option needs num_workers > 0" in change.by_hand
+
+
+def test_what_cannot_be_constructed_and_what_is_by_hand_pass(place: Place) -> None:
+    by_hand = Draft(PatchChange("data.padding", RUN, None, "longest", (), Effect.EXACT, by_hand="do it"))
+    other = planned("model.attention", {"attn_implementation": "sdpa"})
+    call = Call("torch", "from_pretrained", RUN, {}, AT)
+    other = Draft(other.change, (call,), other.arguments)
+    assert accepted([by_hand, other], sys.executable, place) == (by_hand.change, other.change)

@@ -1,0 +1,193 @@
+"""autotune apply and undo as a person types them, and the whole way from a measurement to edited files and back."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.cli import run
+from autotune.collect import artefacts
+from autotune.model.evidence import Span
+from autotune.model.patch import Edit, Patch, PatchChange
+from autotune.model.rule import Effect
+from autotune.model.scanned import TYPED
+from autotune.patch.file import NAME, dumps
+from autotune.patch.journal import sha256
+
+SCRIPT = b"workers = 0\n"
+EDIT = Edit("train.py", sha256(SCRIPT), "workers", Span(10, 11), "0", "4")
+WORKERS = PatchChange(
+    "loader.num_workers", "loader#train", 0, 4, ("DL001",), Effect.EQUIVALENT, "1.5x (1.2 to 1.6), measured", (EDIT,)
+)
+PADDING = PatchChange(
+    "data.padding", "run", "max_length", "longest", ("BA005",), Effect.EQUIVALENT, by_hand="padding = longest: why"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "train.py").write_bytes(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+    keep(tmp_path, WORKERS, PADDING)
+    return tmp_path
+
+
+def keep(project: Path, *changes: PatchChange) -> None:
+    folder = artefacts.new_run(project)
+    (folder / "recording-1.json").write_text("{}")
+    (folder / NAME).write_text(dumps(Patch(str(project), folder.name, ("train.py", "--bs", "8"), changes)))
+    artefacts.mark_last(folder)
+
+
+def test_apply_shows_what_it_writes_and_undo_takes_it_back(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--yes"]) == 0
+    assert capsys.readouterr().out == (
+        "DL001 loader.num_workers: 0 -> 4 (equivalent)  1.5x (1.2 to 1.6), measured\n"
+        "BA005 data.padding: max_length -> longest (equivalent): not written, padding = longest: why\n"
+        "--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-workers = 0\n+workers = 4\n"
+        "Wrote 1 file. `autotune undo 1` takes it back.\n"
+    )
+    assert (project / "train.py").read_bytes() == b"workers = 4\n"
+    assert run(["undo", "1"]) == 0
+    assert capsys.readouterr().out.startswith("Took back patch 1 (1 of 2 changes of run ")
+    assert (project / "train.py").read_bytes() == SCRIPT
+    assert run(["undo"]) == 2
+    assert "there is no written patch to undo" in capsys.readouterr().err
+
+
+def test_diff_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--diff"]) == 0
+    out = capsys.readouterr().out
+    assert "+workers = 4\n" in out
+    assert out.endswith("Nothing was written: this was --diff.\n")
+    assert (project / "train.py").read_bytes() == SCRIPT
+    assert not (project / ".autotune" / "patches").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "says"),
+    [
+        ("", 2, "nobody is there to answer; nothing was written"),
+        ("n\n", 0, "Nothing was written.\n"),
+        ("y\n", 0, "Wrote 1 file."),
+    ],
+)
+def test_it_asks_before_it_writes(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: int,
+    says: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    assert run(["apply"]) == code
+    assert says in "".join(capsys.readouterr())
+    assert ((project / "train.py").read_bytes() == SCRIPT) is (answer != "y\n")
+
+
+def test_select_names_rules_or_settings(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--select", "BA005, data.padding", "--yes"]) == 0
+    out = capsys.readouterr().out
+    assert "DL001 loader.num_workers: 0 -> 4 (equivalent): not written, not selected\n" in out
+    assert "No file is to be written." in out
+    assert run(["apply", "--select", "XX001"]) == 2
+
+
+def test_a_stale_file_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "train.py").write_bytes(b"workers = 0 # mine\n")
+    assert run(["apply", "--yes"]) == 2
+    assert "the file changed since the diagnosis; nothing was changed" in capsys.readouterr().err
+    assert (project / "train.py").read_bytes() == b"workers = 0 # mine\n"
+
+
+def test_a_typed_value_becomes_a_new_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = Edit(TYPED, "", "--bs", Span(0, 0), "8", "16")
+    keep(project, PatchChange("loader.batch_size", "loader#train", 8, 16, ("GA004",), Effect.EXACT, edits=(typed,)))
+    assert run(["apply", "--yes"]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith("What you typed is in no file. Start it with:\n  python train.py --bs 16\n")
+
+
+def test_the_next_command_takes_back_what_a_crash_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--yes"]) == 0
+    state = project / ".autotune" / "patches" / "1" / "journal.json"
+    state.write_text(state.read_text().replace('"written"', '"writing"'))
+    capsys.readouterr()
+    assert run(["rules"]) == 0
+    assert "autotune: took back patch 1, which was interrupted\n" in capsys.readouterr().err
+    assert (project / "train.py").read_bytes() == SCRIPT
+
+
+SLOW = """\
+import argparse
+import time
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Remote(Dataset):
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return torch.ones(2)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--hub-token")
+    args = parser.parse_args()
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(
+        Remote(),
+        batch_size=4,
+        num_workers=args.workers,
+    )
+    for step, batch in zip(range(args.steps), loader, strict=False):
+        model(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print("steps", step + 1)
+"""
+
+
+@pytest.mark.train
+def test_from_a_measurement_to_an_edited_script_and_back(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SLOW)
+
+    def autotune(*words: str) -> str:
+        command = [sys.executable, "-m", "autotune", *words]
+        environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    secret = "hf_" + "q" * 34
+    options = ("--no-lock", "--quiet", "--no-what-ifs", "--steps", "6", "--warmup", "2")
+    autotune("diagnose", *options, "--", "train.py", "--hub-token", secret)
+    (file,) = tmp_path.glob(".autotune/runs/*/patch.yaml")
+    assert secret not in file.read_text()
+    assert "default=0)\n" in autotune("apply", "--diff")
+    assert (tmp_path / "train.py").read_text() == SLOW
+    autotune("apply", "--yes", "--select", "loader.num_workers")
+    changed = (tmp_path / "train.py").read_text()
+    before, after = SLOW.splitlines(), changed.splitlines()
+    assert [old for old, new in zip(before, after, strict=True) if old != new] == [
+        '    parser.add_argument("--workers", type=int, default=0)'
+    ]
+    ran = [sys.executable, "train.py", "--steps", "3"]
+    done = subprocess.run(ran, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=200)
+    assert done.stdout == "steps 3\n"
+    autotune("undo")
+    assert (tmp_path / "train.py").read_text() == SLOW
