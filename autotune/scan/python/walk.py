@@ -85,7 +85,8 @@ def _lambda(index: Index, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> S
 
 
 def _return(index: Index, node: ast.Return, scope: Scope) -> None:
-    index.returns[scope.node].append(node.value or ast.Constant(None))
+    # A bare return gives None where it stands.
+    index.returns[scope.node].append(node.value or ast.copy_location(ast.Constant(None), node))
 
 
 def _generator(index: Index, node: ast.Yield | ast.YieldFrom, scope: Scope) -> None:

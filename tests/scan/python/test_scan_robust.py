@@ -116,6 +116,7 @@ def test_there_are_scripts() -> None:
         "async def f():\n    async for x in y:\n        async with z as w:\n            await x.backward()",
         "from . import x\nfrom .. import *\nfrom torch.utils.data import *\nDataLoader(d)",
         "",
+        pytest.param("def f():\n    return\nmodel.to(f())\nloss.backward()", id="a bare return that is used"),
     ],
 )
 def test_odd_and_hostile_code_is_read(code: str) -> None:
