@@ -65,7 +65,7 @@ def check(options: Options, *, cwd: Path) -> Checked:
     return Checked(
         root=str(root),
         bundles=tuple(bundles),
-        notes=(*scanned.notes, *silence.unknown_rules(scanned.bundles, every_rule)),
+        notes=(*config.notes, *scanned.notes, *silence.unknown_rules(scanned.bundles, every_rule)),
         num_files=scanned.num_files,
         num_rules=len(rules),
         fail_on=options.fail_on,

@@ -10,14 +10,17 @@ exclude = ["examples/old", "*_test.py"]  files and folders that are not read
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from autotune.errors import UsageError
 from autotune.model.rule import Rule
+from autotune.model.scanned import Note
+from autotune.scan.files import read_below
 
 _NAME = "pyproject.toml"
 _TO_DO = "The keys of [tool.autotune] are: select, ignore, exclude, per-file-ignores."
@@ -25,13 +28,17 @@ _TO_DO = "The keys of [tool.autotune] are: select, ignore, exclude, per-file-ign
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What `file` says; patterns of files are relative to the root of the check. An empty `select` means all rules."""
+    """What `file` says; patterns of files are relative to the root of the check. An empty `select` means all rules.
+
+    `notes` are nearer files that were not read.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     file: str = ""
+    notes: tuple[Note, ...] = ()
 
 
 def read(folder: Path, root: Path) -> Configuration:
@@ -39,13 +46,17 @@ def read(folder: Path, root: Path) -> Configuration:
 
     Raises UsageError for a mistake in it.
     """
+    notes: list[Note] = []
     for place in (folder, *folder.parents):
-        table = _table(place / _NAME)
-        if table is not None:
-            return _configuration(table, place / _NAME, place.relative_to(root).as_posix())
+        table = _table(place / _NAME, root)
+        if isinstance(table, Note):
+            notes.append(table)
+        elif table is not None:
+            found = _configuration(table, place / _NAME, place.relative_to(root).as_posix())
+            return replace(found, notes=tuple(notes))
         if place == root:
             break
-    return Configuration()
+    return Configuration(notes=tuple(notes))
 
 
 def chosen(
@@ -73,18 +84,20 @@ def _check(ids: Sequence[str], selectors: Iterable[str], where: str) -> None:
             raise UsageError(f'no rule is called "{selector}"', where=where, to_do="`autotune rules` lists them.")
 
 
-def _table(file: Path) -> Mapping[str, Any] | None:
-    try:
-        data = file.read_bytes()
-    except OSError:
+def _table(file: Path, root: Path) -> Mapping[str, Any] | Note | None:
+    """The table of `file`, or why it is not read; None without a table of ours."""
+    if not os.path.lexists(file):
         return None
-    if b"autotune" not in data:
+    read = read_below(root, file.relative_to(root).as_posix())
+    if isinstance(read, Note):
+        return read
+    if b"autotune" not in read.data:
         return None
     import tomllib  # most projects have no table of ours, and pay nothing
 
     try:
-        document = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        document = tomllib.loads(read.data.decode())
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"this is not TOML: {error}", where=str(file)) from error
     tool = document.get("tool")
     table = tool.get("autotune") if isinstance(tool, dict) else None

@@ -190,7 +190,8 @@ def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:
     at = next((place for place, word in enumerate(words) if word == argv[0]), None)
     if at is not None and all(_LAUNCHER.fullmatch(word) for word in words[1:at]):
         taken = words[at + 1 : len(words) - len(argv) + 1]
-        return (*words[: at + 1], *(word for word in taken if _VERB.fullmatch(word)), *argv[1:])
+        verbs = tuple(taken) if all(_VERB.fullmatch(word) for word in taken) else ("...",)
+        return (*words[: at + 1], *verbs, *argv[1:])
     return (words[0], "...", *argv[1:])[: len(words) + 2]
 
 
@@ -198,6 +199,7 @@ _LAUNCHER = re.compile(r"--?[a-z][a-z_-]*(=\d+)?|\d+|launch|[a-z]+\.[a-z.]+")
 """A launcher's flags, their numbers, its verb, and the name of a module."""
 
 _VERB = re.compile(r"[a-z]+(_[a-z]+)*")
+"""What the user wants of a program: "train" of llamafactory-cli, "finetune_lora" of litgpt."""
 
 
 def _below(path: str, cwd: Path) -> str:

@@ -55,29 +55,38 @@ def written(run: Path) -> str:
 
 def accepted(planned: Sequence[Draft], python: str, place: Place) -> tuple[PatchChange, ...]:
     """The changes; those that the libraries of `python` refuse, with what they need or all together, are by hand."""
-    groups = [group for group in _groups(planned) if _target(group) is not None]
-    targets = [target for group in groups if (target := _target(group)) is not None]
-    answers = construct.check(python, targets, cwd=place.cwd, limit_s=CONSTRUCTION_LIMIT_S, environ=place.environ)
-    refused = {
-        id(one): answer.refusal
-        for group, answer in zip(groups, answers, strict=True)
-        for one in group
-        if answer.refusal
-    }
+    edited = [each for each in planned if each.change.edits]
+    alone = [(each, *_needed(each, edited)) for each in edited]
+    answers = _refusals([*alone, *_by_consumer(edited)], python, place)
+    refused = {id(group[0]): why for group, why in zip(alone, answers, strict=False) if why}
+    left = [each for each in edited if id(each) not in refused]
+    together = _by_consumer(left)
+    # Without those that are refused, the others are another object.
+    whole = _refusals(together, python, place) if refused else answers[len(alone) :]
+    refused |= {id(each): why for group, why in zip(together, whole, strict=True) for each in group if why}
     return tuple(_refused(each.change, refused.get(id(each), "")) for each in planned)
 
 
-def _groups(planned: Sequence[Draft]) -> Iterator[tuple[Draft, ...]]:
-    """What is constructed: each change with those that it needs, and all changes of one consumer."""
-    edited = [each for each in planned if each.change.edits]
-    for each in edited:
-        yield (each, *(other for other in edited if other.change.setting in each.change.needs))
-    for consumer in dict.fromkeys(map(_consumer, edited)):
-        yield tuple(each for each in edited if _consumer(each) == consumer)
+def _needed(draft: Draft, edited: Sequence[Draft]) -> Iterator[Draft]:
+    return (other for other in edited if other.change.setting in draft.change.needs)
 
 
-def _consumer(planned: Draft) -> tuple[str, str, str]:
-    call = planned.calls[0]
+def _by_consumer(edited: Sequence[Draft]) -> list[tuple[Draft, ...]]:
+    """All changes of each consumer."""
+    consumers = dict.fromkeys(map(_consumer, edited))
+    return [tuple(each for each in edited if _consumer(each) == consumer) for consumer in consumers]
+
+
+def _refusals(groups: Sequence[Sequence[Draft]], python: str, place: Place) -> list[str]:
+    """Why each group is refused; "" where it is taken, or makes nothing that can be constructed."""
+    targets = [_target(group) for group in groups]
+    known = [target for target in targets if target is not None]
+    answers = iter(construct.check(python, known, cwd=place.cwd, limit_s=CONSTRUCTION_LIMIT_S, environ=place.environ))
+    return ["" if target is None else next(answers).refusal for target in targets]
+
+
+def _consumer(draft: Draft) -> tuple[str, str, str]:
+    call = draft.calls[0]
     return call.dialect, call.subject, call.name
 
 

@@ -10,7 +10,7 @@ processes = ["devices"]           keys whose product is the number of processes 
 lora = ["adapter=*lora"]          any of these says that only an adapter is trained
 model = ["base_model"]            keys whose value names the model
 shape = ["n_layers", "d_model"]   keys of the number of layers and of their width
-fsdp, fsdp_legacy, offload_optimizer, offload_parameters, offload_activations = patterns that say so
+fsdp, fsdp_legacy, fsdp_xla, offload_optimizer, offload_parameters, offload_activations = patterns that say so
 
 [[recognise]]                     one such table is enough. A pattern is "key" or "key=value", with * in either
 all = ["tokens.sequence_length"]  each is there
@@ -23,6 +23,8 @@ key = "dataloader_num_workers"
 also = ["num_workers"]            other keys that say the same, read and never written
 default = 0                       the value in force when no key is given
 only = { "checkpoint.strategy" = "steps" }              the key counts only while another setting, or key, is this
+unless = ["rl", "stage=pt"]       it says nothing where one of these patterns is there
+form = "{}ba"                     how its number is written; what is written otherwise (1ep, 0.5) is in another unit
 
 ["train.activation_checkpointing"]                      by version, `before` excluded:
 versions = [{ before = "5.23", key = "gradient_checkpointing" }, { since = "5.23", key = "activation_checkpointing" }]
@@ -31,7 +33,7 @@ versions = [{ before = "5.23", key = "gradient_checkpointing" }, { since = "5.23
 key = "bf16"
 values = { bf16-mixed = { bf16 = true }, fp32 = { bf16 = false, fp16 = false } }
 default = { bf16 = false, fp16 = false }
-means = { "16" = "fp16-mixed" }                          other values of the key, read and never written
+means = { "16" = "fp16-mixed" }                          other words of the key; written only for lack of a row in values
 read_only = true                                         what to write is what the extended dialect says
 
 ["data.packing"]
@@ -58,18 +60,31 @@ _FOLDER = "dialects/"
 class Spelling:
     """`key` is an argument of `call`, or a function that takes the value when `call` is empty; `note`: what to mind.
 
-    `values` holds the arguments of every canonical value that is not written as `key` = value.
+    `values` holds the arguments of every canonical value that is not written as `key` = value, `means` what other
+    words of the key are read as, and `form` how a number is written when it has a unit ("{}ba").
     """
 
     key: str
     call: str = ""
     note: str = ""
     values: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    means: Mapping[str, Value] = field(default_factory=dict)
+    form: str = "{}"
+
+    def takes(self, value: Value) -> bool:
+        """Whether the framework has this value: a key with words of its own has those that are read as something."""
+        return bool(self._found(value)) or not (self.values or self.means)
 
     def arguments(self, value: Value) -> Mapping[str, Value]:
         """What to write so that the setting is `value`, by key."""
+        return self._found(value) or {self.key: value if self.form == "{}" else self.form.format(value)}
+
+    def _found(self, value: Value) -> Mapping[str, Value]:
+        """The arguments that the dialect has for `value`: a row of their own, the value itself, or a word for it."""
         name = str(value).lower() if isinstance(value, bool) else str(value)
-        return self.values.get(name, {self.key: value})
+        if name in self.values or self.means.get(name) == value:
+            return self.values.get(name, {self.key: value})
+        return next(({self.key: word} for word, meant in self.means.items() if meant == value), {})
 
     def written(self, value: Value) -> str:
         """The key; with its value where that is not written as it is: "bf16=True"."""
@@ -94,6 +109,8 @@ class Reading:
     is_config: bool
     default: Mapping[str, Value]
     only: Mapping[str, Value]
+    unless: tuple[str, ...]
+    form: str
     values: Mapping[str, Mapping[str, Value]]
     means: Mapping[str, Value]
 
@@ -112,6 +129,8 @@ def spelling(framework: str, setting: str, versions: Mapping[str, Version]) -> S
                 call=row.get("call", dialect.get("call", "")),
                 note=row.get("note", ""),
                 values=row.get("values", {}),
+                means=row.get("means", {}),
+                form=row.get("form", "{}"),
             )
     return None
 
@@ -212,6 +231,8 @@ def _reading(setting: str, row: Mapping[str, Any], level: Mapping[str, Any], *, 
         is_config="syntaxes" in level,
         default=default if isinstance(default, dict) else {row["key"]: default},
         only=row.get("only", {}),
+        unless=tuple(row.get("unless", ())),
+        form=row.get("form", ""),
         values=row.get("values", {}),
         means=row.get("means", {}),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -54,7 +55,12 @@ def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
         click.echo("Nothing was written.")
     if planned.command:
         belongs = " It belongs to what the files say now." if planned.files and not diff else ""
-        click.echo(f"What you typed is in no file.{belongs} Start it with:\n  {planned.command}")
+        hidden = " (*** and ... stand for what autotune does not keep)" if _is_partial(planned.command) else ""
+        click.echo(f"What you typed is in no file.{belongs} Start it with{hidden}:\n  {planned.command}")
+
+
+def _is_partial(command: str) -> bool:
+    return any(word in ("***", "...") or word.endswith("=***") for word in shlex.split(command))
 
 
 def _agreed(planned: api.Planned) -> bool:

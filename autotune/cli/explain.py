@@ -108,6 +108,10 @@ def _fix(fix: Fix, rule: Rule) -> Iterator[str]:
     condition = f" (when {' '.join(fix.when.split())})" if fix.when else ""
     if not fix.setting:
         yield from _item(f"{_generic(fix.text, rule)}{condition}")
+        if fix.install:
+            yield from _wrapped(f"diagnose says the command where a wheel of {fix.install} can exist", 4)
+        if fix.script:
+            yield from _wrapped("diagnose writes a script that does it into its run folder", 4)
         return
     yield from _item(f"{fix.setting} = {fix.value}{condition}")
     entry = settings()[fix.setting]

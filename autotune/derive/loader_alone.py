@@ -48,11 +48,11 @@ def _of_workers(tried: dict[int, WhatIf]) -> dict[str, float | None]:
     starts_ns = [row["start_ns"] - count * fmean(row["batch_ns"]) for count, row in several.items()]
     return {
         "handover_ms": fmean(row["cpu_ns"] / len(row["batch_ns"]) for row in several.values()) / MS,
-        "start_ms_per_worker": max(0.0, sum(starts_ns)) / MS / float(sum(several.keys())),
+        "start_ms_per_worker": max(0.0, sum(starts_ns)) / MS / sum(several),
     }
 
 
 def _batch_cv(view: View, loader: Loader) -> float | None:
     """Standard deviation / mean of the time to prepare a batch; None under eight batches."""
     walls = [row.wall_ns for row in steady_rows(view, loader)]
-    return pstdev(walls) / fmean(walls) if len(walls) >= LEAST_ROWS and sum(walls) else None
+    return pstdev(walls) / fmean(walls) if len(walls) >= LEAST_ROWS and any(walls) else None

@@ -20,11 +20,11 @@ def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[Change, ..
     """
     decided: dict[str, Change] = {}
     for fix in rule.fixes:
-        if not fix.setting or fix.setting in decided or not _exists(fix.setting, evidence, subject):
+        if not fix.setting or fix.setting in decided:
             continue
         if _applies(fix.when, rule, evidence, subject):
             value = _value(rule, fix, evidence, subject)
-            if value is not None:
+            if value is not None and _can_be(fix.setting, value, evidence, subject):
                 decided[fix.setting] = _change(rule, fix, value, evidence, subject)
     return tuple(change for change in decided.values() if change.new != change.old)
 
@@ -37,8 +37,9 @@ def advice_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[str, ...]:
         for fix in applying
         if fix.text
     )
-    missing = [fix for fix in applying if fix.setting and not _exists(fix.setting, evidence, subject)]
-    return texts or tuple(_by_hand(rule, fix, evidence, subject) for fix in missing)
+    values = [(fix.setting, _value(rule, fix, evidence, subject)) for fix in applying if fix.setting]
+    by_hand = [(name, value) for name, value in values if not _can_be(name, value, evidence, subject)]
+    return texts or tuple(_by_hand(name, value, evidence) for name, value in by_hand)
 
 
 def applying_fixes(rule: Rule, evidence: Evidence, subject: str) -> tuple[Fix, ...]:
@@ -46,10 +47,11 @@ def applying_fixes(rule: Rule, evidence: Evidence, subject: str) -> tuple[Fix, .
     return tuple(fix for fix in rule.fixes if _applies(fix.when, rule, evidence, subject))
 
 
-def _by_hand(rule: Rule, fix: Fix, evidence: Evidence, subject: str) -> str:
-    value = _value(rule, fix, evidence, subject)
-    reason = catalogue.why_missing(str(evidence.lookup(RUN, "run.framework")), fix.setting)
-    return f"by hand, {fix.setting}: {'' if value is None else f'{value}, '}{reason}"
+def _by_hand(name: str, value: Value | None, evidence: Evidence) -> str:
+    reason = catalogue.why_missing(str(evidence.lookup(RUN, "run.framework")), name)
+    found = _spelling(name, evidence)
+    reason = f"{found.key} has no such value" if found is not None else reason
+    return f"by hand, {name}: {'' if value is None else f'{value}, '}{reason}"
 
 
 def effect_of(setting: str, evidence: Evidence, subject: str) -> Effect:
@@ -76,18 +78,25 @@ def spelled(setting: Setting | None, name: str, value: Value, evidence: Evidence
     A key alone ("dataloader_num_workers") takes the value as it is; otherwise it is all written out ("bf16=True").
     """
     own = setting.spelling if setting is not None else ""
-    framework = evidence.lookup(RUN, "run.framework")
-    found = catalogue.spelling(str(framework), name, _versions(evidence)) if framework else None
+    found = _spelling(name, evidence)
     return found.written(value) if found and own in ("", found.key) else own
 
 
-def _exists(name: str, evidence: Evidence, subject: str) -> bool:
-    """Whether the user can set `name`: it was seen with a spelling, or the framework's dialect has it."""
+def _can_be(name: str, value: Value | None, evidence: Evidence, subject: str) -> bool:
+    """Whether the user can set `name` to `value`: the framework has it, or it was seen with another spelling."""
     setting = evidence.setting(subject, name)
+    own = setting.spelling if setting is not None else ""
     framework = evidence.lookup(RUN, "run.framework")
-    if framework is None or (setting is not None and setting.spelling):
-        return True
-    return not catalogue.why_missing(str(framework), name)
+    found = _spelling(name, evidence)
+    if found is not None and own in ("", found.key):
+        return value is None or found.takes(value)
+    return bool(own) or framework is None or not catalogue.why_missing(str(framework), name)
+
+
+def _spelling(name: str, evidence: Evidence) -> catalogue.Spelling | None:
+    """How the user's framework writes the setting `name`."""
+    framework = evidence.lookup(RUN, "run.framework")
+    return catalogue.spelling(str(framework), name, _versions(evidence)) if framework else None
 
 
 def _versions(evidence: Evidence) -> Mapping[str, tuple[int, ...]]:

@@ -109,7 +109,6 @@ class Verified:
     `against` names what was compared with what; `predicted` is the gain that the diagnosis gave to the changes.
     """
 
-    command: tuple[str, ...]
     against: str
     changes: tuple[PatchChange, ...]
     verdict: Verdict

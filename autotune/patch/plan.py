@@ -68,7 +68,8 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
     )
     place = _place(setting, bundle.calls) if bundle is not None and setting is not None else None
     if bundle is None or place is None:
-        return Draft(replace(result, by_hand=_by_hand(change, setting)))
+        followed = _not_followed(setting, bundle.calls, read) if bundle is not None and setting is not None else ""
+        return Draft(replace(result, by_hand=_by_hand(change, setting, followed)))
     try:
         parts = _parts(bundle.calls, place)
         arguments = _arguments(change, place, parts[0], versions)
@@ -117,7 +118,7 @@ def _arguments(change: Change, place: Location, call: Call, versions: Mapping[st
         if reading.setting == change.setting and written in reading.keys:
             means = reading.means.get(_name(change.new))
             found = reading.values.get(_name(change.new))
-            if found is None and (means == change.new or not (reading.means or reading.values)):
+            if found is None and (means == change.new or not (reading.means or reading.values or reading.form)):
                 found = {written: change.new}
             if found is not None:
                 return _switched_off(reading.values, change.old, found)
@@ -207,8 +208,20 @@ def _target(parts: Sequence[Call]) -> Call:
     )
 
 
-def _by_hand(change: Change, setting: Setting | None) -> str:
-    reason = setting.why_not if setting is not None else ""
+def _not_followed(setting: Setting, calls: Sequence[Call], read: Read) -> str:
+    """What the observed call is given where that is worked out from what only a run knows (40 // world_size)."""
+    at_place = [call for call in calls if call.name and _is_at(call.location, setting.location)]
+    unknown = [
+        one for call in at_place for key, one in call.arguments.items() if key == setting.spelling and not one.known
+    ]
+    at = unknown[0].location if unknown else None
+    if at is None or at.span is None or at.file == TYPED:
+        return ""
+    return f"it is worked out there: {spell.shown(read(at.file)[at.span.start : at.span.end].decode())}"
+
+
+def _by_hand(change: Change, setting: Setting | None, reason: str = "") -> str:
+    reason = reason or (setting.why_not if setting is not None else "")
     return f"{_line(change)}: {reason or 'where it is set was not found'}"
 
 

@@ -62,9 +62,14 @@ def _literal(data: bytes, at: Location, span: Span) -> str:
     if not nodes or any(isinstance(node, ast.expr) and not isinstance(node, _CONSTANT) for node in nodes):
         if at.key.startswith("-"):
             raise UsageError(f"its option has no default that could be changed: give {at.key} on the command line")
-        shown = " ".join(text.split())
-        raise UsageError(f"it is no plain value there: {shown if len(shown) <= _LONGEST else shown[:_LONGEST] + '...'}")
+        raise UsageError(f"it is no plain value there: {shown(text)}")
     return text
+
+
+def shown(text: str) -> str:
+    """An expression on one line of a message."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
 def _syntax(at: Location) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number
+from autotune.predict.known import Arguments, gain, number, step_error
 
 TARGET_SHARE = 0.01
+ROUND_ERROR = 0.3
+"""One save or evaluation takes that much longer or shorter than another, beside the same step."""
 
 
 def amortised(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
@@ -15,16 +17,16 @@ def amortised(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | 
     With `factor` = k the interval becomes k times as long: one round then costs s / (k (1 - s) + s) of the
     run, where s is its share now. With `target` (a share; 1 % unless told) the interval grows until that is
     what it costs. The time of a round was measured and the rest is arithmetic; the interval is the noise of
-    the step time. None when the share is unknown or at the target already.
+    the step time and of the round. None when the share is unknown or at the target already.
     """
     share = number(evidence, subject, f"{arguments['cost']}.cost_share")
-    noise = number(evidence, subject, "step.noise_share")
-    if share is None or noise is None or not 0 < share < 1:
+    if share is None or not 0 < share < 1:
         return None
     then = _then(arguments, share)
     if then >= share:
         return None
-    return gain(evidence, subject, _speedup(share, then), _interval(arguments, share, noise), "modelled")
+    interval = _interval(arguments, share, step_error(evidence, ROUND_ERROR))
+    return gain(evidence, subject, _speedup(share, then), interval, "modelled")
 
 
 def _then(arguments: Arguments, share: float) -> float:
@@ -38,7 +40,7 @@ def _speedup(share: float, then: float) -> float:
     return (1 - then) / (1 - share)
 
 
-def _interval(arguments: Arguments, share: float, noise: float) -> tuple[float, float]:
-    """Were the step `noise` longer or shorter beside the same round, its share would be smaller or larger."""
-    low, high = (share / (share + (1 - share) * (1 + way)) for way in (noise, -noise))
+def _interval(arguments: Arguments, share: float, error: float) -> tuple[float, float]:
+    """Were the step `error` longer or shorter beside the same round, its share would be smaller or larger."""
+    low, high = (share / (share + (1 - share) * (1 + way)) for way in (error, -error))
     return max(1.0, _speedup(low, _then(arguments, low))), _speedup(high, _then(arguments, high))

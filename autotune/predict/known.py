@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from autotune.model.evidence import Evidence
+from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Basis, Gain
 
 Arguments = Mapping[str, str]
 TRAIN = "loader#train"
 """The subject whose batches are trained on."""
+
+FIT_ERROR = 2.0
+"""The fixed part of a line through 0.5, 1 and 2 times the units is known this much worse than the line's middle."""
+
+ONCE_A_STEP = ("data_wait", "optimizer", "checkpoint", "evaluation", "logging")
 
 
 def number(evidence: Evidence, subject: str, name: str) -> float | None:
@@ -30,3 +36,18 @@ def gain(
     planned_s = number(evidence, subject, "run.planned_s")
     saved_s = None if planned_s is None else planned_s * (1 - 1 / speedup)
     return Gain(speedup, *interval, basis, saved_s, note)
+
+
+def micro_batches_share(evidence: Evidence) -> float | None:
+    """What a step spends on its micro-batches, of the step; None without a window.
+
+    A share and no milliseconds: what-ifs run after the window, where the machine may be faster or slower.
+    """
+    if number(evidence, RUN, "step.mean_ms") is None:
+        return None
+    return max(0.0, 1 - sum(number(evidence, RUN, f"step.{phase}_share") or 0.0 for phase in ONCE_A_STEP))
+
+
+def step_error(evidence: Evidence, of_model: float) -> float:
+    """The noise of the measured step and a model's own error together, of the speedup."""
+    return math.hypot(number(evidence, RUN, "step.noise_share") or 0.0, of_model)

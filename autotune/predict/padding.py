@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from autotune.model.evidence import Evidence
-from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number
+from autotune.model.evidence import RUN, Evidence
+from autotune.model.finding import Gain, speedup_without
+from autotune.predict.known import FIT_ERROR, Arguments, gain, micro_batches_share, number, step_error
 from autotune.predict.share_removed import share_removed
 
-FACTS = (
-    "step.mean_ms",
-    "loader.batches_per_step",
-    "batch_curve.per_unit_ms",
-    "batch_curve.units",
-    "batch_curve.fixed_ms",
-    "batch_curve.error_share",
-)
+MODEL_ERROR = 0.15
+"""Of the speedup: time is not quite linear in the width of a batch, attention and caches see to that."""
 
 
 def padding(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
-    """A micro-batch of a + b x tokens keeps its useful tokens: tokens x (1 - padding now) / (1 - padding left).
+    """Useful tokens stay: tokens x (1 - padding now) / (1 - padding left), in what a step spends on micro-batches.
 
     Arguments as of share_removed: `share` padding now, `left` what stays of it, `of` the part of the step that
-    both are of. The interval is the error of the fit. Without the fit it is share_removed's bound; None when
-    nothing goes away, or when the fit is not about this step.
+    both are of, for the bound that is the answer where nothing was fitted. The interval is the errors of the fit
+    and of the model, and the noise of the step. None when nothing goes away.
     """
     bound = share_removed(arguments, evidence, subject)
-    known = [value for name in FACTS if (value := number(evidence, subject, name)) is not None]
-    now, left = (number(evidence, subject, arguments[key]) for key in ("share", "left"))
-    if bound is None or len(known) < len(FACTS) or now is None or left is None:
+    fixed, error = (number(evidence, RUN, f"batch_curve.{name}_share") for name in ("fixed", "error"))
+    now, left = (number(evidence, subject, arguments[name]) for name in ("share", "left"))
+    part = micro_batches_share(evidence)
+    if bound is None or fixed is None or error is None or now is None or left is None or part is None:
         return bound
-    step, batches, per_unit, units, fixed, error = known
-    whole = (fixed + per_unit * units) * batches
-    saved = per_unit * units * batches * (1 - (1 - now) / (1 - left))
-    if whole >= step * (1 + error) or saved >= step:
-        return bound
-    doubt = error * whole
-    most = min(saved + doubt, whole)
-    interval = step / (step - max(0.0, saved - doubt)), step / (step - min(most, 0.99 * step))
-    return gain(evidence, subject, step / (step - saved), interval, "modelled")
+    most = part * (1 - (1 - now) / (1 - left))
+    removed, doubt, noise = most * (1 - fixed), FIT_ERROR * error * most, step_error(evidence, MODEL_ERROR)
+    low, high = speedup_without(removed - doubt), speedup_without(min(removed + doubt, most))
+    interval = max(1.0, low * (1 - noise)), high * (1 + noise)
+    return gain(evidence, subject, speedup_without(removed), interval, "modelled")

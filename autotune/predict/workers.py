@@ -6,7 +6,7 @@ import math
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number
+from autotune.predict.known import Arguments, gain, number, step_error
 from autotune.predict.measured_ceiling import measured_ceiling, replayed_ms
 from autotune.predict.pipeline import Pipeline, batch_ms
 
@@ -20,7 +20,7 @@ to it, and what these add once other programs use them too."""
 MOST_DOUBT = 0.9
 
 SLOWER_ALONE = 1.0
-"""Milliseconds of sending a batch that one worker may take longer than the training process, beside having one thread."""
+"""Milliseconds of sending a batch, which one worker may take longer than training, beside having only one thread."""
 
 LOAD, CORES = "machine.load", "machine.cpus_per_rank"
 NEEDED = "loader.workers_needed"
@@ -53,7 +53,7 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     speedup, noise = before / after, number(evidence, subject, "step.noise_share") or 0.0
     if "workers" not in arguments and speedup <= 1:
         return None
-    doubt = min(MOST_DOUBT, math.hypot(noise, _model_error(evidence, costs, after)))
+    doubt = min(MOST_DOUBT, step_error(evidence, _model_error(evidence, costs, after)))
     # Training alone is what no number of workers beats.
     most = max(speedup, before / costs.compute_ms * (1 + noise))
     interval = speedup * (1 - doubt), min(speedup * (1 + doubt), most)
@@ -93,8 +93,8 @@ def _cpu_ms(evidence: Evidence, subject: str, serial_ms: float, cpu_share: float
     """What of a batch needs a core: its own CPU time, longer by the wait for a core that other programs use.
 
     Such a wait looks like I/O. Who asks for a core's fair share or more waits for all of the rest, who asks for
-    less for as much less of it. Two workers alone bound it: what waits for I/O overlaps, so that the rest is no
-    more than their pace on the cores that are `left`.
+    less for less of it (by the square: who sleeps is served first). Two workers alone bound it: what waits for I/O
+    overlaps, so that the rest is no more than their pace on the cores that are `left`.
     """
     load, cores = number(evidence, RUN, LOAD) or 0.0, number(evidence, subject, CORES) or 1.0
     fair = min(1.0, cores / (1 + load))
@@ -111,7 +111,7 @@ def _compute_ms(evidence: Evidence, subject: str) -> float | None:
     """
     names = ("step.mean_ms", "loader.batches_per_step", "loader.wait_share")
     known = [value for name in names if (value := number(evidence, subject, name)) is not None]
-    if len(known) < len(names) or not known[1]:
+    if len(known) < len(names) or not known[1] or known[2] >= 1:
         return None
     now, per_step, wait = known
     replayed = replayed_ms(evidence, subject) if number(evidence, subject, "loader.num_workers") else None

@@ -1,33 +1,48 @@
-"""The printed result of `check`: the findings of each bundle, what was left out, and why it ends as it does."""
+"""The printed result of `check`: what several bundles share, the findings of each, what was left out, and the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from autotune.model.checked import Checked, CheckedBundle
-from autotune.model.rule import Severity
+from autotune.model.rule import Rule, Severity
 from autotune.report import check_words as say
 from autotune.report.layout import MIN_WIDTH, Line, labelled, paragraph, printed, wrap
+from autotune.report.names import words
 
 _MAX_NAMES = 4
+_MAX_PLACES = 20
 _MAX_NOTES = 10
 _STYLES = {Severity.CRITICAL: "bad", Severity.HIGH: "bad", Severity.MEDIUM: "decide"}
+
+Block = tuple[int, list[Line]]
+"""Lines that belong together, and the rank of the gravest finding in them."""
 
 
 def render(checked: Checked, colour: bool, width: int) -> str:
     """The result in lines of at most `width` columns (MIN_WIDTH at least)."""
     width = max(width, MIN_WIDTH)
-    blocks = [_bundle(bundle, width) for bundle in checked.bundles if bundle.findings]
-    blocks.append(list(_closing(checked, width)))
-    lines = [line for block in blocks for line in (Line(""), *block)]
-    return printed(lines[1:], colour, width)
+    blocks = sorted(_blocks(checked, width), key=lambda block: block[0])
+    parts = [*(lines for _, lines in blocks), list(_closing(checked, width))]
+    return printed([line for part in parts for line in (Line(""), *part)][1:], colour, width)
 
 
-def _bundle(bundle: CheckedBundle, width: int) -> list[Line]:
-    lines = wrap(f"BUNDLE {_named(bundle)}", width, rest="  ")
-    found = [line for each in say.placed_in(bundle) for line in _finding(each, width)]
-    return [*_styled(lines, "heading"), *found]
+def _blocks(checked: Checked, width: int) -> Iterator[Block]:
+    groups = say.shared(checked)
+    if groups:
+        lines = [line for group in groups for line in _group(group, width)]
+        yield _rank(groups[0][0]), [Line("SEVERAL BUNDLES", "heading"), *lines]
+    told = {id(each.finding) for group in groups for each in group}
+    for bundle in checked.bundles:
+        found = [each for each in say.placed_in(bundle) if id(each.finding) not in told]
+        if found:
+            lines = [line for each in found for line in _finding(each, width)]
+            yield _rank(found[0]), [*_styled(wrap(f"BUNDLE {_named(bundle)}", width, rest="  "), "heading"), *lines]
+
+
+def _rank(each: say.Placed) -> int:
+    return each.finding.rule.severity.rank
 
 
 def _named(bundle: CheckedBundle) -> str:
@@ -37,11 +52,23 @@ def _named(bundle: CheckedBundle) -> str:
     return main + (f" with {', '.join(say.some(others, _MAX_NAMES))}" if others else "")
 
 
+def _group(group: Sequence[say.Placed], width: int) -> Iterator[Line]:
+    """One entry for what a rule says in the same words of several bundles: where, and every different remedy."""
+    rule = group[0].finding.rule
+    files = say.count(len({each.location.file for each in group}), "file")
+    yield from _head(f"{rule.severity} {rule.id} in {files}: {words(rule)}", rule, width)
+    yield from labelled("seen", group[0].finding.message, width)
+    places = dict.fromkeys(say.place(one) for each in group for one in (each.location, *say.other_places(each)))
+    yield from labelled("at", ", ".join(say.some([*places], _MAX_PLACES)), width)
+    remedies = dict.fromkeys(remedy for each in group for remedy in say.remedies(each))
+    for label in dict.fromkeys(label for label, _ in remedies):
+        for text in say.some([text for one, text in remedies if one == label], _MAX_NAMES):
+            yield from labelled(label, text, width)
+
+
 def _finding(each: say.Placed, width: int) -> Iterator[Line]:
     rule = each.finding.rule
-    sure = say.confidence(rule)
-    head = f"{say.place(each.location)} {rule.severity} {say.title(rule)}{f' ({sure})' if sure else ''}"
-    yield from _styled(wrap(head, width, rest="  "), _STYLES.get(rule.severity, "heading"))
+    yield from _head(f"{say.place(each.location)} {rule.severity} {say.title(rule)}", rule, width)
     yield from labelled("seen", each.finding.message, width)
     changed = [change.location for change in each.finding.changes]
     others = [say.place(other) for other in say.other_places(each) if other not in changed]
@@ -49,6 +76,12 @@ def _finding(each: say.Placed, width: int) -> Iterator[Line]:
         yield from labelled("also", ", ".join(say.some(others, _MAX_NAMES)), width)
     for label, text in say.remedies(each):
         yield from labelled(label, text, width)
+
+
+def _head(text: str, rule: Rule, width: int) -> list[Line]:
+    sure = say.confidence(rule)
+    lines = wrap(f"{text} ({sure})" if sure else text, width, rest="  ")
+    return _styled(lines, _STYLES.get(rule.severity, "heading"))
 
 
 def _styled(lines: list[Line], style: str) -> list[Line]:

@@ -103,6 +103,15 @@ def _edit(change: Change, shown: Location) -> str:
     return f"{there}{edit} ({EFFECTS[change.effect]})"
 
 
+def shared(checked: Checked) -> tuple[tuple[Placed, ...], ...]:
+    """What the same rule says in the same words of several bundles: a group of findings each, the gravest first."""
+    groups: dict[tuple[str, Severity, str], list[Placed]] = {}
+    for each in placed(checked):
+        rule = each.finding.rule
+        groups.setdefault((rule.id, rule.severity, each.finding.message), []).append(each)
+    return tuple(tuple(group) for group in groups.values() if len({each.bundle for each in group}) > 1)
+
+
 def paragraphs(each: Placed) -> list[str]:
     """The message and what to do, one line each."""
     return [clean(each.finding.message), *(f"{label}: {clean(text)}" for label, text in remedies(each))]
@@ -156,7 +165,7 @@ def gate(of: Gate) -> str:
 def totals(checked: Checked) -> str:
     """ "14 files, 2 bundles, 72 rules: 3 findings (1 high, 2 medium)"."""
     if not checked.bundles:
-        return f"{count(checked.num_files, 'file')}: nothing that trains"
+        return f"{count(checked.num_files, 'file')}: nothing that trains" if checked.num_files else "no file to read"
     found = checked.findings
     by = Counter(each.rule.severity for each in found)
     kinds = ", ".join(f"{by[severity]} {severity}" for severity in Severity if by[severity])
@@ -165,7 +174,9 @@ def totals(checked: Checked) -> str:
 
 
 def ending(checked: Checked) -> str:
-    """ "exit 1: 1 finding at or above high, 1 gate not kept", and why not where it is 0."""
+    """ "exit 1: 1 finding at or above high, 1 gate not kept", and why not where it is 0 and there are findings."""
+    if not (checked.findings or checked.fails):
+        return "exit 0"
     return f"exit {int(checked.fails)}: {', '.join(_reasons(checked))}"
 
 

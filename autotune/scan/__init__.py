@@ -31,7 +31,7 @@ def scan(
     """
     found = find(paths, root=root, exclude=exclude)
     real = Path(os.path.realpath(root))
-    library, declared = Library(real, {file.name: file for file in found.files}), Declared(real)
+    library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)
     bundles = tuple(_bundle(parts, library, declared, versions) for parts in gather(library))
     return Scanned(bundles, (*found.notes, *library.notes, *declared.notes), found.num_files)
 

@@ -25,22 +25,27 @@ class Removed:
 
     @property
     def text(self) -> str:
-        """The argument, and what replaces it: "evaluation_strategy (now eval_strategy)"."""
-        return f"{self.name} (now {self.instead})" if self.instead else self.name
+        """Since when, and what replaces it: "evaluation_strategy (removed in 4.51, now eval_strategy)"."""
+        now = f", now {self.instead}" if self.instead else ""
+        return f"{self.name} (removed in {'.'.join(map(str, self.since))}{now})"
 
 
 def facts(calls: Sequence[Call], versions: Mapping[str, Version]) -> Iterator[Fact]:
-    """Facts `arguments.*` of the first library with such arguments; a release that still accepts them has none."""
+    """Facts `arguments.*` of one library with such arguments, of one whose release is known if there is any.
+
+    A release that still accepts them has none.
+    """
     found = [one for call in calls for one in _removed(call) if versions.get(one.package, one.since) >= one.since]
-    of_first = [one for one in found if one.package == found[0].package]
-    if not of_first:
+    package = next((one.package for one in found if one.package in versions), found[0].package if found else "")
+    of_one = [one for one in found if one.package == package]
+    if not of_one:
         return
-    places = tuple(one.location for one in of_first)
-    texts = dict.fromkeys(one.text for one in of_first)
+    places = tuple(one.location for one in of_one)
+    texts = dict.fromkeys(one.text for one in of_one)
     yield Fact("arguments.removed", RUN, ", ".join(texts), places)
-    yield Fact("arguments.removed_since", RUN, min(one.since for one in of_first), places)
-    if found[0].package in versions:
-        yield Fact("arguments.package_version", RUN, versions[found[0].package])
+    yield Fact("arguments.removed_since", RUN, min(one.since for one in of_one), places)
+    if package in versions:
+        yield Fact("arguments.package_version", RUN, versions[package])
 
 
 def _removed(call: Call) -> Iterator[Removed]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from autotune.catalogue.dialects import Version
+from autotune.catalogue.dialects import Version, readings
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, Call, Given
@@ -47,12 +47,13 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A script with its modules; `parses` are the dialects whose keys its command line takes."""
+    """A script with its modules; `parses` are the dialects whose keys its command line takes, `options` its own."""
 
     files: tuple[str, ...]
     calls: tuple[Call, ...]
     facts: tuple[Fact, ...]
     parses: tuple[str, ...]
+    options: Mapping[str, Given]
 
 
 def gather(library: Library) -> tuple[Parts, ...]:
@@ -98,13 +99,14 @@ def _launches(library: Library, name: str) -> tuple[Launch, ...]:
 def of_launch(library: Library, launch: Launch) -> Parts | None:
     """The bundle of a command; None when neither it nor what it names says anything about training."""
     name = _script_name(library, launch)
-    script = _script(library, name, launch.flags) if name is not None else None
+    script = _script(library, name, launch) if name is not None else None
     named = (library.find(each, launch.file, (*DATA, "python")) for each in launch.config_files)
     configs = _configs(library, [one for one in named if one is not None and one != name])
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
     if script is None and not calls:
         return None
+    calls += _own_options(launch, script) if script is not None else ()
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
     files = (*first, *(call.location.file for call in calls), launch.file)
@@ -150,24 +152,31 @@ def _script_name(library: Library, launch: Launch) -> str | None:
     return library.find(named, launch.file, ("python",)) if named else None
 
 
-def _script(library: Library, name: str, flags: Mapping[str, Given] | None) -> Training | None:
-    """A script that trains, with what the modules beside it add; None for another. `flags` start it, if known."""
+def _script(library: Library, name: str, launch: Launch | None) -> Training | None:
+    """A script that trains, with what the modules beside it add; None for another. `launch` starts it, if known."""
     source = library.python(name)
     if source is None:
         return None
-    constants, script = read_constants(source, name), read_script(source, name, flags)
+    flags, is_open = (launch.flags, launch.is_open) if launch is not None else (None, True)
+    constants, script = read_constants(source, name), read_script(source, name, flags, is_open=is_open)
     if constants is not None:
-        return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,))
+        return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {})
     if not (script.trains or script.parses or flags is not None):
         return None
     inner = {one: source for one in sorted(_modules(library, script)) if (source := library.python(one)) is not None}
-    modules = [module for one, source in inner.items() if (module := read_script(source, one)).calls or module.trains]
+    modules = [
+        module
+        for one, source in inner.items()
+        if (module := read_script(source, one, is_module=True)).calls or module.trains
+    ]
     whole = reduce(_joined, modules, script)
     dialects = tuple(dialect for dialect, end in PARSED.items() if any(one.endswith(end) for one in whole.parses))
     # What a parser would fill is not known without a command line, but that it takes these arguments is.
     parsed = [Call(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
     files = (name, *(module.file for module in modules))
-    return Training(files, (*whole.calls, *parsed), whole.facts, dialects) if whole.trains or whole.parses else None
+    if not (whole.trains or whole.parses):
+        return None
+    return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options)
 
 
 def _modules(library: Library, script: Script) -> set[str]:
@@ -189,6 +198,14 @@ def _joined(script: Script, module: Script) -> Script:
     parses = tuple(dict.fromkeys([*script.parses, *module.parses]))
     trains = script.trains or module.trains
     return replace(script, calls=(*script.calls, *calls), facts=facts, parses=parses, trains=trains)
+
+
+def _own_options(launch: Launch, script: Training) -> Iterator[Call]:
+    """Options of the script's own, beside the classes that its parser fills, that say a setting by default."""
+    for dialect in script.parses:
+        keys = {key for reading in readings(dialect, {}) for key in reading.keys}
+        given = {key: option for key, option in script.options.items() if key in keys and option.known}
+        yield Call(dialect, "", RUN, given, Location(launch.file, launch.line))
 
 
 def _flags(launch: Launch, script: Training | None, configs: Sequence[Call]) -> Iterator[Call]:

@@ -56,13 +56,22 @@ def num_processes(calls: Sequence[Call]) -> int | None:
 
 
 def _evaluation_interval(known: Settings, calls: Sequence[Call]) -> Setting | None:
-    """TrainingArguments that evaluates every so many steps and is not told how many: as often as it logs."""
-    strategy = known.get(("evaluation.strategy", RUN))
-    logging = known.get(("logging.interval_steps", RUN))
-    is_told = any(call.is_open for call in calls if is_trainer(call)) or not any(map(is_trainer, calls))
-    if strategy is None or strategy.value != "steps" or logging is None or is_told:
+    """TrainingArguments that evaluates every so many steps and is not told how many: every logging_steps of them.
+
+    They count here whatever logging_strategy says.
+    """
+    name, trainers = "evaluation.interval_steps", [call for call in calls if is_trainer(call)]
+    strategy, logging = known.get(("evaluation.strategy", RUN)), known.get(("logging.interval_steps", RUN))
+    is_told = any(call.is_open for call in trainers) or not trainers
+    if strategy is None or strategy.value != "steps" or is_told:
         return None
-    return replace(logging, name="evaluation.interval_steps")
+    written = next((one for call in trainers if (one := call.arguments.get("logging_steps")) is not None), None)
+    if logging is not None or written is None:
+        return replace(logging, name=name) if logging is not None else None
+    steps = typed(written.value, "int") if written.known else None
+    return (
+        Setting(name, RUN, steps, "static", written.location, spelling="logging_steps") if steps is not None else None
+    )
 
 
 def _accumulation(known: Settings, calls: Sequence[Call]) -> Setting | None:

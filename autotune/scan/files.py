@@ -36,6 +36,8 @@ LIMITS = {"python": 1_000_000, "shell": 1_000_000, "yaml": 2_000_000, "json": 2_
 SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
 """Folders of tools and other people's code; hidden folders and virtual environments are skipped too."""
 
+OUTSIDE = "a link out of the folder that is checked: not followed"
+
 MANY = 3
 """More files of one folder than this, left out for one reason, are one note."""
 
@@ -107,6 +109,13 @@ def read_file(path: str, name: str) -> File | Note:
     if len(data) > LIMITS[syntax]:
         return Note(name, f"larger than {LIMITS[syntax] // 1_000_000} MB")
     return File(name, syntax, data)
+
+
+def read_below(root: Path, name: str) -> File | Note:
+    """The file `name` below the real folder `root`, or why it is not read."""
+    if not Path(os.path.realpath(root / name)).is_relative_to(root):
+        return Note(name, OUTSIDE)
+    return read_file(str(root / name), name)
 
 
 def is_relevant(file: File) -> bool:
@@ -190,7 +199,7 @@ class _Walk:
         if not os.path.exists(real):
             self.notes.append(Note(self._name(link), "a link to nothing"))
         elif not Path(real).is_relative_to(self.root):
-            self.notes.append(Note(self._name(link), "a link out of the folder that is checked: not followed"))
+            self.notes.append(Note(self._name(link), OUTSIDE))
         elif not is_folder:
             self._add(link, real)
         elif not (_is_skipped(real) or _is_skipped(link)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from pathlib import PurePosixPath
@@ -25,6 +25,9 @@ FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
 """As Hydra, torchtune and LLaMA-Factory take them: data.batch_size=64, +trainer.fast=true."""
 
+SEVERAL = re.compile(r"\$\{?[@*]|\[[@*]\]|\$\{?\w*(?:args|opts|options|flags|params|extra)\b", re.IGNORECASE)
+"""In a word that cannot be known: it may be any number of flags, "$@", "${ARGS[@]}" or $EXTRA_ARGS."""
+
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
 
@@ -35,7 +38,7 @@ class Launch:
     `flags` are those of the script, by name without dashes and with underscores: a flag without a value is True, and
     --no_x gives x=False too. `own` are the launcher's. `module` is what -m or the verb of the launcher names ("sft").
     `config_files` are the data files, and Python files behind the script, that it names, as written. `num_processes` is
-    None where the command does not say it. `is_open` says that a part of the command cannot be known.
+    None where the command does not say it. `is_open` says that it may have more flags than can be known.
     """
 
     file: str
@@ -44,10 +47,8 @@ class Launch:
     script: str | None
     module: str | None
     flags: Mapping[str, Given]
-    positional: tuple[str, ...]
     config_files: tuple[str, ...]
     num_processes: int | None
-    variables: Mapping[str, Given]
     own: Mapping[str, Given]
     is_open: bool = False
 
@@ -98,12 +99,10 @@ def _launch(command: Command, file: str) -> Launch | None:
         None if is_module else program,
         program if is_module else None,
         flags,
-        positional,
         tuple(dict.fromkeys(configs + constants)),
         _num_processes(launcher, own, variables),
-        variables,
         own,
-        is_open=any(word.value is None for word in _others(rest)),
+        is_open=any(word.value is None for word in _others(rest)) or any(map(_may_be_several, rest)),
     )
 
 
@@ -171,7 +170,7 @@ def _flags(words: Sequence[Word], file: str) -> dict[str, Given]:
         name, behind = _key(found[1]), words[at + 1 : at_end]
         given[name] = _flag(word, found[2], behind, file)
         if name.startswith("no_") and given[name].value is True:
-            given.setdefault(name[3:], _given(_text(word), "False", word, file))
+            given.setdefault(name[3:], _switch(_text(word), False, word, file))
     for word in _others(words):
         override = OVERRIDE.fullmatch(_text(word))
         if override:
@@ -185,7 +184,7 @@ def _flag(word: Word, inline: str | None, behind: Sequence[Word], file: str) -> 
     if inline is not None:
         return _given(key, inline if word.value is not None else None, word, file)
     if not behind:
-        return _given(key, "True", word, file)
+        return _switch(key, True, word, file)
     is_list = len(behind) > 1 and not any(_is_other(one) for one in behind[1:])
     return _given(key, None if is_list else behind[0].value, behind[0], file)
 
@@ -213,6 +212,11 @@ def _is_other(word: Word) -> bool:
     return word.value is None or word.value.endswith((*CONFIGS, ".py")) or OVERRIDE.fullmatch(word.value) is not None
 
 
+def _may_be_several(word: Word) -> bool:
+    """Whether an unknown word may hold flags, also where it looks like the value of one: --bf16 "$@"."""
+    return word.value is None and SEVERAL.search(word.text) is not None
+
+
 def _text(word: Word) -> str:
     return word.text if word.value is None else word.value
 
@@ -224,7 +228,12 @@ def _key(name: str) -> str:
 def _given(key: str, text: str | None, word: Word, file: str) -> Given:
     """The value where a person edits it; unknown for text None."""
     location = Location(file, word.line, key=key, span=word.span)
-    return Given(key, None if text is None else literal(text), location, known=text is not None)
+    return Given(key, None if text is None else literal(text), location, known=text is not None, text=text)
+
+
+def _switch(key: str, value: bool, word: Word, file: str) -> Given:
+    """A flag that stands alone."""
+    return replace(_given(key, str(value), word, file), text=None)
 
 
 def _num_processes(launcher: Launcher, own: Mapping[str, Given], variables: Mapping[str, Given]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +14,7 @@ from autotune.errors import UsageError
 from autotune.model.scanned import Ignored, Note
 from autotune.model.source import Document
 from autotune.scan.comments import ignored
-from autotune.scan.files import SYNTAXES, File, is_relevant, read_file
+from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below
 
 if TYPE_CHECKING:
     from autotune.syntax import python, shell
@@ -24,10 +24,14 @@ DATA = ("yaml", "json", "toml")
 
 @dataclass(slots=True)
 class Library:
-    """Files by name below `root`. `notes` say what could not be read; `ignored` are comments, by file."""
+    """Files by name below the real folder `root`; those that a pattern of `exclude` matches are not read.
+
+    `notes` say what could not be read; `ignored` are comments, by file.
+    """
 
     root: Path
     files: dict[str, File]
+    exclude: Sequence[str] = ()
     notes: list[Note] = field(default_factory=list)
     ignored: dict[str, tuple[Ignored, ...]] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
@@ -67,11 +71,9 @@ class Library:
     def _has(self, name: str) -> bool:
         if name in self.files:
             return True
-        path = self.root / name
-        real = Path(os.path.realpath(path))
-        if name.startswith(("../", "/")) or not real.is_relative_to(self.root) or not os.path.isfile(real):  # noqa: PTH113
+        if name.startswith(("../", "/")) or matches(name, self.exclude):
             return False
-        read = read_file(str(path), name)
+        read = read_below(self.root, name)
         if isinstance(read, Note) or not is_relevant(read):
             return False
         self.files[name] = read

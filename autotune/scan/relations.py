@@ -54,6 +54,9 @@ def _checkpoints(calls: Sequence[Call], named: Settings) -> Iterator[Fact]:
 
 
 def _fsdp(calls: Sequence[Call], named: Settings) -> Iterator[Fact]:
+    """torch's FSDP; that of torch_xla has other versions and its own checkpointing."""
+    if _says(calls, "fsdp_xla"):
+        return
     asked, legacy = _says(calls, "fsdp"), _says(calls, "fsdp_legacy")
     version = named.get("fsdp.version")
     if asked:

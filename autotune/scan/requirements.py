@@ -13,14 +13,19 @@ from autotune.errors import UsageError
 Pin = tuple[str, str]
 """A package and its release as they are written."""
 
-EXACT = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*={2,3}\s*(\d+(?:\.\d+)*)(?![\w.*-])")
-"""transformers==4.46.1, torch[opt] === 2.4.0+cu121; no 4.46.* and no 5.0.0rc1."""
+_RELEASE = r"(\d{1,9}(?:\.\d{1,9})*)"
 
-CONDA = re.compile(r"([a-z0-9][\w.-]*)\s*={1,2}\s*(\d+(?:\.\d+)*)(?![\w.*-])")
+EXACT = re.compile(rf"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*={{2,3}}\s*{_RELEASE}(?![\w.*-])(?![^#]*;)")
+"""transformers==4.46.1, torch[opt] === 2.4.0+cu121; no 4.46.*, no 5.0.0rc1, and nothing with a marker."""
+
+CONDA = re.compile(rf"([a-z0-9][\w.-]*)\s*={{1,2}}\s*{_RELEASE}(?![\w.*-])(?![^#]*;)")
 """pytorch=2.4.0, pytorch=2.4.0=py3.11_cuda12.1_0 of a conda environment."""
 
-PLAIN = re.compile(r"={0,3}\s*(\d+(?:\.\d+)*)")
+PLAIN = re.compile(rf"={{0,3}}\s*{_RELEASE}")
 """The release of a package alone: poetry's "4.46.1"."""
+
+CONDITIONS = {"markers", "platform", "python"}
+"""Keys of poetry that say on which machines a release is wanted."""
 
 ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
 """Names of the same library."""
@@ -56,7 +61,7 @@ def _matches(pattern: re.Pattern[str], lines: Iterable[str]) -> Iterator[Pin]:
 def _parsed(text: str, name: str) -> Mapping[str, Any]:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # int() refuses a number of 5,000 digits
         raise UsageError(f"not TOML: {error}", where=name, to_do="Repair the file or exclude it.") from None
 
 
@@ -72,7 +77,7 @@ def _of_toml(document: Mapping[str, Any]) -> Iterator[Pin]:
     for lines in (project.get("dependencies"), *groups):
         yield from _matches(EXACT, filter(_is_text, lines if isinstance(lines, list) else ()))
     for package, row in _table(poetry, "dependencies").items():
-        release = row.get("version") if isinstance(row, dict) else row
+        release = row.get("version") if isinstance(row, dict) and not row.keys() & CONDITIONS else row
         found = PLAIN.fullmatch(release) if isinstance(release, str) else None
         if found:
             yield package, found[1]

@@ -6,6 +6,7 @@ before config before call before parser default, so that keys that count only to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from autotune.catalogue.dialects import Reading, Version, is_own, readings
 from autotune.model.evidence import RUN, Location, Setting, Value
 from autotune.model.scanned import Call
 from autotune.scan import derived
+from autotune.scan.configs import matching
 from autotune.scan.values import same, typed
 
 SUBJECTS = {"loader": "loader#train", "optimizer": "optimizer#0", "run": RUN}
@@ -125,15 +127,25 @@ def _value(reading: Reading, consumer: Consumer) -> Value | None:
     values, kind = consumer.values, catalogue.kinds()[reading.setting]
     if not all(same(_other(key, consumer), wanted) for key, wanted in reading.only.items()):
         return None
+    if any(matching(consumer.call, pattern) for pattern in reading.unless):
+        return None
     for name, row in reading.values.items():
         if all(key in values and same(values[key], wanted) for key, wanted in row.items()):
             return typed(name, kind)
     value = next((values[key] for key in reading.keys if key in values), None)
+    if reading.form:
+        value = _number(reading.form, value)
     if reading.means or reading.values:
         return typed(reading.means.get(str(value).lower()), kind)
     value = None if value == AUTO and reading.setting != "model.device_map" else typed(value, kind)
     is_none = reading.setting.endswith(POSITIVE) and isinstance(value, int | float) and value <= 0
     return None if is_none else value
+
+
+def _number(form: str, written: Value | None) -> Value | None:
+    """The integer that is `written` in this form ("{}ba"), None for any other."""
+    found = re.fullmatch(re.escape(form).replace(r"\{\}", "([0-9]{1,18})"), str(written))
+    return int(found[1]) if found else None
 
 
 def _other(name: str, consumer: Consumer) -> Value | None:

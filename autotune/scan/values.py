@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from autotune.model.evidence import Value
 
-WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-
-BATCHES = re.compile(r"(\d+)ba")
-"""Composer's unit of optimizer steps: "500ba"."""
+WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True)
+WORDS |= dict.fromkeys(("false", "f", "no", "n", "off", "0"), False)
+"""Truth values in text, in lower case, as click takes them; transformers takes all but on and off."""
 
 LARGEST = float(1 << 62)
 """No setting is larger."""
@@ -51,9 +48,8 @@ def same(value: Value | None, wanted: Value) -> bool:
 
 
 def _number(value: int | float | str) -> float | None:
-    batches = BATCHES.fullmatch(value) if isinstance(value, str) else None
     try:
-        number = float(batches[1] if batches else value)
+        number = float(value)
     except (ValueError, OverflowError):
         return None
     return number if abs(number) < LARGEST else None

@@ -1,10 +1,10 @@
 """Reads a shell script (bash): its commands, with variables filled in where their value is certain. Nothing is run.
 
 A variable is known when the script sets it once, outside of branches, loops and functions and not after && or ||, and
-before it is used; `${X:-default}` of one that the script does not set is the default. Everything else is None: loop
-variables, $1, $(...), globs; such a word may be several, or none. A word that is one variable stands where the
-variable's value stands, without its quotes; a word that is made of parts ("--lr=$LR", "$DIR/data") stands where it is
-used, as a whole.
+before it is used; `${X:-default}` of one that the script does not set is the default. `source`, `.` and `eval` may set
+all of them: what stood before is not known behind one, nor is a default. Everything else is None: loop variables, $1,
+$(...), globs; such a word may be several, or none. A word that is one variable stands where the variable's value
+stands, without its quotes; a word that is made of parts ("--lr=$LR", "$DIR/data") stands where it is used, as a whole.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from autotune.syntax.text import Text, decode
 
 _DECLARING = ("export", "declare", "typeset", "readonly", "local")
 _CHANGING = ("read", "mapfile", "readarray", "getopts", "unset", "let")
+_RUNNING = ("source", ".", "eval")
+_ENVIRONMENT = re.compile(r"\bactivate['\"]?$")
+"""Ends the script of a virtual environment, or the command of conda: it sets no variable of the project."""
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -49,16 +52,24 @@ def _values(statements: Sequence[Statement], text: Text, changed: set[str]) -> V
     """The values before the first command: none is set, but what becomes of each is known."""
     kept = [(word, statement.when) for statement in statements for word in _kept(statement)]
     times = Counter(word.name for word, _ in kept if not word.is_append)
-    unknown = {word.name for word, when in kept if when != "once" or times[word.name] > 1}
+    is_changed = any(statement.when == "later" and _runs_others(statement, text) for statement in statements)
+    unknown = {word.name for word, when in kept if when != "once" or times[word.name] > 1 or is_changed}
     for statement in statements:
         if _name(statement) in _CHANGING:
             unknown.update(*(_NAME.findall(text.text, word.start, word.end) for word in statement.words[1:]))
     appended = {word.name for word, _ in kept if word.is_append}
-    return Values(text, unknown | changed, appended, {word.name for word, _ in kept})
+    return Values(text, unknown | changed, appended, {word.name for word, _ in kept}, is_open=is_changed)
 
 
 def _name(statement: Statement) -> str:
     return _plain(statement.words[0])
+
+
+def _runs_others(statement: Statement, text: Text) -> bool:
+    """Whether a statement runs text that is not read here, and that may set any variable."""
+    first = statement.words[1] if len(statement.words) > 1 else None
+    is_environment = first is not None and _ENVIRONMENT.search(text.text, first.start, first.end) is not None
+    return _name(statement) in _RUNNING and not is_environment
 
 
 def _plain(word: Word) -> str:
@@ -78,6 +89,10 @@ def _commands(statements: Sequence[Statement], values: Values) -> Iterator[Comma
     given: dict[str, source.Word] = {}
     exported: tuple[tuple[str, source.Word], ...] = ()
     for statement in statements:
+        if _runs_others(statement, values.text):
+            values.forget()
+            given = {name: replace(word, value=None) for name, word in given.items()}
+            exported = tuple((name, replace(word, value=None)) for name, word in exported)
         if not _kept(statement) and _name(statement) not in _DECLARING:
             yield from _command(statement, values, exported)
             continue

@@ -25,8 +25,8 @@ class Values:
     """The variables of a script up to some command.
 
     `unknown` are those that are set twice, or only perhaps; `appended` those that grow, so that inside a function
-    nobody knows how far they are; `assigned` all that the script sets anywhere. `left` is how many words may
-    still be made.
+    nobody knows how far they are; `assigned` all that the script sets anywhere. `is_open` says that others may be set
+    too. `left` is how many words may still be made.
     """
 
     text: Text
@@ -35,6 +35,7 @@ class Values:
     assigned: Set[str]
     scalars: dict[str, Field] = field(default_factory=dict)
     arrays: dict[str, Sequence[Field]] = field(default_factory=dict)
+    is_open: bool = False
     left: int = MAX_VALUES
 
     def assign(self, word: Word) -> None:
@@ -42,12 +43,19 @@ class Values:
         if word.items is not None:
             fields = [found for item in word.items for found in self._fields(item.pieces, "once")]
             items = [found if _is_known(found) else _UNKNOWN for found in fields]
-            before = self.arrays.get(word.name, ()) if word.is_append else ()
+            unset: Sequence[Field] = (_UNKNOWN,) if self.is_open else ()
+            before = self.arrays.get(word.name, unset) if word.is_append else ()
             self.count(len(items) + len(before), word)
             self.arrays[word.name] = (*before, *items)
         elif word.value is not None:
             before_it = self.scalars.get(word.name, _UNKNOWN) if word.is_append else ()
             self.scalars[word.name] = _limited((*before_it, *self._joined(word.value.pieces, "once")))
+
+    def forget(self) -> None:
+        """Something that is not read here has run, and may have set any variable."""
+        self.scalars.clear()
+        self.arrays.clear()
+        self.is_open = True
 
     def words(self, word: Word, when: When) -> Iterator[source.Word]:
         """The words that `word` of a command becomes; none for an unquoted variable that is empty."""
@@ -118,7 +126,8 @@ class Values:
         if name in self.scalars:
             is_empty = not any(run.text != "" for run in self.scalars[name])
             return (_UNKNOWN if is_empty and variable.default is not None else self.scalars[name],)
-        if variable.default is not None and (when == "once" or name not in self.assigned):
+        is_unset = not self.is_open and (when == "once" or name not in self.assigned)
+        if variable.default is not None and is_unset:
             return (self._joined(variable.default, when),)
         return (_UNKNOWN,)
 

@@ -10,7 +10,8 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.model.verified import Verdict, Verified
+from autotune.model.finding import Gain
+from autotune.model.verified import Estimate, Verdict
 
 SCHEMA = 1
 FILE = Path(".autotune") / "history.jsonl"
@@ -29,15 +30,14 @@ class Calibration:
         return f"of {self.num} {noun} {self.num_inside} inside the range; median error {self.median_error:.0%}"
 
 
-def append(root: Path, verified: Verified, run: str) -> None:
+def append(root: Path, run: str, predicted: Gain | None, verdict: Verdict, measured: Estimate) -> None:
     """Add what was predicted and measured; nothing without a prediction, or where nothing could be told."""
-    predicted, measured = verified.predicted, verified.estimate
-    if predicted is None or verified.verdict is Verdict.CANNOT_TELL:
+    if predicted is None or verdict is Verdict.CANNOT_TELL:
         return
     row = {
         "schema": SCHEMA,
         "run": run,
-        "verdict": verified.verdict.value,
+        "verdict": verdict.value,
         "predicted": [predicted.speedup, predicted.low, predicted.high],
         "measured": [measured.speedup, measured.low, measured.high],
     }

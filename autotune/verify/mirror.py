@@ -12,6 +12,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 COPIED = frozenset(
@@ -81,10 +82,13 @@ class Mirror:
         path = Path(entry.path)
         if path in self._open:
             return True
-        if entry.name in LINKED or self._left <= 0 or (path / "pyvenv.cfg").exists():
+        if entry.name in LINKED or self._left <= 0:
             return False
         try:
-            return sum(1 for _ in zip(os.scandir(path), range(MOST_IN_FOLDER + 1), strict=False)) <= MOST_IN_FOLDER
+            if (path / "pyvenv.cfg").exists():
+                return False
+            with os.scandir(path) as found:
+                return sum(1 for _ in islice(found, MOST_IN_FOLDER + 1)) <= MOST_IN_FOLDER
         except OSError:
             return False
 

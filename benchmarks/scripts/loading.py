@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 LONG = 100_000
 VOCABULARY = 500
 LONGEST = 160
+LEAST_TEXTS = 320
 
 
 @dataclass(frozen=True)
@@ -222,13 +223,15 @@ def measured_ms(kind: Kind, settings: Settings, seconds: float) -> float:
     if kind.length < LONG:
         return whole_epochs_ms(training, seconds)
     per_round = max(1, settings.save_every)
+    # Texts differ in length: too few of them would not stand for all.
+    least = max(3, LEAST_TEXTS // settings.batch // settings.accumulate) if kind.sample == "text" else 3
     ready = 3 + settings.workers * settings.prefetch // settings.accumulate
     start = 0.0
     for step in training.epoch():
         now = time.perf_counter()
         if step == ready:
             first, start = step, now
-        if start and now - start >= seconds and (step - first) % per_round == 0 and step - first >= 3:
+        if start and now - start >= seconds and (step - first) % per_round == 0 and step - first >= least:
             return 1e3 * (now - start) / (step - first)
     raise SystemExit("the data ended before the measurement did")
 

@@ -46,6 +46,8 @@ def test_without_a_recording_it_is_the_planned_one() -> None:
             ("torchrun", "--nproc-per-node", "2", "train.py", "--key", "planted"),
             ("torchrun", "--nproc-per-node", "2", "train.py", "--key", "***"),
         ),
+        (("train.py", "sub_verb", "--key", "planted"), ("train.py", "sub_verb", "--key", "***")),
+        (("train.py", "--other", "planted", "--key", "planted"), ("train.py", "...", "--key", "***")),
         (("env", "KEY=planted", "python", "train.py", "--key", "planted"), ("env", "...", "--key", "***")),
         (("bash", "-c", "KEY=planted python train.py --key planted"), ("bash", "...", "--key", "***")),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -18,6 +19,15 @@ SECONDS, MEMORY = 60, 2 << 30
 """Far more than needed, far less than a bomb takes."""
 
 KEYS = "output_dir: x\nper_device_train_batch_size: 2\nnum_train_epochs: 1\n"
+
+SCRIPT = textwrap.dedent("""
+    import torch
+    for x in loader:
+        loss = model(x.cuda())
+        loss.backward()
+        optimizer.step()
+        torch.cuda.empty_cache()
+""")
 
 
 def bombs(root: Path) -> dict[str, bytes]:
@@ -63,34 +73,52 @@ def hostile(tmp_path: Path) -> Path:
     (root / "loop").symlink_to(".")
     (root / "zero.py").symlink_to("/dev/zero")
     (root / "bad\udcff\nname.py").write_bytes(b"import torch\nloss.backward()\n")
-    (root / "train.py").write_text(
-        textwrap.dedent("""
-        import torch
-        for x in loader:
-            loss = model(x.cuda())
-            loss.backward()
-            optimizer.step()
-            torch.cuda.empty_cache()
-        """)
-    )
+    (root / "train.py").write_text(SCRIPT)
     return root
 
 
-def test_a_hostile_repository_costs_little_and_runs_nothing(hostile) -> None:
+def checked_within_limits(root: Path) -> subprocess.CompletedProcess[bytes]:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "autotune", "check", ".", "--select", "SY005", "--fail-on", "never"],
-        cwd=hostile,
+        cwd=root,
         capture_output=True,
         preexec_fn=limit,
         check=False,
+        timeout=2 * SECONDS,
     )
+
+
+def test_a_hostile_repository_costs_little_and_runs_nothing(hostile) -> None:
+    done = checked_within_limits(hostile)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"SY005" in done.stdout
     assert not (hostile / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (os.mkfifo, b"not a regular file"),
+        (lambda file: file.symlink_to("/dev/zero"), b"a link out of the folder that is checked: not followed"),
+        (lambda file: file.symlink_to(file.parent.parent / "outside.toml"), b"a link out of the folder"),
+        (lambda file: file.write_bytes(bytes(2_000_001)), b"larger than 2 MB"),
+    ],
+    ids=["pipe", "device", "outside", "huge"],
+)
+def test_a_configuration_that_is_no_plain_file_is_noted_and_not_read(make, why: bytes, tmp_path) -> None:
+    (tmp_path / "outside.toml").write_text('[tool.autotune]\nexclude = ["train.py"]\n')
+    root = tmp_path / "repository"
+    (root / ".git").mkdir(parents=True)
+    (root / "train.py").write_text(SCRIPT)
+    make(root / "pyproject.toml")
+    done = checked_within_limits(root)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"SY005" in done.stdout
+    assert b"Note: pyproject.toml: " + why in b" ".join(done.stdout.split()), done.stdout.decode()
 
 
 def test_each_broken_file_is_noted_by_name(hostile) -> None:

@@ -47,6 +47,14 @@ def test_a_change_is_tried_with_those_that_it_needs(place: Place) -> None:
     assert all(change.edits for change in accepted([workers, prefetch], sys.executable, place))
 
 
+def test_what_is_refused_takes_nothing_else_with_it(place: Place) -> None:
+    workers = planned("loader.num_workers", {"num_workers": 2})
+    prefetch = planned("loader.prefetch_factor", {"prefetch_factor": -1}, "loader.num_workers")
+    first, second = accepted([workers, prefetch], sys.executable, place)
+    assert first.edits == (EDIT,)
+    assert not second.edits
+
+
 def test_changes_that_are_refused_only_together_are_all_by_hand(place: Place) -> None:
     before: dict[str, Value] = {"num_workers": 2}
     none = planned("loader.num_workers", {"num_workers": 0}, before=before)

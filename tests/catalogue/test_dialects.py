@@ -29,7 +29,21 @@ TOP = (
     "shape",
     "fsdp",
 )
-ENTRY = ("key", "also", "call", "note", "default", "only", "values", "means", "versions", "missing", "read_only")
+ENTRY = (
+    "key",
+    "also",
+    "call",
+    "note",
+    "default",
+    "only",
+    "unless",
+    "form",
+    "values",
+    "means",
+    "versions",
+    "missing",
+    "read_only",
+)
 
 
 @pytest.mark.parametrize("setting", catalogue.settings())
@@ -42,7 +56,7 @@ def test_every_framework_spells_every_setting_or_says_why_not(framework: str, se
 @pytest.mark.parametrize("name", dialects())
 def test_files_name_only_what_exists(name: str) -> None:
     rows = dialects()[name]
-    assert set(rows) <= {*TOP, "fsdp_legacy", *OFFLOADS, "recognise", *catalogue.settings()}
+    assert set(rows) <= {*TOP, "fsdp_legacy", "fsdp_xla", *OFFLOADS, "recognise", *catalogue.settings()}
     assert rows.get("extends", name) in dialects()
     for table in rows.get("recognise", ()):
         assert set(table) <= {"all", "some", "two", "none"}
@@ -186,6 +200,28 @@ def test_values_are_written_as_the_framework_reads_them(
     assert found is not None
     assert found.arguments(value) == arguments
     assert found.written(value) == written
+
+
+@pytest.mark.parametrize(
+    ("framework", "setting", "value", "arguments"),
+    [
+        ("llmfoundry", "train.precision", "bf16-mixed", {"precision": "amp_bf16"}),
+        ("llmfoundry", "checkpoint.interval_steps", 500, {"save_interval": "500ba"}),
+        ("lightning", "evaluation.interval_steps", 500, {"val_check_interval": 500}),
+        ("lightning_cli", "train.precision", "fp16-mixed", {"trainer.precision": "16-mixed"}),
+        ("llamafactory", "model.attention", "eager", {"flash_attn": "disabled"}),
+        ("swift", "model.attention", "flash_attention_2", {"attn_impl": "flash_attn"}),
+        ("axolotl", "train.activation_checkpointing", True, {"gradient_checkpointing": True}),
+        ("llmfoundry", "model.attention", "sdpa", None),
+        ("nanotron", "train.precision", "bf16-mixed", None),
+        ("hf_trainer", "train.matmul_precision", "medium", None),
+    ],
+)
+def test_a_value_that_the_framework_does_not_have_is_not_written(framework, setting, value, arguments) -> None:
+    found = catalogue.spelling(framework, setting, {})
+    assert found is not None
+    assert found.takes(value) is (arguments is not None)
+    assert arguments is None or found.arguments(value) == arguments
 
 
 def test_a_spelling_without_a_value_map_takes_every_value() -> None:

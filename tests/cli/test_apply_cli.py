@@ -37,10 +37,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def keep(project: Path, *changes: PatchChange) -> None:
+def keep(project: Path, *changes: PatchChange, command: tuple[str, ...] = ("train.py", "--bs", "8")) -> None:
     folder = artefacts.new_run(project)
     (folder / "recording-1.json").write_text("{}")
-    (folder / NAME).write_text(dumps(Patch(str(project), folder.name, ("train.py", "--bs", "8"), changes)))
+    (folder / NAME).write_text(dumps(Patch(str(project), folder.name, command, changes)))
     artefacts.mark_last(folder)
 
 
@@ -112,6 +112,17 @@ def test_a_typed_value_becomes_a_new_command(project: Path, capsys: pytest.Captu
     assert run(["apply", "--yes"]) == 0
     out = capsys.readouterr().out
     assert out.endswith("What you typed is in no file. Start it with:\n  python train.py --bs 16\n")
+
+
+def test_a_command_with_hidden_words_says_so(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = Edit(TYPED, "", "--bs", Span(0, 0), "", "16")
+    change = PatchChange("loader.batch_size", "loader#train", 8, 16, ("GA004",), Effect.EXACT, edits=(typed,))
+    keep(project, change, WORKERS, command=("train.py", "--token", "***"))
+    assert run(["apply", "--yes"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "What you typed is in no file. It belongs to what the files say now. Start it with"
+        " (*** and ... stand for what autotune does not keep):\n  python train.py --token '***' --bs 16\n"
+    )
 
 
 def test_the_next_command_takes_back_what_a_crash_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,19 @@ def test_an_unset_setting_has_no_old_value_and_no_place() -> None:
     assert changes({}, fix) == (Change("loader.prefetch_factor", None, 1, Effect.EXACT),)
 
 
+@pytest.mark.parametrize(
+    ("framework", "expected", "said"),
+    [
+        ("hf_trainer", [("model.attention", "sdpa")], ()),
+        ("llmfoundry", [], ("by hand, model.attention: sdpa, model.attn_config.attn_impl has no such value",)),
+    ],
+)
+def test_a_value_that_the_framework_does_not_have_is_no_change(framework: str, expected: object, said: object) -> None:
+    fix = Fix(setting="model.attention", value="'sdpa'")
+    assert new_values({"run.framework": framework}, fix) == expected
+    assert advice({"run.framework": framework}, fix) == said
+
+
 MANY = Fix(setting=WORKERS, value="loader.workers_needed")
 FEW = Fix(setting=WORKERS, value="limits.few")
 TRAINING = Fix(setting=WORKERS, value="1", when="loader.is_train")

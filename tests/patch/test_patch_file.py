@@ -46,6 +46,7 @@ changes = st.builds(
     words,
     st.lists(edits, max_size=2).map(tuple),
     words,
+    st.lists(words, max_size=2).map(tuple),
 )
 patches = st.builds(
     Patch, words, words, st.lists(words, max_size=3).map(tuple), st.lists(changes, max_size=3).map(tuple)

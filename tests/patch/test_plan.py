@@ -67,7 +67,10 @@ class Project:
         """What is known when a run had the `observed` values, its loader made at `line` of train.py."""
         at = Location(str(self.root / "train.py"), line, "DataLoader") if line else None
         subjects = {name: RUN if not name.startswith("loader.") else "loader#train" for name in observed}
-        seen = [Setting(name, subjects[name], value, "observed", at) for name, value in observed.items()]
+        seen = [
+            Setting(name, subjects[name], value, "observed", at, spelling=name.partition(".")[2])
+            for name, value in observed.items()
+        ]
         read = join((), bundle.settings if bundle is not None else ())
         return observed_over(read, join((), seen))
 
@@ -165,6 +168,12 @@ def test_of_two_loaders_only_the_observed_one_is_edited(project: Project) -> Non
             {"loader.pin_memory": False},
             True,
             "its option has no default that could be changed: give --pin on the command line",
+        ),
+        (
+            "DataLoader([1], batch_size=40 // int(os.environ['WORLD_SIZE']))",
+            {"loader.batch_size": 40},
+            80,
+            "it is worked out there: 40 // int(os.environ['WORLD_SIZE'])",
         ),
         ("DataLoader([1], num_workers=2)", {"loader.num_workers": 3}, 4, "train.py:12 says 2, but the run had 3"),
     ],
@@ -315,3 +324,18 @@ def test_packing_needs_a_length(project: Project, length: str, is_refused: bool)
     )
     assert ("set one first" in change.by_hand) is is_refused
     assert is_refused or project.after("args_yaml", change) == config.replace("false", "true")
+
+
+def test_the_default_of_an_example_script_s_own_option(project: Project) -> None:
+    fields = "@dataclass\nclass Data:\n    pad_to_max_length: bool = field(\n        default=True,\n    )\n\n\n"
+    text = "from dataclasses import dataclass, field\n" + TRAINER.replace("parser =", fields + "parser =")
+    text = text.replace("HfArgumentParser(TrainingArguments)", "HfArgumentParser((Data, TrainingArguments))")
+    text = text.replace("(args,) =", "data, args =")
+    project.write(train_py=text, args_json=ARGS % "")
+    observed: dict[str, Value] = {"data.padding": "max_length", "loader.num_workers": 0}
+    wanted: dict[str, Value] = {"data.padding": "longest", "loader.num_workers": 2}
+    padding, workers = project.changes("train.py args.json", observed, wanted)
+    assert project.after("train_py", padding) == text.replace("default=True", "default=False")
+    assert project.after("args_json", workers) == ARGS % ', "dataloader_num_workers": 2'
+    (padding, _) = project.changes("train.py --output_dir out --pad_to_max_length True", observed, wanted)
+    assert [edit.file for edit in padding.edits] == [TYPED]

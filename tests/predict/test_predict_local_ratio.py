@@ -20,3 +20,9 @@ def test_the_part_gets_faster_and_the_rest_does_not():
     # 0.6 + 0.4 / 4, between 0.6 + 0.4 / 2 and 0.6 + 0.4 / 8.
     assert (found.speedup, found.low, found.high) == pytest.approx((1 / 0.7, 1 / 0.8, 1 / 0.65))
     assert (found.basis, found.saved_s) == ("modelled", pytest.approx(30.0))
+
+
+def test_the_noise_of_the_step_is_in_the_interval():
+    evidence = Evidence({RUN: {"step.noise_share": 0.1}, "optimizer#0": {"optimizer.step_share": 0.4}}, {})
+    found = predict(SPEC, evidence, "optimizer#0")
+    assert (found.low, found.high) == pytest.approx((0.9 / 0.8, 1.1 / 0.65))

@@ -6,11 +6,25 @@ import re
 
 import click
 import pytest
-from check_builders import CASES, CHECKED, GOLDEN, NO_WORKERS, bundle, checked
+from check_builders import (
+    CASES,
+    CHECKED,
+    FULL_PRECISION,
+    GOLDEN,
+    NO_WORKERS,
+    SAVES,
+    WORKERS,
+    bundle,
+    checked,
+    finding,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.model.checked import Checked
+from autotune.model.evidence import Location
+from autotune.model.finding import Change, Finding
+from autotune.model.rule import Effect
 from autotune.model.scanned import Note
 from autotune.report import render_check
 from autotune.report.layout import cells
@@ -54,3 +68,44 @@ def test_many_notes_are_cut() -> None:
     text = render_check(checked(notes=notes), "text")
     assert text.count("Note: ") == 11
     assert "Note: and 20 more\n" in text
+
+
+SHARED = """SEVERAL BUNDLES
+high DL001 in 2 files: batches prepared in the training process
+  seen   0 workers
+  at     a.py:3, b.py:3, b.py:7
+  fix    num_workers: 0 -> 4 (same training)
+  note   mind this
+
+BUNDLE a.py
+a.py:9 low CK003 optimizer saved with every checkpoint
+  seen   kept
+"""
+
+
+def test_what_several_bundles_share_is_said_once_and_the_gravest_first() -> None:
+    def workers(name: str, *places: Location) -> Finding:
+        here = Location(name, 3)
+        change = Change("loader.num_workers", 0, 4, Effect.EQUIVALENT, here, "num_workers", "mind this")
+        return finding(WORKERS, "0 workers", here, change, places=places)
+
+    first = bundle("a.py", finding(SAVES, "kept", Location("a.py", 9)), workers("a.py"))
+    text = render_check(checked(first, bundle("b.py", workers("b.py", Location("b.py", 7)))), "text")
+    assert text.startswith(SHARED)
+    assert "3 findings (2 high, 1 low)" in text
+
+
+def test_bundles_come_by_their_gravest_finding() -> None:
+    text = render_check(checked(bundle("a.py", FULL_PRECISION), bundle("b.py", NO_WORKERS)), "text")
+    assert text.index("BUNDLE b.py") < text.index("BUNDLE a.py")
+
+
+def test_a_group_names_a_bounded_number_of_places_and_remedies() -> None:
+    def cured(number: int) -> Finding:
+        return finding(WORKERS, "0 workers", Location(f"{number}.py", 1), advice=(f"cure {number}",))
+
+    text = render_check(checked(*(bundle(f"{number}.py", cured(number)) for number in range(30))), "text")
+    assert "DL001 in 30 files" in text
+    assert ".py:1, and 10 more" in text.replace("\n         ", " ")
+    assert text.count("cure") == 4
+    assert "  fix    and 26 more\n" in text

@@ -1,7 +1,20 @@
 from __future__ import annotations
 
 import pytest
-from check_builders import CALL, FULL_PRECISION, KEY, NO_WORKERS, SAVES, bundle, checked, finding, full, nothing
+from check_builders import (
+    CALL,
+    FULL_PRECISION,
+    KEY,
+    NO_WORKERS,
+    PRECISION,
+    SAVES,
+    WORKERS,
+    bundle,
+    checked,
+    finding,
+    full,
+    nothing,
+)
 from report_builders import rule, skipped
 
 from autotune.model.checked import Gate
@@ -127,6 +140,7 @@ def test_a_gate(of: Gate, expected: str) -> None:
 def test_totals() -> None:
     assert say.totals(full()) == "14 files, 2 bundles, 72 rules: 3 findings (1 high, 1 medium, 1 low)"
     assert say.totals(nothing()) == "3 files: nothing that trains"
+    assert say.totals(checked(num_files=0)) == "no file to read"
 
 
 BROKEN = (Gate("step.median_ms", 2.0, 1.0, False, ""),)
@@ -147,6 +161,20 @@ BROKEN = (Gate("step.median_ms", 2.0, 1.0, False, ""),)
 def test_why_it_ends_as_it_does(fail_on: Severity | None, gates: tuple[Gate, ...], expected: str) -> None:
     made = checked(bundle("train.py", NO_WORKERS, FULL_PRECISION), fail_on=fail_on, gates=gates)
     assert say.ending(made) == expected
+
+
+def test_where_nothing_is_found_there_is_nothing_to_explain() -> None:
+    assert say.ending(checked(bundle("train.py"))) == "exit 0"
+    assert say.ending(checked(bundle("train.py"), gates=BROKEN)) == "exit 1: 1 gate not kept"
+
+
+def test_what_several_bundles_share_is_one_group_in_order_of_gravity() -> None:
+    again = [finding(WORKERS, "0 workers", Location(name, 3)) for name in ("a.py", "b.py")]
+    saves = [finding(SAVES, "kept", Location(name, 9)) for name in ("a.py", "b.py")]
+    other = finding(WORKERS, "1 worker", Location("b.py", 5))
+    twice = (finding(PRECISION, "fp32", Location("b.py", 1)), finding(PRECISION, "fp32", Location("b.py", 2)))
+    made = checked(bundle("a.py", saves[0], again[0]), bundle("b.py", saves[1], again[1], other, *twice))
+    assert [[each.finding for each in group] for group in say.shared(made)] == [again, saves]
 
 
 def test_silenced_are_counted_by_what_silences_them() -> None:

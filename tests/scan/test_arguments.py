@@ -23,7 +23,7 @@ def removed(*calls: Call, **versions: tuple[int, ...]) -> str | None:
     return None if not found else str(found["arguments.removed"])
 
 
-OLD = "evaluation_strategy (now eval_strategy)"
+OLD = "evaluation_strategy (removed in 4.51, now eval_strategy)"
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ OLD = "evaluation_strategy (now eval_strategy)"
         (call("hf_trainer", "Seq2SeqTrainingArguments", "evaluation_strategy"), OLD),
         (call("hf_trainer", "", "evaluation_strategy"), OLD),
         (call("trl", "SFTConfig", "evaluation_strategy"), OLD),
-        (call("hf_trainer", "Trainer", "tokenizer"), "tokenizer (now processing_class)"),
-        (call("trl", "SFTTrainer", "tokenizer"), "tokenizer (now processing_class)"),
-        (call("trl", "SFTConfig", "max_seq_length"), "max_seq_length (now max_length)"),
-        (call("lightning", "Trainer", "gpus"), "gpus (now accelerator='gpu', devices=)"),
-        (call("accelerate", "Accelerator", "fp16"), "fp16 (now mixed_precision='fp16')"),
-        (call("hf_trainer", "", "overwrite_output_dir"), "overwrite_output_dir"),
+        (call("hf_trainer", "Trainer", "tokenizer"), "tokenizer (removed in 5.0, now processing_class)"),
+        (call("trl", "SFTTrainer", "tokenizer"), "tokenizer (removed in 0.16, now processing_class)"),
+        (call("trl", "SFTConfig", "max_seq_length"), "max_seq_length (removed in 0.20, now max_length)"),
+        (call("lightning", "Trainer", "gpus"), "gpus (removed in 2.0, now accelerator='gpu', devices=)"),
+        (call("accelerate", "Accelerator", "fp16"), "fp16 (removed in 0.16, now mixed_precision='fp16')"),
+        (call("hf_trainer", "", "overwrite_output_dir"), "overwrite_output_dir (removed in 5.0)"),
         (call("hf_trainer", "TrainingArguments", "eval_strategy", "bf16"), None),
         (call("trl", "DPOConfig", "max_seq_length"), None),
         (call("trl", "", "max_seq_length"), None),
@@ -66,7 +66,10 @@ def test_the_release_decides(release: tuple[int, ...], speaks: bool) -> None:
 def test_facts_have_places_and_versions() -> None:
     made = call("hf_trainer", "TrainingArguments", "warmup_ratio", "bf16", "evaluation_strategy")
     found = {fact.name: fact for fact in facts([made], {"transformers": (5, 20), "trl": (1, 0)})}
-    for name, value in (("removed", f"{OLD}, warmup_ratio (now warmup_steps)"), ("removed_since", (4, 51))):
+    for name, value in (
+        ("removed", f"{OLD}, warmup_ratio (removed in 5.15, now warmup_steps)"),
+        ("removed_since", (4, 51)),
+    ):
         fact = found[f"arguments.{name}"]
         assert fact.value == value
         assert {place.line for place in fact.places} == {2, 4}
@@ -76,7 +79,18 @@ def test_facts_have_places_and_versions() -> None:
 
 def test_one_library_at_a_time() -> None:
     calls = [call("trl", "SFTConfig", "max_seq_length"), call("hf_trainer", "", "no_cuda")]
-    assert removed(*calls) == "max_seq_length (now max_length)"
+    assert removed(*calls) == "max_seq_length (removed in 0.20, now max_length)"
+
+
+def test_a_library_of_a_known_release_goes_first() -> None:
+    calls = [call("hf_trainer", "TrainingArguments", "no_cuda"), call("trl", "SFTConfig", "max_seq_length")]
+    found = {fact.name: fact.value for fact in facts(calls, {"trl": (1, 16, 0)})}
+    assert found == {
+        "arguments.removed": "max_seq_length (removed in 0.20, now max_length)",
+        "arguments.removed_since": (0, 20),
+        "arguments.package_version": (1, 16, 0),
+    }
+    assert removed(*calls, trl=(0, 19)) == "no_cuda (removed in 5.0, now use_cpu)"
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda row: row.get("names", ["own"])[0])

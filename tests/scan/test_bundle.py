@@ -209,6 +209,36 @@ def test_installed_versions_replace_what_is_declared(tmp_path) -> None:
     assert fact(bundle, "software.transformers") is None  # whoever knows what is installed states it
 
 
+SLOW = RAW.replace(
+    "args = parser",
+    'parser.add_argument("--fast", dest="anomaly", action="store_false")\n    args = parser',
+).replace("for batch", "if args.anomaly:\n        torch.autograd.set_detect_anomaly(True)\n    for batch")
+
+
+@pytest.mark.parametrize(
+    ("command", "anomaly"),
+    [("--workers 1", True), ("--fast", None), ('--workers 1 "$@"', None), ('"$@"', None), ('--fast "$@"', None)],
+)
+def test_a_default_is_certain_where_no_more_flags_may_come(command: str, anomaly: bool | None, tmp_path) -> None:
+    (bundle,) = project(tmp_path, run_sh=f"python train.py {command}\n", train_py=SLOW).bundles
+    found = settings(bundle).get("train.anomaly_detection")
+    assert (found and found.value) is anomaly
+
+
+def test_what_is_excluded_is_not_read_where_a_script_or_a_command_names_it(tmp_path) -> None:
+    files = {
+        "train.py": textwrap.dedent(RAW) + "import third_party.loop\n",
+        "third_party/loop.py": RAW.replace("optimizer.step()", "print(loss.item())\n        optimizer.step()"),
+        "run.sh": "accelerate launch --config_file old/acc.yaml train.py\n",
+        "old/acc.yaml": "distributed_type: MULTI_GPU\nmixed_precision: fp16\nnum_processes: 2\n",
+    }
+    (every,) = project(tmp_path, **files).bundles
+    assert {"third_party/loop.py", "old/acc.yaml"} < set(every.files)
+    (bundle,) = scan([tmp_path], root=tmp_path, exclude=["third_party", "old/*"]).bundles
+    assert set(bundle.files) == {"train.py", "run.sh"}
+    assert fact(bundle, "code.num_scalar_reads_in_step") is None
+
+
 def test_comments_come_with_their_bundle(tmp_path) -> None:
     script = RAW.replace("num_workers=args.workers)", "num_workers=0)  # autotune: ignore[DL001] tiny")
     (bundle,) = project(tmp_path, train_py=script).bundles

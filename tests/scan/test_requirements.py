@@ -18,7 +18,11 @@ def read(text: str, name: str = "requirements.txt") -> dict[str, tuple[int, ...]
         ("transformers==4.46.1", {"transformers": (4, 46, 1)}),
         ("  torch == 2.4.0+cu121  # pinned", {"torch": (2, 4, 0)}),
         ("accelerate[test]===1.2", {"accelerate": (1, 2)}),
-        ('trl==0.9.6 ; python_version >= "3.9"', {"trl": (0, 9, 6)}),
+        ("trl==0.9.6  # was 0.9.4; see there", {"trl": (0, 9, 6)}),
+        ('trl==0.9.6 ; python_version >= "3.9"', {}),
+        ('torch==2.13.0; sys_platform == "win32"', {}),
+        ('torch[opt]==2.4.0+cu121 ; sys_platform == "linux"', {}),
+        (f"torch=={'9' * 5000}", {}),
         ("trl==0.9.6 --hash=sha256:00", {"trl": (0, 9, 6)}),
         ("Flash_Attn==2.6.3", {"flash-attn": (2, 6, 3)}),
         ("pytorch-lightning==1.9.5", {"lightning": (1, 9, 5)}),
@@ -41,7 +45,7 @@ def test_requirements(line: str, expected: dict[str, tuple[int, ...]]) -> None:
 
 
 def test_two_releases_of_a_package_pin_none() -> None:
-    text = "torch==2.4.0 ; sys_platform == 'linux'\ntorch==2.2.0 ; sys_platform == 'darwin'\ntrl==1.0\ntrl==1.0\n"
+    text = "torch==2.4.0\ntorch==2.2.0\ntrl==1.0\ntrl==1.0\n"
     assert read(text) == {"trl": (1, 0)}
 
 
@@ -55,6 +59,7 @@ dependencies:
   - pip:
     - transformers==4.46.1
     - "trl==0.9.6"
+    - 'peft==0.13.0; sys_platform == "win32"'
 """
     expected = {"python": (3, 11), "torch": (2, 4, 0), "transformers": (4, 46, 1), "trl": (0, 9, 6)}
     assert read(text, "environment.yml") == expected
@@ -62,7 +67,7 @@ dependencies:
 
 def test_pyproject() -> None:
     text = """[project]
-dependencies = ["transformers==4.46.1", "torch>=2"]
+dependencies = ["transformers==4.46.1", "torch>=2", "sentencepiece==0.2.0; python_version < '3.9'"]
 [project.optional-dependencies]
 train = ["trl == 0.9.6"]
 [dependency-groups]
@@ -72,6 +77,8 @@ python = "^3.11"
 peft = "0.13.0"
 datasets = { version = "==3.0.1", extras = ["audio"] }
 lightning = "^2.4"
+tokenizers = { version = "0.20.0", markers = "sys_platform == 'win32'" }
+numpy = { version = "2.0.0", python = ">=3.12" }
 """
     assert read(text, "pyproject.toml") == {
         "transformers": (4, 46, 1),
@@ -113,9 +120,10 @@ def test_tables_of_another_shape_pin_nothing(text: str) -> None:
     assert read(text, "pyproject.toml") == {}
 
 
-def test_a_broken_file_says_where() -> None:
+@pytest.mark.parametrize("text", ["[project", "a = " + "[" * 5000, "a = " + "9" * 5000])
+def test_a_broken_file_says_where(text: str) -> None:
     with pytest.raises(UsageError) as error:
-        read("[project", "sub/pyproject.toml")
+        read(text, "sub/pyproject.toml")
     assert error.value.where == "sub/pyproject.toml"
     assert error.value.to_do
 

@@ -11,6 +11,7 @@ from autotune.catalogue.dialects import dialects, readings
 from autotune.model.evidence import RUN, Location, Setting, Span, Value
 from autotune.model.scanned import Call, Given
 from autotune.scan.settings import settings_of
+from autotune.scan.values import typed
 
 UNKNOWN = object()
 """The value of an argument that cannot be followed."""
@@ -125,6 +126,57 @@ def test_what_cannot_be_followed_is_no_setting_and_nothing_speaks_for_it() -> No
     assert value_of("loader.num_workers", unknown, later) is None
 
 
+@pytest.mark.parametrize(
+    ("dialect", "key", "written", "value"),
+    [
+        ("llmfoundry", "eval_interval", "500ba", 500),
+        ("llmfoundry", "eval_interval", 1, None),
+        ("llmfoundry", "eval_interval", "1ep", None),
+        ("lightning_cli", "trainer.val_check_interval", 500, 500),
+        ("lightning_cli", "trainer.val_check_interval", "500", 500),
+        ("lightning_cli", "trainer.val_check_interval", 1.0, None),
+        ("lightning_cli", "trainer.val_check_interval", 0.25, None),
+        ("nemo", "trainer.val_check_interval", 1.0, None),
+        ("olmo", "eval_interval", 1000, 1000),
+    ],
+)
+def test_a_number_in_another_unit_counts_no_steps(dialect: str, key: str, written: object, value: int | None) -> None:
+    assert value_of("evaluation.interval_steps", call(dialect, **{key.replace(".", "__"): written})) == value
+
+
+@pytest.mark.parametrize(("always", "value"), [(True, 5), (False, None)])
+def test_nanogpt_saves_at_each_evaluation_only_when_told_to(always: bool, value: int | None) -> None:
+    made = call("nanogpt", eval_interval=5, always_save_checkpoint=always)
+    assert value_of("checkpoint.interval_steps", made) == value
+    assert value_of("evaluation.interval_steps", made) == 5
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        call("axolotl", sample_packing=False, rl="dpo"),
+        call("axolotl", sample_packing=False, reward_model=True),
+        call("axolotl", sample_packing=False, processor_type="AutoProcessor"),
+        call("llamafactory", stage="dpo"),
+        call("llamafactory", stage="sft", image_max_pixels=262144),
+        call("swift", rlhf_type="dpo"),
+        call("swift", max_pixels=1003520),
+        call("torchtune", loss___component_="torchtune.rlhf.loss.DPOLoss"),
+        call("torchtune", dataset___component_="torchtune.datasets.stack_exchange_paired_dataset"),
+        call("torchtune", model___component_="torchtune.models.llama3_2_vision.llama3_2_vision_11b"),
+        call("trl", "DPOConfig"),
+        call("trl", "SFTConfig", dataset_kwargs__skip_prepare_dataset=True),
+    ],
+)
+def test_packing_is_nothing_to_preferences_and_images(made: Call) -> None:
+    assert value_of("data.packing", made) is None
+
+
+def test_packing_is_off_in_plain_fine_tuning() -> None:
+    made = [call("axolotl", sample_packing=False), call("llamafactory", stage="sft"), call("torchtune", batch_size=2)]
+    assert {value_of("data.packing", one) for one in [*made, call("trl", "SFTConfig")]} == {False}
+
+
 @pytest.mark.parametrize("written", ["auto", None, "many", 1.5, True, "${x}"])
 def test_what_is_no_number_is_no_number_of_workers(written: object) -> None:
     assert value_of("loader.num_workers", call("hf_trainer", dataloader_num_workers=written)) is None
@@ -189,6 +241,9 @@ def test_precision(dialect: str, versions: dict[str, tuple[int, ...]], arguments
         ({}, "no", None),
         ({"eval_strategy": "steps"}, "steps", 500),
         ({"eval_strategy": "steps", "logging_steps": 10}, "steps", 10),
+        ({"eval_strategy": "steps", "logging_steps": 10, "logging_strategy": "epoch"}, "steps", 10),
+        ({"eval_strategy": "steps", "logging_steps": UNKNOWN, "logging_strategy": "no"}, "steps", None),
+        ({"eval_strategy": "steps", "logging_strategy": "epoch"}, "steps", None),
         ({"evaluation_strategy": "steps", "eval_steps": 50}, "steps", 50),
         ({"eval_strategy": "epoch", "eval_steps": 50}, "epoch", None),
         ({"eval_strategy": "steps", "eval_steps": UNKNOWN}, "steps", None),
@@ -199,6 +254,19 @@ def test_evaluation_of_the_trainer(arguments: dict[str, object], strategy: str |
     made = call("hf_trainer", "TrainingArguments", **arguments)
     assert value_of("evaluation.strategy", made) == strategy
     assert value_of("evaluation.interval_steps", made) == interval
+
+
+@pytest.mark.parametrize("dialect", ["hf_trainer", "trl"])
+@pytest.mark.parametrize(("strategy", "interval"), [("steps", 1), ("epoch", None), ("no", None)])
+def test_logging_steps_count_where_steps_are_logged(dialect: str, strategy: str, interval: int | None) -> None:
+    made = call(dialect, "", logging_steps=1, logging_strategy=strategy)
+    assert value_of("logging.interval_steps", made) == interval
+    assert value_of("logging.interval_steps", call(dialect, "", logging_steps=1)) == 1
+
+
+def test_packing_says_nothing_where_nothing_is_padded() -> None:
+    assert value_of("data.packing", call("trl", "SFTConfig", padding_free=False)) is False
+    assert value_of("data.packing", call("trl", "SFTConfig", padding_free=True)) is None
 
 
 def test_evaluation_of_an_open_call_may_be_told_its_steps_elsewhere() -> None:
@@ -362,3 +430,20 @@ def test_values_are_of_the_type_of_their_setting_whatever_is_written(rows, is_op
     for setting in settings_of(calls, {}):
         assert type(setting.value) is kinds[catalogue.kinds()[setting.name]]
         assert setting.origin in ("static", "default")
+
+
+@pytest.mark.parametrize("name", [name for name, rows in dialects().items() if "syntaxes" in rows])
+def test_what_a_dialect_writes_is_read_back(name: str) -> None:
+    versions = {"transformers": (4, 50)}
+    for reading in readings(name, versions):
+        spelling = catalogue.spelling(dialects()[name]["frameworks"][0], reading.setting, versions)
+        if spelling is None or spelling.key not in reading.keys or not reading.is_config or reading.only:
+            continue
+        for text in {*reading.values, *map(str, reading.means.values())}:
+            value = typed(text, catalogue.kinds()[reading.setting])
+            assert value is not None
+            assert spelling.takes(value)
+            given = {key: argument(key, one) for key, one in spelling.arguments(value).items()}
+            made = Call(name, spelling.call, RUN, given, Location("a.yaml", 1))
+            found = {one.name: one.value for one in settings_of([made], versions)}
+            assert found[reading.setting] == value

@@ -240,6 +240,25 @@ def test_every_command_is_found_wherever_it_stands(text: str) -> None:
     assert [command[0] for command in words(text)] == list("abcde")
 
 
+@pytest.mark.parametrize("runs", ["source env.sh", ". ./env.sh", 'eval "$(settings)"', "if a; then source b; fi"])
+def test_what_runs_other_text_may_set_any_variable(runs: str) -> None:
+    before = "X=1; Y=(a); export Z=3"
+    script = read(f'{before}\nc $X\n{runs}\nY+=(b)\nV=4\nc $X "${{Y[@]}}" ${{W:-2}} $V')
+    found = [command for command in script.commands if command.words[0].value == "c"]
+    assert [word.value for word in found[0].words] == ["c", "1"]
+    assert [word.value for word in found[1].words] == ["c", None, None, "b", None, "4"]
+    assert {name: word.value for name, word in found[1].variables} == {"Z": None}
+
+
+def test_other_text_that_a_function_runs_may_run_at_any_time() -> None:
+    assert words("f() { source env.sh; }\nX=1\nf\nc $X ${Y:-2}")[-1] == ["c", None, None]
+
+
+@pytest.mark.parametrize("runs", ["source venv/bin/activate", 'source "$HOME/v/bin/activate" env', ". activate"])
+def test_an_environment_sets_no_variable_of_the_project(runs: str) -> None:
+    assert words(f"X=1\n{runs}\nc $X ${{Y:-2}}")[-1] == ["c", "1", "2"]
+
+
 def test_a_command_gets_what_was_exported_before_it() -> None:
     script = read("A=1\nexport A B=2\na\nexport B=3 C\ndeclare -x D=4\nif x; then export E=5; fi\nF=6 b")
     found = {c.words[0].value: {name: word.value for name, word in c.variables} for c in script.commands}

@@ -11,36 +11,53 @@ from autotune.model.evidence import Fact
 from autotune.model.scanned import Given
 from autotune.scan.python import (
     accumulation,
+    across,
     datasets,
     distributed,
     facts,
     hot,
     loaders,
     loops,
+    num_items,
     options,
     precision,
+    tf32,
     values,
 )
 from autotune.scan.python.calls import calls, found_calls
 from autotune.scan.python.consumers import of_class, of_name
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import full_name, is_whole
-from autotune.scan.python.parts import Parts, trainer_runs
+from autotune.scan.python.parts import Parts, starts
+from autotune.scan.python.reach import is_reached
 from autotune.scan.python.script import Script
 from autotune.scan.python.uses import called_class
-from autotune.scan.python.view import View
+from autotune.scan.python.view import Entry, View
 from autotune.scan.python.walk import build
 from autotune.syntax.python import Source
 
-__all__ = ["Script", "read_script"]
+__all__ = ["Entry", "Script", "read_script"]
 
 
-def read_script(source: Source, file: str, flags: Mapping[str, Given] | None = None) -> Script:
-    """The script in `source`; `flags` is the command line that starts it, by option name, None when it is not known."""
+def read_script(
+    source: Source,
+    file: str,
+    flags: Mapping[str, Given] | None = None,
+    *,
+    is_open: bool = False,
+    is_module: bool = False,
+    called: frozenset[str] = frozenset(),
+    trained: Mapping[str, Entry] | None = None,
+) -> Script:
+    """The script in `source`; `flags` is the command line that starts it, by option name, None when it is not known.
+
+    `is_open` says that the command line may have more flags than these, `is_module` that another script imports it.
+    `called` are functions of it that this one certainly calls. `trained` are those of its own modules that train.
+    """
     built = build(source.tree)
-    view = View(built, source, file, options.read(built), flags)
+    view = View(built, source, file, options.read(built), flags, is_open or flags is None, is_module, called, trained or {})
     parts = _parts(view)
-    trains = bool(parts.steps) or bool(trainer_runs(view))
+    trains = bool(parts.steps) or bool(starts(view))
     subjects = {loader.node: loader.subject for loader in parts.loaders}
     return Script(
         file=file,
@@ -50,6 +67,8 @@ def read_script(source: Source, file: str, flags: Mapping[str, Given] | None = N
         options=dict(_options(view)),
         parses=tuple(dict.fromkeys(_parsed(view))),
         trains=trains,
+        entries=across.entries(view, parts.steps),
+        called=across.called_elsewhere(view),
     )
 
 
@@ -68,7 +87,9 @@ def _facts(parts: Parts) -> Iterator[Fact]:
     yield from hot.facts(parts.view, parts.steps, parts.path)
     yield from accumulation.facts(parts)
     yield from precision.facts(parts)
+    yield from tf32.facts(parts)
     yield from distributed.facts(parts)
+    yield from num_items.facts(parts)
     yield from facts.facts(parts)
 
 
@@ -90,7 +111,8 @@ def _options(view: View) -> Iterator[tuple[str, Given]]:
 
 def _parsed(view: View) -> Iterator[str]:
     for call in view.index.calls:
-        for named in options.given_classes(view.index, options.parser_of(view.index, call)):
+        parser = options.parser_of(view.index, call) if is_reached(view, call) is not False else None
+        for named in options.given_classes(view.index, parser):
             class_, name = called_class(view.index, named), full_name(view.index, named)
             which = of_class(view.index, class_) if class_ is not None else of_name(name or "")
             yield which.name if which is not None else (name or last_name(named)).split(".")[-1]

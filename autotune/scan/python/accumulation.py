@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from autotune.model.evidence import Fact
 from autotune.scan.python import values
 from autotune.scan.python.index import last_name
-from autotune.scan.python.loops import Step, accumulating, optimizer_steps, scheduler_steps
+from autotune.scan.python.loops import Step, accumulating, backwards
 from autotune.scan.python.names import full_name
 from autotune.scan.python.origins import origins
 from autotune.scan.python.parts import Parts
+from autotune.scan.python.updates import optimizer_steps, scheduler_steps
+from autotune.scan.python.uses import with_callers
 
 NOT_DIVIDED = "the loss is not divided"
 SCHEDULED = "the scheduler steps every micro-batch"
@@ -32,7 +34,8 @@ class Accumulation:
 
 def facts(parts: Parts) -> Iterator[Fact]:
     """Facts `code.accumulates`, `code.has_no_sync` and `code.accumulation_mistake`."""
-    found = [one for step in parts.steps if (one := _accumulation(parts, step)) is not None]
+    training = _around_backwards(parts)
+    found = [one for step in parts.steps if (one := _accumulation(parts, step, training)) is not None]
     counted = [(one, _accumulates(parts, one)) for one in found]
     active = [one for one, accumulates in counted if accumulates]
     if active:
@@ -49,7 +52,8 @@ def facts(parts: Parts) -> Iterator[Fact]:
             return
 
 
-def _accumulation(parts: Parts, step: Step) -> Accumulation | None:
+def _accumulation(parts: Parts, step: Step, training: set[ast.AST]) -> Accumulation | None:
+    """What steps the optimizer after the micro-batches of `step`; `training` are the nodes around backwards."""
     view = parts.view
     outer = next(accumulating(view, step), None)
     for call in optimizer_steps(view):
@@ -63,11 +67,20 @@ def _accumulation(parts: Parts, step: Step) -> Accumulation | None:
             return Accumulation(step, step.node.iter.args[-1], call) if len(step.node.iter.args) == 1 else None
         if step.node not in around:
             continue
-        tests = [one.test for one in around[: around.index(step.node)] if isinstance(one, ast.If)]
-        every = next((found for test in tests if (found := _divisor(test)) is not None), None)
-        if every is not None or (not tests and call in parts.path):
+        conditions = [one for one in around[: around.index(step.node)] if isinstance(one, ast.If)]
+        if not training.isdisjoint(conditions):
+            continue
+        every = next((found for one in conditions if (found := _divisor(one.test)) is not None), None)
+        if every is not None or (not conditions and call in parts.path):
             return Accumulation(step, every, call)
     return None
+
+
+def _around_backwards(parts: Parts) -> set[ast.AST]:
+    """What stands around a backward: `if i % n_critic == 0` that trains a GAN's generator accumulates nothing."""
+    index = parts.view.index
+    uses = (one for call in backwards(parts.view) for one in with_callers(index, call))
+    return {outer for one in uses for outer in index.around(one)}
 
 
 def _divisor(test: ast.expr) -> ast.expr | None:

@@ -150,10 +150,11 @@ def _switches(view: View) -> Iterator[Call]:
 def _parsed(view: View) -> Iterator[Call]:
     """The defaults of a class of the file that extends a library's arguments and that a parser fills."""
     for node in view.index.calls:
-        for named in options.given_classes(view.index, options.parser_of(view.index, node)):
+        parser = options.parser_of(view.index, node) if is_reached(view, node) is not False else None
+        for named in options.given_classes(view.index, parser):
             class_ = called_class(view.index, named)
             which = of_class(view.index, class_) if class_ is not None else None
             if class_ is not None and which is not None:
                 fields = options.of_class(class_)
                 given = {name: replace(values.of_option(view, field), key=name) for name, field in fields.items()}
-                yield Call(which.dialect, which.name, RUN, given, _location(view, class_), view.flags is None)
+                yield Call(which.dialect, which.name, RUN, given, _location(view, class_), view.is_open)

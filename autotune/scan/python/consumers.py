@@ -97,6 +97,9 @@ FUNCTIONS: Mapping[str, Consumer] = {
 }
 """By full name."""
 
+CAPTIONS = frozenset({"CLIPTokenizer", "CLIPTokenizerFast"})
+"""Tokenizers of text encoders that condition a model of images."""
+
 AUTOCASTS = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast"})
 SCALERS = frozenset({"torch.amp.GradScaler", "torch.GradScaler", "torch.cuda.amp.GradScaler"})
 
@@ -141,6 +144,16 @@ def _method(index: Index, call: ast.Call) -> Consumer | None:
         is_model = package == "transformers" and not NO_MODEL.search(class_)
         return Consumer("torch", "from_pretrained") if is_model else None
     is_tokenizer = "tokenizer" in last_name(call.func).lower() and full_name(index, call.func) is None
-    if is_tokenizer and any(keyword.arg in ("padding", "max_length") for keyword in call.keywords):
+    is_told = any(keyword.arg in ("padding", "max_length") for keyword in call.keywords)
+    if is_tokenizer and is_told and not _is_caption(index, call):
         return Consumer("torch", "tokenizer", parameters=("text", "text_pair"))
     return None
+
+
+def _is_caption(index: Index, call: ast.Call) -> bool:
+    """Whether the tokens are a caption, whose padding a text encoder reads like words: it is no setting then."""
+    if any(module.split(".")[0] == "diffusers" for module in index.imports) or index.reads.keys() & CAPTIONS:
+        return True
+    widths = [last_name(keyword.value) for keyword in call.keywords if keyword.arg == "max_length"]
+    words = {*index.reads, *index.attributes, *(str(one.value) for one in index.strings)}
+    return widths == ["model_max_length"] and "attention_mask" not in words

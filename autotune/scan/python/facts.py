@@ -1,4 +1,4 @@
-"""What a script does that a rule wants to know: CUDA, determinism, profilers, the Trainer's hooks, workers' seeds."""
+"""What a script does that a rule wants to know: CUDA, determinism, profilers, workers' seeds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from autotune.model.evidence import Fact
 from autotune.scan.python import values
 from autotune.scan.python.index import last_name
-from autotune.scan.python.names import full_name, package_and_name
+from autotune.scan.python.names import full_name
 from autotune.scan.python.parts import Parts, trainer_runs
+from autotune.scan.python.parts import starts as other_starts
 from autotune.scan.python.reach import DEVICE, is_main_guard, is_reached
 from autotune.scan.python.uses import with_callers
 
@@ -26,18 +27,12 @@ CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.check
 
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
 
-NUM_ITEMS = "num_items_in_batch"
-
-LOSS_TRAINERS = {("transformers", "Trainer"), ("transformers", "Seq2SeqTrainer"), ("trl", "SFTTrainer")}
-"""Trainers that do not divide the loss of a model that takes the number of items; trl's others do."""
-
 
 def facts(parts: Parts) -> Iterator[Fact]:
     """Facts `code.*` that are about no loop in particular."""
     yield from _cuda(parts)
     yield from _deterministic(parts)
     yield from _profiles(parts)
-    yield from _num_items(parts)
     yield from _reentrant(parts)
     yield from _numpy(parts)
     yield from _seeds(parts)
@@ -50,7 +45,7 @@ def _cuda(parts: Parts) -> Iterator[Fact]:
     named = [one for one in index.strings if one.value == "cuda" or str(one.value).startswith("cuda:")]
     moved = [call for call in index.called.get("cuda", ()) if isinstance(call.func, ast.Attribute)]
     calls = [call for name in sorted(CUDA_CALLS) for call in parts.names.get(name, ())]
-    places: list[ast.AST] = [*moved, *named, *calls]
+    places = [one for one in (*moved, *named, *calls) if is_reached(parts.view, one) is not False]
     if places:
         yield from parts.stated("code.uses_cuda", True, *sorted(places, key=_line)[:1])
     elif not parts.is_raw:
@@ -98,14 +93,23 @@ def _profiles(parts: Parts) -> Iterator[Fact]:
     unlimited = [
         call for call in parts.named(PROFILERS) if not any(one.arg in ("schedule", None) for one in call.keywords)
     ]
+    enabled = {call: _is_enabled(parts, call) for call in [*unlimited, *parts.named(NVTX)]}
     contexts = [
-        call for call in [*unlimited, *parts.named(NVTX)] if is_reached(view, call) and _covers_training(parts, call)
+        call for call, is_on in enabled.items() if is_on and is_reached(view, call) and _covers_training(parts, call)
     ]
     history = [call for call in parts.named(HISTORY) if is_reached(view, call)]
     stops = [call for call in history if any(one.arg == "enabled" for one in call.keywords) or call.args]
     places = [*contexts, *(history if not stops else [])]
-    if places or not (unlimited or history):
+    if places or not (history or any(is_on is not False for is_on in enabled.values())):
         yield from parts.stated("code.profiles_always", bool(places), *places)
+
+
+def _is_enabled(parts: Parts, call: ast.Call) -> bool | None:
+    """Whether a profiler is on: those of autograd take `enabled`, as their first argument too."""
+    given = [one.value for one in call.keywords if one.arg == "enabled"]
+    if (full_name(parts.view.index, call.func) or "").startswith("torch.autograd."):
+        given += call.args[:1]
+    return values.is_true(parts.view, given[0]) if given else True
 
 
 def _covers_training(parts: Parts, call: ast.Call) -> bool:
@@ -115,30 +119,8 @@ def _covers_training(parts: Parts, call: ast.Call) -> bool:
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
     inside = set(ast.walk(block))
-    starts = [*(step.node for step in parts.steps if not step.is_hook), *trainer_runs(parts.view)]
+    starts = [*(step.node for step in parts.steps if not step.is_hook), *other_starts(parts.view)]
     return any(one in inside for start in starts for one in with_callers(index, start))
-
-
-def _num_items(parts: Parts) -> Iterator[Fact]:
-    """compute_loss of a class that extends a Trainer which leaves dividing the loss to it."""
-    if parts.view.index.stores.get("model_accepts_loss_kwargs"):
-        return
-    for class_ in parts.view.index.classes:
-        bases = {package_and_name(full_name(parts.view.index, base)) for base in class_.bases}
-        if not bases & LOSS_TRAINERS:
-            continue
-        for method in class_.body:
-            if isinstance(method, ast.FunctionDef) and method.name == "compute_loss":
-                is_used = any(
-                    isinstance(node, ast.Name) and node.id in (NUM_ITEMS, *_kwargs(method)) for node in ast.walk(method)
-                )
-                yield from parts.stated("code.loss_ignores_num_items", not is_used, method)
-                return
-
-
-def _kwargs(method: ast.FunctionDef) -> tuple[str, ...]:
-    packed = (method.args.vararg, method.args.kwarg)
-    return tuple(one.arg for one in packed if one is not None)
 
 
 def _reentrant(parts: Parts) -> Iterator[Fact]:
@@ -190,8 +172,9 @@ def _guard(parts: Parts) -> Iterator[Fact]:
     """Whether all that starts training stands below `if __name__ == "__main__"`."""
     index = parts.view.index
     starts: list[ast.AST] = [step.node for step in parts.steps if not step.is_hook]
-    starts += trainer_runs(parts.view)
-    reaching = {one for start in starts for one in with_callers(index, start) if index.function(one) is None}
+    starts += other_starts(parts.view)
+    uses = {one for start in starts for one in with_callers(index, start) if index.function(one) is None}
+    reaching = [one for one in uses if is_reached(parts.view, one) is not False]
     outside = [one for one in reaching if not _is_guarded(parts, one)]
     if outside:
         yield from parts.stated("code.has_main_guard", False, *starts[:1], is_certain=True)

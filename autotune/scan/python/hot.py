@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from autotune.model.evidence import RUN, Fact
 from autotune.scan.python import values
 from autotune.scan.python.index import Binding, Index, last_name
-from autotune.scan.python.loops import Loop, Step
+from autotune.scan.python.loops import Step
 from autotune.scan.python.names import full_name, is_whole
+from autotune.scan.python.origins import origins
+from autotune.scan.python.updates import Loop
 from autotune.scan.python.uses import passed
 from autotune.scan.python.view import View
 
@@ -18,6 +20,11 @@ READS = frozenset({"item", "tolist", "cpu"})
 """Methods that wait for the device and bring a tensor's values to the host; numpy() follows cpu()."""
 
 MOVES = frozenset({"to", "cuda"})
+
+WAITS = frozenset(f"torch.{device}.synchronize" for device in ("cuda", "xpu", "mps", "accelerator"))
+
+STREAMS = frozenset(f"torch.cuda.{name}" for name in ("Stream", "current_stream", "default_stream")) | {"torch.Stream"}
+"""What makes an object whose synchronize() waits for all that is queued; that of an Event waits for one point."""
 
 DEVICE = re.compile(r"device|gpu|cuda|rank", re.IGNORECASE)
 
@@ -32,7 +39,7 @@ def facts(view: View, steps: Iterable[Step], path: Iterable[ast.Call]) -> Iterat
     batches = Batches(view, found)
     patterns: Mapping[str, Callable[[ast.Call], bool]] = {
         "code.num_scalar_reads_in_step": batches.is_read,
-        "code.num_synchronize_in_step": lambda call: last_name(call.func) == "synchronize",
+        "code.num_synchronize_in_step": lambda call: _waits(view, call),
         "code.num_empty_cache_in_step": lambda call: last_name(call.func) == "empty_cache",
         "code.num_gc_in_step": lambda call: full_name(view.index, call.func) == "gc.collect",
         "code.num_blocking_copies_in_step": batches.is_blocking_copy,
@@ -116,6 +123,16 @@ class Batches:
             and any(last_name(call.func) in READS | {"float"} for call in _calls(binding.value))
             for binding in bindings
         )
+
+
+def _waits(view: View, call: ast.Call) -> bool:
+    """`torch.cuda.synchronize()`, and the synchronize() of a Stream of torch."""
+    if full_name(view.index, call.func) in WAITS:
+        return True
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "synchronize":
+        return False
+    made = [one.node for one in origins(view, call.func.value)]
+    return any(isinstance(one, ast.Call) and full_name(view.index, one.func) in STREAMS for one in made)
 
 
 def _item(value: ast.expr, path: tuple[int, ...]) -> ast.expr:

@@ -121,3 +121,8 @@ def last_name(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def base_name(call: ast.Call) -> str:
+    """What a method is called on: "optimizer" of optimizer.step(), "" where nothing names it."""
+    return last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.model.evidence import Fact, Value
 from autotune.scan.python import datasets
+from autotune.scan.python.across import trained_elsewhere
 from autotune.scan.python.calls import Found
 from autotune.scan.python.index import last_name
 from autotune.scan.python.loops import Step
-from autotune.scan.python.origins import origins
-from autotune.scan.python.uses import called_function, uses
-from autotune.scan.python.view import Origin, View
+from autotune.scan.python.sources import made_by
+from autotune.scan.python.updates import loops_around
+from autotune.scan.python.uses import uses
+from autotune.scan.python.view import View
 
 TRAIN_HOOKS = frozenset({"train_dataloader", "get_train_dataloader"})
 EVAL_HOOKS = frozenset(
@@ -24,9 +26,6 @@ EVAL_HOOKS = frozenset(
 
 TRAIN_NAME = re.compile(r"(^|_)(train(?!ed)|trn|tr(?![a-z]))", re.IGNORECASE)
 EVAL_NAME = re.compile(r"val|eval|test|dev(?!ice)|infer|predict|held_?out", re.IGNORECASE)
-
-MAX_WRAPPERS = 6
-"""Calls around a loader, such as enumerate(tqdm(loader))."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +53,7 @@ def loaders(view: View, found: Sequence[Found], steps: Sequence[Step]) -> tuple[
 def facts(view: View, found: Sequence[Found], named: Sequence[Loader], steps: Sequence[Step]) -> Iterator[Fact]:
     """Facts `loader.*`."""
     calls = {one.node: one.call for one in found}
-    again = dict(one for step in steps for one in _feeding(view, step))
+    again = dict(_fed(view, steps))
     for loader in named:
         call = calls[loader.node]
         shuffle = call.arguments.get("shuffle")
@@ -81,8 +80,8 @@ def _uses(view: View, nodes: Sequence[ast.Call], steps: Sequence[Step]) -> Mappi
     """Whether each loader is trained on: as loops use it, else as it is named."""
     if not nodes:
         return {}
-    trained = {node for step in steps for node, _ in _feeding(view, step)}
-    evaluated = {node for loop in _other_loops(view, steps) for node in _made_by(view, loop.iter)}
+    trained = {node for node, _ in _fed(view, steps)}
+    evaluated = {node for loop in _other_loops(view, steps) for node in made_by(view, loop.iter)}
     found: dict[ast.Call, bool] = {}
     for node in nodes:
         name = _name(view, node)
@@ -93,6 +92,16 @@ def _uses(view: View, nodes: Sequence[ast.Call], steps: Sequence[Step]) -> Mappi
         elif node in evaluated and trained:
             found[node] = False
     return found | _fitted(view, nodes)
+
+
+def _fed(view: View, steps: Sequence[Step]) -> Iterator[tuple[ast.Call, bool | None]]:
+    """The loaders that are trained on, here or by a module that the script imports, as _feeding gives them."""
+    for step in steps:
+        yield from _feeding(view, step)
+    for call, given in trained_elsewhere(view):
+        loops = loops_around(view, call)
+        for node in (node for one in given for node in made_by(view, one)):
+            yield node, bool(loops) and loops[0] not in view.index.around(node) or None
 
 
 def _feeding(view: View, step: Step) -> Iterator[tuple[ast.Call, bool | None]]:
@@ -106,10 +115,10 @@ def _feeding(view: View, step: Step) -> Iterator[tuple[ast.Call, bool | None]]:
             function = view.index.function(loop)
             is_run = function is None or any(True for _ in uses(view.index, function))
             again = place + 1 < len(loops) if is_run else None
-            yield from ((node, again) for node in _made_by(view, loop.iter))
+            yield from ((node, again) for node in made_by(view, loop.iter))
     for call in view.index.called.get("next", ()):
         if call.args and any(outer in loops for outer in view.index.around(call)):
-            yield from ((node, None) for node in _made_by(view, call.args[0]))
+            yield from ((node, None) for node in made_by(view, call.args[0]))
 
 
 def _other_loops(view: View, steps: Sequence[Step]) -> Iterator[ast.For | ast.comprehension]:
@@ -118,30 +127,6 @@ def _other_loops(view: View, steps: Sequence[Step]) -> Iterator[ast.For | ast.co
     for node in view.index.scopes:
         if isinstance(node, ast.For | ast.comprehension) and node not in training:
             yield node
-
-
-def _made_by(view: View, node: ast.AST) -> Iterator[ast.Call]:
-    """The calls that make what an expression iterates over, looking through what wraps it."""
-    waiting = [(node, 0)]
-    seen = {node}
-    while waiting:
-        one, depth = waiting.pop()
-        for origin in origins(view, one):
-            if isinstance(origin.node, ast.Call):
-                yield origin.node
-            inner = [part for part in _wrapped(view, origin) if part not in seen] if depth < MAX_WRAPPERS else []
-            seen.update(inner)
-            waiting += [(part, depth + 1) for part in inner]
-
-
-def _wrapped(view: View, origin: Origin) -> Iterable[ast.AST]:
-    """What may be the loader inside of an expression: arguments of a wrapper, values of a dict."""
-    node = origin.node
-    if isinstance(node, ast.Call):
-        return [] if origin.path or called_function(view.index, node) else node.args
-    if isinstance(node, ast.Dict | ast.DictComp | ast.Tuple | ast.List):
-        return ast.iter_child_nodes(node)
-    return [node.value] if isinstance(node, ast.Subscript) else []
 
 
 def _name(view: View, node: ast.Call) -> bool | None:
@@ -190,5 +175,5 @@ def _fitted(view: View, nodes: Sequence[ast.Call]) -> dict[ast.Call, bool]:
         given |= {keyword.arg or "": keyword.value for keyword in call.keywords}
         for name, is_train in (("val_dataloaders", False), ("train_dataloaders", True)):
             if name in given:
-                found |= {node: is_train for node in _made_by(view, given[name]) if node in nodes}
+                found |= {node: is_train for node in made_by(view, given[name]) if node in nodes}
     return found

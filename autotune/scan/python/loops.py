@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.scan.python.index import Function, last_name
-from autotune.scan.python.reach import holds, is_else, is_reached
-from autotune.scan.python.uses import called_function, with_callers
+from autotune.scan.python.reach import holds
+from autotune.scan.python.updates import (
+    Loop,
+    counts,
+    loops_around,
+    may_run,
+    optimizer_steps,
+    updating,
+    without_backward,
+)
+from autotune.scan.python.uses import called_function
 from autotune.scan.python.view import View
-
-Loop = ast.For | ast.AsyncFor | ast.While
 
 HOOKS = {"training_step": ("Module", "Trainer", "Base", "Model"), "compute_loss": ("Trainer",)}
 """Methods that Lightning and the HF Trainer call once per micro-batch, and how the classes are called that do so."""
 
 BACKWARDS = ("backward", "manual_backward")
 
-OPTIMIZER = re.compile(r"optim|^opt|scaler|engine|^[a-z]?opt[a-z]?$", re.IGNORECASE)
-TRIAL = re.compile(r"profil|debug|dry_run|bench", re.IGNORECASE)
-SCHEDULER = re.compile(r"sched|warmup", re.IGNORECASE)
+SKIPS = (ast.Continue, ast.Break, ast.Return)
+"""Statements after which the rest of a block is not run."""
 
 MAX_CALLS = 6
 """Functions of the script that are followed one inside another."""
-
 
 MAX_BACKWARDS = 50
 """Backward passes of one script that are looked at; more is none that a person wrote."""
@@ -35,7 +39,7 @@ MAX_BACKWARDS = 50
 class Step:
     """What trains on one micro-batch: the body of a loop around a backward, or a method that a framework calls.
 
-    `around` are the loops outside of it, from the inside; `backward` is None for a framework's method.
+    `around` are the loops outside of it, from the inside; `backward` is None where other code has it.
     """
 
     node: Loop | Function
@@ -48,28 +52,29 @@ class Step:
 
 
 def steps(view: View) -> tuple[Step, ...]:
-    """Every training step of the script; a loop with several backwards is one."""
+    """Every training step of the script; a loop with several backwards is one.
+
+    A loop with a backward in which no parameter changes measures something: it trains nothing.
+    """
     found: dict[ast.AST, Step] = {}
-    for name in BACKWARDS:
-        for call in view.index.called.get(name, ())[:MAX_BACKWARDS]:
-            if _is_backward(view, call) and is_reached(view, call) is not False and not _is_trial(view, call):
-                loops = _loops_around(view, call)
-                if loops:
-                    found.setdefault(loops[0], Step(loops[0], tuple(loops[1:]), call))
+    changing = updating(view)
+    for call in backwards(view):
+        loops = loops_around(view, call) if may_run(view, call) else []
+        if not changing.isdisjoint(loops):
+            found.setdefault(loops[0], Step(loops[0], tuple(loops[1:]), call))
+    for loops in without_backward(view):
+        if not any(loops[0] in (step.node, *step.around) for step in found.values()):
+            found[loops[0]] = Step(loops[0], tuple(loops[1:]))
     for function in view.index.functions:
         if _is_hook(view, function):
             found.setdefault(function, Step(function))
     return tuple(found.values())
 
 
-def optimizer_steps(view: View) -> tuple[ast.Call, ...]:
-    """Every call that steps an optimizer, or a GradScaler that steps one."""
-    return tuple(call for call in view.index.called.get("step", ()) if OPTIMIZER.search(_base(call)))
-
-
-def scheduler_steps(view: View) -> tuple[ast.Call, ...]:
-    """Every call that steps a learning-rate schedule."""
-    return tuple(call for call in view.index.called.get("step", ()) if SCHEDULER.search(_base(call)))
+def backwards(view: View) -> tuple[ast.Call, ...]:
+    """Every backward pass."""
+    calls = (call for name in BACKWARDS for call in view.index.called.get(name, ())[:MAX_BACKWARDS])
+    return tuple(call for call in calls if _is_backward(view, call))
 
 
 def step_path(view: View, found: Sequence[Step]) -> dict[ast.Call, None]:
@@ -84,11 +89,10 @@ def step_path(view: View, found: Sequence[Step]) -> dict[ast.Call, None]:
 def accumulating(view: View, step: Step) -> Iterator[Loop]:
     """The loop around `for micro_step in range(n)` that steps the optimizer once for all of them."""
     inner = step.node
-    counts = isinstance(inner, ast.For) and isinstance(inner.iter, ast.Call) and last_name(inner.iter.func) == "range"
-    if not counts or not step.around:
+    if not counts(inner) or not step.around:
         return
     for call in optimizer_steps(view):
-        loops = _loops_around(view, call)
+        loops = loops_around(view, call)
         if loops and loops[0] is step.around[0]:
             yield step.around[0]
             return
@@ -104,27 +108,6 @@ def _is_backward(view: View, call: ast.Call) -> bool:
     """Not the backward of an autograd function that the script defines."""
     function = view.index.function(call)
     return isinstance(call.func, ast.Attribute) and (function is None or function.name != "backward")
-
-
-def _is_trial(view: View, node: ast.AST) -> bool:
-    """Whether it runs only to be measured: below `if args.profile`."""
-    inner = node
-    for outer in view.index.around(node):
-        names = map(last_name, ast.walk(outer.test)) if isinstance(outer, ast.If) and not is_else(outer, inner) else ()
-        if any(map(TRIAL.search, names)):
-            return True
-        inner = outer
-    return False
-
-
-def _base(call: ast.Call) -> str:
-    return last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-
-
-def _loops_around(view: View, node: ast.AST) -> list[Loop]:
-    """The loops around a node, then those around the calls of its function, from the inside."""
-    callers = with_callers(view.index, node)
-    return [outer for one in callers for outer in view.index.around(one) if isinstance(outer, Loop)]
 
 
 def _calls(view: View, body: Sequence[ast.stmt], seen: set[ast.AST], depth: int) -> Iterator[ast.Call]:
@@ -147,15 +130,18 @@ def _evaluates(view: View, function: Function) -> bool:
 
 
 def _certain(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements up to one that skips the rest of most steps: `if step % 100: continue`."""
-    for place, statement in enumerate(body):
-        if (
-            isinstance(statement, ast.If)
-            and isinstance(statement.body[-1], ast.Continue)
-            and is_periodic(statement.test)
-        ):
-            return list(body[: place + 1])
-    return list(body)
+    """The statements up to one that skips the rest of most steps."""
+    place = next((place for place, statement in enumerate(body) if _skips(statement)), len(body))
+    return list(body[: place + 1])
+
+
+def _skips(statement: ast.stmt) -> bool:
+    """`if step % 100: continue`, or return; also in a `with`."""
+    if isinstance(statement, ast.With | ast.AsyncWith):
+        return any(map(_skips, statement.body))
+    if not isinstance(statement, ast.If) or not is_periodic(statement.test):
+        return False
+    return any(isinstance(one, SKIPS) for branch in (statement.body, statement.orelse) for one in branch[-1:])
 
 
 def is_periodic(test: ast.expr) -> bool:
@@ -177,8 +163,8 @@ def _parts(view: View, node: ast.AST) -> list[ast.AST]:
         return [node.subject]
     if isinstance(node, ast.Try):
         return [*_certain(node.body), *node.finalbody]
-    if isinstance(node, ast.With | ast.AsyncWith) and _is_evaluation(node):
-        return []
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return [] if _is_evaluation(node) else [*node.items, *_certain(node.body)]
     if isinstance(node, Loop):
         return [node.test] if isinstance(node, ast.While) else [node.iter, *_certain(node.body)]
     if isinstance(node, ast.expr_context | ast.operator):

@@ -12,8 +12,6 @@ from autotune.scan.python.names import full_name
 CONSTANT_ACTIONS = {"store_true": False, "store_false": True}
 """Actions of argparse and the value that they have when the flag is absent."""
 
-PLAIN_ACTIONS = frozenset({"store", "BooleanOptionalAction"})
-
 CLASS_PARSERS = frozenset({"HfArgumentParser", "TrlParser", "H4ArgumentParser"})
 """Parsers of dataclasses."""
 
@@ -31,7 +29,8 @@ class Option:
     """`flags` are its names on a command line, the long one first, `default` the expression of its default value.
 
     `node` is where a person edits the default. Without an expression the default is `implied`. `type` names the type
-    that a command line's text becomes: "int", "float", "str", "bool", "flag" (no text), or "" when it is not known.
+    that a command line's text becomes: "int", "float", "str", "bool" (as Python's bool(text)), "word" (yes, no), "flag"
+    (no text: the flag changes `implied`), or "" when it is not known.
     """
 
     flags: tuple[str, ...]
@@ -133,7 +132,9 @@ def _argparse(index: Index, call: ast.Call) -> Option | None:
     default = keywords.get("default")
     if named in CONSTANT_ACTIONS:
         return Option(flags, default or call, default, CONSTANT_ACTIONS[str(named)], "flag")
-    is_plain = named in PLAIN_ACTIONS and "nargs" not in keywords
+    if named == "BooleanOptionalAction":
+        return Option(flags, default or call, default, None, "flag")
+    is_plain = named == "store" and "nargs" not in keywords
     type_ = _type(keywords["type"]) if "type" in keywords else "str"
     return Option(flags, default or call, default, None, type_ if is_plain else "")
 
@@ -154,7 +155,7 @@ def option_name(flag: str) -> str:
 
 def _type(node: ast.AST) -> str:
     name = last_name(node)
-    return name if name in ("int", "float", "str") else ""
+    return name if name in ("int", "float", "str", "bool") else ""
 
 
 def _clicked(index: Index, function: Function) -> Iterator[tuple[str, Option]]:
@@ -175,8 +176,12 @@ def _clicked(index: Index, function: Function) -> Iterator[tuple[str, Option]]:
 def _clicked_type(type_: ast.expr | None, default: ast.expr | None) -> str:
     """The type that is given, else that of the default value, else text."""
     if type_ is not None:
-        return {"INT": "int", "FLOAT": "float", "STRING": "str"}.get(last_name(type_), _type(type_))
-    return type(default.value).__name__ if isinstance(default, ast.Constant) and default.value is not None else "str"
+        name = {"INT": "int", "FLOAT": "float", "STRING": "str", "BOOL": "bool"}.get(last_name(type_), _type(type_))
+    else:
+        name = (
+            type(default.value).__name__ if isinstance(default, ast.Constant) and default.value is not None else "str"
+        )
+    return _by_words(name)
 
 
 def _undecorated(node: ast.expr) -> ast.expr:
@@ -217,4 +222,9 @@ def _annotated(annotation: ast.expr | None) -> str:
     """The type in `int`, `Optional[int]`, `int | None` or "int"."""
     names = {last_name(node) for node in ast.walk(annotation)} if annotation is not None else set()
     known = names & {"int", "float", "str", "bool"}
-    return known.pop() if len(known) == 1 else ""
+    return _by_words(known.pop()) if len(known) == 1 else ""
+
+
+def _by_words(type_: str) -> str:
+    """The type for a parser that reads truth values, as all but argparse do."""
+    return "word" if type_ == "bool" else type_

@@ -79,7 +79,7 @@ def _binding(view: View, binding: Binding, path: Path) -> Iterator[Step]:
 
 
 def _parameter(view: View, node: ast.AST, path: Path) -> Iterator[Step]:
-    """The option that the parameter is, else what every call in the file passes."""
+    """The option that the parameter is, else what every call in the file passes, where there are no others."""
     function = view.index.parents[view.index.parents[node]]
     if isinstance(function, ast.Lambda) or not isinstance(node, ast.arg) or node.arg == "self":
         yield Origin(node, path)
@@ -88,6 +88,8 @@ def _parameter(view: View, node: ast.AST, path: Path) -> Iterator[Step]:
     option = options.of_function(view.index, function).get(node.arg)
     if option is not None:
         yield Origin(option.node, path, option)
+    elif view.is_module:
+        yield Origin(node, path)
     else:
         yield from _given(passed(view.index, function, node.arg), node, path)
 

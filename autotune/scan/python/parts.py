@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.model.evidence import RUN, Fact, Value
+from autotune.scan.python.across import trained_elsewhere
 from autotune.scan.python.calls import Found
 from autotune.scan.python.index import last_name
 from autotune.scan.python.loaders import Loader
@@ -57,12 +58,17 @@ class Parts:
 
 def trainer_runs(view: View) -> list[ast.Call]:
     """`trainer.train()` and `trainer.fit(model)` of a library's Trainer, and a LightningCLI."""
-    found = [call for call in view.index.called.get("LightningCLI", ()) if is_reached(view, call) is not False]
+    found = list(view.index.called.get("LightningCLI", ()))
     for name in sorted(STARTS):
         for call in view.index.called.get(name, ()):
             if isinstance(call.func, ast.Attribute) and _is_trainer(view, call.func.value):
                 found.append(call)
-    return found
+    return [call for call in found if is_reached(view, call) is not False]
+
+
+def starts(view: View) -> list[ast.Call]:
+    """All calls that train in other code: a library's, or that of a module that the script imports."""
+    return [*trainer_runs(view), *(call for call, _ in trained_elsewhere(view))]
 
 
 def _is_trainer(view: View, node: ast.expr) -> bool:

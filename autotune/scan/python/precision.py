@@ -1,4 +1,4 @@
-"""Mixed precision as the script itself sets it up: autocast, GradScaler, casts, TF32."""
+"""Mixed precision as the script itself sets it up: autocast, GradScaler, casts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autotune.model.evidence import Fact
 from autotune.scan.python import values
 from autotune.scan.python.calls import arguments
 from autotune.scan.python.consumers import AUTOCASTS, FUNCTIONS, SCALERS
-from autotune.scan.python.index import last_name
+from autotune.scan.python.index import Index, base_name, last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.parts import Parts
 from autotune.scan.python.reach import is_reached
@@ -35,7 +35,6 @@ def facts(parts: Parts) -> Iterator[Fact]:
         yield from _update(parts, scalers)
     halves = _halves(parts)
     yield from parts.stated("code.trains_half_params", bool(halves), *halves)
-    yield from _tf32(parts)
 
 
 def _is_scaled(parts: Parts, scalers: list[ast.Call]) -> bool | None:
@@ -111,47 +110,35 @@ def _is_before(first: ast.Call, then: ast.Call) -> bool:
 
 
 def _update(parts: Parts, scalers: list[ast.Call]) -> Iterator[Fact]:
-    """A GradScaler that steps, and whose update() is never called."""
+    """A GradScaler that steps, and whose update() is never called; not known of one that other names stand for."""
     index = parts.view.index
     outer = [index.parents.get(call) for call in scalers]
-    names = {last_name(one.targets[0]) for one in outer if isinstance(one, ast.Assign)}
-    stepped = [call for call in index.called.get("step", ()) if _base(call) in names]
-    updated = [call for call in index.called.get("update", ()) if _base(call) in names]
-    if stepped and names:
+    names = {last_name(one.targets[0]) for one in outer if isinstance(one, ast.Assign)} - {""}
+    stepped = [call for call in index.called.get("step", ()) if base_name(call) in names]
+    updated = [one for one in index.attributes.get("update", ()) if last_name(one.value) in names]
+    if stepped and (updated or not any(_is_handed_on(index, name) for name in names)):
         yield from parts.stated("code.scaler_lacks_update", (not updated and parts.is_whole), *(updated or stepped))
 
 
-def _base(call: ast.Call) -> str:
-    return last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+def _is_handed_on(index: Index, name: str) -> bool:
+    """Whether an object is passed, returned, kept or given another name."""
+    reads = [
+        *index.reads.get(name, ()),
+        *(one for one in index.attributes.get(name, ()) if isinstance(one.ctx, ast.Load)),
+    ]
+    return any(not isinstance(index.parents.get(one), ast.Attribute | ast.Compare | ast.If) for one in reads)
 
 
 def _halves(parts: Parts) -> list[ast.Call]:
     """`model.half()` or `model.to(torch.float16)` of a model whose parameters an optimizer gets."""
     index = parts.view.index
-    trained = {_base(call) for call in index.called.get("parameters", ())} - {""}
+    trained = {base_name(call) for call in index.called.get("parameters", ())} - {""}
     if index.called.get("get_peft_model"):
         return []
     casts = [*index.called.get("half", ()), *(call for call in index.called.get("to", ()) if _to_half(parts, call))]
-    return [call for call in casts if _base(call) in trained and is_reached(parts.view, call) is True]
+    return [call for call in casts if base_name(call) in trained and is_reached(parts.view, call) is True]
 
 
 def _to_half(parts: Parts, call: ast.Call) -> bool:
     given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
     return any(values.given(parts.view, one).value == "float16" for one in given)
-
-
-def _tf32(parts: Parts) -> Iterator[Fact]:
-    """fp32_precision beside allow_tf32 or get_float32_matmul_precision."""
-    index = parts.view.index
-    new, old = _backends(parts, "fp32_precision"), _backends(parts, "allow_tf32")
-    reads = parts.named({"torch.get_float32_matmul_precision"})
-    is_mixed = bool(new) and bool(old or reads)
-    places = [*new, *old, *reads] if is_mixed else []
-    if index.imports:
-        yield from parts.stated("code.mixes_tf32_apis", is_mixed, *places)
-
-
-def _backends(parts: Parts, attribute: str) -> list[ast.Attribute]:
-    index = parts.view.index
-    found = index.attributes.get(attribute, ())
-    return [one for one in found if (full_name(index, one) or "").startswith("torch.backends.")]

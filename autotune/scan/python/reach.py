@@ -40,7 +40,7 @@ def is_reached(view: View, node: ast.AST, depth: int = 0) -> bool | None:
 def holds(view: View, test: ast.expr) -> bool | None:
     """Whether a condition holds in a run on a GPU; None when it is not known."""
     if is_main_guard(test):
-        return True
+        return not view.is_module
     known = is_true(view, test)
     if known is not None:
         return known
@@ -74,16 +74,21 @@ def is_else(outer: ast.If | ast.IfExp, inner: ast.AST) -> bool:
 
 
 def _is_called(view: View, function: ast.AST, depth: int) -> bool | None:
-    """Whether the file calls a function that it defines; methods and decorated functions are called by others."""
+    """Whether the file calls a function that it defines; methods and decorated functions are called by others.
+
+    Those of an imported module may be called by other files.
+    """
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or depth >= MAX_CALLS:
         return None
-    if function.decorator_list or view.index.method_class(function) is not None:
+    parent = view.index.parents.get(function)
+    is_called_elsewhere = function.name in view.called and isinstance(parent, ast.Module)
+    if function.decorator_list or isinstance(parent, ast.ClassDef) or is_called_elsewhere:
         return True
     if function not in view.reached:
         view.reached[function] = None
         reached = [is_reached(view, use, depth + 1) for use in uses(view.index, function)]
         all_false = bool(reached) and all(one is False for one in reached)
-        view.reached[function] = True if any(reached) else False if all_false else None
+        view.reached[function] = True if any(reached) else False if all_false and not view.is_module else None
     return view.reached[function]
 
 

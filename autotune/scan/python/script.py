@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from autotune.model.evidence import Fact
 from autotune.model.scanned import Call, Given
+from autotune.scan.python.view import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class Script:
 
     `options` are what its command line accepts, with their defaults; `parses` the classes that HfArgumentParser or
     TrlParser fills from it, as the library names them; `imports` the modules that it names. `trains` says that it
-    has a training loop, or runs a library's.
+    has a training loop, or runs a library's or another module's. `entries` are what others call to make it train,
+    `called` the full names of what it certainly calls of others.
     """
 
     file: str
@@ -25,3 +27,5 @@ class Script:
     options: Mapping[str, Given]
     parses: tuple[str, ...]
     trains: bool
+    entries: tuple[Entry, ...] = ()
+    called: frozenset[str] = frozenset()

@@ -14,9 +14,7 @@ from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option, option_name
 from autotune.scan.python.origins import origins
 from autotune.scan.python.view import Origin, View
-
-LARGEST = 1 << 62
-"""No setting is larger; what could exceed it is not worked out."""
+from autotune.scan.values import LARGEST, WORDS
 
 LARGEST_POWER = 64
 """No larger base or exponent is worked out."""
@@ -53,9 +51,6 @@ ORDERS: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = {
 }
 
 CONVERSIONS: Mapping[str, Callable[[Value], Value]] = {"int": int, "float": float, "str": str, "bool": bool}  # type: ignore[dict-item]
-
-WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-"""What transformers and click take for a bool on a command line."""
 
 
 def given(view: View, node: ast.AST) -> Given:
@@ -100,7 +95,7 @@ def is_true(view: View, node: ast.AST) -> bool | None:
 
 
 def is_certain(view: View, found: Given) -> bool:
-    return found.known and not (found.is_default and view.flags is None)
+    return found.known and not (found.is_default and view.is_open)
 
 
 def of_origin(view: View, origin: Origin, asked: ast.AST) -> Given:
@@ -121,26 +116,29 @@ def of_option(view: View, option: Option) -> Given:
     for flag in option.flags:
         said = (view.flags or {}).get(option_name(flag))
         if said is not None:
-            return _typed(said, option.type)
+            return _said(option, said)
     place = view.place(option.node, option.flags[0])
     if option.default is None:
         return Given("", option.implied, place, is_default=True)
     known, value = _literal(view, option.default)
     default = Given("", value, place, known=known, is_default=True)
-    if isinstance(value, str) and option.type != "str":
-        return _typed(default, option.type)
-    return default
+    return _converted_text(default, value, option.type) if isinstance(value, str) and option.type != "flag" else default
 
 
-def _typed(flag: Given, type_: str) -> Given:
-    """A command line's text as the parser converts it."""
-    if not isinstance(flag.value, str) or not flag.known:
-        return replace(flag, key="")
-    if type_ in ("flag", "bool"):
-        value: Value | None = WORDS.get(flag.value.lower())
-    else:
-        value = _convert(type_, flag.value)
-    return replace(flag, key="", value=value, known=value is not None)
+def _said(option: Option, said: Given) -> Given:
+    """What a flag of a command line becomes: a switch its other value, a word what the parser's type makes of it."""
+    if option.type == "flag":
+        value = (said.value is not False) is not bool(option.implied)
+        return replace(said, key="", value=value, known=True)
+    if option.type == "word" and said.text is None and said.known:
+        return replace(said, key="")
+    return _converted_text(replace(said, key=""), said.text, option.type)
+
+
+def _converted_text(found: Given, text: str | None, type_: str) -> Given:
+    """`found` with the value that a parser's type makes of the text; unknown where it is not one of the types."""
+    value = WORDS.get((text or "").lower()) if type_ == "word" else None if text is None else _convert(type_, text)
+    return replace(found, value=value, known=value is not None)
 
 
 def _converted(view: View, call: ast.Call) -> Given | None:

@@ -32,13 +32,28 @@ class Entries:
     is_open: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What another script calls to make this one train: a function, or a class and the method of it that trains.
+
+    `loaders` are the parameters, by name and place, of the function or the class that training iterates over.
+    """
+
+    name: str
+    method: str = ""
+    loaders: tuple[tuple[str, int], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """`options` are what the script's parsers accept, by the name under which the script reads it.
 
-    `flags` is the command line that starts the script, None when it is not known. `origins`, `values`,
-    `entries` and `reached` remember what was followed; what is being followed has an entry that says it is unknown.
-    `following` are the expressions whose value is being worked out.
+    `flags` is the command line that starts the script, None when it is not known; `is_open` says that it is not, or
+    may have more flags than these. `is_module` says that another script imports this one, and calls its functions with
+    what nobody here knows; `called` are those that one certainly calls. `trained` are, by full name, the functions of
+    other files that train. `origins`, `values`, `entries` and `reached` remember what was followed; what is
+    being followed has an entry that says it is unknown. `following` are the expressions whose value is being worked
+    out.
     """
 
     index: Index
@@ -46,6 +61,10 @@ class View:
     file: str
     options: Mapping[str, Option]
     flags: Mapping[str, Given] | None = None
+    is_open: bool = True
+    is_module: bool = False
+    called: frozenset[str] = frozenset()
+    trained: Mapping[str, Entry] = field(default_factory=dict)
     origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Origin, ...]] = field(default_factory=dict)
     values: dict[ast.AST, Given] = field(default_factory=dict)
     following: list[ast.AST] = field(default_factory=list)

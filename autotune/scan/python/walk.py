@@ -139,12 +139,13 @@ def _import(index: Index, node: ast.Import, scope: Scope) -> None:
 
 def _import_from(index: Index, node: ast.ImportFrom, scope: Scope) -> None:
     module = "." * node.level + (node.module or "")
+    dot = "" if module.endswith(".") else "."
     index.imports.add(module)
     for alias in node.names:
         if alias.name == "*":
             index.stars.append(module)
         else:
-            scope.bind(alias.asname or alias.name, Binding("import", alias, text=f"{module}.{alias.name}"))
+            scope.bind(alias.asname or alias.name, Binding("import", alias, text=f"{module}{dot}{alias.name}"))
 
 
 def _global(index: Index, node: ast.Global, scope: Scope) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from autotune.model.evidence import Location, Value
 from autotune.model.scanned import Call, Given
 from autotune.scan.python import Script, read_script
+from autotune.scan.values import literal
 from autotune.syntax import python
 
 LOOP = """
@@ -24,10 +25,17 @@ for x, y in DataLoader(dataset, batch_size=8):
 """A training loop; `body` stands for what each step does."""
 
 
-def scan(code: str, flags: Mapping[str, str] | None = None) -> Script:
-    given = {name: Given(name, value, Location("run.sh", 1)) for name, value in (flags or {}).items()}
+def scan(code: str, flags: Mapping[str, str | bool] | None = None, *, is_module: bool = False) -> Script:
+    """The script; a flag is True or False where it stands alone."""
+    given = {name: _flag(name, value) for name, value in (flags or {}).items()}
     data = textwrap.dedent(code).encode()
-    return read_script(python.read(data, "train.py"), "train.py", None if flags is None else given)
+    source = python.read(data, "train.py")
+    return read_script(source, "train.py", None if flags is None else given, is_module=is_module)
+
+
+def _flag(name: str, value: str | bool) -> Given:
+    at = Location("run.sh", 1)
+    return Given(name, value, at) if isinstance(value, bool) else Given(name, literal(value), at, text=value)
 
 
 def looped(body: str, before: str = "") -> Script:
@@ -41,13 +49,13 @@ def call_of(script: Script, name: str) -> Call:
     return found
 
 
-def given(code: str, flags: Mapping[str, str] | None = None, name: str = "x") -> Given:
+def given(code: str, flags: Mapping[str, str | bool] | None = None, name: str = "x") -> Given:
     """What the argument `x` of the only DataLoader is."""
     script = scan("from torch.utils.data import DataLoader\n" + textwrap.dedent(code), flags)
     return call_of(script, "DataLoader").arguments[name]
 
 
-def value(code: str, flags: Mapping[str, str] | None = None) -> Value | str | None:
+def value(code: str, flags: Mapping[str, str | bool] | None = None) -> Value | str | None:
     """Its value, "unknown" when it is not known."""
     found = given(code, flags)
     return found.value if found.known else "unknown"

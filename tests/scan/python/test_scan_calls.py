@@ -96,6 +96,12 @@ def test_a_dict_for_an_argument_has_dotted_keys() -> None:
         ("from transformers import AutoModel\nAutoModel.from_pretrained(n)", "torch", "from_pretrained"),
         ("from transformers import BitsAndBytesConfig\nBitsAndBytesConfig()", "torch", "BitsAndBytesConfig"),
         ("tokenizer = make()\ntokenizer(text, padding='max_length')", "torch", "tokenizer"),
+        (
+            "tokenizer = make()\nx = tokenizer(text, padding='max_length', max_length=tokenizer.model_max_length)\n"
+            "y = x['attention_mask']",
+            "torch",
+            "tokenizer",
+        ),
         ("from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(m)", "torch", "DistributedDataParallel"),
     ],
 )
@@ -110,6 +116,10 @@ def test_calls_of_interest(code: str, dialect: str, name: str) -> None:
         "from transformers import AutoConfig\nAutoConfig.from_pretrained(n)",
         "from torch.optim.lr_scheduler import StepLR\nStepLR(o)",
         "tokenizer.save('x')",
+        "import diffusers\ntokenizer = make()\ntokenizer(text, padding='max_length')",
+        "from diffusers.utils import x\ntokenizer = make()\ntokenizer(text, padding='max_length')",
+        "from transformers import CLIPTokenizer\ntokenizer = CLIPTokenizer(n)\ntokenizer(text, padding='max_length')",
+        "tokenizer = make()\ntokenizer(text, padding='max_length', max_length=tokenizer.model_max_length)",
     ],
 )
 def test_what_is_no_setting(code: str) -> None:

@@ -5,12 +5,15 @@ from scanning import facts, lines, looped, scan
 
 from autotune import catalogue
 
+BACKWARD = "loss.backward()\noptimizer.step()\n"
+
 STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
 
 SCALED = """\
 with torch.autocast("cuda", dtype=torch.float16):
     loss = criterion(model(x), y)
 scaler.scale(loss).backward()
+optimizer.step()
 """
 
 
@@ -53,7 +56,7 @@ def test_grad_scaler(before: str, body: str, expected: bool | None) -> None:
     ],
 )
 def test_autocast(autocast: str, expected: str | None) -> None:
-    assert fact("run.autocast", f"with {autocast}:\n    loss = model(x)\nloss.backward()") == expected
+    assert fact("run.autocast", f"with {autocast}:\n    loss = model(x)\n{BACKWARD}") == expected
 
 
 def test_autocasts_that_disagree_say_nothing() -> None:
@@ -78,7 +81,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--amp", action="store_true")
 args = parser.parse_args()
 """
-    body = "with torch.autocast('cuda', enabled=args.amp):\n    loss = model(x)\nloss.backward()"
+    body = "with torch.autocast('cuda', enabled=args.amp):\n    loss = model(x)\n" + BACKWARD
     assert fact("run.autocast", body, before) is None
 
 
@@ -207,7 +210,7 @@ def test_micro_batches_in_a_loop_of_their_own_accumulate() -> None:
         ("with model.no_sync():\n    loss.backward()", True),
         ("model.require_backward_grad_sync = last\nloss.backward()", True),
         ("with accelerator.accumulate(model):\n    accelerator.backward(loss)", True),
-        ("loss.backward()", False),
+        (BACKWARD, False),
     ],
 )
 def test_has_no_sync(body: str, expected: bool) -> None:
@@ -295,7 +298,7 @@ def test_shards_data(loader: str, expected: bool | None) -> None:
     by_rank = parts[local_rank]
     train_loader = {loader}
     for x in train_loader:
-        model(x).backward()
+        model(x).backward(); optimizer.step()
     """
     assert facts(scan(code)).get("code.shards_data") is expected
 
@@ -357,7 +360,7 @@ def test_deterministic(code: str, expected: bool | None) -> None:
 )
 @pytest.mark.parametrize("is_called", [True, False])
 def test_profilers_around_training(context: str, expected: bool, is_called: bool) -> None:
-    loop = "    for x in loader:\n        model(x).backward()\n"
+    loop = "    for x in loader:\n        model(x).backward(); optimizer.step()\n"
     if is_called:
         code = f"import torch\ndef train():\n{loop}with {context} as p:\n    train()\n"
     else:
@@ -415,7 +418,7 @@ def test_trainers_that_divide_the_loss_need_no_num_items(base: str) -> None:
 )
 def test_checkpoint_without_reentrant(call: str, expected: bool) -> None:
     before = f"from torch.utils.checkpoint import checkpoint\ndef forward(x):\n    return {call}\n"
-    assert fact("code.checkpoint_without_reentrant", "forward(x).backward()", before) is expected
+    assert fact("code.checkpoint_without_reentrant", "forward(x).backward(); optimizer.step()", before) is expected
 
 
 @pytest.mark.parametrize(
@@ -451,11 +454,12 @@ class Data:
     ],
 )
 def test_seeds_workers(code: str, expected: bool | None) -> None:
-    script = scan(f"from torch.utils.data import DataLoader\n{code}\nfor x in train_loader:\n    model(x).backward()")
+    loop = "for x in train_loader:\n    model(x).backward()\n    optimizer.step()"
+    script = scan(f"from torch.utils.data import DataLoader\n{code}\n{loop}")
     assert facts(script).get("code.seeds_workers") is expected
 
 
-TRAIN = "def train():\n    for x in loader:\n        model(x).backward()\n"
+TRAIN = "def train():\n    for x in loader:\n        model(x).backward(); optimizer.step()\n"
 GUARD = 'if __name__ == "__main__":\n    '
 
 
@@ -466,9 +470,9 @@ GUARD = 'if __name__ == "__main__":\n    '
         (TRAIN + "def main():\n    train()\n" + GUARD + "main()", True),
         (TRAIN + "train()", False),
         (TRAIN + GUARD + "train()\ntrain()", False),
-        (GUARD + "for x in loader:\n        model(x).backward()", True),
-        ("for x in loader:\n    model(x).backward()\n" + GUARD + "pass", False),
-        ("from mine import loader\nfor x in loader:\n    model(x).backward()", False),
+        (GUARD + "for x in loader:\n        model(x).backward(); optimizer.step()", True),
+        ("for x in loader:\n    model(x).backward(); optimizer.step()\n" + GUARD + "pass", False),
+        ("from mine import loader\nfor x in loader:\n    model(x).backward(); optimizer.step()", False),
         (TRAIN, None),
     ],
 )
@@ -500,7 +504,7 @@ def test_every_fact_of_the_catalogue_is_stated_and_no_other() -> None:
     mine = {name for name, entry in catalogue.facts().items() if entry.supplier.startswith("scan.python.")}
     in_memory = scan(
         "from torch.utils.data import DataLoader, TensorDataset\nl = DataLoader(TensorDataset(x))\n"
-        "for x in l:\n    model(x).backward()"
+        "for x in l:\n    model(x).backward(); optimizer.step()"
     )
     stated = {name for script in (*EVERYTHING, in_memory) for name in facts(script)}
     assert stated == mine | of_runs

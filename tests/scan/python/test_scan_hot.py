@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from scanning import facts, lines, looped, scan
 
+TRAINS = "model(x).backward(); optimizer.step()"
 STEP = "x = x.cuda()\nloss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
 READS = "code.num_scalar_reads_in_step"
 
@@ -58,7 +59,7 @@ def test_after_the_loop_and_in_evaluation_nothing_counts() -> None:
         return sum(model(x).item() for x in loader)
     for epoch in range(3):
         for x in loader:
-            model(x).backward()
+            model(x).backward(); optimizer.step()
         print(evaluate(val_loader), loss.item())
     """
     assert facts(scan(code))[READS] == 0
@@ -115,7 +116,7 @@ def test_calls_in_every_step(body: str, name: str) -> None:
     ],
 )
 def test_blocking_copies(body: str, expected: int) -> None:
-    script = looped(f"{body}\nmodel(x).backward()", before="def move(batch):\n    return batch.to(device)\n")
+    script = looped(f"{body}\n{TRAINS}", before="def move(batch):\n    return batch.to(device)\n")
     assert facts(script)["code.num_blocking_copies_in_step"] == expected
 
 
@@ -151,6 +152,7 @@ def test_a_function_called_in_a_loop_is_the_step() -> None:
     def step(batch):
         loss = model(batch)
         loss.backward()
+        optimizer.step()
         return loss.item()
     for batch in loader:
         step(batch)
@@ -159,5 +161,5 @@ def test_a_function_called_in_a_loop_is_the_step() -> None:
 
 
 def test_a_backward_below_a_profiling_flag_trains_nothing() -> None:
-    code = "import torch\nif profile:\n    for x in loader:\n        model(x).backward()\n        loss.item()\n"
+    code = f"import torch\nif profile:\n    for x in loader:\n        {TRAINS}\n        loss.item()\n"
     assert facts(scan(code)) == {}

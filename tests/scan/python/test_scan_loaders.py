@@ -4,7 +4,7 @@ import pytest
 from scanning import scan
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
-STEP = "    loss = model(x)\n    loss.backward()\n"
+STEP = "    loss = model(x)\n    loss.backward()\n    optimizer.step()\n"
 
 
 def subjects(code: str) -> list[str]:
@@ -20,7 +20,7 @@ def stated(code: str, name: str) -> dict[str, object]:
     [
         f"a = DataLoader(d)\nb = DataLoader(e)\nfor x in a:\n{STEP}",
         f"a = DataLoader(d)\nb = DataLoader(e)\nfor i, x in enumerate(tqdm(a)):\n{STEP}",
-        "a = DataLoader(d)\nb = DataLoader(e)\ndef train(l):\n    for x in l:\n        model(x).backward()\ntrain(a)",
+        f"a = DataLoader(d)\nb = DataLoader(e)\ndef train(l):\n  for x in l:\n{STEP}train(a)",
         f"a = DataLoader(d)\nb = DataLoader(e)\nit = iter(a)\nwhile True:\n    x = next(it)\n{STEP}",
         f"a = DataLoader(d)\nb = DataLoader(e)\na, b = accelerator.prepare(a, b)\nfor x in a:\n{STEP}",
         f"a = DataLoader(d)\nb = DataLoader(e)\na = Prefetcher(a)\nfor x in a:\n{STEP}",
@@ -123,7 +123,7 @@ class Lazy:
         return self.x[i]
 train_loader = DataLoader({dataset})
 for x in train_loader:
-    model(x).backward()
+    model(x).backward(); optimizer.step()
 """
     assert stated(code, "loader.is_in_memory").get("loader#train") is expected
 
@@ -147,14 +147,14 @@ def test_whether_the_data_of_a_trainer_is_in_memory(arguments: str, expected: bo
     ("code", "expected"),
     [
         (f"a = DataLoader(d)\nfor x in a:\n{STEP}", False),
-        ("a = DataLoader(d)\nfor e in range(3):\n    for x in a:\n        model(x).backward()", True),
-        ("a = DataLoader(d)\nwhile step < n:\n    for x in a:\n        model(x).backward()", True),
+        ("a = DataLoader(d)\nfor e in range(3):\n    for x in a:\n        model(x).backward(); optimizer.step()", True),
+        ("a = DataLoader(d)\nwhile step < n:\n    for x in a:\n        model(x).backward(); optimizer.step()", True),
         (
-            "a = DataLoader(d)\ndef t():\n    for x in a:\n        model(x).backward()\nfor e in range(3):\n    t()",
+            f"a = DataLoader(d)\ndef t():\n  for x in a:\n{STEP}for e in range(3):\n    t()",
             True,
         ),
-        ("a = DataLoader(d)\ndef t():\n    for x in a:\n        model(x).backward()\nt()", False),
-        ("a = DataLoader(d)\ndef t():\n    for x in a:\n        model(x).backward()", None),
+        ("a = DataLoader(d)\ndef t():\n    for x in a:\n        model(x).backward(); optimizer.step()\nt()", False),
+        ("a = DataLoader(d)\ndef t():\n    for x in a:\n        model(x).backward(); optimizer.step()", None),
         ("train_loader = DataLoader(d)", None),
     ],
 )

@@ -107,7 +107,7 @@ def test_there_are_scripts() -> None:
         "\n".join(f"def f{i}(x):\n    return f{i + 1}(x) + f{i + 1}(x)" for i in range(200)) + "\nDataLoader(x=f0(1))",
         "\n".join(f"def f{i}(x):\n    f{i + 1}(x)\n    f{i + 1}(x)\n    loss.backward()" for i in range(60))
         + "\nfor x in y:\n    f0(x)",
-        "".join("    " * i + f"for x{i} in x{i - 1}:\n" for i in range(15)) + "    " * 15 + "loss.backward()",
+        "".join("    " * i + f"for x{i} in x{i - 1}:\n" for i in range(15)) + "    " * 15 + "x.backward(); opt.step()",
         "class A(A):\n    x = A.x\n    def f(self):\n        return self.f().x\nDataLoader(x=A().f().x)",
         "def f(x=f(x)):\n    return f(x)\nDataLoader(x=f(f))",
         "d = {**d}\nd.update(d)\nDataLoader(**d)",

@@ -1,0 +1,361 @@
+"""From a command and a change to a verdict: with starts that are made up, and with real ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autotune import collect, patch
+from autotune.api import apply
+from autotune.api import verify as api
+from autotune.collect import artefacts
+from autotune.errors import ScriptError, UsageError
+from autotune.model.derived import Derived
+from autotune.model.evidence import Setting, Span
+from autotune.model.patch import Edit, Patch, PatchChange
+from autotune.model.recording import Recording, Window
+from autotune.model.rule import Effect
+from autotune.model.verified import AFTER, BEFORE, SIDES, Sameness, Start, Verdict
+from autotune.patch.file import NAME, dumps
+from autotune.patch.journal import sha256 as digest
+from autotune.verify import schedule, sides
+from autotune.verify.mirror import Mirror
+
+OLD, NEW = "lr = 0.1\n", "lr = 0.9\n"
+
+
+def change(root: Path, *, effect: Effect = Effect.EQUIVALENT, file: str = "settings.py") -> PatchChange:
+    data = (root / file).read_bytes()
+    edit = Edit(file, digest(data), "lr", Span(5, 8), "0.1", "0.9")
+    return PatchChange("loader.num_workers", "loader#train", 0, 4, ("DL001",), effect, edits=(edit,))
+
+
+def patched(root: Path, **fields) -> str:
+    """Write the patch of a run that changes lr, as "last"."""
+    run = artefacts.new_run(root)
+    (run / NAME).write_text(dumps(Patch(str(root), run.name, ("train.py",), (change(root, **fields),))))
+    (run / "run.json").write_text("{}")
+    artefacts.mark_last(run)
+    return run.name
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "settings.py").write_text(OLD)
+    (tmp_path / "train.py").write_text("")
+    return tmp_path
+
+
+EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
+UNKNOWN = dict.fromkeys(("error", "device", "io", "compile", "kernels"))
+RECORDING = Recording(
+    outcome="completed", origin_ns=0, process={"argv": ["train.py"]}, software={}, frameworks={}, torch_state={},
+    environment={}, memory={}, what_ifs=(), side_effects={"redirected": [], "blocked": [], "not_isolated": []},
+    overhead={"event_ns": 0, "sampler_ns": 0}, sampler_interval_ns=1,
+    window=Window(3, 20, 0, 10, (1,) * 23, "optimizer", "steps"), **UNKNOWN, **EMPTY,
+)  # fmt: skip
+
+
+@dataclass
+class Script:
+    """What the starts of each side bring; `requests` and `shown` are what they were asked and what they saw."""
+
+    step_ms: dict = field(default_factory=lambda: {BEFORE: 100.0, AFTER: 80.0})
+    losses: dict = field(default_factory=lambda: dict.fromkeys(SIDES, (1.0, 0.5)))
+    settings: dict = field(default_factory=lambda: {BEFORE: 0, AFTER: 4})
+    fields: dict = field(default_factory=lambda: {BEFORE: {}, AFTER: {}})
+    collected: dict = field(default_factory=lambda: {BEFORE: {}, AFTER: {}})
+    recorded: dict = field(default_factory=lambda: {BEFORE: {}, AFTER: {}})
+    requests: list = field(default_factory=list)
+    shown: list = field(default_factory=list)
+
+
+@dataclass
+class Runner:
+    """Starts that take no time."""
+
+    script: Script
+    cwd: Path
+    sides: sides.Sides
+    mirror: Mirror | None
+    python: str = "python"
+
+    def run(self, side, request):
+        script = self.script
+        script.requests.append((side, request))
+        if self.mirror is not None:
+            self.mirror.show(self.sides.files[side])
+            script.shown.append((side, (self.mirror.place / "settings.py").read_text()))
+        recordings = (replace(RECORDING, **script.recorded[side]),)
+        given = {"recordings": recordings, "ended_by": "probe", "exit_code": 0, "wall_s": 1.0, "startup_s": 0.5}
+        collected = collect.Collected(folder=Path(), sampled=None, **{**given, **script.collected[side]})
+        start = Start(side, script.step_ms[side], 20, 3, 3.0, losses=script.losses[side], **script.fields[side])
+        setting = Setting("loader.num_workers", "loader#train", script.settings[side], "observed")
+        return collected, start, Derived((), (setting,), None)
+
+    def told(self, text):
+        return text
+
+
+@pytest.fixture
+def runner(monkeypatch):
+    """The starts that are made up; tests change what they bring."""
+    script = Script()
+
+    def made(root, cwd, environ, python, sides, mirror, show):
+        script.requests.clear()
+        script.shown.clear()
+        return Runner(script, cwd, sides, mirror)
+
+    monkeypatch.setattr(api, "Runner", made)
+    return script
+
+
+def verified(root: Path, announced=None, **fields):
+    options = api.Options(**{"words": ("train.py",), "lock": False, **fields})
+    seen = announced if announced is not None else []
+    return api.verify(options, lambda *told: seen.append(told), lambda status: None, cwd=root, environ=os.environ)
+
+
+def test_the_last_patch_is_measured_on_a_copy_in_turns(root, runner) -> None:
+    run = patched(root)
+    announced = []
+    found = verified(root, announced)
+    assert found.verdict is Verdict.FASTER
+    assert found.estimate.speedup == pytest.approx(1.25)
+    assert found.against == f"1 of 1 changes of run {run}"
+    assert [side for side, _ in runner.requests] == [BEFORE, AFTER, *found.schedule.order]
+    assert runner.shown == [(side, {BEFORE: OLD, AFTER: NEW}[side]) for side, _ in runner.requests]
+    assert announced[0][0] == found.schedule
+    assert {(one.steps, one.warmup, one.what_ifs) for _, one in runner.requests[2:]} == {(20, 3, False)}
+    assert (root / "settings.py").read_text() == OLD
+    assert [path.name for path in (root / ".autotune" / "runs").iterdir()] == [run]
+
+
+def test_what_is_applied_already_is_compared_with_what_was_before(root, runner) -> None:
+    patched(root)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    found = verified(root)
+    assert found.against == "patch 1, which is written"
+    assert [one.setting for one in found.changes] == ["loader.num_workers"]
+    assert runner.shown == [(side, {BEFORE: OLD, AFTER: NEW}[side]) for side, _ in runner.requests]
+    assert (root / "settings.py").read_text() == NEW
+
+
+def test_a_file_that_changed_since_is_neither(root, runner) -> None:
+    patched(root)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    (root / "settings.py").write_text("lr = 0.5\n")
+    with pytest.raises(UsageError, match="changed since"):
+        verified(root)
+
+
+def test_another_script_needs_no_copy(root, runner) -> None:
+    found = verified(root, against="other.py")
+    assert found.against == "train.py against other.py"
+    assert runner.shown == []
+    assert found.changes == ()
+
+
+def test_an_altering_change_is_verified_when_it_is_allowed(root, runner) -> None:
+    patched(root, effect=Effect.ALTERING)
+    with pytest.raises(UsageError, match="nothing to verify"):
+        verified(root)
+    assert verified(root, allow=frozenset([Effect.ALTERING])).changes[0].effect is Effect.ALTERING
+
+
+def test_a_loss_that_changes_is_caught_whatever_the_speed(root, runner) -> None:
+    patched(root, effect=Effect.EXACT)
+    runner.losses = {BEFORE: (1.0, 0.5), AFTER: (1.0, 0.5000001)}
+    found = verified(root)
+    assert found.verdict is Verdict.FASTER
+    assert found.losses.sameness is Sameness.DIFFERENT
+
+
+def test_an_edit_that_does_not_reach_the_run_is_said(root, runner) -> None:
+    patched(root)
+    runner.settings = {BEFORE: 0, AFTER: 0}
+    assert verified(root).notes == ("loader.num_workers was 0 on both sides: the edit did not reach the run",)
+    runner.settings = {BEFORE: 0, AFTER: 4}
+    assert verified(root).notes == ()
+
+
+def test_steps_of_other_sizes_are_compared_by_sample(root, runner) -> None:
+    patched(root)
+    runner.fields = {BEFORE: {"samples": 32.0}, AFTER: {"samples": 16.0}}
+    found = verified(root)
+    assert found.is_per_sample
+    assert found.estimate.speedup == pytest.approx(0.625)
+    runner.fields = {BEFORE: {"samples": 32.0}, AFTER: {"samples": 31.9}}
+    assert not verified(root).is_per_sample
+    runner.fields = {BEFORE: {"samples": 32.0}, AFTER: {}}
+    assert not verified(root).is_per_sample
+
+
+def test_memory_is_the_devices_where_there_is_one(root, runner) -> None:
+    patched(root)
+    runner.fields = {
+        BEFORE: {"memory_bytes": 5, "is_on_device": True},
+        AFTER: {"memory_bytes": 7, "is_on_device": True},
+    }
+    memory = verified(root).memory
+    assert (memory.of, memory.before, memory.after) == ("device", 5, 7)
+    runner.fields = {BEFORE: {"memory_bytes": 5}, AFTER: {}}
+    memory = verified(root).memory
+    assert (memory.of, memory.before, memory.after) == ("processes", 5, None)
+
+
+def test_a_budget_that_is_too_small_is_refused_after_the_rehearsals(root, runner) -> None:
+    patched(root)
+    with pytest.raises(UsageError, match="10 s are too few"):
+        verified(root, budget_s=10.0)
+    assert len(runner.requests) == 2
+
+
+def test_a_start_up_that_exceeds_the_budget_ends_it(root, runner) -> None:
+    patched(root)
+    runner.collected[BEFORE] = {"ended_by": "startup_limit", "recordings": ()}
+    with pytest.raises(UsageError, match="no optimizer step"):
+        verified(root)
+    assert [one.startup_limit_s for _, one in runner.requests] == [60.0]
+
+
+@pytest.mark.parametrize(
+    ("side", "said"), [(BEFORE, "the unchanged script failed"), (AFTER, "the changed script failed")]
+)
+def test_a_script_that_fails_after_some_steps_is_no_result(root, runner, side: str, said: str) -> None:
+    patched(root)
+    error = {"type": "ValueError", "message": "", "traceback": ["train.py:3 main"], "phase": None}
+    runner.recorded[side] = {"outcome": "raised", "error": error}
+    with pytest.raises(ScriptError, match=f"{said}: ValueError at train.py:3 main") as failed:
+        verified(root)
+    assert ("Your files are as they were" in failed.value.to_do) == (side == AFTER)
+
+
+def test_a_file_outside_the_project_is_refused(root, runner, tmp_path_factory) -> None:
+    other = tmp_path_factory.mktemp("other") / "settings.py"
+    other.write_text(OLD)
+    patched(root, file=str(other))
+    with pytest.raises(UsageError, match="lies outside the project"):
+        verified(root)
+
+
+def test_no_script_is_wrong_usage(root) -> None:
+    with pytest.raises(UsageError, match="no script"):
+        verified(root, words=())
+
+
+def test_a_project_without_a_run_says_so(root) -> None:
+    with pytest.raises(UsageError, match="no run yet"):
+        verified(root)
+
+
+SCRIPT = """
+    import pathlib
+    import time
+    import torch
+    from settings import lr
+
+    torch.manual_seed(0)
+    assert pathlib.Path(__file__).resolve().with_name("data.bin").read_bytes() == b"data"
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    data = torch.randn(64, 8)
+    for step in range(100_000):
+        time.sleep(0.01)
+        loss = (model(data) - data.sum(1, keepdim=True)).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        torch.save(model.state_dict(), "last.pt")
+"""
+
+
+def tree(root: Path) -> dict[str, str]:
+    files = [path for path in root.rglob("*") if path.is_file() and ".autotune" not in path.parts]
+    return {str(path): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture
+def project(place):
+    place.write("pyproject.toml", "")
+    place.write("settings.py", OLD)
+    place.write("train.py", SCRIPT)
+    place.write("data.bin", "data")
+    return place
+
+
+def really(place, **fields):
+    options = api.Options(**{"words": ("train.py",), "python": sys.executable, "lock": False, **fields})
+    return api.verify(options, lambda *told: None, lambda status: None, cwd=place.cwd, environ=place.environ)
+
+
+@pytest.mark.train
+def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(project, monkeypatch) -> None:
+    monkeypatch.setattr(schedule, "MOST_PAIRS", schedule.LEAST_PAIRS)
+    monkeypatch.setattr(schedule, "WINDOW_S", 0.3)
+    run = patched(project.cwd, effect=Effect.EXACT)
+    before = tree(project.cwd)
+    found = really(project, budget_s=250.0, loss_steps=20)
+    assert found.losses.sameness is Sameness.DIFFERENT
+    assert "said to be exact, and step 2 has" in found.losses.why
+    assert found.losses.steps >= 20
+    assert found.verdict in Verdict
+    assert found.memory.before > 10 << 20
+    assert tree(project.cwd) == before
+    assert [path.name for path in (project.cwd / ".autotune" / "runs").iterdir()] == [run]
+
+
+@pytest.mark.train
+def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
+    (project.cwd / "settings.py").write_text("lr = 0.1 ")
+    data = (project.cwd / "settings.py").read_bytes()
+    edit = Edit("settings.py", digest(data), "lr", Span(9, 9), "", "\nraise KeyError(lr)")
+    broken = replace(change(project.cwd), edits=(edit,))
+    patch.write(project.cwd / apply.PATCHES, "x", [(project.cwd / "settings.py", data, data + b"\nraise KeyError(lr)")])
+    patch.undo(project.cwd / apply.PATCHES)
+    run = artefacts.new_run(project.cwd)
+    (run / NAME).write_text(dumps(Patch(str(project.cwd), run.name, ("train.py",), (broken,))))
+    (run / "run.json").write_text("{}")
+    before = tree(project.cwd)
+    with pytest.raises(ScriptError) as failed:
+        really(project, patch=run.name)
+    assert failed.value.exit_code == 3
+    assert failed.value.what == f"the changed script failed: KeyError at {project.cwd}/settings.py:2 <module>"
+    assert "KeyError: 0.1" in capfd.readouterr().err
+    assert tree(project.cwd) == before
+    assert [path.name for path in (project.cwd / ".autotune" / "runs").iterdir()] == [run.name]
+
+
+@pytest.mark.train
+def test_ctrl_c_leaves_no_process_and_no_scratch(project) -> None:
+    run = patched(project.cwd)
+    command = [sys.executable, "-m", "autotune", "verify", "--no-lock", "--python", sys.executable, "train.py"]
+    path = str(Path(collect.__file__).parents[2])
+    asked = subprocess.Popen(
+        command,
+        cwd=project.cwd,
+        env={**project.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    while not any((one / "scratch-mirror").exists() for one in (project.cwd / ".autotune" / "runs").iterdir()):
+        assert asked.poll() is None
+        time.sleep(0.1)
+    time.sleep(2)
+    asked.send_signal(signal.SIGINT)
+    _, err = asked.communicate(timeout=60)
+    assert asked.returncode == 130
+    assert b"Traceback" not in err
+    assert [one.name for one in (project.cwd / ".autotune" / "runs").iterdir()] == [run]
+    assert not [one for one in psutil.process_iter(["cwd"]) if str(project.cwd) in str(one.info["cwd"])]

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autotune.api import verify as api
+from autotune.cli import run
+from autotune.errors import ScriptError
+from autotune.model.rule import Effect
+from autotune.model.verified import AFTER, BEFORE, Estimate, Losses, Memory, Sameness, Schedule, Verdict, Verified
+
+PLANNED = Schedule((BEFORE, AFTER, AFTER, BEFORE) * 2, 40, 3, 40.0)
+
+
+def verified(verdict: Verdict = Verdict.FASTER, speedup: float = 1.5) -> Verified:
+    return Verified(
+        against="train.py against other.py",
+        changes=(),
+        verdict=verdict,
+        why="",
+        estimate=Estimate(speedup, speedup, speedup, (speedup, speedup), 0.01, True),
+        step_ms=(120.0, 80.0),
+        is_per_sample=False,
+        losses=Losses(Sameness.NOT_COMPARED, 0, "none was seen"),
+        memory=Memory("processes", None, None),
+        schedule=PLANNED,
+        seconds=52.0,
+    )
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The Options that the verb was asked for; `result` is what it gets (or raises)."""
+
+    class Asked:
+        options: api.Options
+        result: Verified | BaseException = verified()
+
+    def verify(options, announce, show, *, cwd):
+        Asked.options = options
+        announce(PLANNED, 10.0)
+        if isinstance(Asked.result, BaseException):
+            raise Asked.result
+        return Asked.result
+
+    monkeypatch.setattr(api, "verify", verify)
+    return Asked
+
+
+def test_the_command_and_its_options_reach_the_verb(asked, capsys) -> None:
+    words = [
+        "--patch",
+        "run-1",
+        "--budget",
+        "2m",
+        "--loss-steps",
+        "50",
+        "--select",
+        "DL001,loader.prefetch",
+        "--no-lock",
+    ]
+    assert (
+        run(["verify", *words, "--allow", "altering", "--python", "py", "train.py", "--lr", "1", "--budget", "5"]) == 0
+    )
+    assert asked.options == api.Options(
+        ("train.py", "--lr", "1", "--budget", "5"),
+        120.0,
+        patch="run-1",
+        select=("DL001", "loader.prefetch"),
+        allow=frozenset([Effect.ALTERING]),
+        loss_steps=50,
+        python="py",
+        lock=False,
+    )
+
+
+def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> None:
+    assert run(["verify", "train.py"]) == 0
+    assert asked.options == api.Options(("train.py",), 60.0)
+    out, err = capsys.readouterr()
+    assert "Losses: not compared: none was seen" in out
+    assert "Resume: not tried" in out
+    assert "within 60 s; first a rehearsal of each side" in err
+    assert "8 starts, 4 of each side in turns (A B B A ...), about 40 s\n" in err
+
+
+def test_json_is_all_there_is_on_stdout(asked, capsys) -> None:
+    assert run(["verify", "--format", "json", "--against", "other.py", "train.py"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "faster"
+    assert asked.options.against == "other.py"
+
+
+def test_quiet_is_quiet_and_a_price_is_a_cost(asked, capsys) -> None:
+    assert run(["verify", "--quiet", "train.py"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["verify", "--price", "36", "train.py"]) == 0
+    assert ", $0.50 in all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("60", 60.0), ("90s", 90.0), ("2m", 120.0), ("2 min", 120.0), ("1.5h", 5400.0)]
+)
+def test_a_budget_is_a_time(asked, text: str, seconds: float) -> None:
+    assert run(["verify", "--budget", text, "train.py"]) == 0
+    assert asked.options.budget_s == seconds
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--budget", "soon"], ["--budget", "-5"], ["--loss-steps", "3"], ["--patch", "a", "--against", "b.py"]],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_2(asked, wrong, capsys) -> None:
+    assert run(["verify", *wrong, "train.py"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("verdict", "speedup", "required", "code"),
+    [
+        (Verdict.FASTER, 1.5, "1.05", 0),
+        (Verdict.FASTER, 1.05, "1.05", 0),
+        (Verdict.FASTER, 1.04, "1.05", 1),
+        (Verdict.CANNOT_TELL, 1.5, "1.05", 1),
+        (Verdict.NO_DIFFERENCE, 1.04, "1.03", 1),
+        (Verdict.NO_DIFFERENCE, 0.99, "1.0", 0),
+        (Verdict.SLOWER, 0.9, "1.0", 1),
+        (Verdict.SLOWER, 0.9, "0.8", 0),
+        (Verdict.CANNOT_TELL, 0.9, None, 0),
+    ],
+)
+def test_a_required_speedup_decides_the_exit_code(asked, verdict, speedup: float, required, code: int, capsys) -> None:
+    asked.result = verified(verdict, speedup)
+    assert run(["verify", *(["--require-speedup", required] if required else []), "train.py"]) == code
+    assert f"{speedup:.2f}x" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("error", "code"), [(ScriptError("the changed script failed"), 3), (KeyboardInterrupt(), 130)])
+def test_failures_have_their_codes(asked, error, code: int, capsys) -> None:
+    asked.result = error
+    assert run(["verify", "train.py"]) == code
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from build import MS, facts_of, fetches, steps, what_if
+
+NAMES = (
+    "loader.serial_ms",
+    "loader.one_worker_ms",
+    "loader.two_workers_ms",
+    "loader.handover_ms",
+    "loader.start_ms_per_worker",
+)
+
+
+def train(*tried, **fields):
+    return facts_of("loader#train", script=steps(4), what_ifs=tried, **fields)
+
+
+def alone(workers, ms, start=0, cpu=0.0, outcome="completed"):
+    result = {"batch_ns": [each * MS for each in ms], "start_ns": start * MS, "cpu_ns": round(cpu * MS)}
+    return what_if("loader_alone", {"loader": 0, "num_workers": workers}, outcome, **result)
+
+
+def test_pace_by_the_number_of_workers():
+    facts = train(alone(0, [30, 32]), alone(1, [40, 40]), alone(2, [0, 44, 0]))
+    assert [facts[name] for name in NAMES[:3]] == [31, 40, 22]
+
+
+def test_handing_over_is_the_training_process_own_cpu_time():
+    facts = train(alone(0, [30] * 4, cpu=120), alone(1, [40] * 4, cpu=2), alone(2, [20] * 4, cpu=4))
+    assert facts["loader.handover_ms"] == pytest.approx((0.5 + 1.0) / 2)
+
+
+def test_a_start_is_what_comes_on_top_of_the_first_batch_for_each_worker():
+    # 100 - 40 ms with one, 160 - 2 x 20 ms with two.
+    facts = train(alone(1, [40] * 4, start=100), alone(2, [20] * 4, start=160))
+    assert facts["loader.start_ms_per_worker"] == pytest.approx((60 + 120) / 3)
+    assert train(alone(1, [40] * 4, start=30))["loader.start_ms_per_worker"] == 0
+
+
+def test_how_uneven_batches_are():
+    rows = fetches([500, *[10, 30] * 4])
+    assert train(alone(1, [40] * 4), fetches=rows)["loader.batch_cv"] == pytest.approx(0.5)
+    assert "loader.batch_cv" not in train(alone(1, [40] * 4), fetches=rows[:7])
+
+
+@pytest.mark.parametrize(
+    "tried", [(), (alone(1, [40], outcome="failed"),), (alone(1, []),)], ids=["none", "failed", "no batch came"]
+)
+def test_a_loader_that_gave_nothing_alone_says_nothing(tried):
+    assert not {*NAMES, "loader.batch_cv"} & set(train(*tried, fetches=fetches([10] * 9)))
+
+
+def test_without_workers_there_is_nothing_to_hand_over():
+    facts = train(alone(0, [30] * 4))
+    assert [name in facts for name in NAMES] == [True, False, False, False, False]

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from verified_builders import verified
+
+from autotune.model.finding import Gain
+from autotune.model.verified import Estimate, Losses, Memory, Sameness, Verdict
+from autotune.report.verify_text import plan, render
+
+FULL = """\
+autotune verify: 1 of 1 changes of run r
+  loader.num_workers: 0 -> 4 (equivalent)
+
+Faster: 1.50x, 95 % interval 1.45 to 1.55.
+Step: 120 ms -> 80.0 ms (medians of 4 starts each)
+Losses: identical over 43 steps: every bit of every step, in all starts
+Memory: 800 MiB -> 1.6 GiB (+100%), peak of all processes, resident
+Predicted: 1.40x (1.20 to 1.60); measured inside of it, off by 6.7 %
+Resume: not tried: save and resume once by hand before a long run
+Cost: 8 starts and 2 rehearsals, 52 s; each measured 40 steps after 3; the probe
+  was in both sides
+"""
+
+
+def text(**fields) -> str:
+    return render(verified(**fields), False, 80)
+
+
+def test_the_whole_text() -> None:
+    assert text() == FULL
+
+
+@pytest.mark.parametrize(
+    ("verdict", "why", "said"),
+    [
+        (Verdict.SLOWER, "", "\nSlower: 1.50x"),
+        (Verdict.NO_DIFFERENCE, "it is so", "\nNo difference: 1.50x, 95 % interval 1.45 to 1.55; it is so.\n"),
+        (Verdict.CANNOT_TELL, "a reason", "\nCannot tell: 1.50x, 95 % interval 1.45 to 1.55; a reason.\n"),
+    ],
+)
+def test_every_verdict_has_its_words(verdict, why: str, said: str) -> None:
+    assert said in text(verdict=verdict, why=why)
+
+
+@pytest.mark.parametrize("sameness", Sameness)
+def test_losses_that_were_not_compared_do_not_look_like_a_pass(sameness) -> None:
+    said = text(losses=Losses(sameness, 0, "a reason"))
+    assert ("Losses: not compared: a reason" in said) == (sameness is Sameness.NOT_COMPARED)
+    assert ("DIFFERENT" in said) == (sameness is Sameness.DIFFERENT)
+
+
+def test_unknown_memory_is_not_zero() -> None:
+    assert "Memory: not known\n" in text(memory=Memory("processes", None, 5))
+    assert "peak of the device" in text(memory=Memory("device", 5, 5))
+
+
+def test_a_missed_prediction_is_said() -> None:
+    assert "outside of it, off by 33 %" in text(predicted=Gain(2.0, 1.8, 2.2, "modelled"))
+    assert "Predicted" not in text(predicted=None)
+
+
+def test_notes_and_scaled_steps_are_said() -> None:
+    said = text(notes=("workers stayed 0",), is_per_sample=True)
+    assert "Note: workers stayed 0\n" in said
+    assert "the speedup is of a sample" in " ".join(said.split())
+
+
+def test_no_line_is_too_wide_and_colour_marks_the_verdict() -> None:
+    assert max(map(len, text().splitlines())) <= 80
+    assert "\x1b[" in render(verified(), True, 80)
+    narrow = render(verified(estimate=Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.01, True)), False, 10)
+    assert max(map(len, narrow.splitlines())) <= 60
+
+
+@pytest.mark.parametrize(("price", "cost"), [(None, ""), (36.0, ", $0.50 in all")])
+def test_the_plan_says_what_it_will_cost(price, cost: str) -> None:
+    said = plan(40.0, 8, 10.0, price)
+    assert said == f"8 starts, 4 of each side in turns (A B B A ...), about 40 s{cost}"

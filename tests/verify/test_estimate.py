@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from autotune.model.verified import Verdict
+from autotune.verify.estimate import LEAST_PAIRS, LEAST_SPREAD, MOST_PAIRS, estimate
+from autotune.verify.schedule import order
+from autotune.verify.verdict import verdict
+
+
+def starts(draw: random.Random, pairs: int, noise: float, slower: float = 1.0) -> tuple[list[float], list[float]]:
+    """Step times of both sides: noise of each start, a slow drift of the machine, and now and then a hiccup."""
+    sides: dict[str, list[float]] = {"before": [], "after": []}
+    drift = 0.0
+    for side in order(pairs):
+        drift += draw.gauss(0, noise / 3)
+        hiccup = draw.expovariate(1 / 0.15) if draw.random() < 0.05 else 0.0
+        time = 100 * math.exp(drift + draw.gauss(0, noise) + hiccup)
+        sides[side].append(time * (slower if side == "after" else 1.0))
+    return sides["before"], sides["after"]
+
+
+def verdicts(pairs: int, noise: float, slower: float, runs: int = 1000) -> dict[Verdict, int]:
+    draw = random.Random(pairs)
+    found = [verdict(estimate(*starts(draw, pairs, noise, slower)), ())[0] for _ in range(runs)]
+    return {kind: found.count(kind) for kind in Verdict}
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.01, 0.015, 0.03])
+@pytest.mark.parametrize("pairs", [4, 5, 6, 10])
+def test_identical_files_have_no_winner_in_a_thousand_runs(pairs: int, noise: float) -> None:
+    found = verdicts(pairs, noise, 1.0)
+    assert found[Verdict.FASTER] + found[Verdict.SLOWER] == 0
+
+
+@pytest.mark.parametrize("noise", [0.06, 0.15])
+@pytest.mark.parametrize("pairs", [4, 10])
+def test_on_a_noisy_machine_a_winner_is_a_rare_accident(pairs: int, noise: float) -> None:
+    found = verdicts(pairs, noise, 1.0)
+    assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 5
+
+
+def test_a_slowdown_of_ten_percent_is_called_on_a_quiet_machine() -> None:
+    draw = random.Random(1)
+    quiet = [
+        estimate([draw.gauss(100, 1) for _ in range(5)], [draw.gauss(110, 1) for _ in range(5)]) for _ in range(500)
+    ]
+    assert sum(verdict(each, ())[0] is Verdict.SLOWER for each in quiet) >= 490
+
+
+def test_the_speedup_is_the_geometric_mean_of_the_pairs() -> None:
+    found = estimate([100, 200, 100, 200], [50, 50, 50, 50])
+    assert found.speedup == pytest.approx(math.sqrt(2 * 4))
+    assert found.low < found.speedup < found.high
+    assert found.is_apart
+
+
+def test_the_interval_of_99_percent_holds_that_of_95() -> None:
+    found = estimate(*starts(random.Random(3), 5, 0.02))
+    assert found.surely[0] < found.low < found.high < found.surely[1]
+
+
+def test_starts_that_agree_by_luck_do_not_make_the_interval_a_point() -> None:
+    found = estimate([100] * 4, [100] * 4)
+    assert found.spread == LEAST_SPREAD
+    assert found.high / found.low > 1.03
+    assert not found.is_apart
+
+
+def test_pairs_that_agree_do_not_hide_that_starts_of_a_side_differ() -> None:
+    steady, drifting = estimate([100] * 4, [90] * 4), estimate([100, 150, 225, 337], [90, 135, 202, 303])
+    assert drifting.low < steady.low
+    assert drifting.spread > 0.3
+
+
+def test_the_other_way_round_is_the_inverse() -> None:
+    before, after = starts(random.Random(4), 6, 0.02, 1.2)
+    one, other = estimate(before, after), estimate(after, before)
+    assert one.speedup == pytest.approx(1 / other.speedup)
+    assert one.low == pytest.approx(1 / other.high)
+
+
+@pytest.mark.parametrize("sizes", [(LEAST_PAIRS - 1,) * 2, (MOST_PAIRS + 1,) * 2, (5, 6), (0, 0)])
+def test_what_is_no_number_of_pairs_is_refused(sizes) -> None:
+    with pytest.raises(ValueError, match="pairs"):
+        estimate([1.0] * sizes[0], [1.0] * sizes[1])
+
+
+@pytest.mark.parametrize("pairs", range(LEAST_PAIRS, MOST_PAIRS + 1))
+def test_every_number_of_pairs_has_its_quantiles(pairs: int) -> None:
+    assert estimate([1.0] * pairs, [1.0] * pairs).speedup == 1

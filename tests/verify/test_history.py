@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autotune.model.finding import Gain
+from autotune.model.verified import Estimate, Verdict
+from autotune.verify import history
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / ".autotune").mkdir()
+    return tmp_path
+
+
+MEASURED = Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.01, True)
+
+
+def gain(speedup: float, low: float, high: float) -> Gain:
+    return Gain(speedup, low, high, "modelled")
+
+
+def test_predictions_are_compared_with_what_was_measured(root) -> None:
+    for predicted in (gain(1.5, 1.4, 1.6), gain(1.65, 1.6, 1.7), gain(3.0, 1.2, 4.0)):
+        history.append(root, "run-1", predicted, Verdict.FASTER, MEASURED)
+    found = history.calibration(root)
+    assert (found.num, found.num_inside) == (3, 2)
+    assert found.median_error == pytest.approx(0.1)
+    assert str(found) == "of 3 predictions 2 inside the range; median error 10%"
+    assert json.loads((root / history.FILE).read_text().splitlines()[0]) == {
+        "schema": 1,
+        "run": "run-1",
+        "verdict": "faster",
+        "predicted": [1.5, 1.4, 1.6],
+        "measured": [1.5, 1.45, 1.55],
+    }
+
+
+def test_what_could_not_be_told_teaches_nothing(root) -> None:
+    history.append(root, "run-1", gain(1.5, 1.4, 1.6), Verdict.CANNOT_TELL, MEASURED)
+    history.append(root, "run-1", None, Verdict.FASTER, MEASURED)
+    assert not (root / history.FILE).exists()
+    assert history.calibration(root) is None
+
+
+def test_lines_that_cannot_be_read_are_left_out(root) -> None:
+    history.append(root, "run-1", gain(1.5, 1.4, 1.6), Verdict.FASTER, MEASURED)
+    good = (root / history.FILE).read_text()
+    other = json.dumps({**json.loads(good), "schema": 2})
+    (root / history.FILE).write_text("\n".join(["{", "[]", "{}", "null", other, good]))
+    assert history.calibration(root).num == 1
+    assert str(history.calibration(root)).startswith("of 1 prediction 1 inside")
+    (root / history.FILE).write_bytes(b"\xff\xff")
+    assert history.calibration(root) is None

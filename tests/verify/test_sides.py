@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotune import patch
+from autotune.errors import UsageError
+from autotune.model.evidence import Span
+from autotune.model.patch import Edit, PatchChange
+from autotune.model.rule import Effect
+from autotune.model.scanned import TYPED
+from autotune.model.verified import AFTER, BEFORE
+from autotune.verify import sides
+
+WORDS = ("train.py", "--workers", "0")
+
+
+def change(*edits: Edit, effect: Effect = Effect.EXACT) -> PatchChange:
+    return PatchChange("loader.num_workers", "loader#train", 0, 4, ("DL001",), effect, edits=edits)
+
+
+def typed(key: str, new: str) -> Edit:
+    return Edit(TYPED, "", key, Span(0, 0), "", new)
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [
+        (("train.py", "--workers", "0", "--x"), ("train.py", "--workers", "4", "--x")),
+        (("train.py", "--workers=0"), ("train.py", "--workers=4")),
+        (("train.py",), ("train.py", "--workers", "4")),
+    ],
+)
+def test_what_is_typed_changes_the_words_of_the_second_side(words, after) -> None:
+    found = sides.patched(words, [change(typed("--workers", "4"))], [], "x")
+    assert (found.words[BEFORE], found.words[AFTER]) == (words, after)
+    assert found.edited == frozenset()
+
+
+def test_files_that_differ_have_the_contents_of_both_sides(tmp_path) -> None:
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "a.yaml")
+    (tmp_path / "a.yaml").write_bytes(b"old")
+    found = sides.patched(WORDS, [change()], [(tmp_path / "link.yaml", b"old", b"new")], "x")
+    assert found.edited == {tmp_path / "a.yaml"}
+    assert (found.files[BEFORE], found.files[AFTER]) == ({tmp_path / "a.yaml": b"old"}, {tmp_path / "a.yaml": b"new"})
+    assert found.words[BEFORE] == found.words[AFTER] == WORDS
+
+
+def test_a_patch_that_writes_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="nothing to verify"):
+        sides.patched(WORDS, [], [], "x")
+
+
+def test_the_gravest_effect_counts() -> None:
+    found = sides.patched(WORDS, [change(typed("--a", "1")), change(effect=Effect.ALTERING)], [], "x")
+    assert found.effect is Effect.ALTERING
+    assert sides.other(WORDS, "new.py").effect is None
+
+
+def test_another_script_takes_the_place_of_the_first() -> None:
+    found = sides.other(("torchrun", "--nproc-per-node", "2", "train.py", "eval.py"), "new.py")
+    assert found.words[AFTER] == ("torchrun", "--nproc-per-node", "2", "new.py", "eval.py")
+    with pytest.raises(UsageError, match="names no"):
+        sides.other(("trl", "sft"), "new.py")
+
+
+def test_a_written_patch_is_compared_with_what_was_before(tmp_path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"old")
+    journal = patch.write(tmp_path / ".autotune/patches", "1 of 2 changes of run r", [(path, b"old", b"new")])
+    assert sides.is_current(journal)
+    found = sides.written(WORDS, journal, [change()])
+    assert (found.files[BEFORE], found.files[AFTER]) == ({path: b"old"}, {path: b"new"})
+    path.write_bytes(b"newer")
+    assert not sides.is_current(journal)
+    path.unlink()
+    assert not sides.is_current(journal)
+
+
+def test_a_patch_that_was_taken_back_is_not_current(tmp_path) -> None:
+    path = Path(tmp_path / "a.yaml")
+    path.write_bytes(b"old")
+    patch.write(tmp_path / "patches", "x", [(path, b"old", b"new")])
+    assert not sides.is_current(patch.undo(tmp_path / "patches"))

@@ -1,0 +1,145 @@
+"""Where a start runs and what its Recordings say; the measurement itself is made up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from autotune import collect
+from autotune.machine import Sampled
+from autotune.model.derived import Derived
+from autotune.model.recording import Recording, Window
+from autotune.model.report import Step
+from autotune.model.verified import AFTER, BEFORE
+from autotune.verify import contention, starts
+from autotune.verify.mirror import Mirror
+from autotune.verify.sides import Sides
+from autotune.verify.starts import Runner
+
+EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
+UNKNOWN = dict.fromkeys(("error", "device", "io", "compile", "kernels"))
+RECORDING = Recording(
+    outcome="completed", origin_ns=0, process={"argv": ["train.py"]}, software={}, frameworks={}, torch_state={},
+    environment={}, memory={}, what_ifs=(), side_effects={}, overhead={}, sampler_interval_ns=1, losses=(2.0, 1.0),
+    window=Window(3, 20, 0, 10, (1,) * 23, "optimizer", "steps"), **UNKNOWN, **EMPTY,
+)  # fmt: skip
+STEP = Step(20, 50.0, 50.0, 60.0, {}, samples_per_s=640.0)
+SAMPLED = Sampled(wall_s=5.0, num_samples=10, cpu_s=4.0, rss_peak_bytes=1000)
+
+
+@dataclass
+class Asked:
+    """What the measurement was asked for, and what it brings."""
+
+    collected: collect.Collected
+    step: Step | None = STEP
+    command: collect.Command | None = None
+    folder: Path | None = None
+    cwd: Path | None = None
+    environ: dict | None = None
+    seen: str = ""
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    made = Asked(collect.Collected(Path(), (RECORDING,), "probe", 0, 5.0, 1.0, SAMPLED))
+    readings = iter([contention.Reading(10.0, 100.0), contention.Reading(18.0, 110.0)])
+
+    def run(request, command, folder, *, cwd, environ, show, stdout):
+        made.command, made.folder, made.cwd, made.environ = command, folder, cwd, environ
+        made.seen = (cwd / "settings.py").read_text()
+        assert folder.is_dir()
+        assert stdout is not None
+        return made.collected
+
+    monkeypatch.setattr(starts.collect, "collect", run)
+    monkeypatch.setattr(starts.derive, "derive", lambda recordings: Derived((), (), made.step))
+    monkeypatch.setattr(starts.contention, "read", lambda: next(readings))
+    return made
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "settings.py").write_text("old")
+    (tmp_path / "train.py").write_text("")
+    return tmp_path
+
+
+def runner(root: Path, *, mirrored: bool) -> Runner:
+    path = root / "settings.py"
+    files = {BEFORE: {path: b"old"}, AFTER: {path: b"new"}}
+    words = ("train.py", f"--config={root}/settings.py")
+    sides = Sides("x", {BEFORE: words, AFTER: words}, files)
+    (root / ".autotune").mkdir()
+    mirror = Mirror(root, root / ".autotune" / "mirror", frozenset([path])) if mirrored else None
+    environ = {"PYTHONPATH": str(root), "PWD": str(root), "HOME": str(root)}
+    return Runner(root, root, environ, "python", sides, mirror, lambda status: None)
+
+
+def test_a_start_runs_in_the_mirror_with_the_files_of_its_side(root, asked) -> None:
+    made = runner(root, mirrored=True)
+    place = root / ".autotune" / "mirror"
+    for side, text in ((BEFORE, "old"), (AFTER, "new"), (BEFORE, "old")):
+        asked.seen = ""
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(starts.contention, "read", lambda: None)
+            made.run(side, collect.Request())
+        assert asked.seen == text
+    assert asked.cwd == place
+    assert asked.command.argv == ("python", "train.py", f"--config={place}/settings.py")
+    assert asked.environ == {"PYTHONPATH": str(place), "PWD": str(place), "HOME": str(root)}
+    assert made.told(f"KeyError at {place}/train.py:3") == f"KeyError at {root}/train.py:3"
+
+
+def test_the_real_project_is_protected_as_well(root, asked) -> None:
+    runner(root, mirrored=True).run(BEFORE, collect.Request())
+    assert asked.command.script.parent == root
+
+
+def test_without_a_mirror_the_command_is_as_it_was_given(root, asked) -> None:
+    made = runner(root, mirrored=False)
+    made.run(AFTER, collect.Request())
+    assert (asked.cwd, asked.command.script) == (root, root / "train.py")
+    assert asked.command.argv == ("python", "train.py", f"--config={root}/settings.py")
+    assert asked.seen == "old"
+    assert made.told("as it is") == "as it is"
+
+
+def test_what_a_start_says(root, asked) -> None:
+    _, start, derived = runner(root, mirrored=False).run(AFTER, collect.Request())
+    assert (start.side, start.step_ms, start.steps, start.warmup, start.wall_s) == (AFTER, 50.0, 20, 3, 5.0)
+    assert start.samples == pytest.approx(32.0)
+    assert start.losses == (2.0, 1.0)
+    assert (start.memory_bytes, start.is_on_device) == (1000, False)
+    assert (start.others_share, start.busy_share) == (pytest.approx(0.4), pytest.approx(0.8))
+    assert derived.step is STEP
+    assert not asked.folder.exists()
+
+
+def test_memory_of_a_device_is_the_largest_of_all_ranks(root, asked) -> None:
+    ranks = [replace(RECORDING, memory={"peak_reserved_bytes": size}) for size in (70, 90)]
+    asked.collected = replace(asked.collected, recordings=(RECORDING, *ranks))
+    _, start, _ = runner(root, mirrored=False).run(BEFORE, collect.Request())
+    assert (start.memory_bytes, start.is_on_device) == (90, True)
+
+
+def test_what_is_unknown_stays_unknown(root, asked) -> None:
+    asked.step = replace(STEP, samples_per_s=None)
+    asked.collected = replace(asked.collected, sampled=None)
+    _, start, _ = runner(root, mirrored=False).run(BEFORE, collect.Request())
+    assert (start.samples, start.memory_bytes, start.others_share, start.busy_share) == (None,) * 4
+
+
+@pytest.mark.parametrize("recordings", [(), (replace(RECORDING, window=None),)])
+def test_no_window_is_no_start(root, asked, recordings) -> None:
+    asked.collected = replace(asked.collected, recordings=recordings)
+    collected, start, derived = runner(root, mirrored=False).run(BEFORE, collect.Request())
+    assert (collected, start, derived) == (asked.collected, None, None)
+
+
+def test_no_measured_step_is_no_start(root, asked) -> None:
+    asked.step = None
+    assert runner(root, mirrored=False).run(BEFORE, collect.Request())[1] is None
