@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune import engine
+from autotune import catalogue, engine
 from autotune.api import baseline, configuration, silence
 from autotune.catalogue.dialects import Version
 from autotune.model.checked import Checked, CheckedBundle, Gate
-from autotune.model.evidence import Evidence, Fact, Location
+from autotune.model.evidence import Evidence, Fact, Location, Setting
 from autotune.model.rule import Rule, Severity
 from autotune.model.scanned import Bundle
 from autotune.scan import scan
@@ -58,8 +58,8 @@ def check(options: Options, *, cwd: Path) -> Checked:
     known, versions = _environment(options.python, cwd) if options.env else ((), None)
     profile = _load(options.profile, cwd)
     scanned = scan(paths, root=root, exclude=config.exclude, versions=versions)
-    measured = profile.evidence if profile is not None and len(scanned.bundles) == 1 else Evidence()
-    bundles = [_judged(bundle, rules, known, measured) for bundle in scanned.bundles]
+    observed = _observed(profile.evidence, root) if profile is not None and len(scanned.bundles) == 1 else None
+    bundles = [_judged(bundle, rules, known, observed) for bundle in scanned.bundles]
     bundles = [silence.by_person(each, config) for each in _once(bundles)]
     bundles = _without_baseline(bundles, options, root, cwd)
     return Checked(
@@ -110,23 +110,32 @@ def _load(name: str | None, cwd: Path) -> Report | None:
     return diagnose.load(name, cwd=cwd)
 
 
-def _judged(bundle: Bundle, rules: Sequence[Rule], known: Sequence[Fact], measured: Evidence) -> CheckedBundle:
+def _judged(bundle: Bundle, rules: Sequence[Rule], known: Sequence[Fact], observed: Evidence | None) -> CheckedBundle:
     """What the rules say about the files of one run, this machine and, where one is given, its recording."""
-    evidence = _with(engine.join((*known, *bundle.facts), bundle.settings), measured)
+    read = engine.join((*known, *bundle.facts), bundle.settings)
+    evidence = engine.observed_over(read, observed) if observed is not None else read
     found = engine.evaluate(rules, evidence, static=True)
     return CheckedBundle(bundle, found.findings, found.skipped, len(found.passed))
 
 
-def _with(read: Evidence, measured: Evidence) -> Evidence:
-    """What was measured goes before what the files say; a setting keeps the place that the files give it."""
-    subjects = {*read.facts, *measured.facts}
-    facts = {owner: {**read.facts.get(owner, {}), **measured.facts.get(owner, {})} for owner in subjects}
-    settings = dict(read.settings)
-    for key, observed in measured.settings.items():
-        written = read.settings.get(key)
-        if observed.value is not None and (written is None or written.value != observed.value):
-            settings[key] = observed
-    return Evidence(facts, settings, read.places)
+def _observed(profile: Evidence, root: Path) -> Evidence:
+    """What a run showed. What it had from files is left out: they may have changed, and are read again."""
+    facts = {
+        owner: {
+            name: value for name, value in known.items() if not catalogue.facts()[name].supplier.startswith("scan.")
+        }
+        for owner, known in profile.facts.items()
+    }
+    seen = {key: setting for key, setting in profile.settings.items() if setting.origin != "static"}
+    return Evidence(facts, {key: _seen(setting, root) for key, setting in seen.items()})
+
+
+def _seen(setting: Setting, root: Path) -> Setting:
+    """A setting of a run with the name of its file below `root`, and without a place that files gave to it."""
+    place = None if setting.trusted else setting.location
+    if place is not None and Path(place.file).is_relative_to(root):
+        place = replace(place, file=Path(place.file).relative_to(root).as_posix())
+    return replace(setting, location=place, trusted=False, why_not="")
 
 
 def _once(bundles: Sequence[CheckedBundle]) -> Iterator[CheckedBundle]:

@@ -13,7 +13,7 @@ from autotune.model.checked import CheckedBundle, Silenced
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
 from autotune.model.rule import Rule
-from autotune.model.scanned import Bundle, Note
+from autotune.model.scanned import Bundle, Ignored, Note
 from autotune.scan.files import matches
 
 COMMENT, CONFIGURATION, BASELINE = "comment", "configuration", "baseline"
@@ -73,7 +73,7 @@ def _by_person(
 ) -> Silenced | None:
     rule = finding.rule.id
     for each in checked.bundle.ignored:
-        if each.rule == rule and each.file == place.file and _covers(each.line, place):
+        if each.rule == rule and each.file == place.file and _covers(each, place):
             return Silenced(finding, COMMENT, each.reason)
     for pattern, selectors in configuration.per_file_ignores.items():
         if matches(place.file, [pattern]) and names(selectors, rule):
@@ -81,6 +81,6 @@ def _by_person(
     return None
 
 
-def _covers(line: int, place: Location) -> bool:
-    """Whether a comment at `line` (0: of the whole file) is for `place`, which may be a call of several lines."""
-    return line == 0 or place.line <= line <= max(place.line, place.end_line)
+def _covers(comment: Ignored, place: Location) -> bool:
+    """Whether a comment of the file is for `place`, which may be a call of several lines."""
+    return comment.line == 0 or (comment.line <= max(place.line, place.end_line) and place.line <= comment.end_line)

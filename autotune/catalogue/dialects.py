@@ -33,7 +33,7 @@ versions = [{ before = "5.23", key = "gradient_checkpointing" }, { since = "5.23
 key = "bf16"
 values = { bf16-mixed = { bf16 = true }, fp32 = { bf16 = false, fp16 = false } }
 default = { bf16 = false, fp16 = false }
-means = { "16" = "fp16-mixed" }                          other words of the key; written only for lack of a row in values
+means = { "16" = "fp16-mixed" }                          other words of the key; written where values has no row
 read_only = true                                         what to write is what the extended dialect says
 
 ["data.packing"]

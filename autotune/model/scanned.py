@@ -57,10 +57,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A comment `# autotune: ignore[DL001] reason` at `line` of `file`; line 0 means the whole file."""
+    """A comment `# autotune: ignore[DL001] reason` at `line` of `file`, for what stands there and up to `end_line`.
+
+    Line 0 means the whole file.
+    """
 
     file: str
     line: int
+    end_line: int
     rule: str
     reason: str
 
@@ -69,9 +73,8 @@ class Ignored:
 class Bundle:
     """Files that make one training run: a script, its configs and the command that starts it; `name` is the main one.
 
-    `dialects` are those that its files were recognised as. `ignored` are the rules that a comment silences, with the
-    line and the reason: ("train.py", 12, "DL001", "the data is in memory"). `calls` are what the settings come from,
-    in the order in which they win.
+    `dialects` are those that its files were recognised as. `ignored` are the rules that a comment silences. `calls`
+    are what the settings come from, in the order in which they win.
     """
 
     name: str
@@ -79,7 +82,6 @@ class Bundle:
     dialects: tuple[str, ...]
     facts: tuple[Fact, ...]
     settings: tuple[Setting, ...]
-    notes: tuple[Note, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     calls: tuple[Call, ...] = ()
 

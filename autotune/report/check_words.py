@@ -143,8 +143,7 @@ def diagnose_command(checked: Checked) -> str:
 
 def notes(checked: Checked) -> tuple[Note, ...]:
     """What was not read or not followed, once each; broken files first."""
-    found = [*checked.notes, *(note for bundle in checked.bundles for note in bundle.bundle.notes)]
-    return tuple(sorted(dict.fromkeys(found), key=lambda note: not note.is_error))
+    return tuple(sorted(dict.fromkeys(checked.notes), key=lambda note: not note.is_error))
 
 
 def silenced(checked: Checked) -> str:

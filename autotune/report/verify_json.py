@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from autotune import __version__
-from autotune.model.verified import Verified
+from autotune.model.finding import Gain
+from autotune.model.patch import PatchChange
+from autotune.model.verified import Losses, Memory, Verified
 from autotune.report.json_out import SCHEMA, Json, dumps
 
 
@@ -14,16 +16,13 @@ def render(verified: Verified, colour: bool, width: int) -> str:
 
 def document(verified: Verified) -> Json:
     """The verification as plain values."""
-    found, predicted = verified.estimate, verified.predicted
+    found = verified.estimate
     before_ms, after_ms = verified.step_ms
     return {
         "schema": SCHEMA,
         "tool": {"name": "autotune", "version": __version__},
         "against": verified.against,
-        "changes": [
-            {"setting": each.setting, "old": each.old, "new": each.new, "effect": each.effect.value}
-            for each in verified.changes
-        ],
+        "changes": list(map(_change, verified.changes)),
         "verdict": verified.verdict.value,
         "why": verified.why or None,
         "speedup": found.speedup,
@@ -32,23 +31,29 @@ def document(verified: Verified) -> Json:
         "spread": found.spread,
         "per_sample": verified.is_per_sample,
         "step_ms": {"before": before_ms, "after": after_ms},
-        "losses": {
-            "result": verified.losses.sameness.value,
-            "steps": verified.losses.steps,
-            "why": verified.losses.why,
-        },
-        "memory": {
-            "of": verified.memory.of,
-            "before_bytes": verified.memory.before,
-            "after_bytes": verified.memory.after,
-        },
+        "losses": _losses(verified.losses),
+        "memory": _memory(verified.memory),
         "resume": "not_tried",
-        "predicted": {"speedup": predicted.speedup, "low": predicted.low, "high": predicted.high}
-        if predicted is not None
-        else None,
+        "predicted": _predicted(verified.predicted),
         "starts": len(verified.schedule.order),
         "steps": verified.schedule.steps,
         "warmup": verified.schedule.warmup,
         "seconds": verified.seconds,
         "notes": list(verified.notes),
     }
+
+
+def _change(change: PatchChange) -> Json:
+    return {"setting": change.setting, "old": change.old, "new": change.new, "effect": change.effect.value}
+
+
+def _losses(losses: Losses) -> Json:
+    return {"result": losses.sameness.value, "steps": losses.steps, "why": losses.why}
+
+
+def _memory(memory: Memory) -> Json:
+    return {"of": memory.of, "before_bytes": memory.before, "after_bytes": memory.after}
+
+
+def _predicted(gain: Gain | None) -> Json | None:
+    return None if gain is None else {"speedup": gain.speedup, "low": gain.low, "high": gain.high}

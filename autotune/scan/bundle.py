@@ -7,8 +7,7 @@ bundles of their own; a file that trains nothing is none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass
 
 from autotune.catalogue.dialects import Version, readings
 from autotune.catalogue.dialects import dialects as known_dialects
@@ -20,7 +19,8 @@ from autotune.scan.constants import read_constants
 from autotune.scan.hydra import hydra_calls
 from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
 from autotune.scan.library import DATA, Library
-from autotune.scan.python import Script, read_script
+from autotune.scan.modules import first, read_whole
+from autotune.scan.python import read_script
 from autotune.scan.settings import settings_of
 
 COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "raw", "deepspeed", "accelerate_config")
@@ -84,7 +84,7 @@ def bundle(parts: Parts, library: Library, versions: Mapping[str, Version], soft
         name=parts.files[0],
         files=parts.files,
         dialects=tuple(dict.fromkeys(call.dialect for call in parts.calls)),
-        facts=_first(facts),
+        facts=first(facts),
         settings=settings,
         ignored=tuple(one for name in parts.files for one in library.ignored.get(name, ())),
         calls=parts.calls,
@@ -158,46 +158,17 @@ def _script(library: Library, name: str, launch: Launch | None) -> Training | No
     if source is None:
         return None
     flags, is_open = (launch.flags, launch.is_open) if launch is not None else (None, True)
-    constants, script = read_constants(source, name), read_script(source, name, flags, is_open=is_open)
+    constants = read_constants(source, name)
     if constants is not None:
+        script = read_script(source, name, flags, is_open=is_open)
         return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {})
-    if not (script.trains or script.parses or flags is not None):
-        return None
-    inner = {one: source for one in sorted(_modules(library, script)) if (source := library.python(one)) is not None}
-    modules = [
-        module
-        for one, source in inner.items()
-        if (module := read_script(source, one, is_module=True)).calls or module.trains
-    ]
-    whole = reduce(_joined, modules, script)
+    whole, files = read_whole(library, source, name, flags, is_open=is_open)
     dialects = tuple(dialect for dialect, end in PARSED.items() if any(one.endswith(end) for one in whole.parses))
     # What a parser would fill is not known without a command line, but that it takes these arguments is.
     parsed = [Call(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
-    files = (name, *(module.file for module in modules))
     if not (whole.trains or whole.parses):
         return None
     return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options)
-
-
-def _modules(library: Library, script: Script) -> set[str]:
-    """The files that the imports of a script mean: "trainer" is trainer.py beside it or in a folder above."""
-    found = set()
-    for module in script.imports:
-        name = module.lstrip(".")
-        up = "../" * (len(module) - len(name) - 1)
-        file = library.find(f"{up}{name.replace('.', '/')}.py", script.file, ("python",)) if name else None
-        found |= {file} if file is not None and file != script.file else set()
-    return found
-
-
-def _joined(script: Script, module: Script) -> Script:
-    """What a module adds: calls for which the script has none of its own, and what it certainly does."""
-    own = {(call.dialect, call.subject) for call in script.calls}
-    calls = tuple(call for call in module.calls if (call.dialect, call.subject) not in own)
-    facts = _first([*script.facts, *(fact for fact in module.facts if fact.value)])
-    parses = tuple(dict.fromkeys([*script.parses, *module.parses]))
-    trains = script.trains or module.trains
-    return replace(script, calls=(*script.calls, *calls), facts=facts, parses=parses, trains=trains)
 
 
 def _own_options(launch: Launch, script: Training) -> Iterator[Call]:
@@ -262,11 +233,3 @@ def _train_loader(settings: Iterable[Setting], facts: Iterable[Fact]) -> Iterato
     stated = {fact.subject for fact in facts if fact.name == "loader.is_train"}
     if TRAIN not in stated and any(setting.subject == TRAIN for setting in settings):
         yield Fact("loader.is_train", TRAIN, True)
-
-
-def _first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
-    """One fact of each name and subject."""
-    found: dict[tuple[str, str], Fact] = {}
-    for fact in facts:
-        found.setdefault((fact.subject, fact.name), fact)
-    return tuple(found.values())

@@ -15,8 +15,8 @@ _HOW = 'write "autotune: ignore[DL001] and the reason"'
 def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[Ignored, ...], tuple[Note, ...]]:
     """The rules that the comments of `file` silence, and a note for each comment that is not honoured.
 
-    A comment on a line of its own is for the next line that is none. Without rules or without a reason it is not
-    honoured: a reader cannot judge it later.
+    A comment on a line of its own is for the next line that is none, and for its own: what a config lacks is reported
+    at its first line. Without rules or without a reason it is not honoured: a reader cannot judge it later.
     """
     own_lines = {comment.line for comment in comments if comment.is_own_line}
     found: list[Ignored] = []
@@ -27,8 +27,8 @@ def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[Ignored, ...]
             continue
         rules = [rule.strip().upper() for rule in (match["rules"] or "").split(",") if rule.strip()]
         if rules and match["reason"]:
-            line = 0 if match["file"] else _target(comment, own_lines)
-            found += [Ignored(file, line, rule, match["reason"].strip()) for rule in rules]
+            lines = (0, 0) if match["file"] else (comment.line, _target(comment, own_lines))
+            found += [Ignored(file, *lines, rule, match["reason"].strip()) for rule in rules]
         else:
             missing = "it gives no reason" if rules else "it names no rule"
             notes.append(Note(f"{file}:{comment.line}", f"this comment silences nothing: {missing}; {_HOW}"))

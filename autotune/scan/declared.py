@@ -26,56 +26,72 @@ LIMIT = 2_000_000
 _PREFIX = "software."
 
 
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """What a file or folder says of packages, by name: the release that is pinned, and the range that is asked for."""
+
+    pinned: Mapping[str, Version] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Declared:
     """Reads each folder at most once. `notes` say which files could not be read."""
 
     root: Path
     notes: list[Note] = field(default_factory=list)
-    _known: dict[str, Mapping[str, Version]] = field(default_factory=dict)
+    _known: dict[str, Releases] = field(default_factory=dict)
 
     def versions(self, file: str) -> Mapping[str, Version]:
-        """Of the nearest folder that declares any, from that of `file` (a name below the root) up to the root."""
-        folder = posixpath.dirname(file)
-        while True:
+        """Pins of the nearest folder that has any, from that of `file` (a name below the root) up to the root."""
+        return next((known.pinned for known in self._upwards(file) if known.pinned), {})
+
+    def ranges(self, file: str) -> Mapping[str, Range]:
+        """Ranges of the nearest folder that says anything of packages."""
+        return next((known.ranges for known in self._upwards(file) if known.pinned or known.ranges), {})
+
+    def _upwards(self, file: str) -> Iterator[Releases]:
+        folder = file
+        while folder:
+            folder = posixpath.dirname(folder)
             if folder not in self._known:
                 self._known[folder] = self._of_folder(folder)
-            if self._known[folder] or not folder:
-                return self._known[folder]
-            folder = posixpath.dirname(folder)
+            yield self._known[folder]
 
-    def _of_folder(self, folder: str) -> Mapping[str, Version]:
+    def _of_folder(self, folder: str) -> Releases:
         """What the files of a folder agree on; a lock file decides."""
         try:
             names = sorted(os.listdir(self.root / folder))  # noqa: PTH208
         except OSError:
-            return {}
+            return Releases()
+        plain = [one for one in names if any(fnmatchcase(one, pattern) for pattern in PLAIN)]
+        stated = [self._of_file(posixpath.join(folder, name)) for name in plain]
         agreed: dict[str, set[Version]] = {}
-        for name in (one for one in names if any(fnmatchcase(one, pattern) for pattern in PLAIN)):
-            for package, version in self._of_file(posixpath.join(folder, name)).items():
-                agreed.setdefault(package, set()).add(version)
+        for package, version in (row for one in stated for row in one.pinned.items()):
+            agreed.setdefault(package, set()).add(version)
         found = {package: next(iter(versions)) for package, versions in agreed.items() if len(versions) == 1}
         for name in (one for one in LOCKS if one in names):
-            found.update(self._of_file(posixpath.join(folder, name)))
-        return found
+            found.update(self._of_file(posixpath.join(folder, name)).pinned)
+        return Releases(found, widest(row for one in stated for row in one.ranges.items()))
 
-    def _of_file(self, name: str) -> Mapping[str, Version]:
-        from autotune.scan.requirements import versions  # most projects pin nothing where a script stands
+    def _of_file(self, name: str) -> Releases:
+        from autotune.scan import ranges, requirements  # most projects pin nothing where a script stands
 
         path = self.root / name
         if not Path(os.path.realpath(path)).is_relative_to(self.root) or not path.is_file():
-            return {}
+            return Releases()
         try:
             with path.open("rb") as file:
                 data = file.read(LIMIT + 1)
             if len(data) > LIMIT:
                 raise UsageError(f"larger than {LIMIT // 1_000_000} MB", where=name)
-            return versions(data, posixpath.basename(name))
+            base = posixpath.basename(name)
+            return Releases(requirements.versions(data, base), ranges.ranges(data, base))
         except OSError as error:
             self.notes.append(Note(name, f"cannot be read: {error.strerror}"))
         except UsageError as error:
             self.notes.append(Note(name, error.what, is_error=True))
-        return {}
+        return Releases()
 
 
 def facts(versions: Mapping[str, Version]) -> Iterator[Fact]:

@@ -65,13 +65,13 @@ def _evaluation_interval(known: Settings, calls: Sequence[Call]) -> Setting | No
     is_told = any(call.is_open for call in trainers) or not trainers
     if strategy is None or strategy.value != "steps" or is_told:
         return None
+    if logging is not None:
+        return replace(logging, name=name)
     written = next((one for call in trainers if (one := call.arguments.get("logging_steps")) is not None), None)
-    if logging is not None or written is None:
-        return replace(logging, name=name) if logging is not None else None
-    steps = typed(written.value, "int") if written.known else None
-    return (
-        Setting(name, RUN, steps, "static", written.location, spelling="logging_steps") if steps is not None else None
-    )
+    steps = typed(written.value, "int") if written is not None and written.known else None
+    if written is None or steps is None:
+        return None
+    return Setting(name, RUN, steps, "static", written.location, spelling="logging_steps")
 
 
 def _accumulation(known: Settings, calls: Sequence[Call]) -> Setting | None:

@@ -17,6 +17,7 @@ from autotune.scan.comments import ignored
 from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below
 
 if TYPE_CHECKING:
+    from autotune.scan.python import Script
     from autotune.syntax import python, shell
 
 DATA = ("yaml", "json", "toml")
@@ -26,7 +27,8 @@ DATA = ("yaml", "json", "toml")
 class Library:
     """Files by name below the real folder `root`; those that a pattern of `exclude` matches are not read.
 
-    `notes` say what could not be read; `ignored` are comments, by file.
+    `notes` say what could not be read; `ignored` are comments, by file. `modules` remembers scripts as others
+    import them, by name and the functions that those call.
     """
 
     root: Path
@@ -34,6 +36,7 @@ class Library:
     exclude: Sequence[str] = ()
     notes: list[Note] = field(default_factory=list)
     ignored: dict[str, tuple[Ignored, ...]] = field(default_factory=dict)
+    modules: dict[tuple[str, frozenset[str]], Script | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
 
     def named(self, syntax: str) -> Iterator[str]:

@@ -39,19 +39,32 @@ def versions(data: bytes, name: str) -> Mapping[str, Version]:
     text = data.decode("utf-8", errors="replace")
     found: dict[str, set[Version]] = {}
     for package, release in _pins(text, name):
-        known = re.sub(r"[-_.]+", "-", package).lower()
-        found.setdefault(ALIASES.get(known, known), set()).add(version(release))
+        found.setdefault(known_name(package), set()).add(version(release))
     return {package: next(iter(releases)) for package, releases in found.items() if len(releases) == 1}
+
+
+def known_name(package: str) -> str:
+    """The one name of a package: pytorch_lightning is lightning."""
+    known = re.sub(r"[-_.]+", "-", package).lower()
+    return ALIASES.get(known, known)
+
+
+def requirements(text: str, name: str) -> Iterator[str]:
+    """What the file `name` asks for, a requirement each; nothing of a lock file, and of poetry's own tables."""
+    if name.endswith((".yml", ".yaml")):
+        yield from (line.strip().removeprefix("-").strip(" \"'") for line in text.splitlines())
+    elif name.endswith(".toml"):
+        yield from _of_project(_parsed(text, name))
+    elif not name.endswith(".lock"):
+        yield from (line.strip() for line in text.splitlines())
 
 
 def _pins(text: str, name: str) -> Iterator[Pin]:
     if name.endswith((".toml", ".lock")):
         yield from _of_toml(_parsed(text, name))
-    elif name.endswith((".yml", ".yaml")):
-        items = (line.strip().removeprefix("-").strip(" \"'") for line in text.splitlines())
-        yield from _matches(CONDA, items)
     else:
-        yield from _matches(EXACT, (line.strip() for line in text.splitlines()))
+        pattern = CONDA if name.endswith((".yml", ".yaml")) else EXACT
+        yield from _matches(pattern, requirements(text, name))
 
 
 def _matches(pattern: re.Pattern[str], lines: Iterable[str]) -> Iterator[Pin]:
@@ -72,21 +85,22 @@ def _of_toml(document: Mapping[str, Any]) -> Iterator[Pin]:
         name, release = (row.get("name"), row.get("version")) if isinstance(row, dict) else (None, None)
         if isinstance(name, str) and isinstance(release, str) and PLAIN.fullmatch(release):
             yield name, release
-    project, poetry = _table(document, "project"), _table(_table(document, "tool"), "poetry")
-    groups = [*_table(project, "optional-dependencies").values(), *_table(document, "dependency-groups").values()]
-    for lines in (project.get("dependencies"), *groups):
-        yield from _matches(EXACT, filter(_is_text, lines if isinstance(lines, list) else ()))
-    for package, row in _table(poetry, "dependencies").items():
+    yield from _matches(EXACT, _of_project(document))
+    for package, row in _table(_table(_table(document, "tool"), "poetry"), "dependencies").items():
         release = row.get("version") if isinstance(row, dict) and not row.keys() & CONDITIONS else row
         found = PLAIN.fullmatch(release) if isinstance(release, str) else None
         if found:
             yield package, found[1]
 
 
+def _of_project(document: Mapping[str, Any]) -> Iterator[str]:
+    """The requirements of PEP 621, of its extras and of PEP 735's groups."""
+    project = _table(document, "project")
+    groups = [*_table(project, "optional-dependencies").values(), *_table(document, "dependency-groups").values()]
+    for lines in (project.get("dependencies"), *groups):
+        yield from (line for line in (lines if isinstance(lines, list) else ()) if isinstance(line, str))
+
+
 def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = document.get(key)
     return found if isinstance(found, dict) else {}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from autotune import engine
 from autotune.api import check as api
 from autotune.errors import UsageError
 from autotune.model.checked import Checked
-from autotune.model.evidence import RUN, Evidence, Setting
+from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting
 from autotune.model.rule import Severity
 
 WRONG = """
@@ -184,16 +186,37 @@ def test_wrong_usage_says_what_is_wrong(options: dict[str, object], said: str, p
         check(project, *paths, **options)  # type: ignore[arg-type]
 
 
-def test_what_was_measured_goes_before_what_is_written() -> None:
-    def setting(value: int, origin: str) -> Setting:
-        return Setting("loader.num_workers", "loader#train", value, origin)  # type: ignore[arg-type]
-
-    key = ("loader#train", "loader.num_workers")
-    read = Evidence({RUN: {"run.framework": "raw", "code.uses_cuda": True}}, {key: setting(4, "static")})
-    same = Evidence({RUN: {"run.framework": "trl"}}, {key: setting(4, "observed")})
-    joined = api._with(read, same)
-    assert joined.facts == {RUN: {"run.framework": "trl", "code.uses_cuda": True}}
-    assert joined.settings[key].origin == "static"  # its place is known
-    other = Evidence({"rank#0": {"rank.step_ms": 3.0}}, {key: setting(2, "observed")})
-    assert api._with(read, other).settings[key].value == 2
-    assert api._with(read, other).lookup("rank#0", "rank.step_ms") == 3.0
+def test_what_was_measured_goes_before_what_is_written(project, monkeypatch) -> None:
+    """The profile of a run whose files were others: it had 4 workers, read a scalar in each step, and had two loaders."""
+    train = "loader#train"
+    place = Location(str(project / "train.py"), 9, "DataLoader", end_line=9)
+    settings = [
+        Setting("loader.num_workers", train, 0, "observed", place),
+        Setting("loader.pin_memory", train, True, "observed", Location("train.yaml", 3), trusted=True),
+        Setting("train.compile", RUN, True, "static", Location("old.py", 3)),
+    ]
+    facts = [
+        Fact("loader.wait_share", train, 0.4),
+        Fact("loader.wait_share", "loader#1", 0.1),
+        Fact("code.num_scalar_reads_in_step", RUN, 3),
+    ]
+    profile = SimpleNamespace(evidence=engine.join(facts, settings))
+    monkeypatch.setattr(api, "_load", lambda name, cwd: profile if name else None)
+    asked: list[Evidence] = []
+    evaluate = engine.evaluate
+    monkeypatch.setattr(
+        engine,
+        "evaluate",
+        lambda rules, evidence, static: asked.append(evidence) or evaluate(rules, evidence, static=static),
+    )
+    check(project, profile="run")
+    (evidence,) = asked
+    workers, pinned = (evidence.setting(train, f"loader.{name}") for name in ("num_workers", "pin_memory"))
+    assert workers is not None
+    assert (workers.value, workers.location.file, workers.trusted) == (0, "train.py", True)
+    assert (pinned.value, pinned.location, pinned.trusted) == (True, None, False)
+    assert evidence.lookup("loader#1", "loader.wait_share") == 0.1
+    assert evidence.lookup(train, "loader.wait_share") == 0.4
+    assert evidence.lookup(RUN, "train.compile") is None
+    assert evidence.lookup(RUN, "code.num_scalar_reads_in_step") != 3
+    assert evidence.lookup(RUN, "code.uses_cuda") is True

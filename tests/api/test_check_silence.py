@@ -27,7 +27,7 @@ def checked(*findings: Finding, ignored: tuple[Ignored, ...] = ()) -> CheckedBun
 
 
 def comment(line: int, file: str = "train.py", rule: str = "DL001") -> Ignored:
-    return Ignored(file, line, rule, "the data is small")
+    return Ignored(file, line, line, rule, "the data is small")
 
 
 @pytest.mark.parametrize("line", [0, 5, 6, 8])
@@ -45,6 +45,13 @@ def test_a_comment_in_the_lines_of_the_call_silences(line: int) -> None:
 def test_a_comment_elsewhere_does_not(ignored: Ignored) -> None:
     given = checked(finding(), ignored=(ignored,))
     assert by_person(given, Configuration()) == given
+
+
+@pytest.mark.parametrize(("line", "end_line", "covers"), [(3, 5, True), (8, 9, True), (3, 4, False), (9, 10, False)])
+def test_a_comment_above_is_for_its_own_line_and_the_code_below(line: int, end_line: int, covers: bool) -> None:
+    above = Ignored("train.py", line, end_line, "DL001", "the data is small")
+    result = by_person(checked(finding(), ignored=(above,)), Configuration())
+    assert (result.findings == ()) is covers
 
 
 def test_patterns_of_files_silence() -> None:

@@ -76,7 +76,7 @@ def test_explain_shows_limits_effects_and_meanings(capsys) -> None:
     assert "equivalent: the same training; other rounding or random draws" in out
     assert "- loader.is_train: its batches are trained on: each step or most of its batches" in out
     assert "When (of each loader)" in out
-    assert "measured_ceiling" in out
+    assert "workers" in out
 
 
 @pytest.mark.parametrize("name", ["DL001", "dl001", "batches-prepared-in-the-training-process"])

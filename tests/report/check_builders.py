@@ -60,9 +60,8 @@ def bundle(
     files: tuple[str, ...] = (),
     skipped: tuple[Skipped, ...] = (),
     silenced: tuple[Silenced, ...] = (),
-    notes: tuple[Note, ...] = (),
 ) -> CheckedBundle:
-    made = Bundle(name, files or (name,), ("hf_trainer",), (), (), notes)
+    made = Bundle(name, files or (name,), ("hf_trainer",), (), ())
     return CheckedBundle(made, findings, skipped, 30, silenced)
 
 
@@ -127,9 +126,12 @@ def full() -> Checked:
             "configs/ds.json",
             BIG_SAVES,
             skipped=(skipped("DL002", "loader.wait_share"), skipped("CK001", "checkpoint.cost_share")),
-            notes=(Note("configs/ds.json", "`zero_optimization` is given by a variable"),),
         ),
-        notes=(Note("data/rows.json", "larger than 2 MB"), Note("broken.yaml:3:7", "a tab indents", is_error=True)),
+        notes=(
+            Note("data/rows.json", "larger than 2 MB"),
+            Note("broken.yaml:3:7", "a tab indents", is_error=True),
+            Note("configs/ds.json", "`zero_optimization` is given by a variable"),
+        ),
         gates=(
             Gate("step.data_wait_share", 0.14, 0.1, False, ""),
             Gate("step.median_ms", 81.2, 83.4, True, "5 % above the baseline"),
@@ -184,14 +186,11 @@ FINDING = st.builds(
 )
 NOTE = st.builds(Note, ANY, ANY, st.booleans())
 BUNDLE = st.builds(
-    lambda name, findings, needs, silenced, notes: bundle(
-        name, *findings, skipped=needs, silenced=silenced, notes=notes
-    ),
+    lambda name, findings, needs, silenced: bundle(name, *findings, skipped=needs, silenced=silenced),
     ANY,
     st.lists(FINDING, max_size=3),
     st.lists(st.builds(skipped, ANY, ANY), max_size=2).map(tuple),
     st.lists(st.builds(Silenced, FINDING, st.sampled_from(["comment", "baseline"]), ANY), max_size=2).map(tuple),
-    st.lists(NOTE, max_size=2).map(tuple),
 )
 CHECKED = st.builds(
     lambda bundles, notes, gates, fail_on: checked(*bundles, notes=notes, gates=gates, fail_on=fail_on),

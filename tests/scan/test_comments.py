@@ -13,17 +13,17 @@ def on_line(text: str, line: int = 3, *, is_own_line: bool = False) -> Comment:
 
 def test_a_comment_behind_code_is_for_its_line() -> None:
     found, notes = ignored([on_line(" autotune: ignore[DL001] the data is in memory")], "train.py")
-    assert found == (Ignored("train.py", 3, "DL001", "the data is in memory"),)
+    assert found == (Ignored("train.py", 3, 3, "DL001", "the data is in memory"),)
     assert notes == ()
 
 
-def test_a_comment_on_its_own_line_is_for_the_next_line_of_code() -> None:
+def test_a_comment_on_its_own_line_is_for_it_and_the_next_line_of_code() -> None:
     comments = [
         on_line("autotune: ignore[DL001] small", 3, is_own_line=True),
         on_line("the loader", 4, is_own_line=True),
         on_line("not reached", 5),
     ]
-    assert [each.line for each in ignored(comments, "a.py")[0]] == [5]
+    assert [(each.line, each.end_line) for each in ignored(comments, "a.py")[0]] == [(3, 5)]
 
 
 def test_one_comment_silences_several_rules_in_any_case() -> None:
@@ -33,7 +33,7 @@ def test_one_comment_silences_several_rules_in_any_case() -> None:
 
 def test_a_file_is_line_0_wherever_the_comment_stands() -> None:
     found, _ = ignored([on_line("autotune: ignore-file[EN012] generated", 40)], "a.py")
-    assert found == (Ignored("a.py", 0, "EN012", "generated"),)
+    assert found == (Ignored("a.py", 0, 0, "EN012", "generated"),)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ def read_script(
     `called` are functions of it that this one certainly calls. `trained` are those of its own modules that train.
     """
     built = build(source.tree)
-    view = View(built, source, file, options.read(built), flags, is_open or flags is None, is_module, called, trained or {})
+    is_open = is_open or flags is None
+    view = View(built, source, file, options.read(built), flags, is_open, is_module, called, trained or {})
     parts = _parts(view)
     trains = bool(parts.steps) or bool(starts(view))
     subjects = {loader.node: loader.subject for loader in parts.loaders}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call, Given
 from autotune.scan.python import options, values
+from autotune.scan.python.circumstances import unsaid
 from autotune.scan.python.consumers import CHOICES, Consumer, consumer, of_class
 from autotune.scan.python.dicts import entries
 from autotune.scan.python.index import last_name
@@ -72,6 +73,8 @@ def _call(view: View, node: ast.Call, which: Consumer) -> Call:
         found |= _changed(view, node)
     if which.name in CHOICES and is_reached(view, node) is None:
         found = {name: replace(given, value=None, known=False) for name, given in found.items()}
+    for name in unsaid(view, node, which):
+        found[name] = Given(name, None, view.place(node), known=False)
     return Call(which.dialect, which.name, RUN, found, _location(view, node), is_open or which.is_open)
 
 

@@ -72,14 +72,14 @@ class Batches:
             return False
         root = _root(receiver)
         package = (full_name(self._view.index, root) or "").split(".")[0] if root is not None else ""
-        return package not in HOST_PACKAGES and not (self.is_batch(receiver) and not self._is_moved(receiver))
+        return package not in HOST_PACKAGES and not self._is_on_host(receiver)
 
     def is_blocking_copy(self, call: ast.Call) -> bool:
         """`batch.to(device)` or `batch.cuda()` without non_blocking=True."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES or self._moved_by_framework:
             return False
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-        if None in keywords or (call.func.attr == "to" and not _is_device(call, keywords)):
+        if None in keywords or (call.func.attr == "to" and not self._is_device(call, keywords)):
             return False
         if "non_blocking" in keywords and values.is_true(self._view, keywords["non_blocking"]) is not False:
             return False
@@ -105,6 +105,31 @@ class Batches:
             given = _passed(self._view.index, binding.node)
             return any(one is not None and self.is_batch(one, depth) for one in given)
         return False
+
+    def _is_on_host(self, node: ast.expr) -> bool:
+        """Whether it is a batch that was not moved, or computed from such: `(y == 1).sum()`."""
+        while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+            if isinstance(node, ast.Call) and not isinstance(node.func, ast.Attribute):
+                break
+            if isinstance(node, ast.Call) and last_name(node.func) in MOVES:
+                return False
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.Compare | ast.BinOp):
+            parts = [node.left, *(node.comparators if isinstance(node, ast.Compare) else [node.right])]
+            return all(isinstance(one, ast.Constant) or self._is_on_host(one) for one in parts)
+        return self.is_batch(node) and not self._is_moved(node)
+
+    def _is_device(self, call: ast.Call, keywords: Mapping[str | None, ast.expr]) -> bool:
+        """Whether `.to(...)` names a device: a string or a name that speaks of one."""
+        target = keywords.get("device", call.args[0] if call.args else None)
+        if isinstance(target, ast.Constant):
+            return str(target.value).startswith("cuda")
+        if isinstance(target, ast.Attribute) and last_name(target.value) in ("accelerator", "fabric"):
+            return False
+        if isinstance(target, ast.Attribute) and last_name(target.value) == "self":
+            # Lightning sets it, and moves the batch; a class that sets it itself moves its batches itself.
+            return target.attr in self._view.index.stores
+        return target is not None and bool(DEVICE.search(last_name(target)))
 
     def _is_moved(self, node: ast.expr) -> bool:
         """Whether the name is also given what a model or a move to a device returns."""
@@ -148,16 +173,6 @@ def _passed(index: Index, parameter: ast.AST) -> Iterable[ast.expr | None]:
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or not isinstance(parameter, ast.arg):
         return ()
     return passed(index, function, parameter.arg)
-
-
-def _is_device(call: ast.Call, keywords: Mapping[str | None, ast.expr]) -> bool:
-    """Whether `.to(...)` names a device: a string or a name that speaks of one."""
-    target = keywords.get("device", call.args[0] if call.args else None)
-    if isinstance(target, ast.Constant):
-        return str(target.value).startswith("cuda")
-    if isinstance(target, ast.Attribute) and last_name(target.value) in ("accelerator", "fabric", "self"):
-        return False
-    return target is not None and bool(DEVICE.search(last_name(target)))
 
 
 def _root(node: ast.expr) -> ast.Name | None:

@@ -101,7 +101,8 @@ def _fed(view: View, steps: Sequence[Step]) -> Iterator[tuple[ast.Call, bool | N
     for call, given in trained_elsewhere(view):
         loops = loops_around(view, call)
         for node in (node for one in given for node in made_by(view, one)):
-            yield node, bool(loops) and loops[0] not in view.index.around(node) or None
+            is_again = bool(loops) and loops[0] not in view.index.around(node)
+            yield node, True if is_again else None
 
 
 def _feeding(view: View, step: Step) -> Iterator[tuple[ast.Call, bool | None]]:

@@ -14,7 +14,7 @@ from autotune.scan.python.names import full_name
 from autotune.scan.python.parts import Parts
 from autotune.scan.python.reach import is_reached
 
-LEGACY = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler", "torch.cpu.amp.autocast"})
+LEGACY = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler"})
 
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"})
 

@@ -106,9 +106,9 @@ def _is_device(index: Index, test: ast.expr) -> bool:
 
 
 def _is_rank(test: ast.expr) -> bool:
-    """A condition that one of the processes meets: `rank == 0`, `accelerator.is_main_process`."""
+    """A condition that one of the processes meets: `rank == 0`, `RANK in {-1, 0}`, `accelerator.is_main_process`."""
     if isinstance(test, ast.Compare):
-        return isinstance(test.ops[0], ast.Eq) and _names(test.left, RANK)
+        return isinstance(test.ops[0], ast.Eq | ast.In) and _names(test.left, RANK)
     return _names(test, RANK)
 
 

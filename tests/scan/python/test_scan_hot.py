@@ -36,6 +36,10 @@ def test_a_read_in_every_step(body: str) -> None:
     [
         "if step % 100 == 0:\n    print(loss.item())",
         "if step % 100:\n    continue\nprint(loss.item())",
+        "if step % 100 == 0:\n    save()\nelse:\n    continue\nprint(loss.item())",
+        "with torch.no_grad():\n    if step % 100:\n        continue\n    print(loss.item())",
+        "def log(i):\n    if i % 100 != 0:\n        return\n    print(loss.item())\nlog(step)",
+        "for part in parts:\n    if part % 100:\n        break\n    print(loss.item())",
         "if verbose:\n    print(loss.item())",
         "while wait:\n    print(loss.item())",
         "def later():\n    print(loss.item())",
@@ -85,7 +89,9 @@ def test_what_imported_code_does_is_not_known() -> None:
     ("body", "name"),
     [
         ("torch.cuda.synchronize()", "code.num_synchronize_in_step"),
-        ("stream.synchronize()", "code.num_synchronize_in_step"),
+        ("torch.accelerator.synchronize()", "code.num_synchronize_in_step"),
+        ("torch.cuda.current_stream().synchronize()", "code.num_synchronize_in_step"),
+        ("stream = torch.cuda.Stream()\n    stream.synchronize()", "code.num_synchronize_in_step"),
         ("torch.cuda.empty_cache()", "code.num_empty_cache_in_step"),
         ("gc.collect()", "code.num_gc_in_step"),
     ],
