@@ -2,8 +2,9 @@
 
 {"schema": 1, "findings": [{"rule": "DL001", "file": "train.py", "fingerprint": "4f1c...", "count": 1}]}
 
-A fingerprint is made of the rule, the file, what is called or set there, and the text of the line: it survives that
-other lines come and go, and ends when the line itself changes.
+Every place of a finding counts. Its fingerprint is made of the rule, the file, what is called or set there, and the
+text of the line: it survives that other lines come and go, and ends when the line itself changes. Reports leave the
+text out of theirs: a code host takes another fingerprint for another alert, and who edits a line has not mended it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def read(file: Path) -> Counter[str]:
 
 
 def write(file: Path, findings: Iterable[tuple[Finding, Location]], root: Path) -> Counter[str]:
-    """Write the baseline of `findings`, each with its place, and return what `read` would."""
+    """Write the baseline of `findings`, one row of it for each of their places, and return what `read` would."""
     found = [(finding, place, fingerprint(finding, place, root)) for finding, place in findings]
     counts = Counter(mark for _, _, mark in found)
     rows = {mark: {"rule": finding.rule.id, "file": place.file} for finding, place, mark in found}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from autotune import catalogue, engine
 from autotune.api import baseline, configuration, silence
 from autotune.catalogue.dialects import Version
+from autotune.engine.evidence import NOT_SEEN
 from autotune.model.checked import Checked, CheckedBundle, Gate
 from autotune.model.evidence import Evidence, Fact, Location, Setting
 from autotune.model.rule import Rule, Severity
@@ -126,7 +127,7 @@ def _observed(profile: Evidence, root: Path) -> Evidence:
         }
         for owner, known in profile.facts.items()
     }
-    seen = {key: setting for key, setting in profile.settings.items() if setting.origin != "static"}
+    seen = {key: setting for key, setting in profile.settings.items() if setting.why_not != NOT_SEEN}
     return Evidence(facts, {key: _seen(setting, root) for key, setting in seen.items()})
 
 
@@ -153,8 +154,8 @@ def _without_baseline(bundles: Sequence[CheckedBundle], options: Options, root: 
     if file is None:
         return list(bundles)
     if options.write_baseline is not None:
-        findings = [(one, silence.place_of(one, each)) for each in bundles for one in each.findings]
-        counts = baseline.write(cwd / file, findings, root)
+        found = [(one, place) for each in bundles for one in each.findings for place in silence.places_of(one, each)]
+        counts = baseline.write(cwd / file, found, root)
     else:
         counts = baseline.read(cwd / file)
     return [silence.by_baseline(each, counts, root, str(file)) for each in bundles]

@@ -27,19 +27,23 @@ def by_person(checked: CheckedBundle, configuration: Configuration) -> CheckedBu
 
 
 def by_baseline(checked: CheckedBundle, counts: Counter[str], root: Path, file: str) -> CheckedBundle:
-    """Silence the findings that `counts` still holds, and count them off."""
+    """Silence the findings all of whose places `counts` still holds, and count them off; the others show a new one."""
 
     def judge(finding: Finding, place: Location) -> Silenced | None:
         mark = baseline.fingerprint(finding, place, root)
         counts[mark] -= 1
         return Silenced(finding, BASELINE, file) if counts[mark] >= 0 else None
 
-    return _sorted_out(checked, judge, first_only=True)
+    return _sorted_out(checked, judge)
 
 
-def place_of(finding: Finding, checked: CheckedBundle) -> Location:
-    """Where a finding stands; the bundle's main file when nothing shows it."""
-    return finding.location or Location(checked.bundle.name, 0)
+def places_of(finding: Finding, checked: CheckedBundle) -> tuple[Location, ...]:
+    """Where a finding stands; the bundle's main file when nothing shows it.
+
+    Where a value stands is one place; what a script does, it may do in several.
+    """
+    first = finding.location or Location(checked.bundle.name, 0)
+    return finding.places if first in finding.places else (first,)
 
 
 def unknown_rules(bundles: Iterable[Bundle], rules: Iterable[Rule]) -> Iterator[Note]:
@@ -48,17 +52,16 @@ def unknown_rules(bundles: Iterable[Bundle], rules: Iterable[Rule]) -> Iterator[
     for each in dict.fromkeys(each for bundle in bundles for each in bundle.ignored):
         if each.rule not in known:
             where = f"{each.file}:{each.line}" if each.line else each.file
-            yield Note(where, f'this comment silences nothing: no rule is called "{each.rule}"')
+            begun = sorted(rule for rule in known if rule.startswith(each.rule))
+            why = f"; a comment names whole rules, like {begun[0]}" if begun else ""
+            yield Note(where, f'this comment silences nothing: no rule is called "{each.rule}"{why}')
 
 
-def _sorted_out(checked: CheckedBundle, judge: Judge, *, first_only: bool = False) -> CheckedBundle:
+def _sorted_out(checked: CheckedBundle, judge: Judge) -> CheckedBundle:
     kept: list[Finding] = []
     silenced: list[Silenced] = []
     for finding in checked.findings:
-        first = place_of(finding, checked)
-        # Where a value stands is one place; what a script does, it may do in several.
-        several = not first_only and first in finding.places
-        places = finding.places if several else (first,)
+        places = places_of(finding, checked)
         answers = [judge(finding, place) for place in places]
         is_open = [place for place, answer in zip(places, answers, strict=True) if answer is None]
         if is_open:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 import click
 
 from autotune.api import check as api
+from autotune.api.silence import BASELINE
 from autotune.cli.output import has_colour, show
+from autotune.model.checked import Checked
 from autotune.model.rule import Severity
 from autotune.report import CHECK_RENDERERS, render_check
+from autotune.report.check_words import count
 
 NEVER = "never"
 FOUND = 1
@@ -78,7 +82,15 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     """
     checked = api.check(_options(paths, given), cwd=Path.cwd())
     show(render_check(checked, given["format_"], colour=has_colour(given["output"])), given["output"])
+    if given["write_baseline"] is not None:
+        click.echo(_written(checked, given["write_baseline"]), err=True)
     return FOUND if checked.fails else 0
+
+
+def _written(checked: Checked, file: Path) -> str:
+    """What --write-baseline did."""
+    known = sum(each.by == BASELINE for bundle in checked.bundles for each in bundle.silenced)
+    return f"{file}: written, with {count(known, 'finding')}; use it with --baseline {shlex.quote(str(file))}"
 
 
 def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> api.Options:

@@ -18,7 +18,8 @@ class Given:
     `value` is typed as the file's consumer reads it, None when it is null there; `known` is False when it could not be
     followed, and then `value` says nothing. `location` is where a person would edit it. `is_default` says that it is
     the default of an option (argparse, click, a dataclass field), which a command line may replace. `text` is the word
-    of a command line that `value` is taken from, None elsewhere and for a flag that stands alone.
+    of a command line that `value` is taken from, None elsewhere and for a flag that stands alone. `doubt` says why an
+    edit at `location` might change nothing, "" when it would.
     """
 
     key: str
@@ -27,6 +28,7 @@ class Given:
     known: bool = True
     is_default: bool = False
     text: str | None = None
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,12 @@ def _predicted(verified: Verified) -> str:
     gain, found = verified.predicted, verified.estimate
     if gain is None:
         return ""
+    range_ = f"{gain.speedup:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
+    if verified.verdict is Verdict.CANNOT_TELL:
+        return f"{range_}; not put to the test"
     where = "inside" if gain.low <= found.speedup <= gain.high else "outside"
     error = percent(abs(gain.speedup / found.speedup - 1))
-    return f"{gain.speedup:.2f}x ({gain.low:.2f} to {gain.high:.2f}); measured {where} of it, off by {error}"
+    return f"{range_}; measured {where} of it, off by {error}"
 
 
 def _cost(verified: Verified) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from autotune.catalogue.dialects import Version
 from autotune.model.scanned import Bundle, Scanned
+from autotune.scan import unread
 from autotune.scan.bundle import Parts, bundle, gather
 from autotune.scan.declared import Declared
 from autotune.scan.declared import facts as software
@@ -33,11 +34,13 @@ def scan(
     real = Path(os.path.realpath(root))
     library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)
     bundles = tuple(_bundle(parts, library, declared, versions) for parts in gather(library))
-    return Scanned(bundles, (*found.notes, *library.notes, *declared.notes), found.num_files)
+    notes = (*found.notes, *library.notes, *declared.notes)
+    return Scanned(bundles, (*notes, *unread.notes(found, bundles, notes)), found.num_files)
 
 
 def _bundle(parts: Parts, library: Library, declared: Declared, versions: Mapping[str, Version] | None) -> Bundle:
     if versions is not None:
         return bundle(parts, library, versions, ())
-    stated = declared.versions(parts.files[0])
-    return bundle(parts, library, stated, software(stated))
+    file = parts.files[0]
+    stated = declared.versions(file)
+    return bundle(parts, library, stated, software(stated), declared.ranges(file))

@@ -11,6 +11,7 @@ from autotune.catalogue.dialects import Version, is_own, version
 from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import Call
+from autotune.scan.ranges import Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,15 @@ class Removed:
         return f"{self.name} (removed in {'.'.join(map(str, self.since))}{now})"
 
 
-def facts(calls: Sequence[Call], versions: Mapping[str, Version]) -> Iterator[Fact]:
+def facts(
+    calls: Sequence[Call], versions: Mapping[str, Version], ranges: Mapping[str, Range] | None = None
+) -> Iterator[Fact]:
     """Facts `arguments.*` of one library with such arguments, of one whose release is known if there is any.
 
-    A release that still accepts them has none.
+    A release that still accepts them has none, and a range in which all releases do.
     """
-    found = [one for call in calls for one in _removed(call) if versions.get(one.package, one.since) >= one.since]
+    allowed = ranges or {}
+    found = [one for call in calls for one in _removed(call) if not _is_accepted(one, versions, allowed)]
     package = next((one.package for one in found if one.package in versions), found[0].package if found else "")
     of_one = [one for one in found if one.package == package]
     if not of_one:
@@ -43,9 +47,24 @@ def facts(calls: Sequence[Call], versions: Mapping[str, Version]) -> Iterator[Fa
     places = tuple(one.location for one in of_one)
     texts = dict.fromkeys(one.text for one in of_one)
     yield Fact("arguments.removed", RUN, ", ".join(texts), places)
-    yield Fact("arguments.removed_since", RUN, min(one.since for one in of_one), places)
-    if package in versions:
-        yield Fact("arguments.package_version", RUN, versions[package])
+    since = min(one.since for one in of_one)
+    yield Fact("arguments.removed_since", RUN, since, places)
+    asked = allowed.get(package)
+    oldest = versions.get(package, asked.low if asked is not None else None)
+    if oldest is not None and oldest >= since:
+        yield Fact("arguments.package_version", RUN, oldest)
+    elif asked is not None:
+        yield Fact("arguments.declared", RUN, f"depending on the release, of which {asked.text} is asked for")
+    else:
+        yield Fact("arguments.declared", RUN, "which release this runs with is not declared")
+
+
+def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[str, Range]) -> bool:
+    """Whether every release that may be used still takes the argument."""
+    if one.package in versions:
+        return versions[one.package] < one.since
+    asked = ranges.get(one.package)
+    return asked is not None and asked.high is not None and asked.high <= one.since
 
 
 def _removed(call: Call) -> Iterator[Removed]:

@@ -16,12 +16,15 @@ from autotune.model.scanned import Bundle, Call, Given
 from autotune.scan import arguments, relations
 from autotune.scan.configs import read_config
 from autotune.scan.constants import read_constants
+from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
 from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
-from autotune.scan.library import DATA, Library
+from autotune.scan.library import Library
 from autotune.scan.modules import first, read_whole
 from autotune.scan.python import read_script
+from autotune.scan.ranges import Range
 from autotune.scan.settings import settings_of
+from autotune.scan.values import WORDS
 
 COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "raw", "deepspeed", "accelerate_config")
 """Frameworks from the one that decides most of a run to the one that decides least; others decide more than these."""
@@ -69,14 +72,20 @@ def gather(library: Library) -> tuple[Parts, ...]:
     return tuple(found)
 
 
-def bundle(parts: Parts, library: Library, versions: Mapping[str, Version], software: Iterable[Fact]) -> Bundle:
-    """The Bundle of `parts`, whose packages have these versions; `software` are facts about them."""
+def bundle(
+    parts: Parts,
+    library: Library,
+    versions: Mapping[str, Version],
+    software: Iterable[Fact],
+    ranges: Mapping[str, Range] | None = None,
+) -> Bundle:
+    """The Bundle of `parts`, whose packages have these versions or are in these ranges; `software` says so, as facts."""
     settings = settings_of(parts.calls, versions)
     facts = [
         *parts.facts,
         _framework(parts.calls),
         *_train_loader(settings, parts.facts),
-        *arguments.facts(parts.calls, versions),
+        *arguments.facts(parts.calls, versions, ranges or {}),
         *relations.facts(parts.calls, settings, parts.launches),
         *software,
     ]
@@ -98,6 +107,8 @@ def _launches(library: Library, name: str) -> tuple[Launch, ...]:
 
 def of_launch(library: Library, launch: Launch) -> Parts | None:
     """The bundle of a command; None when neither it nor what it names says anything about training."""
+    if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
+        return None
     name = _script_name(library, launch)
     script = _script(library, name, launch) if name is not None else None
     named = (library.find(each, launch.file, (*DATA, "python")) for each in launch.config_files)

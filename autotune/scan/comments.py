@@ -9,7 +9,6 @@ from autotune.model.scanned import Ignored, Note
 from autotune.model.source import Comment
 
 _MARK = re.compile(r"autotune:\s*ignore(?P<file>-file)?\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?P<reason>.*)")
-_HOW = 'write "autotune: ignore[DL001] and the reason"'
 
 
 def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[Ignored, ...], tuple[Note, ...]]:
@@ -31,7 +30,8 @@ def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[Ignored, ...]
             found += [Ignored(file, *lines, rule, match["reason"].strip()) for rule in rules]
         else:
             missing = "it gives no reason" if rules else "it names no rule"
-            notes.append(Note(f"{file}:{comment.line}", f"this comment silences nothing: {missing}; {_HOW}"))
+            how = f'write "autotune: ignore{match["file"] or ""}[{",".join(rules) or "DL001"}] and the reason"'
+            notes.append(Note(f"{file}:{comment.line}", f"this comment silences nothing: {missing}; {how}"))
     return tuple(found), tuple(notes)
 
 

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 
-from autotune.model.evidence import RUN, Location, Value
-from autotune.model.scanned import Call, Given
+from autotune.model.evidence import RUN, Location
+from autotune.model.scanned import Call
 from autotune.scan.configs import recognise
+from autotune.scan.python.values import given
+from autotune.scan.python.view import View
+from autotune.scan.python.walk import build
 from autotune.syntax.python import Source
-
-OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Mult: operator.mul,
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-}
-"""What may stand between two integers: 5 * 8."""
-
-LARGEST = 1 << 62
-"""No setting is larger: a product beyond it is not worked out."""
 
 
 def read_constants(source: Source, file: str) -> Call | None:
@@ -32,16 +25,15 @@ def read_constants(source: Source, file: str) -> Call | None:
     runs_others = any(map(_is_exec, source.tree.body))
     if not runs_others and not all(isinstance(node, ast.Assign | ast.Import | ast.Expr) for node in source.tree.body):
         return None
-    assigned = dict(_assigned(source.tree))
+    view = View(build(source.tree), source, file, {})
     counts = Counter(name for name, _ in _assigned(source.tree))
-    values = {name: _value(node) if counts[name] == 1 else None for name, node in assigned.items()}
-    dialect = recognise(values, "python")
+    found = {name: replace(given(view, node), key=name) for name, node in _assigned(source.tree)}
+    arguments = {
+        name: replace(one, known=one.known and counts[name] == 1, is_default=runs_others) for name, one in found.items()
+    }
+    dialect = recognise({name: one.value if one.known else None for name, one in arguments.items()}, "python")
     if dialect is None:
         return None
-    arguments = {
-        name: Given(name, values[name], _location(name, node, source, file), values[name] is not None, runs_others)
-        for name, node in assigned.items()
-    }
     return Call(dialect, "", RUN, arguments, Location(file, 1), is_open=runs_others)
 
 
@@ -58,21 +50,3 @@ def _is_exec(node: ast.stmt) -> bool:
         and isinstance(node.value.func, ast.Name)
         and node.value.func.id == "exec"
     )
-
-
-def _value(node: ast.expr) -> Value | None:
-    """A literal, or integers with an operator between them; None for anything else."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, bool | int | float | str) else None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = _value(node.operand)
-        return -value if isinstance(value, int | float) else None
-    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-        left, right = _value(node.left), _value(node.right)
-        if isinstance(left, int) and isinstance(right, int) and abs(left) < LARGEST and abs(right) < LARGEST:
-            return OPERATORS[type(node.op)](left, right)
-    return None
-
-
-def _location(name: str, node: ast.expr, source: Source, file: str) -> Location:
-    return Location(file, node.lineno, column=source.column(node), key=name, span=source.span(node))

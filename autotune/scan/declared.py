@@ -14,6 +14,7 @@ from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Note
+from autotune.scan.ranges import Range, ranges, widest
 
 LOCKS = ("uv.lock", "poetry.lock")
 """What is installed, to the last digit: goes before what others ask for."""
@@ -75,9 +76,9 @@ class Declared:
         return Releases(found, widest(row for one in stated for row in one.ranges.items()))
 
     def _of_file(self, name: str) -> Releases:
-        from autotune.scan import ranges, requirements  # most projects pin nothing where a script stands
+        from autotune.scan.requirements import requirements, versions  # most projects pin nothing where a script stands
 
-        path = self.root / name
+        path, base = self.root / name, posixpath.basename(name)
         if not Path(os.path.realpath(path)).is_relative_to(self.root) or not path.is_file():
             return Releases()
         try:
@@ -85,8 +86,7 @@ class Declared:
                 data = file.read(LIMIT + 1)
             if len(data) > LIMIT:
                 raise UsageError(f"larger than {LIMIT // 1_000_000} MB", where=name)
-            base = posixpath.basename(name)
-            return Releases(requirements.versions(data, base), ranges.ranges(data, base))
+            return Releases(versions(data, base), ranges(requirements(data, base)))
         except OSError as error:
             self.notes.append(Note(name, f"cannot be read: {error.strerror}"))
         except UsageError as error:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from pathlib import Path
 
 from autotune.errors import UsageError
@@ -30,8 +31,21 @@ SYNTAXES = {
 }
 """What reads a file, by the end of its name."""
 
-LIMITS = {"python": 1_000_000, "shell": 1_000_000, "yaml": 2_000_000, "json": 2_000_000, "toml": 2_000_000}
-"""Bytes. Longer files are data or generated code; nobody writes a training script of 20,000 lines."""
+KINDS = f"what is read are {', '.join(SYNTAXES)}"
+
+NOTEBOOK = ".ipynb"
+NOTEBOOKS = "notebooks are not read"
+
+DATA = ("yaml", "json", "toml")
+
+LIMITS = {"python": 1_000_000, "shell": 1_000_000, "yaml": 300_000, "json": 2_000_000, "toml": 2_000_000}
+"""Bytes. Longer files are data or generated code; nobody writes a training script of 20,000 lines.
+
+YAML takes longest: 300 kB are a second or two.
+"""
+
+BUDGET = 2_000_000
+"""Bytes of all data files together: a few hundred configs are less."""
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
 """Folders of tools and other people's code; hidden folders and virtual environments are skipped too."""
@@ -44,8 +58,8 @@ MANY = 3
 _PACKAGES = rb"torch|transformers|lightning|accelerate|trl|deepspeed|peft|unsloth|fastai|ignite|composer|timm"
 _KEYS = (
     rb"batch_size|batchsize|num_workers|gradient_accumulation|accumulate_grad_batches|batch_accumulation|learning_rate"
-    rb"|num_train_epochs|max_epochs|max_iters|train_iters|max_steps|micro_?batch|mixed_precision|zero_optimization|fsdp"
-    rb"|distributed_type|precision|lr_scheduler"
+    rb"|num_train_epochs|max_epochs|max_iters|train_iters|max_steps|micro_?batch|zero_optimization|fsdp"
+    rb"|distributed_type|mixed_precision|lr_scheduler"
 )
 _TRAINS = rb"Loader|Trainer|TrainingArguments|backward|Accelerator|Fabric|training_step|optim"
 _COMMANDS = (
@@ -56,6 +70,9 @@ _IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+[\w.]*?(?:" + _PACKAGES + r
 _TRAINING = re.compile(_TRAINS)
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
 _DATA = re.compile(_KEYS + rb"|^defaults:", re.MULTILINE)
+_TRAINER = re.compile(rb"trainer|devices|accelerator|strategy")
+"""Without one of these, and without a word above, `precision` is that of a metric."""
+
 _SHELL = re.compile(rb"\b(?:" + _COMMANDS + rb")")
 
 
@@ -70,11 +87,15 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The files worth parsing in the order of their names, what was not read, and how many files were looked at."""
+    """The files worth parsing in the order of their names, what was not read, and how many files were looked at.
+
+    `named` are files that the user named: they are worth parsing whatever they hold.
+    """
 
     files: tuple[File, ...]
     notes: tuple[Note, ...]
     num_files: int
+    named: frozenset[str] = frozenset()
 
 
 def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> Found:
@@ -90,9 +111,12 @@ def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> F
         read = read_file(place, name)
         if isinstance(read, Note):
             walk.notes.append(read)
-        elif is_relevant(read):
+        elif name in walk.named or is_relevant(read):
             files.append(read)
-    return Found(tuple(files), tuple(_grouped(walk.notes)), len(walk.files))
+    left_out = _beyond_budget(files)
+    walk.notes += [Note(name, f"smaller configs hold {_size(BUDGET)} already") for name in sorted(left_out)]
+    kept = tuple(file for file in files if file.name not in left_out)
+    return Found(kept, tuple(grouped(walk.notes)), len(walk.files), frozenset(walk.named))
 
 
 def read_file(path: str, name: str) -> File | Note:
@@ -107,7 +131,7 @@ def read_file(path: str, name: str) -> File | Note:
     except OSError as error:
         return Note(name, f"cannot be read: {error.strerror}")
     if len(data) > LIMITS[syntax]:
-        return Note(name, f"larger than {LIMITS[syntax] // 1_000_000} MB")
+        return Note(name, f"larger than {_size(LIMITS[syntax])}")
     return File(name, syntax, data)
 
 
@@ -123,7 +147,22 @@ def is_relevant(file: File) -> bool:
     if file.syntax == "python":
         imports = _IMPORTS.search(file.data) and _TRAINING.search(file.data)
         return bool(imports or _CONSTANTS.search(file.data))
-    return bool((_SHELL if file.syntax == "shell" else _DATA).search(file.data))
+    if file.syntax == "shell":
+        return _SHELL.search(file.data) is not None
+    is_number_format = b"precision" in file.data and _TRAINER.search(file.data)
+    return bool(_DATA.search(file.data) or is_number_format)
+
+
+def _beyond_budget(files: Iterable[File]) -> set[str]:
+    """The names of the largest data files, without which the others are no more than BUDGET."""
+    data = sorted((file for file in files if file.syntax in DATA), key=lambda file: len(file.data))
+    sizes = accumulate(len(file.data) for file in data)
+    return {file.name for file, size in zip(data, sizes, strict=True) if size > BUDGET}
+
+
+def _size(number: int) -> str:
+    """Bytes as "2 MB" or "300 kB"."""
+    return f"{number // 1_000_000} MB" if number >= 1_000_000 else f"{number // 1_000} kB"
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
@@ -148,28 +187,42 @@ class _Walk:
     files: dict[str, str] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
+    num_notebooks: int = 0
 
     def start(self, path: Path) -> None:
         """Walk from a path that the user named: it is looked at although its name says to skip it."""
         if not os.path.exists(path):
             raise UsageError("there is no such file or folder", where=str(path), to_do="Check the path.")
         real = os.path.realpath(path)
-        folders, links = [real], list[str]()
         if not os.path.isdir(real):
             self._named_file(real)
-            return
+        elif real not in self.seen:
+            self._named_folder(real)
+
+    def _named_folder(self, folder: str) -> None:
+        folders, links = [folder], list[str]()
+        num_files, num_notebooks = len(self.files), self.num_notebooks
         while folders or links:
             # Links come last, so that what has two names goes by its own.
             if folders:
                 self._folder(folders.pop(), folders, links)
             else:
                 self._link(links.pop(), folders)
+        if len(self.files) == num_files:
+            has_notebooks = self.num_notebooks > num_notebooks
+            self.notes.append(Note(self._name(folder), f"{NOTEBOOKS if has_notebooks else 'no file'}: {KINDS}"))
 
     def _named_file(self, path: str) -> None:
-        if _syntax(path):
-            self._add(path, path)
+        name = self._name(path)
+        if not _syntax(path):
+            what = NOTEBOOKS if path.endswith(NOTEBOOK) else "not a kind of file that is read"
+            self.notes.append(Note(name, f"{what}: {KINDS}"))
+        elif self._is_excluded(path):
+            self.notes.append(Note(name, "left out: `exclude` of the configuration matches it"))
         else:
-            self.notes.append(Note(self._name(path), f"not a kind of file that is read ({', '.join(SYNTAXES)})"))
+            self._add(path, path)
+            self.named.add(name)
 
     def _folder(self, folder: str, folders: list[str], links: list[str]) -> None:
         """Add the files of `folder`; its folders and links are left for later."""
@@ -189,6 +242,7 @@ class _Walk:
                 folders += [] if _is_skipped(entry.path) or self._is_excluded(entry.path) else [entry.path]
             elif _syntax(entry.name):
                 self._add(entry.path, f"{real}/{entry.name}")
+            self.num_notebooks += entry.name.endswith(NOTEBOOK)
 
     def _link(self, link: str, folders: list[str]) -> None:
         """Follow a link to a folder or to a kind of file that is read, if it stays inside."""
@@ -222,7 +276,7 @@ def _is_skipped(folder: str) -> bool:
     return name.startswith(".") or name in SKIPPED_FOLDERS or os.path.exists(f"{folder}/pyvenv.cfg")
 
 
-def _grouped(notes: Iterable[Note]) -> Iterator[Note]:
+def grouped(notes: Iterable[Note]) -> Iterator[Note]:
     """A folder of a thousand large files is one note."""
     groups: dict[tuple[str, str], list[Note]] = {}
     for note in notes:

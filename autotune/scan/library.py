@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from autotune.scan.python import Script
     from autotune.syntax import python, shell
 
-DATA = ("yaml", "json", "toml")
-
 
 @dataclass(slots=True)
 class Library:

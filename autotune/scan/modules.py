@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
@@ -9,7 +10,7 @@ from functools import reduce
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Call, Given
 from autotune.scan.library import Library
-from autotune.scan.python import Script, read_script
+from autotune.scan.python import Entry, Script, read_script
 from autotune.syntax.python import Source
 
 NOTHING = (False, "off")
@@ -27,7 +28,10 @@ def read_whole(
     names = _files(library, script)
     found = {file: _module(library, file, _called(script, module)) for file, module in names.items()}
     modules = {file: module for file, module in found.items() if module is not None and (module.calls or module.trains)}
-    trained = {f"{names[file]}.{entry.name}": entry for file, module in modules.items() for entry in module.entries}
+    trained: dict[str, list[Entry]] = defaultdict(list)
+    for file, module in modules.items():
+        for entry in module.entries:
+            trained[f"{names[file]}.{entry.name}"].append(entry)
     if trained:
         script = read_script(source, name, flags, is_open=is_open, trained=trained)
     if not (script.trains or script.parses or flags is not None):

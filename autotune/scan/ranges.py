@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from autotune.catalogue.dialects import Version, version
-from autotune.scan.requirements import known_name, requirements
 
 _RELEASE = r"\d{1,9}(?:\.\d{1,9})*"
 _BOUND = rf"(?:>=|<=|<|>|~=|!=|==)\s*{_RELEASE}(?:\.\*)?"
@@ -15,6 +14,10 @@ _LINE = re.compile(rf"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?({_BOUND}(?:\s
 """A requirement that is nothing but bounds; a marker or a release candidate makes it another one."""
 
 _PART = re.compile(rf"(>=|<=|<|>|~=|!=|==)\s*({_RELEASE})")
+
+
+ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
+"""Names of the same library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,16 @@ class Range:
     high: Version | None
 
 
-def ranges(data: bytes, name: str) -> Mapping[str, Range]:
-    """What the file `name` asks for of each package, by its name in lower case with hyphens."""
-    lines = requirements(data.decode("utf-8", errors="replace"), name)
-    matches = (_LINE.match(line) for line in lines)
+def ranges(requirements: Iterable[str]) -> Mapping[str, Range]:
+    """What these requirements allow of each package, by its known name."""
+    matches = (_LINE.match(line) for line in requirements)
     return widest((known_name(found[1]), _range(found[1], found[2])) for found in matches if found)
+
+
+def known_name(package: str) -> str:
+    """The one name of a package, in lower case with hyphens: pytorch_lightning is lightning."""
+    known = re.sub(r"[-_.]+", "-", package).lower()
+    return ALIASES.get(known, known)
 
 
 def widest(found: Iterable[tuple[str, Range]]) -> Mapping[str, Range]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from autotune.catalogue.dialects import Version, version
 from autotune.errors import UsageError
+from autotune.scan.ranges import known_name
 
 Pin = tuple[str, str]
 """A package and its release as they are written."""
@@ -27,30 +28,21 @@ PLAIN = re.compile(rf"={{0,3}}\s*{_RELEASE}")
 CONDITIONS = {"markers", "platform", "python"}
 """Keys of poetry that say on which machines a release is wanted."""
 
-ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
-"""Names of the same library."""
-
 
 def versions(data: bytes, name: str) -> Mapping[str, Version]:
     """The release of every package that the file `name` pins exactly, by its name in lower case with hyphens.
 
     A package that is pinned to two releases is left out: which one holds depends on the machine.
     """
-    text = data.decode("utf-8", errors="replace")
     found: dict[str, set[Version]] = {}
-    for package, release in _pins(text, name):
+    for package, release in _pins(data, name):
         found.setdefault(known_name(package), set()).add(version(release))
     return {package: next(iter(releases)) for package, releases in found.items() if len(releases) == 1}
 
 
-def known_name(package: str) -> str:
-    """The one name of a package: pytorch_lightning is lightning."""
-    known = re.sub(r"[-_.]+", "-", package).lower()
-    return ALIASES.get(known, known)
-
-
-def requirements(text: str, name: str) -> Iterator[str]:
+def requirements(data: bytes, name: str) -> Iterator[str]:
     """What the file `name` asks for, a requirement each; nothing of a lock file, and of poetry's own tables."""
+    text = data.decode("utf-8", errors="replace")
     if name.endswith((".yml", ".yaml")):
         yield from (line.strip().removeprefix("-").strip(" \"'") for line in text.splitlines())
     elif name.endswith(".toml"):
@@ -59,12 +51,12 @@ def requirements(text: str, name: str) -> Iterator[str]:
         yield from (line.strip() for line in text.splitlines())
 
 
-def _pins(text: str, name: str) -> Iterator[Pin]:
+def _pins(data: bytes, name: str) -> Iterator[Pin]:
     if name.endswith((".toml", ".lock")):
-        yield from _of_toml(_parsed(text, name))
+        yield from _of_toml(_parsed(data.decode("utf-8", errors="replace"), name))
     else:
         pattern = CONDA if name.endswith((".yml", ".yaml")) else EXACT
-        yield from _matches(pattern, requirements(text, name))
+        yield from _matches(pattern, requirements(data, name))
 
 
 def _matches(pattern: re.Pattern[str], lines: Iterable[str]) -> Iterator[Pin]:

@@ -107,6 +107,7 @@ def _given(consumer: Consumer) -> Iterator[Setting]:
                 one.location,
                 spelling=keys[0],
                 feeds=_call(consumer.call),
+                why_not=one.doubt,
             )
 
 

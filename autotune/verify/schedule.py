@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, Schedule, Start
+from autotune.verify import losses
 from autotune.verify.estimate import LEAST_PAIRS, MOST_PAIRS
 
 WINDOW_S = 2.0
@@ -25,13 +26,14 @@ def order(pairs: int) -> tuple[str, ...]:
 def schedule(rehearsed: Sequence[Start], budget_s: float, spent_s: float, loss_steps: int | None) -> Schedule:
     """What to make of the rest of `budget_s`, from one rehearsal of each side, which took `spent_s` together.
 
-    Both sides get the longer warm-up of the two, so that they measure the same steps. Raises UsageError, which names
+    Both sides get the longer warm-up of the two, so that they measure the same steps; `loss_steps` are made in all, and
+    never fewer than the losses need. Raises UsageError, which names
     the smallest useful budget, when it does not hold LEAST_PAIRS pairs.
     """
     warmup = max(start.warmup for start in rehearsed)
     slowest_s = max(start.step_ms for start in rehearsed) / 1000
     wanted = min(MOST_STEPS, max(LEAST_STEPS, math.ceil(WINDOW_S / slowest_s)))
-    steps = max(wanted, (loss_steps or 0) - warmup)
+    steps = max(wanted, (loss_steps or losses.LEAST_STEPS) - warmup)
     pair_s = sum(start.fixed_s + (warmup + steps) * start.step_ms / 1000 for start in rehearsed)
     pairs = min(MOST_PAIRS, int((budget_s - spent_s) / pair_s))
     if pairs < LEAST_PAIRS:

@@ -11,6 +11,7 @@ import pytest
 
 from autotune import engine
 from autotune.api import check as api
+from autotune.engine.evidence import NOT_SEEN
 from autotune.errors import UsageError
 from autotune.model.checked import Checked
 from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting
@@ -145,6 +146,16 @@ def test_a_baseline_silences_today_and_reports_what_is_new(project) -> None:
     assert json.loads((project / "base.json").read_text())["schema"] == 1
 
 
+def test_another_place_below_one_of_the_baseline_is_new(project) -> None:
+    edit(project, "scaler.update()\n", "scaler.update()\n    print(loss.item())\n")
+    check(project, write_baseline=Path("base.json"), select=("SY001",))
+    assert found(check(project, baseline=Path("base.json"), select=("SY001",))) == set()
+    edit(project, "torch.cuda.empty_cache()\n", "torch.cuda.empty_cache()\n    total += loss.item()\n")
+    (new,) = check(project, baseline=Path("base.json"), select=("SY001",)).findings
+    assert new.location is not None
+    assert (project / "train.py").read_text().splitlines()[new.location.line - 1].strip() == "total += loss.item()"
+
+
 def test_a_script_of_two_commands_is_reported_once(project) -> None:
     (project / "a.sh").write_text("python train.py\n")
     (project / "b.sh").write_text("torchrun --nproc_per_node 2 train.py\n")
@@ -187,13 +198,13 @@ def test_wrong_usage_says_what_is_wrong(options: dict[str, object], said: str, p
 
 
 def test_what_was_measured_goes_before_what_is_written(project, monkeypatch) -> None:
-    """The profile of a run whose files were others: it had 4 workers, read a scalar in each step, and had two loaders."""
+    """The files of the run were others: one of its scripts asked for torch.compile, and read scalars in each step."""
     train = "loader#train"
     place = Location(str(project / "train.py"), 9, "DataLoader", end_line=9)
     settings = [
         Setting("loader.num_workers", train, 0, "observed", place),
         Setting("loader.pin_memory", train, True, "observed", Location("train.yaml", 3), trusted=True),
-        Setting("train.compile", RUN, True, "static", Location("old.py", 3)),
+        Setting("train.compile", RUN, True, "static", Location("old.py", 3), why_not=NOT_SEEN),
     ]
     facts = [
         Fact("loader.wait_share", train, 0.4),

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from autotune.api import check as api
 from autotune.catalogue.dialects import dialects
 from autotune.model.checked import Checked
-from autotune.scan.files import SYNTAXES
-from autotune.scan.library import DATA
+from autotune.scan.files import DATA, SYNTAXES
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -60,19 +59,34 @@ def nested(table: dict[str, object]) -> dict[str, object]:
     return found
 
 
-def check(folder: Path, name: str, text: str) -> Checked:
+def check(folder: Path, name: str, text: str, **others: str) -> Checked:
     for old in folder.iterdir():
         old.unlink()
-    (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+    for file, content in {name: text, **others}.items():
+        (folder / file).write_text(content, encoding="utf-8", errors="surrogatepass")
     return api.check(api.Options((folder,)), cwd=folder)
 
 
-@FEW
-@given(table=TABLES)
-def test_any_config(table, tmp_path) -> None:
-    for text in (json.dumps(table), json.dumps(nested(table))):
-        check(tmp_path, "c.json", text)
-        check(tmp_path, "c.yaml", text)
+CORES = [
+    {"output_dir": "out", "num_train_epochs": 1},
+    {"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 4},
+    {"base_model": "m", "micro_batch_size": 2, "datasets": [{"path": "d"}]},
+]
+"""What makes a file a config of some dialect, unless what stands beside it speaks against it."""
+
+
+def test_any_config(tmp_path) -> None:
+    reached: list[bool] = []
+
+    @FEW
+    @given(table=TABLES, core=st.sampled_from(CORES))
+    def each(table: dict[str, object], core: dict[str, object]) -> None:
+        for text in (json.dumps(table | core), json.dumps(nested(table) | core)):
+            for name in ("c.json", "c.yaml"):
+                reached.append(len(check(tmp_path, name, text).bundles) == 1)
+
+    each()
+    assert sum(reached) > len(reached) / 5
 
 
 @pytest.mark.parametrize("file", FIXTURES, ids=lambda file: file.name)
@@ -90,6 +104,12 @@ def test_any_value_in_a_config_that_is_recognised(file: Path, tmp_path) -> None:
     assert recognised > len(entries) / 2
 
 
+IMPORTS = (
+    "import argparse, torch, lightning\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+    "from transformers import *\nfrom transformers import AutoModel, HfArgumentParser, Trainer, TrainingArguments\n"
+    "from trl import SFTConfig\nfrom accelerate import Accelerator\nfrom lightning import LightningModule\n"
+)
+LOOP = "for x in DataLoader(data):\n    model(x).backward()\n    optimizer.step()\n"
 WORDS = st.lists(
     st.one_of(
         st.sampled_from(["torchrun", "accelerate", "launch", "python", "-m", "train.py", "\\\n", "&&", ";", "|", "$X"]),
@@ -102,10 +122,18 @@ WORDS = st.lists(
 )
 
 
-@FEW
-@given(words=WORDS)
-def test_any_command(words, tmp_path) -> None:
-    check(tmp_path, "run.sh", " ".join(["torchrun", "train.py", *words]))
+def test_any_command(tmp_path) -> None:
+    reached: list[bool] = []
+
+    @FEW
+    @given(words=WORDS)
+    def each(words: list[str]) -> None:
+        text = " ".join(["torchrun", "train.py", *words])
+        bundles = check(tmp_path, "run.sh", text, **{"train.py": IMPORTS + LOOP}).bundles
+        reached.append(any("run.sh" in one.bundle.files for one in bundles))
+
+    each()
+    assert sum(reached) > len(reached) / 3
 
 
 STATEMENTS = st.lists(
@@ -142,9 +170,5 @@ STATEMENTS = st.lists(
 @FEW
 @given(statements=STATEMENTS)
 def test_any_script(statements, tmp_path) -> None:
-    imports = (
-        "import argparse, torch, lightning\nfrom torch.utils.data import DataLoader, TensorDataset\n"
-        "from transformers import *\nfrom transformers import AutoModel, HfArgumentParser, Trainer, TrainingArguments\n"
-        "from trl import SFTConfig\nfrom accelerate import Accelerator\nfrom lightning import LightningModule\n"
-    )
-    check(tmp_path, "train.py", imports + "\n".join(statements))
+    checked = check(tmp_path, "train.py", IMPORTS + "\n".join(statements) + "\n" + LOOP)
+    assert [one.bundle.name for one in checked.bundles] == ["train.py"]

@@ -86,6 +86,20 @@ def test_a_baseline_silences_as_many_as_it_holds(tmp_path: Path) -> None:
     assert [(one.by, one.reason) for one in result.silenced] == [("baseline", "b.json")]
 
 
+def test_a_baseline_holds_places_and_a_new_one_is_shown(tmp_path: Path) -> None:
+    old = Counter(fingerprint(finding(), place, tmp_path) for place in (HERE, HERE))
+    both, more = finding(HERE, HERE, HERE), finding(HERE, HERE, HERE, THERE)
+    assert by_baseline(checked(both), old.copy(), tmp_path, "b.json").findings == ()
+    assert [one.location for one in by_baseline(checked(more), old, tmp_path, "b.json").findings] == [THERE]
+
+
+def test_the_beginning_of_rules_is_refused_and_a_rule_named() -> None:
+    why = f'this comment silences nothing: no rule is called "{RULE.id[:2]}"; a comment names whole rules, like {RULE.id}'
+    assert list(unknown_rules([checked(ignored=(comment(0, rule=RULE.id[:2]),)).bundle], [RULE])) == [
+        Note("train.py", why)
+    ]
+
+
 def test_unknown_rules_are_noted_once() -> None:
     bundles = [checked(ignored=(comment(5), comment(7, rule="DL01"), comment(0, rule="X"))).bundle] * 2
     assert list(unknown_rules(bundles, [RULE])) == [

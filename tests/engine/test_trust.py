@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autotune.engine.trust import located
 from autotune.model.evidence import Location, Setting
 
@@ -76,3 +78,10 @@ def test_true_is_not_one() -> None:
     observed = Setting("loader.num_workers", "loader#train", 1, "observed", OBSERVED.location)
     (found,) = located([observed], [static(True, 7)])
     assert not found.trusted
+
+
+def test_a_place_that_may_not_decide_is_not_trusted_and_says_why() -> None:
+    doubted = replace(static(4, 7), why_not="the script sets it again at line 9")
+    (found,) = located([OBSERVED], [doubted])
+    assert not found.trusted
+    assert found.why_not == "the script sets it again at line 9"

@@ -57,6 +57,7 @@ def test_unknown_memory_is_not_zero() -> None:
 def test_a_missed_prediction_is_said() -> None:
     assert "outside of it, off by 33 %" in text(predicted=Gain(2.0, 1.8, 2.2, "modelled"))
     assert "Predicted" not in text(predicted=None)
+    assert "Predicted: 1.40x (1.20 to 1.60); not put to the test\n" in text(verdict=Verdict.CANNOT_TELL)
 
 
 def test_notes_and_scaled_steps_are_said() -> None:

@@ -7,6 +7,7 @@ from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import Call, Given
 from autotune.scan.arguments import facts
+from autotune.scan.ranges import Range
 
 LIBRARIES = read("renames.toml")["library"]
 
@@ -61,6 +62,39 @@ def test_what_newer_releases_do_not_accept(made: Call, text: str | None) -> None
 def test_the_release_decides(release: tuple[int, ...], speaks: bool) -> None:
     made = call("hf_trainer", "TrainingArguments", "evaluation_strategy")
     assert (removed(made, transformers=release) is not None) is speaks
+
+
+OLDER, NEWER = Range("transformers<4.51", None, (4, 51)), Range("transformers>=5", (5,), None)
+EITHER = Range("transformers>=4.40,<5", (4, 40), (5,))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "version"),
+    [
+        (OLDER, {}, None),
+        (NEWER, {"evaluation_strategy", "no_cuda"}, (5,)),
+        (EITHER, {"evaluation_strategy"}, None),
+        (None, {"evaluation_strategy", "no_cuda"}, None),
+    ],
+)
+def test_a_range_of_releases_decides_where_all_of_them_agree(asked: Range | None, said: set[str], version) -> None:
+    made = call("hf_trainer", "TrainingArguments", "evaluation_strategy", "no_cuda")
+    found = {fact.name: fact.value for fact in facts([made], {}, {"transformers": asked} if asked else {})}
+    texts = str(found.get("arguments.removed", ""))
+    assert {name for name in ("evaluation_strategy", "no_cuda") if name in texts} == set(said)
+    assert found.get("arguments.package_version") == version
+    assert ("arguments.declared" in found) is (bool(said) and version is None)
+
+
+def test_a_range_that_leaves_it_open_is_named() -> None:
+    made = call("hf_trainer", "TrainingArguments", "evaluation_strategy")
+    found = {fact.name: fact.value for fact in facts([made], {}, {"transformers": EITHER})}
+    assert found["arguments.declared"] == "depending on the release, of which transformers>=4.40,<5 is asked for"
+
+
+def test_a_pin_goes_before_a_range() -> None:
+    made = call("hf_trainer", "TrainingArguments", "evaluation_strategy")
+    assert list(facts([made], {"transformers": (4, 46)}, {"transformers": EITHER})) == []
 
 
 def test_facts_have_places_and_versions() -> None:

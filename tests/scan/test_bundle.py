@@ -225,6 +225,40 @@ def test_a_default_is_certain_where_no_more_flags_may_come(command: str, anomaly
     assert (found and found.value) is anomaly
 
 
+SELF_TESTED = """
+    import torch
+    from torch.utils.data import DataLoader
+
+    def make_train_loader(workers, pin):
+        return DataLoader([1], batch_size=4, num_workers=workers, pin_memory=pin)
+
+    if __name__ == "__main__":
+        torch.autograd.set_detect_anomaly(True)
+        make_train_loader(0, False)
+"""
+
+USES_IT = """
+    import torch
+    from data import make_train_loader
+
+    model = torch.nn.Linear(1, 1).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for batch in make_train_loader(8, True):
+        loss = model(batch).sum()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_the_self_test_of_a_module_says_nothing_about_the_script_that_imports_it(tmp_path) -> None:
+    (bundle,) = project(tmp_path, **{"train.py": USES_IT, "data.py": SELF_TESTED}).bundles
+    assert bundle.files == ("train.py", "data.py")
+    said = {one.name: one.value for one in bundle.settings}
+    assert said.get("train.anomaly_detection") is not True
+    assert said.get("loader.num_workers", 8) == 8
+    assert said.get("loader.pin_memory", True) is True
+
+
 def test_what_is_excluded_is_not_read_where_a_script_or_a_command_names_it(tmp_path) -> None:
     files = {
         "train.py": textwrap.dedent(RAW) + "import third_party.loop\n",

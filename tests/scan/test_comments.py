@@ -54,6 +54,18 @@ def test_without_rule_or_reason_it_is_noted_and_not_honoured(text: str, why: str
 
 
 @pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        ("autotune: ignore[SY001, EN012]", 'write "autotune: ignore[SY001,EN012] and the reason"'),
+        ("autotune: ignore-file[SY001]", 'write "autotune: ignore-file[SY001] and the reason"'),
+        ("autotune: ignore", 'write "autotune: ignore[DL001] and the reason"'),
+    ],
+)
+def test_the_note_says_how_to_write_this_comment(text: str, how: str) -> None:
+    assert ignored([on_line(text)], "a.py")[1][0].why.endswith(f"; {how}")
+
+
+@pytest.mark.parametrize(
     "text", ["", "autotune", "see autotune: ignore[DL001] x", "noqa: DL001", "type: ignore[DL001]"]
 )
 def test_other_comments_say_nothing(text: str) -> None:

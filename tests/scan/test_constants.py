@@ -97,9 +97,20 @@ def test_a_name_that_is_set_twice_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["10 ** 9", "2 ** 99 * 2 ** 99", "(" * 50 + "1" + ")" * 50, "'a' * 3", "-'a'", "None", "f'{1}'"]
+    ("value", "known"),
+    [
+        ("10 ** 9", 10**9),
+        ("0.5 * 8", 4.0),
+        ("max_iters", 3),
+        ("(" * 50 + "1" + ")" * 50, 1),
+        ("2 ** 99 * 2 ** 99", None),
+        ("'a' * 3", None),
+        ("-'a'", None),
+        ("f'{1}'", None),
+        ("int(argv[1])", None),
+    ],
 )
-def test_values_that_are_no_constants(value: str) -> None:
+def test_values_are_followed_as_those_of_any_script(value: str, known: float | None) -> None:
     call = read(f"block_size = 4\nmax_iters = 3\nbatch_size = {value}\n")
     assert call is not None
-    assert call.arguments["batch_size"].known is (value.startswith("(("))
+    assert (call.arguments["batch_size"].value, call.arguments["batch_size"].known) == (known, known is not None)

@@ -123,6 +123,19 @@ def test_values_are_where_a_person_edits_them() -> None:
     assert (at.key, beside.key) == ("--lr", "--workers")
 
 
+def test_a_word_is_kept_as_it_is_written() -> None:
+    found = one("python train.py --precision 16 --pin=False --amp --no-ema --lr $LR").flags
+    assert [found[name].value for name in ("precision", "pin", "amp", "ema")] == [16, False, True, False]
+    assert {name: each.text for name, each in found.items()} == {
+        "precision": "16",
+        "pin": "False",
+        "amp": None,
+        "no_ema": None,
+        "ema": None,
+        "lr": None,
+    }
+
+
 def test_lists_and_what_cannot_be_known() -> None:
     found = one('python train.py --layers 1 2 3 --lr $LR --seed=$SEED --out "$DIR/x"')
     assert {name: each.known for name, each in found.flags.items()} == dict.fromkeys(

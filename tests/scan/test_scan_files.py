@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import UsageError
-from autotune.scan.files import LIMITS, File, find, is_relevant, matches
+from autotune.scan.files import BUDGET, LIMITS, File, find, is_relevant, matches
 
 TRAINS = b"import torch\nloss.backward()\n"
 LAUNCH = b"torchrun train.py\n"
@@ -55,6 +55,9 @@ def test_files_without_a_word_of_training_are_counted_and_left(tmp_path) -> None
         ("python", b"  batch_size = 4\n", False),
         ("yaml", b"train:\n  micro_batch_size: 4", True),
         ("yaml", b"on: push\njobs: {}", False),
+        ("yaml", b"precision: 0.91\nrecall: 0.85", False),
+        ("yaml", b"trainer:\n  precision: 16\n  devices: 2", True),
+        ("json", b'{"mixed_precision": "bf16"}', True),
         ("json", b'{"zero_optimization": {}}', True),
         ("json", b'{"name": "x"}', False),
         ("toml", b"[training]\nlocal_batch_size = 1", True),
@@ -118,18 +121,30 @@ def test_matches(name: str, pattern: str, expected: bool) -> None:
     assert matches(name, [pattern]) is expected
 
 
-@pytest.mark.parametrize(("name", "limit"), [("big.py", LIMITS["python"]), ("big.json", LIMITS["json"])])
-def test_a_large_file_is_noted_and_not_read(name: str, limit: int, tmp_path) -> None:
+@pytest.mark.parametrize(("name", "limit"), [("big.py", "1 MB"), ("big.json", "2 MB"), ("big.yml", "300 kB")])
+def test_a_large_file_is_noted_and_not_read(name: str, limit: str, tmp_path) -> None:
     with (tmp_path / name).open("wb") as file:
         file.truncate(100_000_000)
     found = find([tmp_path], root=tmp_path)
-    assert [(note.where, note.why) for note in found.notes] == [(name, f"larger than {limit // 1_000_000} MB")]
+    assert [(note.where, note.why) for note in found.notes] == [(name, f"larger than {limit}")]
     assert found.files == ()
 
 
 def test_a_file_of_just_the_limit_is_read(tmp_path) -> None:
     write(tmp_path, a_py=TRAINS.ljust(LIMITS["python"]), b_py=TRAINS.ljust(LIMITS["python"] + 1))
     assert names(tmp_path) == ["a.py"]
+
+
+def test_the_largest_configs_beyond_the_budget_are_noted_and_left(tmp_path) -> None:
+    config = b"batch_size: 4\n"
+    for number in range(7):
+        (tmp_path / f"{number}.yaml").write_bytes(config.ljust(LIMITS["yaml"] - number))
+    write(tmp_path, a_py=TRAINS)
+    (tmp_path / "small.yaml").write_bytes(config)
+    found = find([tmp_path], root=tmp_path)
+    assert [file.name for file in found.files] == [*(f"{number}.yaml" for number in range(1, 7)), "a.py", "small.yaml"]
+    assert sum(len(file.data) for file in found.files if file.syntax == "yaml") <= BUDGET
+    assert [(note.where, note.why) for note in found.notes] == [("0.yaml", "smaller configs hold 2 MB already")]
 
 
 def test_many_notes_of_one_folder_are_one(tmp_path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from autotune.model.evidence import Fact
@@ -47,7 +47,7 @@ def read_script(
     is_open: bool = False,
     is_module: bool = False,
     called: frozenset[str] = frozenset(),
-    trained: Mapping[str, Entry] | None = None,
+    trained: Mapping[str, Sequence[Entry]] | None = None,
 ) -> Script:
     """The script in `source`; `flags` is the command line that starts it, by option name, None when it is not known.
 

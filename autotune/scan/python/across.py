@@ -45,11 +45,10 @@ def entries(view: View, steps: Iterable[Step]) -> tuple[Entry, ...]:
 
 def trained_elsewhere(view: View) -> Iterator[tuple[ast.Call, tuple[ast.expr, ...]]]:
     """The calls that train in a module that the script imports, each with the loaders that it passes."""
-    for name, entry in view.trained.items():
-        if entry.method and entry.method not in view.index.called:
-            continue
-        for call in view.index.called.get(entry.name, ()):
-            if full_name(view.index, call.func) == name and is_reached(view, call) is not False:
+    for call in view.index.calls if view.trained else ():
+        for entry in view.trained.get(full_name(view.index, call.func) or "", ()):
+            is_used = not entry.method or entry.method in view.index.called
+            if is_used and is_reached(view, call) is not False:
                 yield call, tuple(_given(call, entry))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from autotune.scan.python.consumers import Consumer
 from autotune.scan.python.index import Function, last_name
 from autotune.scan.python.origins import origins
-from autotune.scan.python.reach import DEVICE
+from autotune.scan.python.reach import DEVICE, is_reached
 from autotune.scan.python.uses import called_class
 from autotune.scan.python.view import View
 
@@ -29,7 +29,8 @@ def unsaid(view: View, node: ast.Call, which: Consumer) -> tuple[str, ...]:
     """
     if which.kind == "loader" and any(_moves(one) for one in _makers(view, node)):
         return OF_WORKERS
-    if which.name == "from_pretrained" and _only_runs(view, node):
+    is_elsewhere = view.is_module and is_reached(view, node) is None
+    if which.name == "from_pretrained" and (is_elsewhere or _only_runs(view, node)):
         return ("device_map",)
     return ()
 

@@ -17,9 +17,8 @@ MAX_WRAPPERS = 6
 """Datasets around a dataset, such as Subset(random_split(...))."""
 
 CHEAP = frozenset(
-    "len int float min max range randrange randint random tensor as_tensor from_numpy long clone astype copy slice"
-    " stack item".split()
-)
+    ("len", "int", "float", "min", "max", "range", "slice", "randrange", "randint", "random")
+) | frozenset(("tensor", "as_tensor", "from_numpy", "long", "clone", "astype", "copy", "stack", "item"))
 """Calls that make an item out of what lies in memory: they index, cut and copy."""
 
 COLLATORS = "DataCollator"

@@ -97,11 +97,12 @@ def _changes(view: View, node: ast.Name, depth: int) -> list[tuple[ast.AST, Entr
 
 
 def _merged(parts: Iterable[Entries]) -> Entries:
-    """One after another: a later value replaces an earlier one, unless it may be missing."""
+    """One after another: a later value replaces an earlier one, unless it may be missing; an open part may any."""
     values: dict[str, tuple[ast.expr, ...]] = {}
     maybe: set[str] = set()
     is_open = False
     for part in parts:
+        maybe |= values.keys() if part.is_open else set()
         for key, added in part.values.items():
             if key not in part.maybe:
                 values[key] = added

@@ -60,7 +60,8 @@ def _cuda_of_library(parts: Parts) -> Iterator[Fact]:
     told = [one.call.arguments[name] for one in asked for name in ON_CPU if name in one.call.arguments]
     chosen = [one.call.arguments["accelerator"] for one in asked if "accelerator" in one.call.arguments]
     on_cpu = any(given.value is not False for given in told) or any(given.value == "cpu" for given in chosen)
-    starts = [*(one.node for one in asked), *trainer_runs(parts.view)]
+    hooks = [step.node for step in parts.steps if step.is_hook]
+    starts = [*(one.node for one in asked), *trainer_runs(parts.view), *hooks]
     if starts and not on_cpu:
         yield from parts.stated("code.uses_cuda", True, starts[0])
 

@@ -24,14 +24,20 @@ def members(view: View, base: ast.AST, path: tuple[int, ...], name: str) -> Iter
     """
     index = view.index
     if isinstance(base, ast.arg) or last_name(base) == "hparams":
-        yield from _own(index, base, name)
+        yield from _own(view, base, name)
     elif isinstance(base, ast.ClassDef):
         yield from _set_in(index, base, name)
     elif isinstance(base, ast.Call) and last_name(base.func) in PARSES:
         if path in ((), (0,)) and name in view.options:
-            yield view.options[name]
+            yield view.options[name] if _reads_command_line(base) else None
     elif isinstance(base, ast.Call):
         yield from _of_call(index, base, path, name)
+
+
+def _reads_command_line(call: ast.Call) -> bool:
+    """Whether a parser is given what was typed: not a list of its own, nor a namespace that is filled already."""
+    is_fixed = any(isinstance(one, ast.List | ast.Tuple | ast.Call) for one in call.args)
+    return not is_fixed and all(keyword.arg != "namespace" for keyword in call.keywords)
 
 
 def changes(index: Index, base: ast.expr, name: str) -> Iterator[ast.expr | None]:
@@ -50,8 +56,9 @@ def changes(index: Index, base: ast.expr, name: str) -> Iterator[ast.expr | None
             yield None
 
 
-def _own(index: Index, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
+def _own(view: View, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
     """`self.name`, or `self.hparams.name` of Lightning: the constructor's parameter."""
+    index = view.index
     function = index.function(base)
     class_ = index.method_class(function) if function else None
     if class_ is None:
@@ -62,7 +69,7 @@ def _own(index: Index, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
         return
     for constructor in index.inner[class_].bindings.get("__init__", ()):
         if isinstance(constructor.node, ast.FunctionDef):
-            yield from passed(index, constructor.node, name)
+            yield from [None] if view.is_module else passed(index, constructor.node, name)
 
 
 def _set_in(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr | None]:
@@ -97,9 +104,15 @@ def _of_call(index: Index, call: ast.Call, path: tuple[int, ...], name: str) -> 
         is_namespace = last_name(call.func) in NAMESPACES and None not in given
         yield from [given[name]] if is_namespace and name in given else []
     elif _is_dataclass(index, class_):
-        yield _field(class_, call, name)
+        yield None if _sets_itself(index, class_, name) else _field(class_, call, name)
     else:
         yield from _set_in(index, class_, name)
+
+
+def _sets_itself(index: Index, class_: ast.ClassDef, name: str) -> bool:
+    """Whether a method of the class sets the attribute (__post_init__)."""
+    functions = [index.function(store.node) for store in index.stores.get(name, ())]
+    return any(function is not None and index.method_class(function) is class_ for function in functions)
 
 
 def _is_dataclass(index: Index, class_: ast.ClassDef) -> bool:

@@ -56,8 +56,10 @@ def _models(parts: Parts, trainer: ast.ClassDef) -> list[ast.ClassDef]:
     """The classes of this file of which the trainer's model may be; all of them where it cannot be followed."""
     index = parts.view.index
     calls = [call for call in index.calls if called_class(index, call.func) is trainer]
-    given = [[*call.args[:1], *(one.value for one in call.keywords if one.arg == "model")] for call in calls]
-    makers = [_maker(one.node) for models in given for model in models for one in origins(parts.view, model)]
+    given = [one.value for call in calls for one in call.keywords if one.arg == "model"]
+    if "__init__" not in index.inner[trainer].bindings:
+        given += [call.args[0] for call in calls if call.args]
+    makers = [_maker(one.node) for model in given for one in origins(parts.view, model)]
     classes = [called_class(index, one) for one in makers]
     others = [one for one, class_ in zip(makers, classes, strict=True) if class_ is None]
     if makers and all((full_name(index, one) or "").startswith("transformers.") for one in others):

@@ -57,8 +57,8 @@ def without_backward(view: View) -> Iterator[list[Loop]]:
 
 
 def loops_around(view: View, node: ast.AST) -> list[Loop]:
-    """The loops around a node, then those around the calls of its function, from the inside."""
-    callers = with_callers(view.index, node)
+    """The loops around a node, then those around the calls of its function that may be run, from the inside."""
+    callers = (one for one in with_callers(view.index, node) if is_reached(view, one) is not False)
     return [outer for one in callers for outer in view.index.around(one) if isinstance(outer, Loop)]
 
 

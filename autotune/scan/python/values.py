@@ -77,11 +77,13 @@ def _may_be_replaced(view: View) -> bool:
 
 
 def agreed(found: list[Given]) -> Given | None:
-    """The first of several values when all are known and the same."""
+    """The first of several values when all are known and the same; of several places none is sure to decide."""
     first = found[0] if found else None
     if first is None or not all(one.known and is_same(one.value, first.value) for one in found):
         return None
-    return replace(first, is_default=any(one.is_default for one in found))
+    lines = sorted({one.location.line for one in found})
+    doubt = f"more than one place gives it: lines {', '.join(map(str, lines))}" if len(lines) > 1 else first.doubt
+    return replace(first, is_default=any(one.is_default for one in found), doubt=doubt)
 
 
 def is_same(one: object, other: object) -> bool:
@@ -113,6 +115,21 @@ def of_origin(view: View, origin: Origin, asked: ast.AST) -> Given:
 
 def of_option(view: View, option: Option) -> Given:
     """What the command line says, else the option's default."""
+    found = _of_option(view, option)
+    return replace(found, doubt=_changed_later(view, option))
+
+
+def _changed_later(view: View, option: Option) -> str:
+    """Why the option's value may not be what its parser gave."""
+    names = {option_name(flag) for flag in option.flags}
+    stores = [store.node for name in names for store in view.index.stores.get(name, ())]
+    if stores:
+        return f"the script sets it again at line {view.place(stores[0]).line}"
+    updates = view.index.called.get("vars", ())
+    return f"the script may change its options at line {view.place(updates[0]).line} (vars)" if updates else ""
+
+
+def _of_option(view: View, option: Option) -> Given:
     for flag in option.flags:
         said = (view.flags or {}).get(option_name(flag))
         if said is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autotune.model.evidence import Location
@@ -64,7 +64,7 @@ class View:
     is_open: bool = True
     is_module: bool = False
     called: frozenset[str] = frozenset()
-    trained: Mapping[str, Entry] = field(default_factory=dict)
+    trained: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Origin, ...]] = field(default_factory=dict)
     values: dict[ast.AST, Given] = field(default_factory=dict)
     following: list[ast.AST] = field(default_factory=list)

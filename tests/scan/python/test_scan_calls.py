@@ -63,7 +63,7 @@ def test_positional_arguments_have_names() -> None:
         ("kw = {'num_workers': 4} if cuda else {}", {"num_workers": "unknown"}, True),
         ("kw = {}\nif cuda:\n    kw.update({'num_workers': 4})", {"num_workers": "unknown"}, True),
         ("kw = {'num_workers': 0}\nif cuda:\n    kw['num_workers'] = 4", {"num_workers": "unknown"}, False),
-        ("kw = {'num_workers': 4}\nkw.update(more)", {"num_workers": 4}, True),
+        ("kw = {'num_workers': 4}\nkw.update(more)", {"num_workers": "unknown"}, True),
         ("kw = load()", {}, True),
         ("kw = {k: 1}", {}, True),
     ],

@@ -91,15 +91,24 @@ def test_what_imported_code_does_is_not_known() -> None:
         ("torch.cuda.synchronize()", "code.num_synchronize_in_step"),
         ("torch.accelerator.synchronize()", "code.num_synchronize_in_step"),
         ("torch.cuda.current_stream().synchronize()", "code.num_synchronize_in_step"),
-        ("stream = torch.cuda.Stream()\n    stream.synchronize()", "code.num_synchronize_in_step"),
+        ("stream.synchronize()", "code.num_synchronize_in_step"),
         ("torch.cuda.empty_cache()", "code.num_empty_cache_in_step"),
         ("gc.collect()", "code.num_gc_in_step"),
     ],
 )
 def test_calls_in_every_step(body: str, name: str) -> None:
-    assert facts(looped(STEP + body, before="import gc\n"))[name] == 1
-    assert facts(looped(STEP + f"if i % 10 == 0:\n    {body}", before="import gc\n"))[name] == 0
-    assert facts(looped(STEP + f"if args.profile:\n    {body}", before="import gc\n"))[name] == 0
+    before = "import gc, torch\nstream = torch.cuda.Stream()\n"
+    assert facts(looped(STEP + body, before))[name] == 1
+    assert facts(looped(STEP + f"if i % 10 == 0:\n    {body}", before))[name] == 0
+    assert facts(looped(STEP + f"if args.profile:\n    {body}", before))[name] == 0
+
+
+@pytest.mark.parametrize(
+    "call", ["event.synchronize()", "workers.synchronize()", "synchronize()", "other.synchronize()"]
+)
+def test_only_what_waits_for_the_gpu_synchronizes(call: str) -> None:
+    before = "import torch\nevent = torch.cuda.Event()\nworkers = Pool()\ndef synchronize():\n    pass\n"
+    assert facts(looped(STEP + call, before))["code.num_synchronize_in_step"] == 0
 
 
 @pytest.mark.parametrize(

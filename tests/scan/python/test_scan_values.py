@@ -13,6 +13,9 @@ parser.add_argument("--name")
 parser.add_argument("--dtype", dest="precision", default="bf16")
 parser.add_argument("--sizes", type=int, nargs="+", default=[1])
 parser.add_argument("--odd", type=parse_size, default="4k")
+parser.add_argument("--pin", type=bool, default="")
+parser.add_argument("--slow", action="store_false")
+parser.add_argument("--shuffle", action=argparse.BooleanOptionalAction)
 """
 
 
@@ -95,6 +98,8 @@ def test_what_cannot_be_followed_is_not_known(code: str) -> None:
     [
         ("args = parser.parse_args()\nDataLoader(d, x=args.num_workers)", 4),
         ("args = parser.parse_args()\nDataLoader(d, x=args.fast)", False),
+        ("args = parser.parse_args()\nDataLoader(d, x=args.slow)", True),
+        ("args = parser.parse_args()\nDataLoader(d, x=args.pin)", False),
         ("args = parser.parse_args()\nDataLoader(d, x=args.batch)", 32),
         ("args = parser.parse_args()\nDataLoader(d, x=args.name)", None),
         ("args = parser.parse_args()\nDataLoader(d, x=args.precision)", "bf16"),
@@ -140,9 +145,19 @@ def test_argparse_defaults(use: str, expected: object) -> None:
         ({"fast": True}, "fast", True),
         ({"odd": "8k"}, "odd", "unknown"),
         ({"dtype": "fp16"}, "precision", "fp16"),
+        ({"dtype": "16"}, "precision", "16"),
+        ({"name": "True"}, "name", "True"),
+        ({"pin": "False"}, "pin", True),
+        ({"pin": ""}, "pin", False),
+        ({"sizes": "8"}, "sizes", "unknown"),
+        ({"odd": "8"}, "odd", "unknown"),
+        ({"num_workers": True}, "num_workers", "unknown"),
+        ({"slow": True}, "slow", False),
+        ({"shuffle": True}, "shuffle", True),
+        ({"shuffle": False}, "shuffle", False),
     ],
 )
-def test_a_command_line_replaces_defaults(flags: dict[str, str], name: str, expected: object) -> None:
+def test_a_command_line_replaces_defaults(flags: dict[str, str | bool], name: str, expected: object) -> None:
     assert value(f"{ARGPARSE}args = parser.parse_args()\nDataLoader(d, x=args.{name})", flags) == expected
 
 
@@ -181,6 +196,14 @@ def test_options_of_click_typer_and_fire(code: str, expected: object) -> None:
     found = given("import click, typer, fire, hydra\n" + code)
     assert (found.value if found.known else "unknown") == expected
     assert found.is_default is (expected != "unknown")
+
+
+@pytest.mark.parametrize(("word", "expected"), [("no", False), ("Y", True), (True, True), ("maybe", "unknown")])
+def test_other_parsers_read_a_truth_value_as_a_word(word: str | bool, expected: object) -> None:
+    click = '@click.command()\n@click.option("--w", type=bool)\ndef main(w):\n    DataLoader(d, x=w)'
+    typer = "def main(w: bool = True):\n    DataLoader(d, x=w)\ntyper.run(main)"
+    for code in (click, typer):
+        assert value(f"import click, typer\n{code}", {"w": word}) == expected
 
 
 DATACLASS = """

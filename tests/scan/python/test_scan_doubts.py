@@ -1,0 +1,54 @@
+"""A value whose place may not decide is told apart from one whose place does."""
+
+from __future__ import annotations
+
+import pytest
+from scanning import call_of, scan
+
+HEAD = "import argparse\nfrom torch.utils.data import DataLoader\n"
+PARSER = "p = argparse.ArgumentParser()\np.add_argument('--workers', type=int, default=0)\n"
+LOADER = "DataLoader(d, num_workers=args.workers)\n"
+DATACLASS = "from dataclasses import dataclass\n@dataclass\nclass C:\n    workers: int = 0\n"
+
+
+def workers(code: str):
+    return call_of(scan(HEAD + code), "DataLoader").arguments["num_workers"]
+
+
+@pytest.mark.parametrize(
+    ("code", "doubt"),
+    [
+        (PARSER + "args = p.parse_args()\n" + LOADER, ""),
+        (PARSER + "args = p.parse_args()\nargs.workers = 0\n" + LOADER, "more than one place gives it: lines 4, 6"),
+        (
+            PARSER + "def fix(a):\n    a.workers = 0\n    return a\nargs = fix(p.parse_args())\n" + LOADER,
+            "the script sets it again at line 6",
+        ),
+        (
+            PARSER + "args = p.parse_args()\nvars(args).update(load())\n" + LOADER,
+            "the script may change its options at line 6 (vars)",
+        ),
+        ("W = 0\nif ci:\n    W = 0\nDataLoader(d, num_workers=W)\n", "more than one place gives it: lines 3, 5"),
+        ("W = 0\nDataLoader(d, num_workers=W)\n", ""),
+    ],
+)
+def test_whether_the_place_decides(code: str, doubt: str) -> None:
+    found = workers(code)
+    assert (found.value, found.known, found.doubt) == (0, True, doubt)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        PARSER + "args = p.parse_args(['--workers', '0'])\n" + LOADER,
+        PARSER + "args = p.parse_args(namespace=filled)\n" + LOADER,
+        DATACLASS + "    def __post_init__(self):\n        self.workers = 4\nargs = C()\n" + LOADER,
+    ],
+    ids=["a list of its own", "a filled namespace", "__post_init__"],
+)
+def test_a_value_that_is_replaced_is_unknown(code: str) -> None:
+    assert not workers(code).known
+
+
+def test_a_dataclass_that_changes_nothing_is_followed() -> None:
+    assert workers(DATACLASS + "args = C()\n" + LOADER).value == 0

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.scan.declared import Declared
+from autotune.scan.ranges import Range, ranges
+from autotune.scan.requirements import requirements
+
+
+def bounds(*lines: str, package: str = "transformers") -> tuple[object, object] | None:
+    found = ranges(lines).get(package)
+    return (found.low, found.high) if found else None
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("transformers>=4.32.0,<4.38.0", ((4, 32, 0), (4, 38, 0))),
+        ("transformers >= 4.32, < 4.38  # as trained", ((4, 32), (4, 38))),
+        ("transformers[torch] (>=4.32)", ((4, 32), None)),
+        ("transformers<5", (None, (5,))),
+        ("transformers<=4.38", (None, (4, 39))),
+        ("transformers~=4.37", ((4, 37), (5,))),
+        ("transformers~=4.37.2", ((4, 37, 2), (4, 38))),
+        ("transformers==4.37.*", ((4, 37), (4, 38))),
+        ("transformers>=4.32,!=4.33.0", ((4, 32), None)),
+        ("transformers>=4.32 --hash=sha256:00", ((4, 32), None)),
+        ("transformers", None),
+        ('transformers<5; sys_platform == "win32"', None),
+        ("transformers>=5.0.0rc1", None),
+        ("transformers^4.32", None),
+        ("# transformers<5", None),
+        ("-r other.txt", None),
+    ],
+)
+def test_a_range(line: str, expected: object) -> None:
+    assert bounds(line) == expected
+
+
+def test_the_text_is_what_is_asked_for() -> None:
+    assert ranges(["Transformers >= 4.32, <5"])["transformers"].text == "Transformers>=4.32,<5"
+    assert ranges(["pytorch_lightning<2"]) == {"lightning": Range("pytorch_lightning<2", None, (2,))}
+
+
+def test_of_several_the_widest_counts() -> None:
+    assert bounds("transformers>=4.32,<4.38", "transformers>=4.30,<5") == ((4, 30), (5,))
+    assert bounds("transformers<5", "transformers>=4.30") == (None, None)
+    assert bounds("transformers<5", "transformers<5") == (None, (5,))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "torch\ntransformers<5\n"),
+        ("environment.yml", 'dependencies:\n  - pip:\n    - "transformers<5"\n'),
+        ("pyproject.toml", '[project]\ndependencies = ["torch", "transformers<5"]\n'),
+        ("pyproject.toml", '[dependency-groups]\ntrain = ["transformers<5", { include-group = "other" }]\n'),
+    ],
+)
+def test_every_kind_of_file_has_ranges(name: str, text: str) -> None:
+    assert bounds(*requirements(text.encode(), name)) == (None, (5,))
+
+
+def test_a_lock_file_asks_for_nothing() -> None:
+    assert list(requirements(b"transformers<5", "uv.lock")) == []
+
+
+def test_ranges_are_those_of_the_nearest_folder_that_says_anything(tmp_path: Path) -> None:
+    (tmp_path / "inner" / "empty").mkdir(parents=True)
+    (tmp_path / "requirements.txt").write_text("transformers<5\ntrl==0.9.6\n")
+    (tmp_path / "inner" / "requirements.txt").write_text("transformers<4.40\n")
+    declared = Declared(tmp_path)
+    high = {file: declared.ranges(file)["transformers"].high for file in ("a.py", "inner/a.py", "inner/empty/a.py")}
+    assert high == {"a.py": (5,), "inner/a.py": (4, 40), "inner/empty/a.py": (4, 40)}
+    assert declared.versions("inner/a.py") == {"trl": (0, 9, 6)}
+
+
+@given(st.text())
+def test_no_text_is_a_traceback(text: str) -> None:
+    assert all(isinstance(one, Range) for one in ranges(text.splitlines()).values())
