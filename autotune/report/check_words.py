@@ -164,11 +164,8 @@ def gate(of: Gate) -> str:
 def totals(checked: Checked) -> str:
     """ "14 files, 2 bundles, 72 rules: 3 findings (1 high, 2 medium)"."""
     if not checked.bundles:
-        return (
-            f"{count(checked.num_files, 'file')}: nothing that trains"
-            if checked.num_files
-            else "no file to read: nothing that trains"
-        )
+        files = count(checked.num_files, "file") if checked.num_files else "no file to read"
+        return f"{files}: nothing that trains"
     found = checked.findings
     by = Counter(each.rule.severity for each in found)
     kinds = ", ".join(f"{by[severity]} {severity}" for severity in Severity if by[severity])

@@ -31,7 +31,7 @@ SYNTAXES = {
 }
 """What reads a file, by the end of its name."""
 
-KINDS = f"what is read are {', '.join(SYNTAXES)}"
+KINDS = f"kind of file that is read ({', '.join(SYNTAXES)})"
 
 NOTEBOOK = ".ipynb"
 NOTEBOOKS = "notebooks are not read"
@@ -211,13 +211,12 @@ class _Walk:
                 self._link(links.pop(), folders)
         if len(self.files) == num_files:
             has_notebooks = self.num_notebooks > num_notebooks
-            self.notes.append(Note(self._name(folder), f"{NOTEBOOKS if has_notebooks else 'no file'}: {KINDS}"))
+            self.notes.append(Note(self._name(folder), NOTEBOOKS if has_notebooks else f"no {KINDS} in it"))
 
     def _named_file(self, path: str) -> None:
         name = self._name(path)
         if not _syntax(path):
-            what = NOTEBOOKS if path.endswith(NOTEBOOK) else "not a kind of file that is read"
-            self.notes.append(Note(name, f"{what}: {KINDS}"))
+            self.notes.append(Note(name, NOTEBOOKS if path.endswith(NOTEBOOK) else f"not a {KINDS}"))
         elif self._is_excluded(path):
             self.notes.append(Note(name, "left out: `exclude` of the configuration matches it"))
         else:

@@ -1,4 +1,4 @@
-"""What is said where nothing was found: a named file without a word, code that uses torch and trains in no known way."""
+"""What is said where nothing was found: in a file that the user named, in code that uses torch."""
 
 from __future__ import annotations
 

@@ -60,9 +60,8 @@ def _first(text: str, group: Group, new: str, indentation: str | None) -> tuple[
     inside = text[group.start : group.end]
     if indentation is not None:
         return group.start, group.start, f"{line_break(text, group.end)}{indentation}{new}"
-    if inside.strip():  # a comment: it stays behind
-        return group.start, group.start, new
-    return group.start, group.end, f"{inside[:1]}{new}{inside[:1]}"
+    blank = inside[:1] if inside.isspace() else ""  # a comment stays behind
+    return group.start, group.start, f"{blank}{new}"
 
 
 def _separator(text: str, group: Group) -> str:

@@ -27,8 +27,8 @@ def schedule(rehearsed: Sequence[Start], budget_s: float, spent_s: float, loss_s
     """What to make of the rest of `budget_s`, from one rehearsal of each side, which took `spent_s` together.
 
     Both sides get the longer warm-up of the two, so that they measure the same steps; `loss_steps` are made in all, and
-    never fewer than the losses need. Raises UsageError, which names
-    the smallest useful budget, when it does not hold LEAST_PAIRS pairs.
+    never fewer than the losses need. Raises UsageError, which names the smallest useful budget, when it does not hold
+    LEAST_PAIRS pairs.
     """
     warmup = max(start.warmup for start in rehearsed)
     slowest_s = max(start.step_ms for start in rehearsed) / 1000
