@@ -20,6 +20,7 @@ from autotune.model.recording import Recording
 from autotune.model.report import Report
 from autotune.model.rule import Rule
 from autotune.scan.command import scan_command
+from autotune.verify import history
 
 Show = Callable[[progress.Status], None]
 
@@ -74,7 +75,8 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     outcome.check(run, collected)
     report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name))
     extras.write(report.evaluation.findings)
-    return replace(report, patch=patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ)))
+    patch = patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ))
+    return replace(report, patch=patch, calibration=str(history.calibration(root) or ""))
 
 
 def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None = None) -> Report:
@@ -87,7 +89,8 @@ def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.restored(row, recordings, path)
     report = build(recordings, known, engine.load_rules(rules), price, extras.there(path))
-    return replace(report, patch=patching.written(path))
+    told = history.calibration(artefacts.project_root(cwd))
+    return replace(report, patch=patching.written(path), calibration=str(told or ""))
 
 
 def build(

@@ -112,3 +112,6 @@ class Report:
 
     patch: str = ""
     """The patch file that `autotune apply` takes; "" when there is nothing to change."""
+
+    calibration: str = ""
+    """How often earlier predictions on this machine held, in words; "" before the first verified one."""

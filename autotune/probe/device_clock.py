@@ -63,8 +63,8 @@ class DeviceClock:
 
 def start(recorder, moment: int) -> None:
     """The window begins at `moment`."""
-    recorder.device_clock = DeviceClock()
-    recorder.device_clock.mark(moment)
+    marks = recorder.device_clock = DeviceClock()
+    marks.mark(moment)
 
 
 def stop(recorder) -> list:

@@ -62,31 +62,36 @@ def _install_cuda(session) -> None:
     import torch
 
     for name in READS:
-        session.patches.set(torch.Tensor, name, _timed_read(session, getattr(torch.Tensor, name)))
+        session.patches.set(torch.Tensor, name, timed_read(session.recorder, getattr(torch.Tensor, name)))
     for name in ("to", "cuda"):
-        session.patches.set(torch.Tensor, name, _timed_copy(session, getattr(torch.Tensor, name)))
+        session.patches.set(torch.Tensor, name, timed_copy(session.recorder, getattr(torch.Tensor, name)))
 
 
-def _timed_read(session, read):
-    """A read of a device tensor outside the phases that torch itself drives (an optimizer's own reads are its cost)."""
-    recorder = session.recorder
+def timed_read(recorder, read):
+    """A read of a device tensor outside the phases that torch itself drives (an optimizer's own reads are its cost).
+
+    `is_compiling` comes first, as in hooks_model.timed_call: dynamo must see no state of ours.
+    """
+    from torch.compiler import is_compiling
+
     waiting = counted(recorder, "sync", read, sites.caller)
 
     @functools.wraps(read)
     def wrapper(self, *args, **kwargs):
-        if not self.is_cuda or "optimizer" in recorder.stack:
+        if is_compiling() or not self.is_cuda or "optimizer" in recorder.stack:
             return read(self, *args, **kwargs)
         return waiting(self, *args, **kwargs)
 
     return wrapper
 
 
-def _timed_copy(session, copy):
-    recorder = session.recorder
+def timed_copy(recorder, copy):
+    """A copy to the device outside the forward; `is_compiling` comes first, as in timed_read."""
+    from torch.compiler import is_compiling
 
     @functools.wraps(copy)
     def wrapper(self, *args, **kwargs):
-        if self.is_cuda or recorder.in_forward or not recorder.is_mine():
+        if is_compiling() or self.is_cuda or recorder.in_forward or not recorder.is_mine():
             return copy(self, *args, **kwargs)
         start = clock.now()
         result = copy(self, *args, **kwargs)

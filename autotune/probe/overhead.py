@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from . import clock, hooks_model
+from . import clock, hooks_calls, hooks_model
 from .recorder import Recorder, timed
 
 CALLS = 500
+COUNTED = ("empty_cache", "gc", "sync")
+"""Kinds whose call site is looked for."""
 
 
 class Overhead:
@@ -27,12 +29,15 @@ class Overhead:
         events = recorder.events[getattr(self, "_events", 0) :]
         forwards = [event[3] for event in events if event[0] == "forward"]
         inner = {ref: self._session.num_submodules(ref) for ref in set(forwards)}
+        counted = sum(1 for event in events if event[0] in COUNTED)
+        marks = recorder.device_clock
         self._row = {
             "events": len(events),
-            "event_ns": int(len(events) * _event_ns() + sum(inner[ref] for ref in forwards) * _submodule_ns())
+            "event_ns": int((len(events) - counted) * _event_ns() + counted * _read_ns())
+            + int(sum(inner[ref] for ref in forwards) * _submodule_ns())
             + recorder.look_ns
             - getattr(self, "_look_ns", 0)
-            + (recorder.device_clock.spent_ns if recorder.device_clock is not None else 0),
+            + (marks.spent_ns if marks is not None else 0),
             "sampler_ns": self._session.sampler.spent_ns - getattr(self, "_sampler_ns", 0),
         }
 
@@ -47,6 +52,11 @@ def _event_ns() -> float:
     return _per_call(timed(Recorder(_ignore), "logging", _nothing))
 
 
+def _read_ns() -> float:
+    """Cost of one recorded read of a device tensor: it looks for its call site, here past more frames than there."""
+    return _per_call(hooks_calls.timed_read(Recorder(_ignore), _nothing), _OnDevice)
+
+
 def _submodule_ns() -> float:
     """Cost that the patched Module.__call__ adds to a submodule's call."""
     recorder = Recorder(_ignore)
@@ -54,10 +64,16 @@ def _submodule_ns() -> float:
     return max(0.0, _per_call(hooks_model.timed_call(recorder, _nothing, _ignore)) - _per_call(_nothing))
 
 
-def _per_call(function) -> float:
+class _OnDevice:
+    """As much of a device tensor as a read's hook asks for."""
+
+    is_cuda = True
+
+
+def _per_call(function, argument=None) -> float:
     start = clock.now()
     for _ in range(CALLS):
-        function(None)
+        function(argument)
     return (clock.now() - start) / CALLS
 
 

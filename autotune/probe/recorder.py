@@ -50,8 +50,9 @@ class Recorder:
     def mark(self) -> int:
         """Now; the device's clock, if there is one, is marked here."""
         moment = clock.now()
-        if self.device_clock is not None:
-            self.device_clock.mark(moment)
+        marks = self.device_clock  # read once: the sampler's thread may take it away at any moment
+        if marks is not None:
+            marks.mark(moment)
         return moment
 
     def enter(self, kind: str) -> int:
@@ -85,7 +86,8 @@ class Recorder:
 
     def is_loading(self) -> bool:
         """Whether a batch is being fetched: modules that are called meanwhile transform data."""
-        return bool(self.stack) and self.stack[-1] in ("fetch", "iter")
+        # A slice, which may be empty: another thread may ask while the last kind ends.
+        return self.stack[-1:] in (["fetch"], ["iter"])
 
     def failed(self, kind: str, error: BaseException) -> None:
         """An exception passes through `kind`: the innermost one is the failing phase."""
@@ -114,18 +116,21 @@ def timed(recorder: Recorder, kind: str, function, ref: int = -1):
 
 
 def counted(recorder: Recorder, kind: str, function, site):
-    """`function`, recorded as an event whose `ref` is the row of its call site in `recorder.calls`."""
+    """`function`, recorded as an event whose `ref` is the row of its call site in `recorder.calls`.
+
+    The site is taken before the call: after a read that waited for the device, looking would keep the device idle.
+    """
     rows = {}
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
         if not recorder.is_mine():
             return function(*args, **kwargs)
+        row = _row(recorder, rows, kind, site())
         start = clock.now()
         try:
             return function(*args, **kwargs)
         finally:
-            row = _row(recorder, rows, kind, site())
             recorder.push(kind, start, clock.now(), row)
 
     return wrapper

@@ -9,7 +9,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _STDLIB = os.path.dirname(os.__file__)
 _SCRIPTS = os.path.dirname(os.path.abspath(sys.executable)) + os.sep
 _LIBRARY_PARTS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
-_cache = {}
+_cache, _sites = {}, {}
 
 
 def is_user(filename: str) -> bool:
@@ -50,11 +50,19 @@ def user_caller() -> dict:
 
 
 def of(frame) -> dict:
-    """The Site of a frame."""
+    """The Site of a frame, made once for each line that calls: reads of the device come thousands of times."""
     code = frame.f_code
+    key = (code.co_filename, code.co_name, frame.f_lineno)
+    known = _sites.get(key)
+    if known is None:
+        known = _sites[key] = _site(code, frame.f_lineno)
+    return known
+
+
+def _site(code, line: int) -> dict:
     return {
         "file": os.path.abspath(code.co_filename) if not code.co_filename.startswith("<") else code.co_filename,
-        "line": frame.f_lineno,
+        "line": line,
         "function": code.co_name,
         "is_user": is_user(code.co_filename),
     }

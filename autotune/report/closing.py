@@ -20,6 +20,7 @@ def lines(report: Report, width: int) -> list[Line]:
     return [
         *_noise(report, width),
         *(line for note in run.notes for line in paragraph("Note", note, width)),
+        *paragraph("Predictions here", report.calibration, width),
         *paragraph("Redirected to scratch", ", ".join(map(_named, run.redirected)), width),
         *paragraph("Blocked", ", ".join(run.blocked), width),
         *paragraph("Not isolated", ", ".join(run.not_isolated), width),

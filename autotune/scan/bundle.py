@@ -79,7 +79,7 @@ def bundle(
     software: Iterable[Fact],
     ranges: Mapping[str, Range] | None = None,
 ) -> Bundle:
-    """The Bundle of `parts`, whose packages have these versions or are in these ranges; `software` says so, as facts."""
+    """The Bundle of `parts`, whose packages have these versions or ranges; `software` are facts about the versions."""
     settings = settings_of(parts.calls, versions)
     facts = [
         *parts.facts,

@@ -125,6 +125,14 @@ def test_a_comment_with_a_reason_silences(project) -> None:
     assert silenced == {("DL001", "comment", "the data is in memory")}
 
 
+def test_a_comment_at_the_top_of_a_config_silences_what_it_leaves_out(tmp_path) -> None:
+    config = "output_dir: out\nper_device_train_batch_size: 2\nnum_train_epochs: 1\n"
+    (tmp_path / "c.yaml").write_text(config)
+    assert {one.rule.id for one in check(tmp_path).findings if one.location.line == 1} == {"DL001"}
+    (tmp_path / "c.yaml").write_text("# autotune: ignore[DL001] the data is in memory\n" + config)
+    assert "DL001" not in found(check(tmp_path))
+
+
 def test_a_comment_without_reason_or_of_no_rule_is_noted(project) -> None:
     edit(project, "batch_size=4)", "batch_size=4)  # autotune: ignore[DL001]")
     edit(project, "scaler.update()", "scaler.update()  # autotune: ignore[XX999] why not")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,3 +100,10 @@ def test_next_commands(num_findings: int, steps: int, expected: list[str]) -> No
     lines = closing.next_lines(report(*found, run=run(), step=step(steps, forward=1.0)), 80)
     assert [line.text[6:].split("   ")[0] for line in lines] == expected
     assert lines[0].text.startswith("Next  ")
+
+
+def test_how_earlier_predictions_did_is_said_where_it_is_known() -> None:
+    told = replace(report(run=run(), step=step(30, forward=1.0)), calibration="of 14 predictions 13 inside the range")
+    assert "Predictions here: of 14 predictions 13 inside the range" in [line.text for line in closing.lines(told, 80)]
+    silent = [line.text for line in closing.lines(replace(told, calibration=""), 80)]
+    assert not any("Predictions here" in text for text in silent)

@@ -81,6 +81,12 @@ def test_a_script_is_also_found_from_the_folders_above(tmp_path) -> None:
     assert [bundle.files for bundle in scanned.bundles] == [("src/train.py", "a/b/run.sh")]
 
 
+@pytest.mark.parametrize(("flag", "files"), [("False", ("train.py",)), ("True", ("train.py", "run.sh"))])
+def test_a_command_that_says_not_to_train_is_none(tmp_path: Path, flag: str, files: tuple[str, ...]) -> None:
+    scanned = project(tmp_path, run_sh=f"python train.py --do_train {flag} --output_dir out", train_py=HF)
+    assert [bundle.files for bundle in scanned.bundles] == [files]
+
+
 def test_a_script_that_two_commands_start_is_two_bundles(tmp_path) -> None:
     scanned = project(
         tmp_path, a_sh="python train.py --workers 1\n", b_sh="python train.py --workers 4\n", train_py=RAW

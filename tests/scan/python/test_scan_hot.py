@@ -178,3 +178,68 @@ def test_a_function_called_in_a_loop_is_the_step() -> None:
 def test_a_backward_below_a_profiling_flag_trains_nothing() -> None:
     code = f"import torch\nif profile:\n    for x in loader:\n        {TRAINS}\n        loss.item()\n"
     assert facts(scan(code)) == {}
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        ("(y == 1).sum().item()", 0),
+        ("(y * 2 > 0).float().mean().item()", 0),
+        ("(y == z).sum().item()", 0),
+        ("(pred == y).sum().item()", 1),
+        ("(y.cuda() == 1).sum().item()", 1),
+        ("(x == 1).sum().item()", 1),
+    ],
+)
+def test_what_was_never_moved_is_read_from_the_host(read: str, expected: int) -> None:
+    code = f"""
+    import torch
+    for x, y, z in loader:
+        x = x.cuda()
+        loss = criterion(model(x), y.cuda())
+        loss.backward()
+        optimizer.step()
+        total += {read}
+    """
+    assert facts(scan(code))[READS] == expected
+
+
+@pytest.mark.parametrize("guard", ["RANK in {-1, 0}", "rank in (-1, 0)", "RANK == 0", "is_main_process()"])
+def test_what_one_process_does_is_done_in_every_step(guard: str) -> None:
+    assert facts(looped(f"{STEP}if {guard}:\n    total += loss.item()"))[READS] == 1
+
+
+@pytest.mark.parametrize(("attribute", "expected"), [("self.device = device", 1), ("pass", 0)])
+def test_a_class_that_has_a_device_of_its_own_moves_its_batches(attribute: str, expected: int) -> None:
+    code = f"""
+    import torch
+    class Own:
+        def __init__(self, device):
+            {attribute}
+        def run(self):
+            batches = iter(self.loader)
+            while True:
+                batch = next(batches)
+                batch = [one.to(self.device) for one in batch]
+                loss = self.model(*batch)
+                loss.backward()
+                self.optimizer.step()
+    Own("cuda").run()
+    """
+    assert facts(scan(code))["code.num_blocking_copies_in_step"] == expected
+
+
+def test_an_overridden_training_step_runs_in_every_step_and_on_a_gpu() -> None:
+    code = """
+    import gc
+    import torch
+    from transformers import Trainer
+    class Own(Trainer):
+        def training_step(self, model, inputs):
+            gc.collect()
+            torch.cuda.empty_cache()
+            return super().training_step(model, inputs)
+    """
+    found = facts(scan(code))
+    assert (found["code.num_gc_in_step"], found["code.num_empty_cache_in_step"]) == (1, 1)
+    assert found["code.uses_cuda"] is True
