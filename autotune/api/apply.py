@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from autotune.errors import UsageError
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
+from autotune.patch import joint
+from autotune.patch.couple import lacking
 from autotune.patch.file import NAME, loads
 from autotune.patch.journal import Journal
-from autotune.patch.splice import spliced
 
 PATCHES = Path(".autotune") / "patches"
 """Where a project keeps what it needs to take patches back."""
@@ -28,8 +30,8 @@ SAFE = (Effect.EXACT, Effect.EQUIVALENT)
 class Planned:
     """What one `apply` would do: write `files` (path, before, after), and print the rest.
 
-    `chosen` are the changes that are made, `left` those that are not, with the reason. `command` is the new command
-    line where a chosen change stands on it, else "".
+    `chosen` are the changes that are made, `left` those that are not, with the reason. `typed` is what a chosen change
+    gives on the command line, else "", and `command` the whole new line, "" where the run did not keep all of it.
     """
 
     root: Path
@@ -37,13 +39,13 @@ class Planned:
     chosen: tuple[PatchChange, ...]
     left: tuple[tuple[PatchChange, str], ...]
     files: tuple[tuple[Path, bytes, bytes], ...]
+    typed: str = ""
     command: str = ""
 
     def diff(self) -> Iterator[str]:
         """The lines of a unified diff of all files."""
         for path, before, after in self.files:
-            name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
-            yield from _diff(name, before, after)
+            yield from _diff(path.relative_to(self.root).as_posix(), before, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +61,19 @@ def plan(options: Options, *, cwd: Path) -> Planned:
     """What the patch would write. Raises UsageError when a file is not the one that the patch was made for."""
     file = _file(options.name, cwd)
     made = loads(_bytes(file), str(file))
-    root = Path(made.root)
+    root = _root(file, made)
     chosen, left = _chosen(made, options)
-    by_file = _by_file(chosen)
-    typed = by_file.pop(TYPED, [])
+    edits = dict.fromkeys(edit for change in chosen for edit in change.edits)
+    typed = [edit for edit in edits if edit.file == TYPED]
+    by_file = _by_file([edit for edit in edits if edit.file != TYPED], root)
     return Planned(
         root=root,
         title=f"{len(chosen)} of {len(made.changes)} changes of run {made.run}",
         chosen=tuple(chosen),
         left=tuple(left),
-        files=tuple(_file_of(root / name, edits) for name, edits in by_file.items()),
-        command=_command(made.command, typed) if typed else "",
+        files=tuple(_file_of(path, each) for path, each in by_file.items()),
+        typed=shlex.join(word for edit in typed for word in _given(made.command, edit)),
+        command=_command(made.command, typed) if typed and _is_whole(made.command) else "",
     )
 
 
@@ -82,13 +86,22 @@ def write(planned: Planned) -> Journal | None:
 
 def undo(number: int | None, *, cwd: Path) -> Journal:
     """Give the files of the newest written patch, or of patch `number`, their bytes from before."""
-    return patch.undo(artefacts.project_root(cwd) / PATCHES, number)
+    folder = kept_patches(cwd)
+    if folder is None:
+        raise UsageError("there is no written patch to undo", where=str(cwd))
+    return patch.undo(folder, number)
 
 
 def recover(cwd: Path) -> tuple[Journal, ...]:
     """Take back what a crash left half written in this project."""
-    folder = artefacts.project_root(cwd) / PATCHES
-    return patch.recover(folder) if folder.is_dir() else ()
+    folder = kept_patches(cwd)
+    return () if folder is None else patch.recover(folder)
+
+
+def kept_patches(cwd: Path) -> Path | None:
+    """The nearest folder of written patches from `cwd` upwards: what `undo` takes back there."""
+    start = cwd.absolute()
+    return next((each / PATCHES for each in (start, *start.parents) if (each / PATCHES).is_dir()), None)
 
 
 def _file(name: str, cwd: Path) -> Path:
@@ -101,6 +114,25 @@ def _file(name: str, cwd: Path) -> Path:
             to_do="`autotune diagnose --load last` shows what it found.",
         )
     return path
+
+
+def _root(file: Path, made: Patch) -> Path:
+    """The project that a patch is of: the one whose run folder holds it; elsewhere the one that it names.
+
+    Raises UsageError when a run folder's patch names another one, whose files it would write.
+    """
+    named = Path(made.root)
+    home = Path(os.path.normpath(file.absolute())).parents
+    if len(home) > 3 and (home[2].name, home[1].name) == (".autotune", "runs"):
+        if not named.is_absolute() or named.resolve() != home[3].resolve():
+            raise UsageError(
+                f"this patch was made for {named}, and lies in {home[3]}: the project was copied or moved",
+                where=str(file),
+                to_do="Diagnose again.",
+            )
+    elif not named.is_absolute() or not named.is_dir():
+        raise UsageError(f"its root {made.root!r} is no full path of a folder", where=str(file))
+    return named.resolve()
 
 
 def _bytes(path: Path) -> bytes:
@@ -117,8 +149,9 @@ def _chosen(made: Patch, options: Options) -> tuple[list[PatchChange], list[tupl
     if wrong:
         raise UsageError(f"no change of this patch is of {', '.join(wrong)}", to_do=f"There are: {_listed(known)}.")
     reasons = [_why_left(change, options) for change in made.changes]
-    writes = {change.setting for change, reason in zip(made.changes, reasons, strict=True) if not reason}
-    reasons = [reason or _what_it_lacks(change, writes) for change, reason in zip(made.changes, reasons, strict=True)]
+    is_so = [not change.edits and not change.by_hand for change in made.changes]
+    lacks = lacking(made.changes, [not reason or so for reason, so in zip(reasons, is_so, strict=True)])
+    reasons = [reason or _what_it_lacks(missing) for reason, missing in zip(reasons, lacks, strict=True)]
     pairs = list(zip(made.changes, reasons, strict=True))
     return [change for change, reason in pairs if not reason], [(change, reason) for change, reason in pairs if reason]
 
@@ -134,8 +167,7 @@ def _why_left(change: PatchChange, options: Options) -> str:
     return ""
 
 
-def _what_it_lacks(change: PatchChange, writes: set[str]) -> str:
-    missing = [name for name in change.needs if name not in writes]
+def _what_it_lacks(missing: Sequence[str]) -> str:
     return f"it holds only together with {', '.join(missing)}, which is not written" if missing else ""
 
 
@@ -143,12 +175,40 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "no changes"
 
 
-def _by_file(changes: Sequence[PatchChange]) -> dict[str, list[Edit]]:
-    """The edits of each file; one that two changes ask for is made once."""
-    found: dict[str, list[Edit]] = {}
-    for edit in dict.fromkeys(edit for change in changes for edit in change.edits):
-        found.setdefault(edit.file, []).append(edit)
-    return found
+def _by_file(edits: Sequence[Edit], root: Path) -> dict[Path, list[Edit]]:
+    """The edits of each file, by its real path; a file of two names gets all of them, equal ones once."""
+    names: dict[Path, str] = {}
+    found: dict[Path, dict[Edit, None]] = {}
+    for edit in edits:
+        path = _inside(root, edit.file)
+        name = names.setdefault(path, edit.file)
+        found.setdefault(path, {})[replace(edit, file=name)] = None
+    return {path: list(each) for path, each in found.items()}
+
+
+def _inside(root: Path, name: str) -> Path:
+    """The real path of a patch's file. Raises UsageError when it lies outside `root`."""
+    try:
+        path = (root / name).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"is no name of a file: {error}", where=repr(name)) from error
+    if not path.is_relative_to(root):
+        raise UsageError(
+            f"it lies outside the project {root}; nothing was changed",
+            where=name,
+            to_do="Edit it by hand, and write the other changes with --select.",
+        )
+    return path
+
+
+def _is_whole(words: Sequence[str]) -> bool:
+    """Whether a run kept its command as it was typed: *** stands for what may be a secret, ... for words left out."""
+    return bool(words) and not any("***" in word or word == "..." for word in words)
+
+
+def _given(words: Sequence[str], edit: Edit) -> list[str]:
+    """The words that give one value, spelled as on the command line `words`."""
+    return _with([word for word in words if word.lstrip("+").startswith(f"{edit.key}=")][-1:], edit)
 
 
 def _command(words: Sequence[str], edits: Sequence[Edit]) -> str:
@@ -174,8 +234,10 @@ def _with(line: Sequence[str], edit: Edit) -> list[str]:
 
 
 def _file_of(path: Path, edits: Sequence[Edit]) -> tuple[Path, bytes, bytes]:
+    if path.exists() and not path.is_file():
+        raise UsageError("is no file that can be edited; nothing was changed", where=str(path))
     data = _bytes(path)
-    return path, data, spliced(data, edits)
+    return path, data, joint.confirmed(data, edits)
 
 
 def _diff(name: str, before: bytes, after: bytes) -> Iterator[str]:

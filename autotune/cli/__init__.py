@@ -66,7 +66,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments` and return the exit code that DESIGN gives each outcome."""
-    _recover(Path.cwd())
+    _recover()
     try:
         result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False)
     except AutotuneError as error:
@@ -84,16 +84,18 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _recover(cwd: Path) -> None:
-    """Take back what a crash of apply or undo left half written, whichever verb comes next."""
-    if not any((folder / ".autotune" / "patches").is_dir() for folder in (cwd, *cwd.parents)):
-        return
-    from autotune.api.apply import recover  # nearly no command has anything to take back
-
+def _recover() -> None:
+    """Take back what a crash of apply or undo left half written, whichever verb comes next; it never ends that verb."""
     try:
+        cwd = Path.cwd()
+        if not any((folder / ".autotune" / "patches").is_dir() for folder in (cwd, *cwd.parents)):
+            return
+        from autotune.api.apply import recover  # nearly no command has anything to take back
+
         for journal in recover(cwd):
-            click.echo(f"autotune: took back patch {journal.number}, which was interrupted", err=True)
-    except AutotuneError as error:
+            what = f"took back patch {journal.number}, which was interrupted{journal.exceptions}"
+            click.echo(f"autotune: {what}", err=True)
+    except Exception as error:
         click.echo(f"autotune: an interrupted patch cannot be taken back: {error}", err=True)
 
 

@@ -11,6 +11,7 @@ from autotune.api import apply as api
 from autotune.errors import UsageError
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
+from autotune.patch.journal import Journal
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -49,18 +50,25 @@ def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
         click.echo("Nothing was written: this was --diff.")
     elif yes or _agreed(planned):
         journal = api.write(planned)
-        number = journal.number if journal is not None else ""
-        click.echo(f"Wrote {api.counted(planned.files, 'file')}. `autotune undo {number}` takes it back.")
+        click.echo(f"Wrote {api.counted(planned.files, 'file')}.{_taken_back_by(journal)}")
     else:
         click.echo("Nothing was written.")
-    if planned.command:
+    if planned.typed:
         belongs = " It belongs to what the files say now." if planned.files and not diff else ""
-        hidden = " (*** and ... stand for what autotune does not keep)" if _is_partial(planned.command) else ""
-        click.echo(f"What you typed is in no file.{belongs} Start it with{hidden}:\n  {planned.command}")
+        how = "Start it with" if planned.command else "Add or change on your command line"
+        click.echo(f"What you typed is in no file.{belongs} {how}:\n  {planned.command or planned.typed}")
 
 
-def _is_partial(command: str) -> bool:
-    return any(word in ("***", "...") or word.endswith("=***") for word in shlex.split(command))
+def _taken_back_by(journal: Journal | None) -> str:
+    """The command that undoes it, as it works where `apply` was typed."""
+    if journal is None:
+        return ""
+    folder = journal.folder.parent
+    undo = f"autotune undo {journal.number}"
+    here = api.kept_patches(Path.cwd())
+    is_here = here is not None and here.samefile(folder)
+    away = "" if is_here else f"cd {shlex.quote(str(folder.parents[1]))} && "
+    return f" `{away}{undo}` takes it back."
 
 
 def _agreed(planned: api.Planned) -> bool:

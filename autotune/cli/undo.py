@@ -14,4 +14,5 @@ from autotune.api import apply as api
 def command(number: int | None) -> None:
     """Take back the last patch that `autotune apply` wrote, or patch ID, byte for byte."""
     journal = api.undo(number, cwd=Path.cwd())
-    click.echo(f"Took back patch {journal.number} ({journal.title}): {api.counted(journal.files, 'file')} as before.")
+    files = api.counted(journal.files, "file")
+    click.echo(f"Took back patch {journal.number} ({journal.title}): {files} as before{journal.exceptions}.")

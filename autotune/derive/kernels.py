@@ -1,7 +1,8 @@
 """What the kernels of the profiled steps were: matrix products by their arithmetic, attention by its backend.
 
 Known by name: cuBLAS, cuDNN and CUTLASS put the arithmetic into their kernels' names, PyTorch and FlashAttention the
-backend. What is plain softmax and products is known by the operators of torch that launched it.
+backend. What is plain softmax and products is known by the operators of torch that launched it. A kernel that Triton
+compiled, or that a CUDA graph launched, has no operator: where such kernels may be what is asked for, nothing is said.
 """
 
 from __future__ import annotations
@@ -16,8 +17,20 @@ from autotune.model.recording import Event, Json
 FP32_GEMM = re.compile(r"sgemm|f32f32_f32f32_f32|gemmSN\w*<float|gemmk1_kernel<\w+, float", re.IGNORECASE)
 """ampere_sgemm_128x64_nn, cutlass_80_simt_sgemm_256x128_8x4_nn_align1, sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_..."""
 
-OTHER_ARITHMETIC = re.compile(r"tensorop|tf32|fp16|conv|fprop|dgrad|wgrad", re.IGNORECASE)
+OTHER_ARITHMETIC = re.compile(r"tensorop|tf32|fp16|__half|bfloat16|conv|fprop|dgrad|wgrad", re.IGNORECASE)
 """On tensor cores after all, 16-bit storage, or a convolution, which has a switch of its own."""
+
+PLAIN_NAME = re.compile(r"\w+")
+"""Triton names a kernel as its author named a function; CUDA C++ adds its types."""
+
+LIBRARY_NAME = re.compile(r"[a-z\d]gem[mv]|xmma|cutlass|nvjet|cudnn|fmha|flash|nccl", re.IGNORECASE)
+"""Plain names that tell nevertheless: ampere_sgemm_128x64_tn, nvjet_tst_128x192_64x4_1x2_h_bz_coopA_NNT."""
+
+NO_PRODUCT = re.compile(r"triton_(poi|red|per|for|spl)_")
+"""Inductor's pointwise kernels, reductions and so on: its products are templates (_inductor/wrapper_benchmark.py)."""
+
+MOST_UNNAMED = 0.05
+"""Of the kernels' time: what no name tells below that moves no share past a rule's limit by itself."""
 
 FUSED_ATTENTION = (
     ("cudnn", re.compile(r"cudnn\w*sdpa")),
@@ -29,6 +42,10 @@ FUSED_ATTENTION = (
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softmax")
 PRODUCTS = ("aten::bmm", "aten::baddbmm")
 """Linear layers are aten::mm and addmm: batched products are attention's, where its softmax is beside them."""
+
+LEAST_SOFTMAX = 0.1
+"""Of the products' time. Attention's softmax reads and writes the scores that its products write and read; that of a
+router of experts, whose products are batched too, is smaller by orders of magnitude."""
 
 OTHER_WAITS = ("iter", "fetch", "h2d", "checkpoint", "evaluation")
 """Idle time inside these has a cause of its own."""
@@ -55,11 +72,22 @@ def shares(view: View) -> Mapping[str, float | str | None]:
     backend, attention_ns = attention(kernels)
     return {
         **values,
-        "gemm_fp32_share": _share(_total(row for row in kernels if is_fp32_product(row)), busy_ns),
-        "attention_share": _share(attention_ns, busy_ns),
+        "gemm_fp32_share": _share_or_none(fp32_products_ns(kernels), busy_ns),
+        "attention_share": _share_or_none(attention_ns, busy_ns),
         "attention_backend": backend,
         "mean_kernel_us": _total(kernels) / count / 1e3,
     }
+
+
+def fp32_products_ns(kernels: Sequence[Json]) -> int | None:
+    """Nanoseconds of fp32 products outside tensor cores; None where too much has a name that does not tell."""
+    unnamed = [row for row in kernels if not row["operator"] and not tells_products(row["name"])]
+    return None if _are_many(unnamed, kernels) else _total(row for row in kernels if is_fp32_product(row))
+
+
+def tells_products(name: str) -> bool:
+    """Whether a kernel's name alone says if it multiplies matrices."""
+    return not PLAIN_NAME.fullmatch(name) or bool(LIBRARY_NAME.search(name) or NO_PRODUCT.match(name))
 
 
 def is_fp32_product(row: Json) -> bool:
@@ -68,8 +96,11 @@ def is_fp32_product(row: Json) -> bool:
     return bool(FP32_GEMM.search(name)) and not OTHER_ARITHMETIC.search(f"{row['operator']} {name}")
 
 
-def attention(kernels: Sequence[Json]) -> tuple[str | None, int]:
-    """(backend, nanoseconds) of attention: fused kernels, else softmax and batched products; (None, 0) without."""
+def attention(kernels: Sequence[Json]) -> tuple[str | None, int | None]:
+    """(backend, nanoseconds) of attention: fused kernels, else softmax and batched products.
+
+    (None, 0) without any; (None, None) where kernels of no operator, or the products of experts, may hide it.
+    """
     fused: Counter[str] = Counter()
     for row in kernels:
         found = next((backend for backend, name in FUSED_ATTENTION if name.search(row["name"])), None)
@@ -79,7 +110,10 @@ def attention(kernels: Sequence[Json]) -> tuple[str | None, int]:
         return fused.most_common(1)[0][0], fused.total()
     softmax = _total(row for row in kernels if row["operator"] in SOFTMAX)
     products = _total(row for row in kernels if row["operator"] in PRODUCTS)
-    return ("math", softmax + products) if softmax and products else (None, 0)
+    if softmax and products:
+        return ("math", softmax + products) if softmax >= LEAST_SOFTMAX * products else (None, None)
+    unnamed = [row for row in kernels if not row["operator"] and "nccl" not in row["name"]]
+    return None, None if _are_many(unnamed, kernels) else 0
 
 
 def user_sync_idle_share(view: View) -> float | None:
@@ -134,6 +168,14 @@ def _unexplained(gap: tuple[int, int], waits: Sequence[Event]) -> int:
 
 def _total(rows: Iterator[Json] | Sequence[Json]) -> int:
     return sum(row["total_ns"] for row in rows)
+
+
+def _are_many(rows: Sequence[Json], kernels: Sequence[Json]) -> bool:
+    return _total(rows) > MOST_UNNAMED * _total(kernels)
+
+
+def _share_or_none(part: float | None, whole: float) -> float | None:
+    return None if part is None else _share(part, whole)
 
 
 def _share(part: float, whole: float) -> float:

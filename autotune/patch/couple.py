@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from autotune.model.patch import PatchChange
@@ -27,16 +27,39 @@ def needs(change: PatchChange, changes: Sequence[PatchChange], calls: Sequence[C
     return tuple(other.setting for other in changes if other is not change and _needs(change, other, calls))
 
 
+def lacking(changes: Sequence[PatchChange], is_made: Sequence[bool]) -> list[tuple[str, ...]]:
+    """The settings that keep each change that is to be made from it: a partner is not made, or lacks one itself."""
+    made = {at for at, wanted in enumerate(is_made) if wanted}
+    found: dict[int, tuple[str, ...]] = {}
+    while True:
+        lacks = {at: tuple(name for name in changes[at].needs if not _is_met(changes, at, name, made)) for at in made}
+        found |= {at: names for at, names in lacks.items() if names}
+        if not any(lacks.values()):
+            return [found.get(at, ()) for at in range(len(changes))]
+        made -= found.keys()
+
+
 def coupled(changes: Sequence[PatchChange]) -> Iterator[PatchChange]:
     """The changes; one that needs a change that is by hand is by hand too."""
-    manual = {change.setting for change in changes if change.by_hand}
-    for change in changes:
-        missing = [name for name in change.needs if name in manual]
+    for change, missing in zip(changes, lacking(changes, [not one.by_hand for one in changes]), strict=True):
         if change.edits and missing:
             why = f"only together with {', '.join(missing)}, which has to be changed by hand"
             yield replace(change, edits=(), by_hand=f"{change.setting} = {change.new}: {why}")
         else:
             yield change
+
+
+def _is_met(changes: Sequence[PatchChange], at: int, name: str, made: Set[int]) -> bool:
+    """Whether the partners of that name of a change are made, of which there has to be one."""
+    named = [other for other, change in enumerate(changes) if change.setting == name and other != at]
+    partners = [other for other in named if _are_partners(changes[at], changes[other])]
+    return bool(partners) and made.issuperset(partners)
+
+
+def _are_partners(one: PatchChange, other: PatchChange) -> bool:
+    """Two changes of one kind (a loader) are of the same one; a loader's and the run's come from one rule."""
+    kinds = {change.subject.split("#")[0] for change in (one, other)}
+    return one.subject == other.subject if len(kinds) == 1 else bool(set(one.rules) & set(other.rules))
 
 
 def _needs(change: PatchChange, other: PatchChange, calls: Sequence[Call]) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import stat
 from pathlib import Path
 
 
@@ -16,7 +18,10 @@ class Disk:
         return path.read_bytes()
 
     def create(self, path: Path, data: bytes, like: Path | None = None) -> None:
-        """Make a new file that holds `data`, on the disk before this returns, with the permissions of `like`."""
+        """Make a new file that holds `data`, on the disk before this returns, with the rights of `like`.
+
+        PermissionError when the group of `like` cannot be kept and another group would have its rights.
+        """
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -36,7 +41,8 @@ class Disk:
 
     def remove(self, path: Path) -> None:
         """Remove a file; one that is not there is fine."""
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.unlink()
 
     def make_folder(self, path: Path) -> None:
         """Make a new folder. Raises FileExistsError when it is there."""
@@ -45,10 +51,16 @@ class Disk:
 
 
 def _take_rights(path: Path, like: Path) -> None:
-    shutil.copymode(like, path)
-    with contextlib.suppress(OSError):  # only root may give a file away
-        about = like.stat()
-        os.chown(path, about.st_uid, about.st_gid)
+    """Group, owner, mode, extended attributes and access lists of `like`, as far as this user may give them."""
+    about = like.stat()
+    for uid, gid in ((-1, about.st_gid), (about.st_uid, -1)):  # who may not give a file away may still give its group
+        with contextlib.suppress(PermissionError):
+            os.chown(path, uid, gid)
+    group, others = (about.st_mode & stat.S_IRWXG) >> 3, about.st_mode & stat.S_IRWXO
+    if path.stat().st_gid != about.st_gid and group & ~others:
+        raise PermissionError(errno.EPERM, f"you are not in its group ({about.st_gid}), which would lose it", str(like))
+    shutil.copystat(like, path)
+    os.utime(path)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,6 +14,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Span, Value
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
+from autotune.model.scanned import TYPED
 from autotune.model.source import Entry
 from autotune.syntax import yaml
 
@@ -39,12 +40,15 @@ def loads(data: bytes, where: str) -> Patch:
     top = _Table(_tree(yaml.read(data, where).entries), where, "")
     if top.integer("schema") != SCHEMA:
         raise UsageError(f"schema {top.integer('schema')} is not {SCHEMA}", where=where, to_do="Diagnose again.")
-    return Patch(
+    made = Patch(
         root=top.text("root"),
         run=top.text("run"),
         command=tuple(str(word) for word in top.rows("command")),
         changes=tuple(_change(row) for row in top.tables("changes")),
     )
+    if not made.command and any(edit.file == TYPED for change in made.changes for edit in change.edits):
+        raise top.wrong("command", "is empty, and an edit is of the command line")
+    return made
 
 
 def _lines(patch: Patch) -> Iterator[str]:
@@ -106,8 +110,10 @@ def _change(row: _Table) -> PatchChange:
 
 def _edit(row: _Table) -> Edit:
     span = row.rows("span")
-    if len(span) != 2 or not all(isinstance(each, int) and each >= 0 for each in span) or span[0] > span[1]:
+    if len(span) != 2 or not all(type(each) is int and each >= 0 for each in span) or span[0] > span[1]:
         raise row.wrong("span", "must be [start, end] in bytes")
+    if "\0" in row.text("file"):
+        raise row.wrong("file", "is no name of a file")
     return Edit(
         file=row.text("file"),
         sha256=row.text("sha256"),

@@ -6,7 +6,8 @@ A file is compared as its values by their paths, so that the sum of what the edi
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from autotune.errors import UsageError
@@ -37,54 +38,52 @@ def confirmed(data: bytes, edits: Sequence[Edit]) -> bytes:
 
 def _refused(edits: Sequence[Edit], why: str) -> UsageError:
     keys = ", ".join(dict.fromkeys(edit.key for edit in edits))
-    what = f"{keys} cannot be written into this file together: {why}; nothing was changed"
-    return UsageError(what, where=edits[0].file, to_do="Write one of them with --select, then diagnose again.")
+    return UsageError(
+        f"{keys} cannot be written together: {why}",
+        where=edits[0].file,
+        to_do="Nothing was changed. Write one of them with --select, then diagnose again.",
+    )
 
 
 def _values(data: bytes, name: str) -> Values:
-    """What the consumer of a file reads, by path. Raises UsageError when it is not valid, or has a path twice."""
-    document = spell.read(data, name)
-    if hasattr(document, "entries"):
-        return _by_path(((entry.path, repr(entry.value)) for entry in document.entries), name)
-    if hasattr(document, "tree"):
-        return _by_path(_leaves(document.tree, ()), name)
-    flags = (pair for number, command in enumerate(document.commands) for pair in _flags(number, command))
-    return _by_path(flags, name)
-
-
-def _by_path(pairs: Iterator[tuple[tuple[object, ...], str]], name: str) -> Values:
+    """What the consumer of a file reads, by path; the second value of one path has the number 1 behind it."""
+    source = spell.read(data, name)
+    pairs: Iterable[tuple[tuple[object, ...], str]]
+    if hasattr(source, "entries"):
+        pairs = ((entry.path, repr(entry.value)) for entry in source.entries)
+    elif hasattr(source, "tree"):
+        pairs = _leaves(source.tree)
+    else:
+        pairs = (pair for number, command in enumerate(source.commands) for pair in _flags(number, command))
+    seen: Counter[tuple[object, ...]] = Counter()
     values: dict[tuple[object, ...], str] = {}
     for path, value in pairs:
-        if path in values:
-            raise UsageError(f"{path[-1]} is there twice", where=name)
-        values[path] = value
+        values[*path, seen[path]] = value
+        seen[path] += 1
     return values
 
 
-def _leaves(node: Any, path: tuple[object, ...]) -> Iterator[tuple[tuple[object, ...], str]]:
-    """The leaves of a syntax tree; an argument stands under its keyword, an item of a dict under its key."""
-    if isinstance(node, list):
-        for number, each in enumerate(node):
-            name = each.arg if isinstance(each, ast.keyword) and each.arg else number
-            yield from _leaves(each, (*path, name))
-    elif isinstance(node, ast.Dict):
-        yield (*path, "Dict"), ""
-        for number, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
-            yield from _leaves(value, (*path, number if key is None else ast.unparse(key)))
-    elif isinstance(node, ast.AST):
-        yield (*path, type(node).__name__), ""
-        for field, value in ast.iter_fields(node):
-            yield from _leaves(value, (*path, field))
-    else:
-        yield path, repr(node)
+def _leaves(tree: ast.AST) -> Iterator[tuple[tuple[object, ...], str]]:
+    """All of a syntax tree; an argument stands under its keyword, an item of a dict under its key."""
+    left: list[tuple[tuple[object, ...], Any]] = [((), tree)]
+    while left:
+        path, node = left.pop()
+        yield path, type(node).__name__ if isinstance(node, ast.AST | list) else repr(node)
+        if isinstance(node, list):
+            left += [((*path, each.arg if isinstance(each, ast.keyword) else at), each) for at, each in enumerate(node)]
+        elif isinstance(node, ast.Dict):
+            keys = ["**" if key is None else ast.unparse(key) for key in node.keys]
+            left += [((*path, key), value) for key, value in zip(keys, node.values, strict=True)]
+        elif isinstance(node, ast.AST):
+            left += [((*path, field), value) for field, value in ast.iter_fields(node)]
 
 
 def _flags(number: int, command: Command) -> Iterator[tuple[tuple[object, ...], str]]:
-    """Each flag of a command with the words behind it, each override, and each word that is not known."""
-    flag, behind, seen = "", 0, 0
+    """Each flag or override of a command with the words behind it, and each word that is not known."""
+    flag, behind = "", 0
     for word in command.words:
         text = word.text if word.value is None else word.value
         if word.value is None or text.startswith("-") or "=" in text:
-            flag, behind, seen = text.partition("=")[0], 0, seen + (text.startswith(flag) and bool(flag))
+            flag, behind = text.partition("=")[0], 0
         yield (number, flag, behind), text
         behind += 1

@@ -20,7 +20,7 @@ from autotune.patch.disk import Disk
 SCHEMA = 1
 _NAME = "journal.json"
 
-WRITING, WRITTEN, UNDOING, UNDONE = "writing", "written", "undoing", "undone"
+WRITING, WRITTEN, UNDOING, UNDONE, LEFT = "writing", "written", "undoing", "undone", "left"
 UNFINISHED = (WRITING, UNDOING)
 """States that only a crash leaves behind: what they began is taken back, or taken back to the end."""
 
@@ -36,16 +36,31 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """One written patch. `number` names its folder; `title` is what `undo` prints."""
+    """One written patch. `number` names its folder; `title` is what `undo` prints.
+
+    `left` are the indices of the files that somebody changed after a crash: they stay as they are, in state "left".
+    """
 
     folder: Path
     state: str
     title: str
     files: tuple[Written, ...]
+    left: tuple[int, ...] = ()
 
     @property
     def number(self) -> int:
         return int(self.folder.name)
+
+    @property
+    def exceptions(self) -> str:
+        """Of what was taken back: the files that were not, and where their bytes from before are; else ""."""
+        kept = [f"{self.files[index].path} (before the patch: {self.before(index)})" for index in self.left]
+        return f" except what changed since: {', '.join(kept)}" if kept else ""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all files lie in the project that keeps this journal; not so in a copied project."""
+        return all(is_below(Path(each.path), self.folder.parent) for each in self.files)
 
     def before(self, index: int) -> Path:
         """The kept bytes of file `index` before the patch."""
@@ -59,6 +74,11 @@ class Journal:
 def sha256(data: bytes) -> str:
     """The hexadecimal digest that journals and patches name contents by."""
     return hashlib.sha256(data).hexdigest()
+
+
+def is_below(path: Path, folder: Path) -> bool:
+    """Whether a file lies in the project that keeps its patches in `folder` (.autotune/patches)."""
+    return path.resolve().is_relative_to(folder.absolute().parents[1].resolve())
 
 
 def begin(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], disk: Disk) -> Journal:
@@ -76,7 +96,7 @@ def begin(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], 
 def save(journal: Journal, disk: Disk) -> None:
     """Replace the journal's file by one with this state."""
     part = journal.folder / f"{_NAME}.part"
-    data = {"schema": SCHEMA, "state": journal.state, "title": journal.title}
+    data = {"schema": SCHEMA, "state": journal.state, "title": journal.title, "left": journal.left}
     disk.remove(part)
     disk.create(part, json.dumps({**data, "files": [asdict(one) for one in journal.files]}, indent=1).encode())
     disk.replace(part, journal.folder / _NAME)
@@ -103,7 +123,7 @@ def _load(folder: Path) -> Journal:
     try:
         data: Any = json.loads(path.read_bytes())
         files = tuple(Written(**row) for row in data["files"])
-        return Journal(folder, data["state"], data["title"], files)
+        return Journal(folder, data["state"], data["title"], files, tuple(data.get("left", ())))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"this journal of a patch is damaged: {error}",

@@ -18,6 +18,7 @@ from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
 from autotune.patch import spell
 from autotune.patch.couple import needs
+from autotune.patch.joint import confirmed
 from autotune.patch.journal import sha256
 
 Read = Callable[[str], bytes]
@@ -52,9 +53,38 @@ def plan(
     wanted: Iterable[Wanted], bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
 ) -> tuple[Draft, ...]:
     """One Draft for each change, in their order; `read` gives the bytes of a file that the bundle names."""
-    planned = [_planned(each, bundle, read, versions) for each in wanted]
+    planned = _together([_guarded(each, bundle, read, versions) for each in wanted], read)
     changes = [each.change for each in planned]
     return tuple(replace(each, change=_with_needs(each, changes)) for each in planned)
+
+
+def _together(planned: Sequence[Draft], read: Read) -> list[Draft]:
+    """The drafts; one whose edits do not do together with those before it what they do alone is by hand."""
+    edits: dict[str, tuple[Edit, ...]] = {}
+    drafts = []
+    for draft in planned:
+        change = draft.change
+        joined = {**edits}
+        for edit in change.edits:
+            joined[edit.file] = tuple(dict.fromkeys((*joined.get(edit.file, ()), edit)))
+        try:
+            for name in {edit.file for edit in change.edits} - {TYPED}:
+                confirmed(read(name), joined[name])
+        except UsageError as error:
+            change = replace(change, edits=(), by_hand=f"{change.setting} = {change.new}: {error.what}")
+        else:
+            edits = joined
+        drafts.append(replace(draft, change=change))
+    return drafts
+
+
+def _guarded(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> Draft:
+    """What a bug of the planning costs is this one edit, and it says so: the report is kept."""
+    try:
+        return _planned(wanted, bundle, read, versions)
+    except Exception as error:
+        bug = f"autotune failed to plan it, please report this ({type(error).__name__}: {error})"
+        return Draft(replace(_unplanned(wanted), by_hand=f"{_line(wanted.change)}: {bug}"))
 
 
 def _with_needs(planned: Draft, changes: Sequence[PatchChange]) -> PatchChange:
@@ -63,9 +93,7 @@ def _with_needs(planned: Draft, changes: Sequence[PatchChange]) -> PatchChange:
 
 def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> Draft:
     change, setting = wanted.change, wanted.setting
-    result = PatchChange(
-        change.setting, wanted.subject, change.old, change.new, wanted.rules, change.effect, wanted.gain
-    )
+    result = _unplanned(wanted)
     place = _place(setting, bundle.calls) if bundle is not None and setting is not None else None
     if bundle is None or place is None:
         followed = _not_followed(setting, bundle.calls, read) if bundle is not None and setting is not None else ""
@@ -78,6 +106,13 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
     except UsageError as error:
         return Draft(replace(result, by_hand=f"{_line(change)}: {error.what}"))
     return Draft(replace(result, edits=edits), parts, arguments)
+
+
+def _unplanned(wanted: Wanted) -> PatchChange:
+    change = wanted.change
+    return PatchChange(
+        change.setting, wanted.subject, change.old, change.new, wanted.rules, change.effect, wanted.gain
+    )
 
 
 def _place(setting: Setting, calls: Sequence[Call]) -> Location | None:
@@ -183,7 +218,7 @@ def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], re
             return Edit(TYPED, "", _flag(part, key), Span(0, 0), "", str(value))
         data = read(at.file)
         splice = spell.inserted(data, at, key, value, flag=_flag(part, key))
-    old = data[splice.span.start : splice.span.end].decode()
+    old = spell.text(data, splice.span)
     return Edit(at.file, sha256(data), f"{at.call}.{key}" if at.call else key, splice.span, old, splice.text)
 
 
@@ -217,7 +252,7 @@ def _not_followed(setting: Setting, calls: Sequence[Call], read: Read) -> str:
     at = unknown[0].location if unknown else None
     if at is None or at.span is None or at.file == TYPED:
         return ""
-    return f"it is worked out there: {spell.shown(read(at.file)[at.span.start : at.span.end].decode())}"
+    return f"it is worked out there: {spell.shown(spell.text(read(at.file), at.span))}"
 
 
 def _by_hand(change: Change, setting: Setting | None, reason: str = "") -> str:

@@ -26,7 +26,7 @@ def replaced(data: bytes, at: Location, value: Value, *, takes_value: bool = Fal
     `takes_value` says that a flag that stands alone in a command may get a value (--bf16 False).
     """
     assert at.span is not None
-    syntax = _syntax(at)
+    syntax = _syntax(at.file)
     if syntax in _DATA:
         splice = _editor(syntax).replaced(_entry(data, at), value)
     elif syntax == "shell":
@@ -38,7 +38,7 @@ def replaced(data: bytes, at: Location, value: Value, *, takes_value: bool = Fal
 
 def inserted(data: bytes, at: Location, key: str, value: Value, *, flag: str) -> Splice:
     """The argument or key `key`, or the `flag`, with `value` where `at` (a call, a config, a command) has none."""
-    syntax = _syntax(at)
+    syntax = _syntax(at.file)
     if syntax in _DATA:
         *parent, name = key.split(".")
         return cast(Splice, _editor(syntax).inserted(data, at.file, tuple(parent), name, value))
@@ -52,29 +52,42 @@ def inserted(data: bytes, at: Location, key: str, value: Value, *, flag: str) ->
     return cast(Splice, editor.keyword(source, call, key, value))
 
 
+def read(data: bytes, name: str) -> Any:
+    """The file in the words of its syntax: a Document, a python.Source or a shell.Script. Raises UsageError."""
+    return _reader(_syntax(name)).read(data, name)
+
+
+def text(data: bytes, span: Span) -> str:
+    """What stands at `span`. Raises UsageError where that is no UTF-8, which a patch file is written in."""
+    try:
+        return data[span.start : span.end].decode()
+    except UnicodeDecodeError:
+        raise UsageError("what stands there is no UTF-8: edit it by hand") from None
+
+
 def _literal(data: bytes, at: Location, span: Span) -> str:
     """What stands in a script at `span`. Raises UsageError unless it is a constant, or worked out from constants."""
-    text = data[span.start : span.end].decode()
+    written = text(data, span)
     try:
-        nodes = list(ast.walk(ast.parse(f"({text})", mode="eval")))
+        nodes = list(ast.walk(ast.parse(f"({written})", mode="eval")))
     except SyntaxError:
         nodes = []
     if not nodes or any(isinstance(node, ast.expr) and not isinstance(node, _CONSTANT) for node in nodes):
         if at.key.startswith("-"):
             raise UsageError(f"its option has no default that could be changed: give {at.key} on the command line")
-        raise UsageError(f"it is no plain value there: {shown(text)}")
-    return text
+        raise UsageError(f"it is no plain value there: {shown(written)}")
+    return written
 
 
-def shown(text: str) -> str:
+def shown(written: str) -> str:
     """An expression on one line of a message."""
-    line = " ".join(text.split())
+    line = " ".join(written.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
-def _syntax(at: Location) -> str:
+def _syntax(name: str) -> str:
     """The syntax of a file; a shell script, and a command line, have any suffix or none."""
-    return _SYNTAXES.get(PurePosixPath(at.file).suffix, "shell")
+    return _SYNTAXES.get(PurePosixPath(name).suffix, "shell")
 
 
 def _editor(name: str) -> Any:
@@ -83,7 +96,7 @@ def _editor(name: str) -> Any:
 
 
 def _entry(data: bytes, at: Location) -> Entry:
-    document: Document = _reader(_syntax(at)).read(data, at.file)
+    document: Document = read(data, at.file)
     return _at(document.entries, at, "value")
 
 

@@ -7,28 +7,35 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.errors import UsageError
 from autotune.patch import journal as journals
 from autotune.patch.disk import Disk
-from autotune.patch.journal import UNDOING, UNDONE, UNFINISHED, WRITTEN, Journal, sha256, turned
+from autotune.patch.journal import LEFT, UNDOING, UNDONE, UNFINISHED, WRITTEN, Journal, is_below, sha256, turned
 
 _PART = ".autotune-part"
+
+
+class _BusyError(UsageError):
+    """Another process holds the lock."""
 
 
 def write(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], disk: Disk | None = None) -> Journal:
     """Replace the contents of all files (path, before, after), or of none; `folder` keeps what undo needs.
 
     A symbolic link stays one: its target is written. Raises UsageError, with nothing changed, when a file is not
-    what `before` says, cannot be written, the disk is full, or another autotune writes.
+    what `before` says, cannot be written, is given twice or lies outside the project of `folder`, the disk is full, or
+    another autotune writes.
     """
     disk = disk or Disk()
     real = [(path.resolve(), before, after) for path, before, after in files]
     with _locked(folder):
-        recover(folder, disk, locked=True)
+        _recovered(folder, disk)
         for path, before, _ in real:
-            _check(path, before, disk)
+            _check(path, sha256(before), disk)
+        _check_places([path for path, _, _ in real], folder)
         journal = _kept(folder, title, real, disk)
         try:
             _put([(journal.after(index), path) for index, (path, _, _) in enumerate(real)], disk)
@@ -44,10 +51,11 @@ def undo(folder: Path, number: int | None = None, disk: Disk | None = None) -> J
     """
     disk = disk or Disk()
     with _locked(folder):
-        recover(folder, disk, locked=True)
+        _recovered(folder, disk)
         journal = _chosen(folder, number)
-        for each in journal.files:
-            _check_unchanged(Path(each.path), each.after, disk)
+        for index, each in enumerate(journal.files):
+            _check(Path(each.path), each.after, disk)
+            _check_unchanged(journal.before(index), each.before, disk)
         journal = turned(journal, UNDOING, disk)
         try:
             return _take_back(journal, disk)
@@ -55,39 +63,59 @@ def undo(folder: Path, number: int | None = None, disk: Disk | None = None) -> J
             raise _refused(error, "the next autotune command goes on with it") from error
 
 
-def recover(folder: Path, disk: Disk | None = None, *, locked: bool = False) -> tuple[Journal, ...]:
+def recover(folder: Path, disk: Disk | None = None) -> tuple[Journal, ...]:
     """Take back every patch that a crash left half written or half undone; return those.
 
-    Raises UsageError when a file of one is neither what it was nor what it became: a person changed it since.
+    A file that is neither what it was nor what it became stays: somebody changed it since, and its patch ends as
+    "left". What another autotune writes at this moment is not touched. Raises UsageError when the disk fails.
     """
-    unfinished = [each for each in journals.journals(folder) if each.state in UNFINISHED]
-    if not unfinished:
+    if not _unfinished(folder):  # nearly always: no lock
         return ()
-    disk = disk or Disk()
-    with contextlib.nullcontext() if locked else _locked(folder):
-        return tuple(_take_back(each, disk) for each in unfinished)
+    try:
+        with _locked(folder):
+            return _recovered(folder, disk or Disk())
+    except _BusyError:
+        return ()
+
+
+def _recovered(folder: Path, disk: Disk) -> tuple[Journal, ...]:
+    """The lock is held: what is unfinished now, nobody works on."""
+    try:
+        return tuple(_take_back(each, disk) for each in _unfinished(folder))
+    except OSError as error:
+        raise _refused(error, "an interrupted patch is not taken back yet") from error
+
+
+def _unfinished(folder: Path) -> list[Journal]:
+    return [each for each in journals.journals(folder) if each.state in UNFINISHED and each.is_here]
 
 
 def _take_back(journal: Journal, disk: Disk) -> Journal:
-    """Every file gets its bytes from before; files that have them already stay as they are."""
-    current = [(Path(each.path), sha256(disk.read(Path(each.path))), each) for each in journal.files]
-    for path, digest, each in current:
-        if digest not in (each.before, each.after):
-            raise _changed(path, str(journal.before(journal.files.index(each))))
-    for path, _, _ in current:
+    """Every file gets its bytes from before; files that have them already, or other ones, stay as they are."""
+    files = [(Path(each.path), each, _digest(Path(each.path), disk)) for each in journal.files]
+    for path, _, _ in files:
         disk.remove(_part(path))
-    changed = [index for index, (_, digest, each) in enumerate(current) if digest != each.before]
-    _put([(journal.before(index), current[index][0]) for index in changed], disk)
-    return turned(journal, UNDONE, disk)
+    changed = [index for index, (_, each, digest) in enumerate(files) if digest == each.after != each.before]
+    _put([(journal.before(index), files[index][0]) for index in changed], disk)
+    left = tuple(index for index, (_, each, digest) in enumerate(files) if digest not in (each.before, each.after))
+    return turned(replace(journal, left=left), LEFT if left else UNDONE, disk)
+
+
+def _digest(path: Path, disk: Disk) -> str:
+    """Of the file's bytes; "" when there is no such file any more."""
+    try:
+        return sha256(disk.read(path))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return ""
 
 
 def _taken_back(journal: Journal, disk: Disk) -> str:
     """Take back what failed, and say what became of it."""
     try:
-        _take_back(journal, disk)
+        exceptions = _take_back(journal, disk).exceptions
     except OSError:
         return "the next autotune command takes back what was written"
-    return "nothing was changed"
+    return f"all was taken back{exceptions}" if exceptions else "nothing was changed"
 
 
 def _put(files: Sequence[tuple[Path, Path]], disk: Disk) -> None:
@@ -113,13 +141,19 @@ def _kept(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], 
         raise _refused(error, "nothing was changed") from error
 
 
-def _check(path: Path, before: bytes, disk: Disk) -> None:
-    _check_unchanged(path, sha256(before), disk)
+def _check(path: Path, digest: str, disk: Disk) -> None:
+    _check_unchanged(path, digest, disk)
     for place in (path, path.parent):
         if not os.access(place, os.W_OK):
             raise UsageError(
                 "cannot be written; nothing was changed", where=str(place), to_do="Give yourself the right to write it."
             )
+    if path.stat().st_nlink > 1:
+        raise UsageError(
+            "the file has a second name (a hard link), which would keep the old bytes; nothing was changed",
+            where=str(path),
+            to_do="Edit it by hand, or make the other name a symbolic link.",
+        )
 
 
 def _check_unchanged(path: Path, digest: str, disk: Disk) -> None:
@@ -128,23 +162,41 @@ def _check_unchanged(path: Path, digest: str, disk: Disk) -> None:
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}; nothing was changed", where=str(path)) from error
     if sha256(data) != digest:
-        raise _changed(path)
+        raise UsageError(
+            "the file changed since; nothing was changed in it",
+            where=str(path),
+            to_do="Diagnose again, or edit it by hand.",
+        )
 
 
-def _changed(path: Path, kept: str = "") -> UsageError:
-    hint = f"What it was before is kept in {kept}." if kept else "Diagnose again, or edit it by hand."
-    return UsageError("the file changed since; nothing was changed in it", where=str(path), to_do=hint)
+def _check_places(paths: Sequence[Path], folder: Path) -> None:
+    for index, path in enumerate(paths):
+        if any(path.samefile(other) for other in paths[:index]):
+            raise UsageError("the file is given twice; nothing was changed", where=str(path))
+        if not is_below(path, folder):
+            raise UsageError(f"the file lies outside the project of {folder}; nothing was changed", where=str(path))
 
 
 def _chosen(folder: Path, number: int | None) -> Journal:
-    written = {each.number: each for each in journals.journals(folder) if each.state == WRITTEN}
-    if not written:
+    known = {each.number: each for each in journals.journals(folder)}
+    written = [each.number for each in known.values() if each.state == WRITTEN]
+    if not written and number is None:
         raise UsageError("there is no written patch to undo", where=str(folder))
     wanted = max(written) if number is None else number
     if wanted not in written:
-        listed = ", ".join(map(str, written))
-        raise UsageError(f"there is no written patch {wanted}", to_do=f"Written and not undone: {listed}.")
-    return written[wanted]
+        listed = ", ".join(map(str, written)) or "none"
+        left = known[wanted].exceptions if wanted in known else ""
+        what = f"patch {wanted} was taken back{left}" if left else f"there is no written patch {wanted}"
+        raise UsageError(what, where=str(folder), to_do=f"Written and not undone: {listed}.")
+    if not known[wanted].is_here:
+        path = known[wanted].files[0].path
+        raise UsageError(
+            f"patch {wanted} was written in another project, of which this one is a copy; nothing was changed",
+            where=path,
+            to_do="Undo it there. Where that project is no more, the bytes from before are in "
+            f"{known[wanted].before(0)} and beside it.",
+        )
+    return known[wanted]
 
 
 def _refused(error: OSError, state: str) -> UsageError:
@@ -164,5 +216,5 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UsageError("another autotune writes here; nothing was changed", where=str(folder)) from error
+            raise _BusyError("another autotune writes here; nothing was changed", where=str(folder)) from error
         yield

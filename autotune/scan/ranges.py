@@ -15,7 +15,6 @@ _LINE = re.compile(rf"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?({_BOUND}(?:\s
 
 _PART = re.compile(rf"(>=|<=|<|>|~=|!=|==)\s*({_RELEASE})")
 
-
 ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
 """Names of the same library."""
 

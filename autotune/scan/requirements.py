@@ -44,11 +44,16 @@ def requirements(data: bytes, name: str) -> Iterator[str]:
     """What the file `name` asks for, a requirement each; nothing of a lock file, and of poetry's own tables."""
     text = data.decode("utf-8", errors="replace")
     if name.endswith((".yml", ".yaml")):
-        yield from (line.strip().removeprefix("-").strip(" \"'") for line in text.splitlines())
+        yield from (_plain(line).removeprefix("-").strip(" \"'") for line in text.splitlines())
     elif name.endswith(".toml"):
         yield from _of_project(_parsed(text, name))
     elif not name.endswith(".lock"):
-        yield from (line.strip() for line in text.splitlines())
+        yield from map(_plain, text.splitlines())
+
+
+def _plain(line: str) -> str:
+    """With single blanks: the patterns take their time over many."""
+    return " ".join(line.split())
 
 
 def _pins(data: bytes, name: str) -> Iterator[Pin]:
@@ -90,7 +95,7 @@ def _of_project(document: Mapping[str, Any]) -> Iterator[str]:
     project = _table(document, "project")
     groups = [*_table(project, "optional-dependencies").values(), *_table(document, "dependency-groups").values()]
     for lines in (project.get("dependencies"), *groups):
-        yield from (line for line in (lines if isinstance(lines, list) else ()) if isinstance(line, str))
+        yield from (_plain(line) for line in (lines if isinstance(lines, list) else ()) if isinstance(line, str))
 
 
 def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256
 
 ARGS = b'\xef\xbb\xbf{"batch": 8, "steps": 4}\r\n'
-SCRIPT = b"workers = 0\r\nlast line without an end"
+SCRIPT = b"workers = 0\r\nlast = line_without_an_end"
 
 
 def edit(file: str, data: bytes, old: str, new: str, key: str = "key") -> Edit:

@@ -8,7 +8,7 @@ import pytest
 from build import LIBRARY, MS, USER, Script, batches, facts_of, kernels, launches, loader, recording, steps
 
 from autotune.derive import derive
-from autotune.derive.kernels import attention, is_fp32_product
+from autotune.derive.kernels import attention, fp32_products_ns, is_fp32_product
 from autotune.engine import evaluate, join, load_rules
 from autotune.model.evidence import Fact
 from autotune.model.recording import Event
@@ -22,6 +22,12 @@ FLASH = (
 )
 CUDNN = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1_cga1x1x1_kernel0_0"
 EFFICIENT = "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass::bfloat16_t"
+FLEX = "triton_tem_fused_flex_attention_0"
+TEMPLATE = "triton_tem_fused_mm_3"
+POINTWISE = "triton_poi_fused_add_gelu_2"
+FUSED_SOFTMAX = "triton_per_fused__softmax_div_1"
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>"
 SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>(float*, float const*"
 
 
@@ -46,6 +52,9 @@ SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, float, float,
         ("implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1>", "aten::cudnn_convolution", False),
         ("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nchw_tilesize128x128x8_kernel", "", False),
         ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>", "aten::add", False),
+        ("void magma_sgemmEx_kernel<float, __half, __half, true, false, 6, 4, 6, 3, 4>(int, int, int", "", False),
+        ("void magma_sgemmEx_kernel<float, __nv_bfloat16, float, false, false, 6, 4, 6, 3, 4>(int", "", False),
+        ("void magma_sgemmEx_kernel<float, float, float, true, false, 6, 4, 6, 3, 4>(int, int, int", "", True),
     ],
 )
 def test_fp32_products_outside_tensor_cores(name, operator, expected):
@@ -80,10 +89,56 @@ def test_fp32_products_outside_tensor_cores(name, operator, expected):
         ),
         pytest.param([launches(SOFTMAX, 1, "aten::_softmax"), launches(SIMT, 2, "aten::mm")], (None, 0), id="a gate"),
         pytest.param([], (None, 0), id="nothing"),
+        pytest.param(
+            [launches(FLEX, 3), launches(POINTWISE, 1), launches(SIMT, 9, "aten::mm")],
+            (None, None),
+            id="flex attention, which inductor compiles",
+        ),
+        pytest.param(
+            [launches(FUSED_SOFTMAX, 3), launches(SIMT, 9, "aten::bmm")], (None, None), id="a softmax in Triton"
+        ),
+        pytest.param([launches(SOFTMAX, 3), launches(SIMT, 9)], (None, None), id="a CUDA graph names no operator"),
+        pytest.param(
+            [launches(FLASH, 3), launches(FUSED_SOFTMAX, 9)], ("flash", 3 * MS), id="a compiled model's flash"
+        ),
+        pytest.param([launches(POINTWISE, 5), launches(SIMT, 95, "aten::mm")], (None, 0), id="too little to hide it"),
+        pytest.param([launches(NCCL, 50), launches(SIMT, 50, "aten::mm")], (None, 0), id="communication hides none"),
+        pytest.param(
+            [launches(SOFTMAX, 0.01, "aten::_softmax", 32), launches(SIMT, 9, "aten::bmm", 64)],
+            (None, None),
+            id="a router's softmax beside the products of experts",
+        ),
     ],
 )
 def test_attention_by_its_backend(rows, expected):
     assert attention(rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param([launches(TEMPLATE, 9)], None, id="inductor's own product"),
+        pytest.param([launches("_grouped_gemm_kernel", 9)], None, id="a Triton kernel of the script's"),
+        pytest.param([launches(TEMPLATE, 6), launches(SIMT, 94, "aten::mm")], None, id="more than a little"),
+        pytest.param([launches(TEMPLATE, 5), launches(SIMT, 95, "aten::mm")], 95 * MS, id="a little"),
+        pytest.param([launches(POINTWISE, 60), launches(SIMT, 40, "aten::mm")], 40 * MS, id="pointwise by its name"),
+        pytest.param(
+            [launches("ampere_sgemm_128x64_tn", 40), launches("nvjet_tst_128x192_64x4_1x2_h_bz_coopA_NNT", 60)],
+            40 * MS,
+            id="a CUDA graph's cuBLAS kernels by their names",
+        ),
+        pytest.param([launches(ELEMENTWISE, 9)], 0, id="no product"),
+        pytest.param([], 0, id="nothing"),
+    ],
+)
+def test_the_time_of_fp32_products(rows, expected):
+    assert fp32_products_ns(rows) == expected
+
+
+def test_of_compiled_kernels_without_an_operator_no_share_is_stated():
+    facts = of(kernels(launches(FLEX, 30), launches(TEMPLATE, 30), launches(SIMT, 18, "aten::mm"), busy=78, end=100))
+    assert not {"device.gemm_fp32_share", "device.attention_share", "device.attention_backend"} & set(facts)
+    assert {"device.busy_share", "device.mean_kernel_us"} <= set(facts)
 
 
 def of(table, **fields):

@@ -339,3 +339,11 @@ def test_the_default_of_an_example_script_s_own_option(project: Project) -> None
     assert project.after("args_json", workers) == ARGS % ', "dataloader_num_workers": 2'
     (padding, _) = project.changes("train.py --output_dir out --pad_to_max_length True", observed, wanted)
     assert [edit.file for edit in padding.edits] == [TYPED]
+
+
+def test_a_number_is_written_with_the_unit_of_its_dialect(project: Project) -> None:
+    text = "max_duration: 9ba\nglobal_train_batch_size: 8\ntrain_loader: {num_workers: 8}\nconsole_log_interval: 1ba\n"
+    project.write(train_py="import composer\ncomposer.main()\n", conf_yaml=text)
+    name = "logging.interval_steps"
+    (change,) = project.changes("train.py conf.yaml", {name: 1}, {name: 10})
+    assert project.after("conf_yaml", change) == text.replace("1ba", "10ba")

@@ -7,6 +7,9 @@ import warnings
 import pytest
 import torch
 
+from autotune.probe import hooks_calls, overhead, sites
+from autotune.probe.recorder import Recorder
+
 
 def test_a_save_to_a_file_is_a_checkpoint_and_a_copy_in_memory_is_none(probed, kinds, tmp_path):
     torch.save({"x": torch.ones(2)}, tmp_path / "a.pt")
@@ -64,3 +67,80 @@ def test_on_a_cpu_run_tensor_methods_are_native(probed):
         pytest.skip("reads of device tensors are hooked here")
     assert "_autotune" not in repr(vars(torch.Tensor).get("item", torch.Tensor.item))
     assert torch.Tensor.item is torch._C.TensorBase.item
+
+
+class OnDevice:
+    """A tensor as far as the hooks of a CUDA build look at it."""
+
+    is_cuda = True
+
+
+class OnHost:
+    is_cuda = False
+
+
+@pytest.fixture
+def recorder():
+    return Recorder(lambda error: None)
+
+
+def test_reads_of_a_device_tensor_and_copies_to_the_device_are_recorded(recorder):
+    read = hooks_calls.timed_read(recorder, lambda tensor: 7)
+    copy = hooks_calls.timed_copy(recorder, lambda tensor: OnDevice())
+    assert (read(OnDevice()), read(OnHost())) == (7, 7)
+    assert copy(OnHost()).is_cuda
+    assert [event[0] for event in recorder.events] == ["sync", "h2d"]
+    assert recorder.calls[0]["site"]["file"] == __file__
+
+
+def test_while_dynamo_traces_the_hooks_look_at_nothing(recorder, monkeypatch):
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    read = hooks_calls.timed_read(recorder, lambda tensor: 7)
+    copy = hooks_calls.timed_copy(recorder, lambda tensor: tensor)
+    nothing = object()
+    assert (read(nothing), copy(nothing)) == (7, nothing)
+    assert recorder.events == []
+
+
+def _bound_to(x):
+    return x.to(torch.float64) + 1
+
+
+def _unbound_to(x):
+    return torch.Tensor.to(x, torch.float64)
+
+
+def _mapped_cpu(x):
+    return next(iter(map(torch.Tensor.cpu, [x])))
+
+
+def _unbound_item(x):
+    return torch.Tensor.item(x.sum()) + x
+
+
+@pytest.mark.parametrize("function", [_bound_to, _unbound_to, _mapped_cpu, _unbound_item])
+def test_what_compiles_whole_natively_compiles_whole_under_the_hooks_of_a_cuda_build(probed, function):
+    hooks_calls._install_cuda(probed)
+    assert torch.Tensor.to is not torch._C.TensorBase.to
+    torch.compiler.reset()
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        x = torch.ones(3)
+        assert torch.equal(torch.compile(function, backend="eager", fullgraph=True)(x), function(x))
+
+
+def test_a_read_is_weighed_by_its_own_cost(probed, monkeypatch):
+    monkeypatch.setattr(overhead, "_event_ns", lambda: 3)
+    monkeypatch.setattr(overhead, "_read_ns", lambda: 100)
+    probed.overhead.start()
+    hooks_calls.timed_read(probed.recorder, lambda tensor: None)(OnDevice())
+    gc.collect()
+    probed.recorder.instant("mode")
+    probed.overhead.stop()
+    assert probed.overhead.row()["event_ns"] == 2 * 100 + 3
+
+
+def test_the_cost_of_a_read_holds_the_look_for_its_call_site(monkeypatch):
+    looked = []
+    monkeypatch.setattr(sites, "caller", lambda: looked.append(1) or {"file": "a.py", "line": 1})
+    assert overhead._read_ns() > 0
+    assert len(looked) == overhead.CALLS

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from autotune.probe import clock
 from autotune.probe.recorder import Recorder, counted, timed
 
 
@@ -89,6 +90,59 @@ def test_a_cleared_recorder_makes_its_rows_afresh(recorder):
     function()
     assert len(recorder.calls) == 1
     assert [event[3] for event in recorder.events] == [0]
+
+
+def test_a_site_is_taken_before_the_call_and_is_no_part_of_it(recorder):
+    order = []
+
+    def site():
+        order.append("site")
+        return {"file": "a.py", "line": clock.now()}
+
+    read = counted(recorder, "sync", lambda: order.append("read"), site)
+    read()
+    assert order == ["site", "read"]
+    assert recorder.events[0][1] >= recorder.calls[0]["site"]["line"]
+
+
+def test_the_clock_may_be_taken_away_while_it_is_marked():
+    class Raced(Recorder):
+        """The sampler's thread ends the window after the first look at the clock."""
+
+        @property
+        def device_clock(self):
+            found, self.kept = self.kept, None
+            return found
+
+        @device_clock.setter
+        def device_clock(self, value):
+            self.kept = value
+
+    class Clock:
+        def __init__(self):
+            self.moments = []
+
+        def mark(self, moment):
+            self.moments.append(moment)
+
+    recorder = Raced(lambda error: None)
+    recorder.device_clock = marks = Clock()
+    moment = recorder.mark()
+    assert marks.moments == [moment]
+    assert recorder.mark() >= moment
+
+
+def test_the_last_kind_may_end_while_another_thread_asks_for_it(recorder):
+    class Raced(list):
+        """What was true when it was asked is gone afterwards."""
+
+        def __bool__(self):
+            return True
+
+    recorder.stack = Raced()
+    assert not recorder.is_loading()
+    recorder.stack.append("fetch")
+    assert recorder.is_loading()
 
 
 def test_backwards_are_counted_by_the_loader_that_was_asked_last(recorder):

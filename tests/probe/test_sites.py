@@ -75,6 +75,20 @@ def test_the_users_frame_is_found_below_library_frames(call_in):
     assert call_in("/home/me/deep.py", sites.user_caller)["file"] == "/home/me/deep.py"
 
 
+def test_a_site_is_made_once_for_each_calling_line(monkeypatch):
+    made = []
+    monkeypatch.setattr(sites, "_site", lambda code, line: made.append(line) or {"line": line})
+    monkeypatch.setattr(sites, "_sites", {})
+    found = [sites.of(sys._getframe()) for _ in range(3)]
+    other = sites.of(sys._getframe())
+    assert found == [found[0]] * 3
+    assert made == [found[0]["line"], other["line"]] == [found[0]["line"], found[0]["line"] + 1]
+
+
+def test_functions_alike_in_two_files_are_two_sites(call_in):
+    assert [call_in(path, sites.caller)["file"] for path in (USER, LIBRARY)] == [USER, LIBRARY]
+
+
 def test_generated_code_keeps_its_name(call_in):
     assert call_in("<string>", sites.caller)["file"] == "<string>"
 

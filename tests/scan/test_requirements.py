@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import UsageError
-from autotune.scan.requirements import versions
+from autotune.scan.ranges import ranges
+from autotune.scan.requirements import requirements, versions
 
 
 def read(text: str, name: str = "requirements.txt") -> dict[str, tuple[int, ...]]:
@@ -136,3 +137,10 @@ def test_no_bytes_are_a_traceback(data: bytes, name: str) -> None:
         assert error.where == name
         return
     assert all(isinstance(part, int) for release in found.values() for part in release)
+
+
+@pytest.mark.parametrize("text", ["a" + " " * 500_000 + "b", "a>=" + "1." * 200_000 + "x", "a>=1" + ",>=1" * 100_000])
+def test_a_hostile_line_takes_no_time(text: str) -> None:
+    assert read(text) == {}
+    assert read(f"project.dependencies = ['{text}']", "pyproject.toml") == {}
+    assert ranges(requirements(text.encode(), "requirements.txt")).keys() <= {"a"}

@@ -91,6 +91,7 @@ args = parser.parse_args()
         ("from torch.cuda.amp import autocast\nwith autocast():\n    pass", True),
         ("from torch.cuda import amp\namp.GradScaler()", True),
         ("from torch.amp import autocast\nwith autocast('cuda'):\n    pass", False),
+        ("with torch.cpu.amp.autocast():\n    pass\nimport torch", False),
         (
             "try:\n    from torch.amp import GradScaler\nexcept ImportError:\n"
             "    from torch.cuda.amp import GradScaler\nGradScaler()",
