@@ -16,7 +16,7 @@ from autotune.model.evidence import RUN, Location, Setting, Span, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
-from autotune.patch import spell
+from autotune.patch import readers, spell
 from autotune.patch.couple import needs
 from autotune.patch.joint import confirmed
 from autotune.patch.journal import sha256
@@ -102,7 +102,7 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
         parts = _parts(bundle.calls, place)
         arguments = _arguments(change, place, parts[0], versions)
         _check(change, parts)
-        edits = tuple(_edits(_missing(arguments, parts, versions), parts, read))
+        edits = tuple(_edits(_missing(arguments, parts, versions), parts, bundle.calls, read))
     except UsageError as error:
         return Draft(replace(result, by_hand=f"{_line(change)}: {error.what}"))
     return Draft(replace(result, edits=edits), parts, arguments)
@@ -110,9 +110,7 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
 
 def _unplanned(wanted: Wanted) -> PatchChange:
     change = wanted.change
-    return PatchChange(
-        change.setting, wanted.subject, change.old, change.new, wanted.rules, change.effect, wanted.gain
-    )
+    return PatchChange(change.setting, wanted.subject, change.old, change.new, wanted.rules, change.effect, wanted.gain)
 
 
 def _place(setting: Setting, calls: Sequence[Call]) -> Location | None:
@@ -197,11 +195,14 @@ def _is_same(one: Value | None, other: Value) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _edits(arguments: Mapping[str, Value], parts: Sequence[Call], read: Read) -> Iterator[Edit]:
+def _edits(arguments: Mapping[str, Value], parts: Sequence[Call], calls: Sequence[Call], read: Read) -> Iterator[Edit]:
     """The edits that give these arguments. Raises UsageError, which says why, when one of them cannot be made."""
     for key, value in arguments.items():
         given = next((part.arguments[key] for part in parts if key in part.arguments), None)
-        yield _edit(key, value, given, parts, read)
+        edit = _edit(key, value, given, parts, read)
+        if given is not None:
+            readers.check(given, parts[0], calls, read)
+        yield edit
 
 
 def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:

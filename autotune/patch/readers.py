@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Location
-from autotune.model.scanned import TYPED, Call
+from autotune.model.scanned import TYPED, Call, Given
 from autotune.patch import spell
 from autotune.syntax import python
 
@@ -18,15 +18,17 @@ _MOST = 3
 """Lines that an error names."""
 
 
-def check(at: Location, consumer: Call, calls: Sequence[Call], read: Callable[[str], bytes]) -> None:
-    """Raises UsageError, which names the lines, when more than such a consumer reads the value at `at`.
+def check(given: Given, consumer: Call, calls: Sequence[Call], read: Callable[[str], bytes]) -> None:
+    """Raises UsageError, which names the lines, when more than such a consumer reads the value that it is given.
 
     Calls of the consumer's name may read it too: the loaders of a script have one number of workers.
     """
-    if at.file == TYPED or not consumer.name or at.call == consumer.name or not at.key:
+    at = given.location
+    if not at.key or at.call == consumer.name:
         return
+    is_file = at.file != TYPED and not at.file.endswith(".py")
+    found = _references(read(at.file), given) if is_file else []
     same = [call.location for call in calls if (call.dialect, call.name) == (consumer.dialect, consumer.name)]
-    found = [] if at.file.endswith(".py") else [(at.file, line) for line in _references(read(at.file), at)][1:]
     for file in dict.fromkeys(name for name in (at.file, consumer.location.file) if name.endswith(".py")):
         spans = [(one.line, max(one.line, one.end_line)) for one in same if one.file == file]
         lines = _lines(python.read(read(file), file).tree, at)
@@ -36,17 +38,21 @@ def check(at: Location, consumer: Call, calls: Sequence[Call], read: Callable[[s
         raise UsageError(f"{at.key} is read for something else too, at {places}")
 
 
-def _references(data: bytes, at: Location) -> list[int]:
-    """The lines of a config that put ${key} into another value."""
+def _references(data: bytes, given: Given) -> list[tuple[str, int]]:
+    """The lines of a config that put ${key} into another value than the one that is given so."""
+    at = given.location
     entries = getattr(spell.read(data, at.file), "entries", ())
-    return [entry.line for entry in entries if f"${{{at.key}}}" in entry.text]
+    lines = [(at.file, entry.line) for entry in entries if f"${{{at.key}}}" in entry.text]
+    return lines if len(lines) > (given.key != at.key) else []
 
 
 def _lines(tree: ast.Module, at: Location) -> list[int]:
     """Where a script reads the value. In a log nothing is read, and a name that only repeats it stands for it."""
     nodes = list(_unlogged(tree))
     is_constant = at.file.endswith(".py") and not at.key.startswith("-")
-    names, seen, lines = [(_variable(nodes, at), is_constant)], set(), set()
+    names = [(_variable(nodes, at), is_plain) for is_plain in (False, is_constant)]
+    seen: set[tuple[str, bool]] = set()
+    lines: set[int] = set()
     while names:
         name, is_plain = names.pop()
         if (name, is_plain) in seen:
