@@ -93,7 +93,7 @@ def _recover() -> None:
         from autotune.api.apply import recover  # nearly no command has anything to take back
 
         for journal in recover(cwd):
-            what = f"took back patch {journal.number}, which was interrupted{journal.exceptions}"
+            what = f"took back the interrupted patch {journal.number}{journal.exceptions}"
             click.echo(f"autotune: {what}", err=True)
     except Exception as error:
         click.echo(f"autotune: an interrupted patch cannot be taken back: {error}", err=True)

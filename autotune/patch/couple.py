@@ -53,7 +53,7 @@ def _is_met(changes: Sequence[PatchChange], at: int, name: str, made: Set[int]) 
     """Whether the partners of that name of a change are made, of which there has to be one."""
     named = [other for other, change in enumerate(changes) if change.setting == name and other != at]
     partners = [other for other in named if _are_partners(changes[at], changes[other])]
-    return bool(partners) and made.issuperset(partners)
+    return bool(partners) and made >= set(partners)
 
 
 def _are_partners(one: PatchChange, other: PatchChange) -> bool:

@@ -79,12 +79,14 @@ def _together(planned: Sequence[Draft], read: Read) -> list[Draft]:
 
 
 def _guarded(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> Draft:
-    """What a bug of the planning costs is this one edit, and it says so: the report is kept."""
+    """What cannot be planned is by hand; so is what a bug of the planning hits, which says so: the report is kept."""
     try:
         return _planned(wanted, bundle, read, versions)
+    except UsageError as error:
+        why = error.what
     except Exception as error:
-        bug = f"autotune failed to plan it, please report this ({type(error).__name__}: {error})"
-        return Draft(replace(_unplanned(wanted), by_hand=f"{_line(wanted.change)}: {bug}"))
+        why = f"autotune failed to plan it, please report this ({type(error).__name__}: {error})"
+    return Draft(replace(_unplanned(wanted), by_hand=f"{_line(wanted.change)}: {why}"))
 
 
 def _with_needs(planned: Draft, changes: Sequence[PatchChange]) -> PatchChange:
@@ -98,13 +100,10 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
     if bundle is None or place is None:
         followed = _not_followed(setting, bundle.calls, read) if bundle is not None and setting is not None else ""
         return Draft(replace(result, by_hand=_by_hand(change, setting, followed)))
-    try:
-        parts = _parts(bundle.calls, place)
-        arguments = _arguments(change, place, parts[0], versions)
-        _check(change, parts)
-        edits = tuple(_edits(_missing(arguments, parts, versions), parts, bundle.calls, read))
-    except UsageError as error:
-        return Draft(replace(result, by_hand=f"{_line(change)}: {error.what}"))
+    parts = _parts(bundle.calls, place)
+    arguments = _arguments(change, place, parts[0], versions)
+    _check(change, parts)
+    edits = tuple(_edits(_missing(arguments, parts, versions), parts, bundle.calls, read))
     return Draft(replace(result, edits=edits), parts, arguments)
 
 

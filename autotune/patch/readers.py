@@ -11,7 +11,7 @@ from autotune.model.scanned import TYPED, Call, Given
 from autotune.patch import spell
 from autotune.syntax import python
 
-LOGS = ("print", "log", "info", "debug", "warning", "write", "set_description", "set_postfix")
+LOGS = ("print", "info", "debug", "warning", "write", "set_description", "set_postfix")
 """Calls that show a value and change nothing."""
 
 _MOST = 3
@@ -24,12 +24,13 @@ def check(given: Given, consumer: Call, calls: Sequence[Call], read: Callable[[s
     Calls of the consumer's name may read it too: the loaders of a script have one number of workers.
     """
     at = given.location
-    if not at.key or at.call == consumer.name:
+    if not at.key or (at.call and at.call == consumer.name):
         return
     is_file = at.file != TYPED and not at.file.endswith(".py")
     found = _references(read(at.file), given) if is_file else []
+    files = [name for name in (at.file, consumer.location.file) if name.endswith(".py")] if consumer.name else []
     same = [call.location for call in calls if (call.dialect, call.name) == (consumer.dialect, consumer.name)]
-    for file in dict.fromkeys(name for name in (at.file, consumer.location.file) if name.endswith(".py")):
+    for file in dict.fromkeys(files):
         spans = [(one.line, max(one.line, one.end_line)) for one in same if one.file == file]
         lines = _lines(python.read(read(file), file).tree, at)
         found += [(file, line) for line in lines if not any(first <= line <= last for first, last in spans)]
@@ -39,11 +40,13 @@ def check(given: Given, consumer: Call, calls: Sequence[Call], read: Callable[[s
 
 
 def _references(data: bytes, given: Given) -> list[tuple[str, int]]:
-    """The lines of a config that put ${key} into another value than the one that is given so."""
+    """The lines of a config that put ${key} into other values, where those are more than the one at hand."""
     at = given.location
     entries = getattr(spell.read(data, at.file), "entries", ())
-    lines = [(at.file, entry.line) for entry in entries if f"${{{at.key}}}" in entry.text]
-    return lines if len(lines) > (given.key != at.key) else []
+    own = next((entry.key for entry in entries if entry.span == at.span), at.key)
+    lines = [(at.file, entry.line) for entry in entries if f"${{{own}}}" in entry.text]
+    is_through_one = not f".{own}".endswith(f".{given.key}")
+    return lines if len(lines) > is_through_one else []
 
 
 def _lines(tree: ast.Module, at: Location) -> list[int]:

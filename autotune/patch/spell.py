@@ -10,7 +10,8 @@ from typing import Any, TypeVar, cast
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span, Value
-from autotune.model.source import Command, Document, Entry, Splice, Word
+from autotune.model.source import Command, Document, Entry, Scalar, Splice, Word
+from autotune.syntax import edit_effect
 
 Spanned = TypeVar("Spanned", Entry, Word)
 
@@ -28,7 +29,11 @@ def replaced(data: bytes, at: Location, value: Value, *, takes_value: bool = Fal
     assert at.span is not None
     syntax = _syntax(at.file)
     if syntax in _DATA:
-        splice = _editor(syntax).replaced(_entry(data, at), value)
+        entry = _entry(data, at)
+        splice = _editor(syntax).replaced(entry, value)
+        edit_effect.confirm(
+            data, splice, lambda after: cast(Document, read(after, at.file)), entry.path, cast(Scalar, value)
+        )
     elif syntax == "shell":
         splice = _editor("shell").replaced(_word(data, at), value, takes_value=takes_value)
     else:

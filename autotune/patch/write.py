@@ -92,12 +92,16 @@ def _unfinished(folder: Path) -> list[Journal]:
 
 def _take_back(journal: Journal, disk: Disk) -> Journal:
     """Every file gets its bytes from before; files that have them already, or other ones, stay as they are."""
-    files = [(Path(each.path), each, _digest(Path(each.path), disk)) for each in journal.files]
-    for path, _, _ in files:
+    paths = [Path(each.path) for each in journal.files]
+    for path in paths:
         disk.remove(_part(path))
-    changed = [index for index, (_, each, digest) in enumerate(files) if digest == each.after != each.before]
-    _put([(journal.before(index), files[index][0]) for index in changed], disk)
-    left = tuple(index for index, (_, each, digest) in enumerate(files) if digest not in (each.before, each.after))
+    changed = [
+        (index, _digest(path, disk) == each.after and _digest(journal.before(index), disk) == each.before)
+        for index, (path, each) in enumerate(zip(paths, journal.files, strict=True))
+        if _digest(path, disk) != each.before
+    ]
+    _put([(journal.before(index), paths[index]) for index, is_ours in changed if is_ours], disk)
+    left = tuple(index for index, is_ours in changed if not is_ours)
     return turned(replace(journal, left=left), LEFT if left else UNDONE, disk)
 
 

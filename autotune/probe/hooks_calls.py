@@ -59,12 +59,19 @@ def _noted_init(session, init):
 
 
 def _install_cuda(session) -> None:
+    for name in READS:
+        _hook(session, name, timed_read)
+    for name in ("to", "cuda"):
+        _hook(session, name, timed_copy)
+
+
+def _hook(session, name: str, timed) -> None:
+    """Replace a method of Tensor. Dynamo traces calls of the native ones that it finds among the class's attributes."""
     import torch
 
-    for name in READS:
-        session.patches.set(torch.Tensor, name, timed_read(session.recorder, getattr(torch.Tensor, name)))
-    for name in ("to", "cuda"):
-        session.patches.set(torch.Tensor, name, timed_copy(session.recorder, getattr(torch.Tensor, name)))
+    native = getattr(torch.Tensor, name)
+    session.patches.set(torch.Tensor, "_autotune_" + name, native)
+    session.patches.set(torch.Tensor, name, timed(session.recorder, native))
 
 
 def timed_read(recorder, read):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -192,6 +195,99 @@ def test_the_new_command(project: Path, command: str, edits: list[tuple[str, str
     assert planned.command == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "edit_of", "expected"),
+    [
+        (("train.py", "--token", "***", "--bs", "8"), ("--bs", "8", "16"), "--bs 16"),
+        (("train.py", "--token=***", "--bs=8"), ("--bs", "8", "16"), "--bs=16"),
+        (("train.py", "--url", "https://host/***"), ("--bs", "", "16"), "--bs 16"),
+        (("train.py", "key=***", "+x.y=1"), ("x.y", "1", "2"), "+x.y=2"),
+        (("run.sh", "...", "--x"), ("data.bs", "8", "a b"), "'data.bs=a b'"),
+    ],
+)
+def test_a_command_that_was_not_kept_whole_is_never_printed(
+    project: Path, command: tuple[str, ...], edit_of: tuple[str, str, str], expected: str
+) -> None:
+    keep(project, typed(*edit_of), command=command)
+    planned = plan(project)
+    assert (planned.command, planned.typed) == ("", expected)
+
+
+def elsewhere(project: Path, root: str, *changes: PatchChange) -> str:
+    """A patch file that lies in no run folder."""
+    path = project.parent / "sent.yaml"
+    path.write_text(dumps(Patch(root, "r", ("train.py",), changes)))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["./train.py", "link.py"])
+def test_one_file_under_two_names_is_written_once(project: Path, name: str) -> None:
+    (project / "link.py").symlink_to("train.py")
+    other = change("train.precision", "PR002", edit(name, SCRIPT, "last", "best"))
+    same = change("loader.x", "DL002", edit(name, SCRIPT, "0", "4"))
+    keep(project, WORKERS, other, same)
+    planned = plan(project)
+    assert [path for path, _, _ in planned.files] == [project.resolve() / "train.py"]
+    apply.write(planned)
+    assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4").replace(b"last", b"best")
+    apply.undo(None, cwd=project)
+    assert (project / "train.py").read_bytes() == SCRIPT
+
+
+@pytest.mark.parametrize("kind", ["upwards", "absolute", "link"])
+def test_a_file_outside_the_project_is_refused(project: Path, kind: str) -> None:
+    other = project.parent / f"{project.name}-other"
+    other.mkdir()
+    (other / "train.py").write_bytes(SCRIPT)
+    (project / "away.py").symlink_to(other / "train.py")
+    names = {"upwards": f"../{other.name}/train.py", "absolute": str(other / "train.py"), "link": "away.py"}
+    keep(project, change("loader.num_workers", "DL001", edit(names[kind], SCRIPT, "0", "4")))
+    with pytest.raises(UsageError, match="lies outside the project"):
+        plan(project)
+    assert (other / "train.py").read_bytes() == SCRIPT
+
+
+def test_the_patch_of_a_copied_project_does_not_write_the_first_one(project: Path) -> None:
+    keep(project, WORKERS)
+    copy = shutil.copytree(project, project.parent / f"{project.name}-copy")
+    with pytest.raises(UsageError, match="the project was copied or moved") as error:
+        plan(copy)
+    assert error.value.to_do == "Diagnose again."
+    assert (project / "train.py").read_bytes() == SCRIPT
+
+
+def test_a_project_that_is_reached_by_a_link_is_the_same(project: Path) -> None:
+    keep(project, WORKERS)
+    link = project.parent / f"{project.name}-link"
+    link.symlink_to(project)
+    apply.write(plan(link))
+    assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4")
+    apply.undo(None, cwd=link)
+    assert (project / "train.py").read_bytes() == SCRIPT
+
+
+@pytest.mark.parametrize("root", [".", "", "/no such folder"])
+def test_a_patch_file_elsewhere_names_its_root_in_full(
+    project: Path, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    monkeypatch.chdir(project)
+    with pytest.raises(UsageError, match="no full path of a folder"):
+        plan(project, name=elsewhere(project, root, WORKERS))
+    assert names(plan(project, name=elsewhere(project, str(project), WORKERS))) == ["loader.num_workers"]
+
+
+def test_undo_and_recover_find_the_patches_from_a_subfolder(project: Path) -> None:
+    below = project / "sub" / "package"
+    below.mkdir(parents=True)
+    (below / "pyproject.toml").touch()  # a project of its own for a diagnosis
+    with pytest.raises(UsageError, match="no written patch to undo"):
+        apply.undo(None, cwd=below)
+    journal = apply.write(plan(project, name=elsewhere(project, str(project), WORKERS)))
+    assert journal is not None
+    assert apply.undo(journal.number, cwd=below).number == journal.number
+    assert (project / "train.py").read_bytes() == SCRIPT
+
+
 def test_what_a_crash_left_is_taken_back(project: Path) -> None:
     keep(project, WORKERS)
     journal = apply.write(plan(project))
@@ -201,3 +297,34 @@ def test_what_a_crash_left_is_taken_back(project: Path) -> None:
     assert [one.number for one in apply.recover(project)] == [journal.number]
     assert (project / "train.py").read_bytes() == SCRIPT
     assert apply.recover(project) == ()
+
+
+def test_edits_that_break_each_other_are_refused_and_nothing_is_written(project: Path) -> None:
+    data = b'{"z": 1}'
+    (project / "args.json").write_bytes(data)
+    first, second = (
+        change(f"s.{key}", f"XX00{at}", Edit("args.json", sha256(data), key, Span(7, 7), "", f', "o": {{"{key}": 1}}'))
+        for at, key in enumerate(("a", "b"))
+    )
+    keep(project, first, second)
+    with pytest.raises(UsageError, match="a, b cannot be written together: one of them would be lost"):
+        plan(project)
+    assert [after for _, _, after in plan(project, "s.a").files] == [b'{"z": 1, "o": {"a": 1}}']
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_is_refused(project: Path, make: Callable[[Path], None]) -> None:
+    keep(project, WORKERS)
+    (project / "train.py").unlink()
+    make(project / "train.py")
+    with pytest.raises(UsageError, match="is no file that can be edited"):
+        plan(project)
+
+
+def test_the_workers_of_another_loader_are_not_what_a_change_needs(project: Path) -> None:
+    prefetch = replace(WORKERS, setting="loader.prefetch_factor", subject="loader#train", needs=("loader.num_workers",))
+    other = replace(WORKERS, subject="loader#eval")
+    keep(project, other, prefetch)
+    planned = plan(project)
+    assert names(planned) == ["loader.num_workers"]
+    assert "only together with loader.num_workers" in reasons(planned)["loader.prefetch_factor"]

@@ -114,15 +114,37 @@ def test_a_typed_value_becomes_a_new_command(project: Path, capsys: pytest.Captu
     assert out.endswith("What you typed is in no file. Start it with:\n  python train.py --bs 16\n")
 
 
-def test_a_command_with_hidden_words_says_so(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("hidden", [("--token", "***"), ("--url=https://host/***",), ("...", "--lr", "1")])
+def test_a_command_with_hidden_words_is_not_printed(
+    project: Path, capsys: pytest.CaptureFixture[str], hidden: tuple[str, ...]
+) -> None:
     typed = Edit(TYPED, "", "--bs", Span(0, 0), "", "16")
     change = PatchChange("loader.batch_size", "loader#train", 8, 16, ("GA004",), Effect.EXACT, edits=(typed,))
-    keep(project, change, WORKERS, command=("train.py", "--token", "***"))
+    keep(project, change, WORKERS, command=("train.py", *hidden))
     assert run(["apply", "--yes"]) == 0
     assert capsys.readouterr().out.endswith(
-        "What you typed is in no file. It belongs to what the files say now. Start it with"
-        " (*** and ... stand for what autotune does not keep):\n  python train.py --token '***' --bs 16\n"
+        "What you typed is in no file. It belongs to what the files say now. Add or change on your command line:\n"
+        "  --bs 16\n"
     )
+
+
+def test_the_promised_undo_works_where_apply_was_typed(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (patch,) = project.glob(".autotune/runs/*/patch.yaml")
+    away = project.parent / f"{project.name} away"
+    away.mkdir()
+    monkeypatch.chdir(away)
+    assert run(["apply", "--yes", str(patch)]) == 0
+    said = capsys.readouterr().out
+    assert said.endswith(f"Wrote 1 file. `cd {project} && autotune undo 1` takes it back.\n")
+    (project / "sub").mkdir()
+    monkeypatch.chdir(project / "sub")
+    assert run(["undo", "1"]) == 0
+    assert run(["apply", "--yes", str(patch)]) == 0
+    assert "`autotune undo 2` takes it back" in capsys.readouterr().out
+    assert run(["undo", "2"]) == 0
+    assert (project / "train.py").read_bytes() == SCRIPT
 
 
 def test_the_next_command_takes_back_what_a_crash_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,8 +153,33 @@ def test_the_next_command_takes_back_what_a_crash_left(project: Path, capsys: py
     state.write_text(state.read_text().replace('"written"', '"writing"'))
     capsys.readouterr()
     assert run(["rules"]) == 0
-    assert "autotune: took back patch 1, which was interrupted\n" in capsys.readouterr().err
+    assert "autotune: took back the interrupted patch 1\n" in capsys.readouterr().err
     assert (project / "train.py").read_bytes() == SCRIPT
+
+
+@pytest.mark.parametrize("found", ["edited", "deleted", "damaged"])
+def test_what_cannot_be_taken_back_ends_no_other_verb(
+    project: Path, capsys: pytest.CaptureFixture[str], found: str
+) -> None:
+    assert run(["apply", "--yes"]) == 0
+    state = project / ".autotune" / "patches" / "1" / "journal.json"
+    state.write_text("{" if found == "damaged" else state.read_text().replace('"written"', '"undoing"'))
+    (project / "train.py").unlink() if found == "deleted" else (project / "train.py").write_bytes(b"mine\n")
+    capsys.readouterr()
+    assert run(["rules"]) == 0
+    said = capsys.readouterr().err
+    kept = project / ".autotune" / "patches" / "1" / "before-0"
+    assert said == (
+        f"autotune: an interrupted patch cannot be taken back: {state}: this journal of a patch is damaged: "
+        "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n"
+        "The files before the patch are beside it (before-0 ...).\n"
+        if found == "damaged"
+        else "autotune: took back the interrupted patch 1 except what changed since: "
+        f"{project / 'train.py'} (before the patch: {kept})\n"
+    )
+    assert run(["rules"]) == 0
+    assert (capsys.readouterr().err == "") is (found != "damaged")
+    assert kept.read_bytes() == SCRIPT
 
 
 SLOW = """\

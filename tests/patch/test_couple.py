@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autotune.model.evidence import RUN, Location, Span, Value
@@ -9,7 +11,7 @@ from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import Call, Given
 from autotune.patch import coupled
-from autotune.patch.couple import needs
+from autotune.patch.couple import lacking, needs
 
 EDIT = Edit("a.yaml", "0" * 64, "k", Span(0, 1), "1", "2")
 
@@ -62,3 +64,26 @@ def test_a_change_whose_partner_is_by_hand_is_by_hand() -> None:
     assert not first.edits
     assert first.by_hand.endswith("only together with train.accumulation_steps, which has to be changed by hand")
     assert (second, third) == (accumulation, other)
+
+
+def test_the_workers_of_another_loader_do_not_count() -> None:
+    prefetch = change("loader.prefetch_factor", needs=("loader.num_workers",))
+    workers = change("loader.num_workers")
+    other = replace(workers, subject="loader#eval")
+    assert lacking([other, prefetch], [True, True]) == [(), ("loader.num_workers",)]
+    assert lacking([other, workers, prefetch], [False, True, True]) == [(), (), ()]
+
+
+def test_of_a_chain_none_is_made_without_its_end() -> None:
+    start = change("loader.start_method", needs=("loader.persistent_workers",))
+    live = change("loader.persistent_workers", needs=("loader.num_workers",))
+    workers = change("loader.num_workers")
+    expected = [("loader.persistent_workers",), ("loader.num_workers",), ()]
+    assert lacking([start, live, workers], [True, True, False]) == expected
+    assert lacking([start, live, workers], [True, True, True]) == [(), (), ()]
+
+
+def test_a_batch_and_the_accumulation_of_another_rule_are_no_partners() -> None:
+    batch = change("loader.batch_size", needs=("train.accumulation_steps",))
+    other = change("train.accumulation_steps", rule="ME001")
+    assert lacking([batch, other], [True, True]) == [("train.accumulation_steps",), ()]

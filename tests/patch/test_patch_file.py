@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
+from autotune.model.scanned import TYPED
 from autotune.patch.file import dumps, loads
 
 EDIT = Edit("train.py", "ab" * 32, "DataLoader.num_workers", Span(12, 13), "0", "4")
@@ -34,7 +37,8 @@ def test_a_patch_without_changes() -> None:
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 values = st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), words)
-edits = st.builds(Edit, words, st.just("0" * 64), words, st.just(Span(1, 3)), words, words)
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+edits = st.builds(Edit, names, st.just("0" * 64), words, st.just(Span(1, 3)), words, words)
 changes = st.builds(
     PatchChange,
     st.sampled_from(["loader.num_workers", "train.precision"]),
@@ -65,6 +69,9 @@ def test_any_patch_comes_back(patch: Patch) -> None:
         ("  new: 4\n", "", "changes.0.new is missing"),
         ('effect: "equivalent"', 'effect: "harmless"', "changes.0.effect must be one of"),
         ("span: [12, 13]", "span: [13, 12]", "changes.0.edits.0.span must be"),
+        ("span: [12, 13]", "span: [true, 13]", "changes.0.edits.0.span must be"),
+        ("span: [12, 13]", "span: [false, true]", "changes.0.edits.0.span must be"),
+        ('file: "train.py"', 'file: "a\\0b"', "changes.0.edits.0.file is no name of a file"),
         ("span: [12, 13]", "span: 12", "changes.0.edits.0.span must be a list"),
         ('root: "/p"', "root: 7", "root must be a string"),
         ("changes:\n", "rules:\n", "changes must be a list"),
@@ -88,3 +95,9 @@ def test_a_change_that_a_person_deleted_is_left_out() -> None:
     lines = dumps(two).splitlines(keepends=True)
     second = lines.index("- setting: train.compile\n")
     assert loads("".join(lines[:second]).encode(), "patch.yaml").changes == (CHANGE,)
+
+
+def test_an_edit_of_an_empty_command_is_refused() -> None:
+    typed = replace(CHANGE, edits=(replace(EDIT, file=TYPED),))
+    with pytest.raises(UsageError, match="command is empty, and an edit is of the command line"):
+        loads(dumps(Patch("/p", "r", (), (typed,))).encode(), "patch.yaml")

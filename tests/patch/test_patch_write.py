@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
+import importlib
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -17,7 +21,10 @@ import pytest
 from autotune.errors import UsageError
 from autotune.patch import recover, undo, write
 from autotune.patch.disk import Disk
-from autotune.patch.journal import journals
+from autotune.patch.journal import Journal, journals, turned
+
+written = importlib.import_module("autotune.patch.write")
+"""The module, whose name in the package is its function."""
 
 BEFORE = {"train.py": b"workers = 0\r\nno newline at the end", "a.yaml": b"\xef\xbb\xbfbatch: 1\n", "run.sh": b"x\n"}
 AFTER = {"train.py": b"workers = 4\r\nno newline at the end", "a.yaml": b"\xef\xbb\xbfbatch: 16\n", "run.sh": b"y\n"}
@@ -209,10 +216,157 @@ def test_recovery_keeps_what_a_person_wrote_meanwhile(project: Path) -> None:
     with pytest.raises(Killed):
         write(folder, "t", files(project), Breaking(total - 3, Killed()))
     (project / "train.py").write_bytes(b"by hand")
-    with pytest.raises(UsageError, match="changed since") as error:
-        recover(folder)
-    assert "before-0" in error.value.to_do
-    assert (project / "train.py").read_bytes() == b"by hand"
+    (left,) = recover(folder)
+    assert (left.state, left.left) == ("left", (0,))
+    assert str(left.before(0)) in left.exceptions
+    assert contents(project) == {**BEFORE, "train.py": b"by hand"}
+    assert left.before(0).read_bytes() == BEFORE["train.py"]
+
+
+def interrupted(project: Path) -> Journal:
+    """A patch that a crash left half undone: two files are new still."""
+    journal = turned(write(journal_folder(project), "t", files(project)), "undoing", Disk())
+    (project / "run.sh").write_bytes(BEFORE["run.sh"])
+    return journal
+
+
+@pytest.mark.parametrize("lost", ["the file", "the file's folder", "the kept bytes"])
+def test_what_a_crash_left_blocks_no_later_patch(project: Path, lost: str) -> None:
+    journal = interrupted(project)
+    if lost == "the kept bytes":
+        journal.before(0).unlink()
+    else:
+        (project / "train.py").unlink()
+    if lost == "the file's folder":
+        (project / "train.py").mkdir()
+    (left,) = recover(journal_folder(project))
+    assert (left.state, left.left) == ("left", (0,))
+    assert contents(project)["a.yaml"] == BEFORE["a.yaml"]
+    assert recover(journal_folder(project)) == ()
+    later = write(journal_folder(project), "later", [(project / "run.sh", BEFORE["run.sh"], b"later")])
+    with pytest.raises(UsageError, match="patch 1 was taken back except what changed since") as error:
+        undo(journal_folder(project), 1)
+    assert error.value.to_do == f"Written and not undone: {later.number}."
+    assert undo(journal_folder(project)).title == "later"
+    assert contents(project)["run.sh"] == BEFORE["run.sh"]
+
+
+def test_a_disk_that_fails_during_recovery_is_no_traceback(project: Path) -> None:
+    interrupted(project)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(UsageError, match="the disk is full; an interrupted patch is not taken back yet"):
+        recover(journal_folder(project), Breaking(5, full))
+    assert [one.state for one in recover(journal_folder(project))] == ["undone"]
+    assert contents(project) == BEFORE
+
+
+def test_a_patch_that_is_written_meanwhile_is_not_taken_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other process ends between the look at the journals and the lock."""
+    journal = turned(write(journal_folder(project), "t", files(project)), "writing", Disk())
+    real = written._locked
+
+    def late(folder: Path) -> AbstractContextManager[None]:
+        turned(journal, "written", Disk())
+        return real(folder)
+
+    monkeypatch.setattr(written, "_locked", late)
+    assert recover(journal_folder(project)) == ()
+    assert contents(project) == AFTER
+
+
+def test_what_another_process_writes_now_is_left_to_it(project: Path) -> None:
+    interrupted(project)
+    with (journal_folder(project) / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert recover(journal_folder(project)) == ()
+    assert len(recover(journal_folder(project))) == 1
+
+
+def test_a_file_of_two_names_is_refused(project: Path) -> None:
+    (project / "link.py").symlink_to("train.py")
+    twice = [(project / name, BEFORE["train.py"], name.encode()) for name in ("train.py", "link.py")]
+    with pytest.raises(UsageError, match="the file is given twice; nothing was changed"):
+        write(journal_folder(project), "t", twice)
+    assert contents(project)["train.py"] == BEFORE["train.py"]
+
+
+def test_a_hard_link_is_not_cut(project: Path) -> None:
+    (project / "second.py").hardlink_to(project / "train.py")
+    with pytest.raises(UsageError, match=r"a second name \(a hard link\)"):
+        write(journal_folder(project), "t", files(project))
+    assert contents(project) == {**BEFORE, "second.py": BEFORE["train.py"]}
+
+
+def test_a_file_outside_the_project_is_refused(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("other") / "x.py"
+    path.write_bytes(b"old")
+    with pytest.raises(UsageError, match="lies outside the project"):
+        write(journal_folder(project), "t", [(path, b"old", b"new")])
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [("written", "in another project, of which this one is a copy"), ("undoing", "no written patch 1")],
+)
+def test_a_copied_project_leaves_the_first_one_alone(project: Path, state: str, says: str) -> None:
+    first = project / "first"
+    first.mkdir()
+    (first / "x.py").write_bytes(b"old")
+    turned(write(journal_folder(first), "t", [(first / "x.py", b"old", b"new")]), state, Disk())
+    copy = shutil.copytree(first, project / "copy")
+    with pytest.raises(UsageError, match=says):
+        undo(journal_folder(copy), 1)
+    assert recover(journal_folder(copy)) == ()
+    assert (first / "x.py").read_bytes() == b"new"
+
+
+def nobody(*_: object) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_the_group_is_kept_where_the_owner_cannot_be(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def member(path: Path, uid: int, gid: int) -> None:
+        if uid != -1:
+            nobody()
+        given.append(gid)
+
+    monkeypatch.setattr(os, "chown", member)
+    write(journal_folder(project), "t", files(project))
+    assert given == [(project / name).stat().st_gid for name in BEFORE]
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [(0o660, True), (0o640, True), (0o644, False), (0o600, False)])
+def test_a_group_that_would_lose_its_rights(
+    project: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_refused: bool
+) -> None:
+    (project / "a.yaml").chmod(mode)
+    real = Path.stat
+
+    def foreign(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = real(path, follow_symlinks=follow_symlinks)
+        return os.stat_result((*found[:5], found.st_gid + 1, *found[6:10])) if path.name == "a.yaml" else found
+
+    monkeypatch.setattr(Path, "stat", foreign)
+    monkeypatch.setattr(os, "chown", nobody)
+    with pytest.raises(UsageError, match="not in its group") if is_refused else contextlib.nullcontext():
+        write(journal_folder(project), "t", files(project))
+    assert contents(project) == (BEFORE if is_refused else AFTER)
+    assert os.stat(project / "a.yaml").st_mode & 0o777 == mode
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="this system has none")
+def test_extended_attributes_stay_and_the_time_is_new(project: Path) -> None:
+    path = project / "a.yaml"
+    os.utime(path, (1, 1))
+    with contextlib.suppress(OSError):  # not every file system has them
+        os.setxattr(path, "user.autotune", b"1")
+    names = os.listxattr(path)
+    write(journal_folder(project), "t", files(project))
+    assert os.listxattr(path) == names
+    assert path.stat().st_mtime > 1
 
 
 DIE = """

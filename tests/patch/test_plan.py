@@ -347,3 +347,87 @@ def test_a_number_is_written_with_the_unit_of_its_dialect(project: Project) -> N
     name = "logging.interval_steps"
     (change,) = project.changes("train.py conf.yaml", {name: 1}, {name: 10})
     assert project.after("conf_yaml", change) == text.replace("1ba", "10ba")
+
+
+def test_two_arguments_of_a_call_without_any(project: Project) -> None:
+    text = TRAINER.replace("(args,) = parser.parse_args_into_dataclasses()", "args = TrainingArguments()")
+    text = text.replace("parser = HfArgumentParser(TrainingArguments)\n", "")
+    project.write(train_py=text)
+    changes = project.changes(
+        "train.py",
+        {"train.activation_checkpointing": False, "train.accumulation_steps": 1},
+        {"train.activation_checkpointing": True, "train.accumulation_steps": 4},
+    )
+    written = "TrainingArguments(activation_checkpointing=True, gradient_accumulation_steps=4)"
+    by_hand = [change.by_hand for change in changes]
+    assert by_hand == ["", ""], by_hand
+    assert project.after("train_py", *changes) == text.replace("TrainingArguments()", written)
+
+
+@pytest.mark.parametrize(
+    ("lines", "lines_of_readers"),
+    [
+        ("lr = 0.1 * args.workers\nmodel.lr = lr", "train.py:12"),
+        ("model.lr = args.workers", "train.py:12"),
+        ("print(args.workers, lr := 1)", ""),
+        ("total = args.workers * 4\nprint(total)", ""),
+        ("total = args.workers * 4\nlr = total", "train.py:12"),
+        ("same = args.workers\nmodel.lr = same / 2", "train.py:13"),
+        ("other = DataLoader([2], num_workers=args.workers)", ""),
+    ],
+)
+def test_an_option_with_other_readers_is_by_hand(project: Project, lines: str, lines_of_readers: str) -> None:
+    text = script("None").replace("loader = None", f"{lines}\nloader = DataLoader([1], num_workers=args.workers)")
+    project.write(train_py=text)
+    line = 13 + lines.count("\n")
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 4}, line=line)
+    assert bool(change.edits) is not bool(lines_of_readers)
+    assert change.by_hand.endswith(lines_of_readers)
+
+
+def test_a_constant_with_other_readers_is_by_hand(project: Project) -> None:
+    text = script("DataLoader([1], batch_size=BATCH)").replace("lr=0.1", "lr=0.1 * BATCH")
+    project.write(train_py=text)
+    (change,) = project.changes("train.py", {"loader.batch_size": 4}, {"loader.batch_size": 8}, line=12)
+    assert change.by_hand.endswith("BATCH is read for something else too, at " + f"{project.root}/train.py:11")
+
+
+def test_a_value_that_two_keys_are_made_of_is_by_hand(project: Project) -> None:
+    config = "output_dir: out\nrows: 8\nper_device_train_batch_size: ${rows}\nsave_steps: ${rows}\n"
+    project.write(train_py=TRAINER, args_yaml=config)
+    (change,) = project.changes("train.py args.yaml", {"loader.batch_size": 8}, {"loader.batch_size": 16})
+    assert "args.yaml:3, " in change.by_hand
+    assert change.by_hand.endswith("args.yaml:4")
+
+
+def test_a_value_that_an_alias_repeats_is_by_hand(project: Project) -> None:
+    config = "output_dir: out\nper_device_train_batch_size: &rows 8\nsave_steps: *rows\n"
+    project.write(train_py=TRAINER, args_yaml=config)
+    (change,) = project.changes("train.py args.yaml", {"loader.batch_size": 8}, {"loader.batch_size": 16})
+    assert change.by_hand.endswith("an edit of per_device_train_batch_size would also change save_steps")
+
+
+def test_a_script_that_is_not_utf_8(project: Project) -> None:
+    text = "# coding: latin-1\n" + script("DataLoader([1], batch_size=8 if 'ü' else 4, num_workers=0)")
+    project.path("train_py").write_bytes(text.encode("latin-1"))
+    observed: dict[str, Value] = {"loader.batch_size": 8, "loader.num_workers": 0}
+    batch, workers = project.changes("train.py", observed, {"loader.batch_size": 16, "loader.num_workers": 4}, line=13)
+    assert batch.by_hand
+    assert "please report" not in batch.by_hand
+    (edit,) = workers.edits
+    after = spliced(project.path("train_py").read_bytes(), workers.edits)
+    assert (edit.new, after.decode("latin-1")) == ("4", text.replace("num_workers=0", "num_workers=4"))
+
+
+def test_a_bug_of_the_planning_costs_one_edit_and_says_so(project: Project) -> None:
+    project.write(train_py=script("DataLoader([1], num_workers=0)"))
+    bundle = project.bundle("train.py", NEWEST)
+    evidence = project.evidence(bundle, {"loader.num_workers": 0}, 12)
+    wanted = project.wanted(evidence, "loader.num_workers", 4)
+
+    def read(name: str) -> bytes:
+        raise ZeroDivisionError(name)
+
+    (planned,) = plan([wanted], bundle, read, NEWEST)
+    assert not planned.change.edits
+    assert "autotune failed to plan it, please report this (ZeroDivisionError: " in planned.change.by_hand

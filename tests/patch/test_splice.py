@@ -24,8 +24,32 @@ def test_two_edits_in_any_order() -> None:
     assert spliced(DATA, [second, first]) == "α = 100\r\nβ = 0\r\n".encode()
 
 
-def test_two_insertions_at_one_place_keep_their_order() -> None:
-    assert spliced(DATA, [edit(6, 6, ", a"), edit(6, 6, ", b")]).startswith("α = 1, a, b\r\n".encode())
+@pytest.mark.parametrize(
+    ("before", "start", "end", "new", "after"),
+    [
+        (b"f(x)", 3, 3, (", a=1", ", b=2"), b"f(x, a=1, b=2)"),
+        (b"f()", 2, 2, ("a=1", "b=2", "c=3"), b"f(a=1, b=2, c=3)"),
+        (b"f( )", 2, 2, (" a=1", " b=2"), b"f( a=1, b=2 )"),
+        (b"{\n}", 1, 1, ("\n  a: 1", "\n  b: 2"), b"{\n  a: 1,\n  b: 2\n}"),
+        (b"f(**k)", 2, 2, ("a=1, ", "b=2, "), b"f(a=1, b=2, **k)"),
+        (b"f(\n  x  # c\n)", 6, 11, (",  # c\n  a=1", ",  # c\n  b=2"), b"f(\n  x,  # c\n  a=1,\n  b=2\n)"),
+        (b"a: 1\n", 4, 4, ("\nb: 2", "\nc: 3"), b"a: 1\nb: 2\nc: 3\n"),
+    ],
+)
+def test_members_added_at_one_place_are_separated(
+    before: bytes, start: int, end: int, new: tuple[str, ...], after: bytes
+) -> None:
+    assert spliced(before, [edit(start, end, each, before) for each in new]) == after
+
+
+def test_two_values_for_one_place_are_refused() -> None:
+    with pytest.raises(UsageError, match="overlap"):
+        spliced(DATA, [edit(5, 6, "2"), edit(5, 6, "3")])
+
+
+def test_a_span_beyond_the_end_is_refused() -> None:
+    with pytest.raises(UsageError, match="5000 to 6000"):
+        spliced(DATA, [edit(5000, 6000, "x")])
 
 
 def test_an_edit_of_another_file_is_refused() -> None:

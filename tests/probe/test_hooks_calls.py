@@ -123,6 +123,8 @@ def test_what_compiles_whole_natively_compiles_whole_under_the_hooks_of_a_cuda_b
     hooks_calls._install_cuda(probed)
     assert torch.Tensor.to is not torch._C.TensorBase.to
     torch.compiler.reset()
+    # As in a probed script, where the hooks are there before dynamo looks.
+    torch._dynamo.trace_rules.get_tensor_method.cache_clear()
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
         x = torch.ones(3)
         assert torch.equal(torch.compile(function, backend="eager", fullgraph=True)(x), function(x))
