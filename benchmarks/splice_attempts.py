@@ -115,16 +115,16 @@ def of_python(data: bytes, name: str) -> Tried:
 
 
 def in_python(calls: Sequence[Call]) -> Iterator[Attempt]:
-    """Every known argument and constant where it stands, and every keyword and constant that could be added."""
+    """Every known argument and constant where it stands, and every keyword that could be added."""
     spans: set[Span] = set()
     for call in calls:
         for given in call.arguments.values():
             if given.known and given.location.span not in (None, *spans):
                 spans.add(given.location.span)
                 yield literal(f"{call.name}.{given.key}", given.location.span, another(given.value))
-        for key, value in wanted(call.dialect, call.name).items():
+        for key, value in wanted(call.dialect, call.name).items() if call.name else ():
             if key not in call.arguments:
-                yield keyword(call, key, value) if call.name else constant(key, value)
+                yield keyword(call, key, value)
 
 
 def literal(name: str, span: Span, value: Scalar) -> Attempt:
@@ -170,17 +170,6 @@ def keyword(call: Call, key: str, value: Scalar) -> Attempt:
         return list((after - before).elements())[-1:] == [ast.dump(ast.keyword(head, node))]
 
     return Attempt(f"{call.name}.{key}", True, edit, is_right)
-
-
-def constant(name: str, value: Scalar) -> Attempt:
-    def edit(data: bytes, before: Splice | None) -> Splice:
-        return edit_python.constant(python.read(data, ""), name, value)
-
-    def is_right(old: bytes, new: bytes, splice: Splice) -> bool:
-        before, after = (Counter(map(ast.unparse, ast.parse(one).body)) for one in (old, new))
-        return not before - after and list(after - before) == [f"{name} = {value!r}"]
-
-    return Attempt(name, True, edit, is_right)
 
 
 def parts(data: bytes) -> list[ast.AST]:

@@ -41,8 +41,9 @@ def timed_call(recorder, call, recognise):
         if is_compiling():
             return call(self, *args, **kwargs)
         if recorder.in_forward:
-            if recorder.sniff is not None:
-                recorder.sniff(self)
+            sniff = recorder.sniff
+            if sniff is not None:
+                sniff(self)
             return call(self, *args, **kwargs)
         inside = recorder.in_backward
         if not recorder.on or recorder.is_loading() or not _is_training(recorder, inside):

@@ -72,9 +72,9 @@ class Sampler:
             self._progress(frame)
 
     def _take(self, frame) -> None:
-        stack = self._session.recorder.stack
-        phase = stack[-1] if stack else "other"
-        if stack and phase not in SAMPLED:
+        # The training thread may empty the stack between two looks at it.
+        phase = (self._session.recorder.stack[-1:] or ["other"])[0]
+        if phase != "other" and phase not in SAMPLED:
             return
         key = (phase, *describe(frame))
         self._counts[key] = self._counts.get(key, 0) + 1

@@ -165,7 +165,7 @@ def totals(checked: Checked) -> str:
     """ "14 files, 2 bundles, 72 rules: 3 findings (1 high, 2 medium)"."""
     if not checked.bundles:
         files = count(checked.num_files, "file") if checked.num_files else "no file to read"
-        return f"{files}: nothing that trains"
+        return f"{files}: no training was recognised"
     found = checked.findings
     by = Counter(each.rule.severity for each in found)
     kinds = ", ".join(f"{by[severity]} {severity}" for severity in Severity if by[severity])

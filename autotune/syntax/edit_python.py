@@ -10,7 +10,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Span
 from autotune.model.source import Scalar, Splice
 from autotune.syntax.edit_members import Group, appended
-from autotune.syntax.edit_style import decimal, indent, integer, is_same, line_break, line_end, starts_line
+from autotune.syntax.edit_style import decimal, indent, integer, is_same, line_break, starts_line
 from autotune.syntax.python import Source
 from autotune.syntax.text import Text
 
@@ -60,21 +60,6 @@ def keyword(source: Source, call: ast.Call, key: str, value: Scalar) -> Splice:
     after = source.text.text[:start] + written + source.text.text[end:]
     _confirm(source, _parsed(source, after), call, key, value)
     return Splice(source.text.span(start, end), written)
-
-
-def constant(source: Source, name: str, value: Scalar) -> Splice:
-    """The edit that adds `name = value` behind the last constant of a file of constants."""
-    assigned = [node for node in source.tree.body if isinstance(node, ast.Assign)]
-    if not assigned or any(ast.unparse(target) == name for node in assigned for target in node.targets):
-        raise UsageError(f"{name} cannot be added as a constant", where=source.text.where)
-    text, end = source.text.text, _place(source.text, source.span(assigned[-1]).end)
-    end = line_end(text, end)
-    new = f"{line_break(text, end)}{name} = {_literal(value, _sample(source))}"
-    body = _parsed(source, text[:end] + new + text[end:]).body
-    at = source.tree.body.index(assigned[-1]) + 1
-    if ast.dump(ast.Module([*body[:at], *body[at + 1 :]], [])) != ast.dump(ast.Module(source.tree.body, [])):
-        raise UsageError(f"{name} cannot be added as a constant", where=source.text.where)
-    return Splice(source.text.span(end, end), new)
 
 
 def _name(node: ast.expr) -> str:

@@ -42,7 +42,7 @@ def test_further_options_and_paths_are_split_as_words(faulty: Path, temp: Path) 
     (faulty / "my configs").mkdir()
     step = run_action(faulty, temp, paths='"my configs"', args="--ignore 'EN, DL'", fail_on="info")
     assert step.code == 0, step.log
-    assert "nothing that trains" in step.log
+    assert "no training was recognised" in step.log
 
 
 def test_no_input_is_evaluated(faulty: Path, temp: Path) -> None:

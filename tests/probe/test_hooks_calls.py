@@ -102,6 +102,16 @@ def test_while_dynamo_traces_the_hooks_look_at_nothing(recorder, monkeypatch):
     assert recorder.events == []
 
 
+@pytest.fixture
+def fresh_dynamo():
+    """As in a probed script: dynamo first looks when the hooks are there. It counts nothing for the tests to come."""
+    torch.compiler.reset()
+    torch._dynamo.trace_rules.get_tensor_method.cache_clear()
+    yield
+    torch.compiler.reset()
+    torch._dynamo.utils.counters.clear()
+
+
 def _bound_to(x):
     return x.to(torch.float64) + 1
 
@@ -119,12 +129,9 @@ def _unbound_item(x):
 
 
 @pytest.mark.parametrize("function", [_bound_to, _unbound_to, _mapped_cpu, _unbound_item])
-def test_what_compiles_whole_natively_compiles_whole_under_the_hooks_of_a_cuda_build(probed, function):
+def test_what_compiles_whole_natively_compiles_whole_under_the_hooks_of_a_cuda_build(fresh_dynamo, probed, function):
     hooks_calls._install_cuda(probed)
     assert torch.Tensor.to is not torch._C.TensorBase.to
-    torch.compiler.reset()
-    # As in a probed script, where the hooks are there before dynamo looks.
-    torch._dynamo.trace_rules.get_tensor_method.cache_clear()
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
         x = torch.ones(3)
         assert torch.equal(torch.compile(function, backend="eager", fullgraph=True)(x), function(x))

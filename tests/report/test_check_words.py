@@ -139,8 +139,8 @@ def test_a_gate(of: Gate, expected: str) -> None:
 
 def test_totals() -> None:
     assert say.totals(full()) == "14 files, 2 bundles, 72 rules: 3 findings (1 high, 1 medium, 1 low)"
-    assert say.totals(nothing()) == "3 files: nothing that trains"
-    assert say.totals(checked(num_files=0)) == "no file to read: nothing that trains"
+    assert say.totals(nothing()) == "3 files: no training was recognised"
+    assert say.totals(checked(num_files=0)) == "no file to read: no training was recognised"
 
 
 BROKEN = (Gate("step.median_ms", 2.0, 1.0, False, ""),)

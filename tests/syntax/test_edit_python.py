@@ -117,25 +117,6 @@ def test_a_call_is_found_by_its_line_and_name() -> None:
     assert edit_python.call_at(source, 1, "Other") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a = 2 # x\n", "a = 2 # x\nk = 1\n"),
-        ("# c\na = 2\r\nb = [\r\n 1,\r\n]\r\n\r\n# end", "# c\na = 2\r\nb = [\r\n 1,\r\n]\r\nk = 1\r\n\r\n# end"),
-        ("a = 2", "a = 2\nk = 1"),
-    ],
-)
-def test_a_constant_is_added_behind_the_last(text: str, expected: str) -> None:
-    source = python.read(text.encode(), "file")
-    assert changed(text.encode(), edit_python.constant(source, "k", 1)).decode() == expected
-
-
-@pytest.mark.parametrize("text", ["k = 2\n", "import a\n", "a = 2; f()\n"])
-def test_a_constant_that_cannot_be_added_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="cannot be added"):
-        edit_python.constant(python.read(text.encode(), "file"), "k", 1)
-
-
 ARGUMENTS = st.lists(st.sampled_from(["é", "(b)", "[1,\n2]", "'#'", '"""x\n)"""', "*d", "g(1, 2)"]), max_size=3)
 KEYWORDS = st.lists(st.tuples(NAMES, st.sampled_from(["1", "(2)", "'a,'", "{'x': 1}", "lambda: (3)"])), max_size=3)
 BETWEEN = st.sampled_from([", ", ",", ",\n    ", ",  # c, (\n  ", " ,\n", ",\r\n\t"])
