@@ -234,7 +234,8 @@ FIXTURE = Path(__file__).parents[2] / "fixtures" / "scripts" / "tokenise_in_geti
 @pytest.mark.train
 def test_a_script_is_generated_that_runs(place, tmp_path: Path) -> None:
     shutil.copy(FIXTURE, place.cwd)
-    request = collect.Request(steps=6, warmup=2, what_ifs=False)
+    # Long enough for the stack sampler to see what the loader does, on a busy machine too.
+    request = collect.Request(steps=40, warmup=2, what_ifs=False)
     options = api.Options((FIXTURE.name, "--device", "cpu"), request, sys.executable, lock=False)
     report = api.diagnose(options, lambda status: None, cwd=place.cwd, environ=place.environ)
     (found,) = [one for one in report.evaluation.findings if one.rule.id == "DL006"]

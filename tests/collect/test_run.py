@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -373,7 +374,8 @@ def interrupted(place_in, tmp_path_factory):
         child = subprocess.Popen(
             [sys.executable, "-m", "autotune", "diagnose", *words],
             cwd=place.cwd,
-            env={**place.environ, "PYTHONPATH": str(CHECKOUT)},
+            # The home of a place is its folder: the tool's own cache goes elsewhere.
+            env={**place.environ, "PYTHONPATH": str(CHECKOUT), "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
