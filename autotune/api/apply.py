@@ -19,6 +19,7 @@ from autotune.patch import joint
 from autotune.patch.couple import lacking
 from autotune.patch.file import NAME, loads
 from autotune.patch.journal import Journal
+from autotune.patch.retyped import retyped
 
 PATCHES = Path(".autotune") / "patches"
 """Where a project keeps what it needs to take patches back."""
@@ -206,31 +207,14 @@ def _is_whole(words: Sequence[str]) -> bool:
     return bool(words) and not any("***" in word or word == "..." for word in words)
 
 
-def _given(words: Sequence[str], edit: Edit) -> list[str]:
+def _given(words: Sequence[str], edit: Edit) -> tuple[str, ...]:
     """The words that give one value, spelled as on the command line `words`."""
-    return _with([word for word in words if word.lstrip("+").startswith(f"{edit.key}=")][-1:], edit)
+    return retyped([word for word in words if word.lstrip("+").startswith(f"{edit.key}=")][-1:], [edit])
 
 
 def _command(words: Sequence[str], edits: Sequence[Edit]) -> str:
     """The command line with the new values: behind their flags, or at its end."""
-    line = ["python", *words] if words[0].endswith(".py") else list(words)
-    for edit in edits:
-        line = _with(line, edit)
-    return shlex.join(line)
-
-
-def _with(line: Sequence[str], edit: Edit) -> list[str]:
-    """The last word that gives the edit's key is the one that counts; +key=value stays an addition of Hydra's."""
-    flag = edit.key if edit.key.startswith("-") else f"{edit.key}="
-    places = [at for at, word in enumerate(line) if f"{word}=".lstrip("+").startswith(f"{edit.key}=")]
-    if not places:
-        return [*line, f"{flag}{edit.new}"] if flag.endswith("=") else [*line, flag, edit.new]
-    place = places[-1]
-    name, is_joined, _ = line[place].partition("=")
-    if is_joined:
-        return [*line[:place], f"{name}={edit.new}", *line[place + 1 :]]
-    is_alone = edit.old == "True" and [word.lower() for word in line[place + 1 : place + 2]] != ["true"]
-    return [*line[: place + 1], edit.new, *line[place + 1 if is_alone else place + 2 :]]
+    return shlex.join(retyped(["python", *words] if words[0].endswith(".py") else words, edits))
 
 
 def _file_of(path: Path, edits: Sequence[Edit]) -> tuple[Path, bytes, bytes]:

@@ -36,7 +36,8 @@ def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[
 
 def written(words: tuple[str, ...], root: Path) -> tuple[Sides, str] | None:
     """The newest patch that was written, and its run; None when no file is still as a patch left it."""
-    found = [one for one in journals.journals(root / apply.PATCHES) if sides.is_current(one)]
+    kept = apply.kept_patches(root)
+    found = [one for one in journals.journals(kept) if sides.is_current(one)] if kept is not None else []
     if not found:
         return None
     num, run = _told(found[-1].title)

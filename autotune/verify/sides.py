@@ -8,11 +8,12 @@ from pathlib import Path
 
 from autotune.errors import UsageError
 from autotune.model.finding import Gain
-from autotune.model.patch import Edit, PatchChange
+from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
 from autotune.patch.journal import WRITTEN, Journal, sha256
+from autotune.patch.retyped import retyped
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +89,3 @@ def is_current(journal: Journal) -> bool:
         return False
     paths = [(Path(each.path), each.after) for each in journal.files]
     return all(path.is_file() and sha256(path.read_bytes()) == digest for path, digest in paths)
-
-
-def retyped(words: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
-    """The command with the new values: behind their flags, or at its end."""
-    line = list(words)
-    for edit in edits:
-        place = next((at for at, word in enumerate(line) if word.partition("=")[0] == edit.key), None)
-        if place is None:
-            line += [edit.key, edit.new]
-        elif "=" in line[place]:
-            line[place] = f"{edit.key}={edit.new}"
-        else:
-            line[place + 1 : place + 2] = [edit.new]
-    return tuple(line)
