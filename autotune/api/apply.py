@@ -19,6 +19,7 @@ from autotune.patch import joint
 from autotune.patch.couple import lacking
 from autotune.patch.file import NAME, loads
 from autotune.patch.journal import Journal
+from autotune.patch.renew import renewed as renew
 from autotune.patch.retyped import retyped
 
 PATCHES = Path(".autotune") / "patches"
@@ -33,6 +34,7 @@ class Planned:
 
     `chosen` are the changes that are made, `left` those that are not, with the reason. `typed` is what a chosen change
     gives on the command line, else "", and `command` the whole new line, "" where the run did not keep all of it.
+    `moved` says what was found again in files that changed since.
     """
 
     root: Path
@@ -42,6 +44,7 @@ class Planned:
     files: tuple[tuple[Path, bytes, bytes], ...]
     typed: str = ""
     command: str = ""
+    moved: tuple[str, ...] = ()
 
     def diff(self) -> Iterator[str]:
         """The lines of a unified diff of all files."""
@@ -59,11 +62,15 @@ class Options:
 
 
 def plan(options: Options, *, cwd: Path) -> Planned:
-    """What the patch would write. Raises UsageError when a file is not the one that the patch was made for."""
+    """What the patch would write. Raises UsageError when a file changed, and an edit was not found again in it."""
     file = _file(options.name, cwd)
     made = loads(_bytes(file), str(file))
     root = _root(file, made)
-    chosen, left = _chosen(made, options)
+    renewed = [renew(change, lambda name: _bytes(_inside(root, name))) for change in made.changes]
+    chosen, left = _chosen([each.change for each in renewed], options)
+    kept = [each for each in renewed if each.change in chosen]
+    for stale in (each.stale for each in kept if each.stale is not None):
+        raise stale
     edits = dict.fromkeys(edit for change in chosen for edit in change.edits)
     typed = [edit for edit in edits if edit.file == TYPED]
     by_file = _by_file([edit for edit in edits if edit.file != TYPED], root)
@@ -75,6 +82,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         files=tuple(_file_of(path, each) for path, each in by_file.items()),
         typed=shlex.join(word for edit in typed for word in _given(made.command, edit)),
         command=_command(made.command, typed) if typed and _is_whole(made.command) else "",
+        moved=tuple(dict.fromkeys(line for each in kept for line in each.moved)),
     )
 
 
@@ -82,6 +90,7 @@ def write(planned: Planned) -> Journal | None:
     """Write the files of `planned`, all or none; None when there is none."""
     if not planned.files:
         return None
+    artefacts.make_home(planned.root)
     return patch.write(planned.root / PATCHES, planned.title, planned.files)
 
 
@@ -137,23 +146,27 @@ def _root(file: Path, made: Patch) -> Path:
 
 
 def _bytes(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise UsageError("is no file that can be edited; nothing was changed", where=str(path))
     try:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
 
 
-def _chosen(made: Patch, options: Options) -> tuple[list[PatchChange], list[tuple[PatchChange, str]]]:
+def _chosen(
+    changes: Sequence[PatchChange], options: Options
+) -> tuple[list[PatchChange], list[tuple[PatchChange, str]]]:
     """The changes that are made, and the others with the reason."""
-    known = {name for change in made.changes for name in (change.setting, *change.rules)}
+    known = {name for change in changes for name in (change.setting, *change.rules)}
     wrong = [name for name in options.select if name not in known]
     if wrong:
         raise UsageError(f"no change of this patch is of {', '.join(wrong)}", to_do=f"There are: {_listed(known)}.")
-    reasons = [_why_left(change, options) for change in made.changes]
-    is_so = [not change.edits and not change.by_hand for change in made.changes]
-    lacks = lacking(made.changes, [not reason or so for reason, so in zip(reasons, is_so, strict=True)])
+    reasons = [_why_left(change, options) for change in changes]
+    is_so = [not change.edits and not change.by_hand for change in changes]
+    lacks = lacking(changes, [not reason or so for reason, so in zip(reasons, is_so, strict=True)])
     reasons = [reason or _what_it_lacks(missing) for reason, missing in zip(reasons, lacks, strict=True)]
-    pairs = list(zip(made.changes, reasons, strict=True))
+    pairs = list(zip(changes, reasons, strict=True))
     return [change for change, reason in pairs if not reason], [(change, reason) for change, reason in pairs if reason]
 
 
@@ -218,8 +231,6 @@ def _command(words: Sequence[str], edits: Sequence[Edit]) -> str:
 
 
 def _file_of(path: Path, edits: Sequence[Edit]) -> tuple[Path, bytes, bytes]:
-    if path.exists() and not path.is_file():
-        raise UsageError("is no file that can be edited; nothing was changed", where=str(path))
     data = _bytes(path)
     return path, data, joint.confirmed(data, edits)
 

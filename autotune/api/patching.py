@@ -14,6 +14,7 @@ from autotune.model.finding import Recommendation
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.report import Report
 from autotune.model.scanned import Bundle, Call
+from autotune.patch.couple import are_partners
 from autotune.patch.file import NAME, dumps
 from autotune.patch.plan import Draft, Wanted
 from autotune.report.gains import basis
@@ -68,7 +69,9 @@ def accepted(planned: Sequence[Draft], python: str, place: Place) -> tuple[Patch
 
 
 def _needed(draft: Draft, edited: Sequence[Draft]) -> Iterator[Draft]:
-    return (other for other in edited if other.change.setting in draft.change.needs)
+    """The drafts that this one needs: of one loader, or of one rule."""
+    named = (other for other in edited if other is not draft and other.change.setting in draft.change.needs)
+    return (other for other in named if are_partners(draft.change, other.change))
 
 
 def _by_consumer(edited: Sequence[Draft]) -> list[tuple[Draft, ...]]:

@@ -38,6 +38,8 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
         click.echo(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
     for change, reason in planned.left:
         click.echo(f"{_title(change)}: not written, {reason}")
+    for found in planned.moved:
+        click.echo(found)
     for line in planned.diff():
         click.secho(line, nl=False, fg=_COLOURS.get(line[0]))
     _write(planned, diff, yes)

@@ -30,18 +30,23 @@ def project_root(cwd: Path) -> Path:
 def new_run(root: Path, now: float | None = None) -> Path:
     """Make and return a new run folder; ids sort by time (UTC). Raises UsageError when it cannot be made."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    folder = root / _FOLDER / "runs" / f"{stamp}-{secrets.token_hex(3)}"
+    folder = make_home(root) / "runs" / f"{stamp}-{secrets.token_hex(3)}"
     try:
         folder.mkdir(parents=True)
-        ignore = root / _FOLDER / ".gitignore"
-        if not ignore.exists():
-            write_text(ignore, "*\n")
     except OSError as error:
-        raise UsageError(
-            f"the run folder cannot be made: {error.strerror}",
-            where=str(folder),
-            to_do="Start autotune in a folder that you can write to.",
-        ) from error
+        raise _not_made(folder, error) from error
+    return folder
+
+
+def make_home(root: Path) -> Path:
+    """Our folder in the project, made where it is missing, which git ignores. Raises UsageError when it cannot be."""
+    folder = root / _FOLDER
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / ".gitignore").exists():
+            write_text(folder / ".gitignore", "*\n")
+    except OSError as error:
+        raise _not_made(folder, error) from error
     return folder
 
 
@@ -110,6 +115,14 @@ def write_text(path: Path, text: str) -> None:
 
 
 _RECORD_AGAIN = "The file is damaged or no recording. Record again: autotune diagnose SCRIPT"
+
+
+def _not_made(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"this folder cannot be made: {error.strerror}",
+        where=str(folder),
+        to_do="Start autotune in a folder that you can write to.",
+    )
 
 
 def _last(root: Path) -> Path:

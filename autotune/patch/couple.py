@@ -52,11 +52,11 @@ def coupled(changes: Sequence[PatchChange]) -> Iterator[PatchChange]:
 def _is_met(changes: Sequence[PatchChange], at: int, name: str, made: Set[int]) -> bool:
     """Whether the partners of that name of a change are made, of which there has to be one."""
     named = [other for other, change in enumerate(changes) if change.setting == name and other != at]
-    partners = [other for other in named if _are_partners(changes[at], changes[other])]
+    partners = [other for other in named if are_partners(changes[at], changes[other])]
     return bool(partners) and made >= set(partners)
 
 
-def _are_partners(one: PatchChange, other: PatchChange) -> bool:
+def are_partners(one: PatchChange, other: PatchChange) -> bool:
     """Two changes of one kind (a loader) are of the same one; a loader's and the run's come from one rule."""
     kinds = {change.subject.split("#")[0] for change in (one, other)}
     return one.subject == other.subject if len(kinds) == 1 else bool(set(one.rules) & set(other.rules))

@@ -11,29 +11,65 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from autotune.errors import UsageError
+from autotune.model.evidence import Span
 from autotune.model.patch import Edit
-from autotune.model.source import Command
+from autotune.model.source import Command, Splice
 from autotune.patch import spell
+from autotune.patch.again import again
 from autotune.patch.splice import spliced
+from autotune.syntax import edit_effect
 
 Values = Mapping[tuple[object, ...], str]
 
 
 def confirmed(data: bytes, edits: Sequence[Edit]) -> bytes:
-    """`data` with all `edits` of its file. Raises UsageError unless it has what each of them alone gives it."""
-    after = spliced(data, edits)
+    """`data` with all `edits` of its file. Raises UsageError unless it has what each of them alone gives it.
+
+    Two that each add the holder of their key are merged: the first adds it, the second goes into it.
+    """
+    after, name = spliced(data, edits), edits[0].file
     try:
-        before, together = _values(data, edits[0].file), _values(after, edits[0].file)
-        wanted = dict(before)
-        for edit in edits:
-            alone = _values(spliced(data, [edit]), edit.file)
-            wanted = {path: value for path, value in wanted.items() if path in alone or path not in before}
-            wanted |= {path: value for path, value in alone.items() if before.get(path) != value}
+        wanted = _wanted(data, edits)
     except UsageError as error:
         raise _refused(edits, f"it could not be read then ({error.what})") from error
-    if together != wanted:
-        raise _refused(edits, "one of them would be lost")
-    return after
+    if _has(after, name, wanted):
+        return after
+    try:
+        after = _in_turn(data, edits)
+    except UsageError as error:
+        raise _refused(edits, error.what) from error
+    if _has(after, name, wanted):
+        return after
+    raise _refused(edits, "one of them would be lost")
+
+
+def _wanted(data: bytes, edits: Sequence[Edit]) -> Values:
+    """The values of the file, with what each edit alone makes of them."""
+    before = _values(data, edits[0].file)
+    wanted = dict(before)
+    for edit in edits:
+        alone = _values(spliced(data, [edit]), edit.file)
+        wanted = {path: value for path, value in wanted.items() if path in alone or path not in before}
+        wanted |= {path: value for path, value in alone.items() if before.get(path) != value}
+    return wanted
+
+
+def _in_turn(data: bytes, edits: Sequence[Edit]) -> bytes:
+    """The file, edited from its end so that places hold; of several edits at one place, each is made anew."""
+    seen: set[Span] = set()
+    for edit in sorted(edits, key=lambda each: each.span.start, reverse=True):
+        now = again(data, edit, edit.span.start) if edit.span in seen else edit
+        seen.add(edit.span)
+        data = edit_effect.spliced(data, Splice(now.span, now.new)) if now is not None else data
+    return data
+
+
+def _has(data: bytes, name: str, wanted: Values) -> bool:
+    """Whether a file can be read, and has these values."""
+    try:
+        return _values(data, name) == wanted
+    except UsageError:
+        return False
 
 
 def _refused(edits: Sequence[Edit], why: str) -> UsageError:

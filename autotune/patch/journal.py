@@ -3,6 +3,8 @@
 journal.json   the state and the files; replaced as a whole
 before-N       the bytes of file N before the patch
 after-N        and after it
+
+A folder whose journal was damaged is set aside: it is renamed to `<number>.damaged`, and is no patch any more.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotune.errors import UsageError
 from autotune.patch.disk import Disk
 
 SCHEMA = 1
 _NAME = "journal.json"
+_ASIDE = ".damaged"
 
 WRITING, WRITTEN, UNDOING, UNDONE, LEFT = "writing", "written", "undoing", "undone", "left"
+ENDED = "ended"
+"""Undone by the command after an undo that a crash interrupted: the undo that is typed again has nothing left to do."""
+STATES = (WRITING, WRITTEN, UNDOING, UNDONE, LEFT, ENDED)
 UNFINISHED = (WRITING, UNDOING)
 """States that only a crash leaves behind: what they began is taken back, or taken back to the end."""
 
@@ -71,6 +76,14 @@ class Journal:
         return self.folder / f"after-{index}"
 
 
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A folder whose journal cannot be read, and why: nobody knows which files it is of."""
+
+    folder: Path
+    why: str
+
+
 def sha256(data: bytes) -> str:
     """The hexadecimal digest that journals and patches name contents by."""
     return hashlib.sha256(data).hexdigest()
@@ -83,6 +96,8 @@ def is_below(path: Path, folder: Path) -> bool:
 
 def begin(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], disk: Disk) -> Journal:
     """Keep (path, before, after) of all files in a new folder below `folder`, and say that writing begins."""
+    for ended in (each for each in journals(folder) if each.state == ENDED):
+        turned(ended, UNDONE, disk)
     own = _new_folder(folder, disk)
     written = tuple(Written(str(path), sha256(before), sha256(after)) for path, before, after in files)
     journal = Journal(own, WRITING, title, written)
@@ -111,29 +126,55 @@ def turned(journal: Journal, state: str, disk: Disk) -> Journal:
 
 def journals(folder: Path) -> tuple[Journal, ...]:
     """All journals below `folder`, the oldest first. A folder without a journal never began to write."""
+    return tuple(each for each in map(_loaded, _numbered(folder)) if isinstance(each, Journal))
+
+
+def damaged(folder: Path) -> tuple[Damaged, ...]:
+    """The folders below `folder` whose journal cannot be read."""
+    return tuple(each for each in map(_loaded, _numbered(folder)) if isinstance(each, Damaged))
+
+
+def set_aside(one: Damaged, disk: Disk) -> None:
+    """Rename a folder so that it is no patch any more; all that it keeps stays in it."""
+    disk.replace(one.folder, aside(one.folder))
+
+
+def aside(folder: Path) -> Path:
+    """What a folder with a damaged journal is renamed to."""
+    return folder.with_name(f"{folder.name}{_ASIDE}")
+
+
+def _numbered(folder: Path) -> list[Path]:
     try:
         numbered = sorted((one for one in folder.iterdir() if one.name.isdecimal()), key=lambda one: int(one.name))
     except OSError:
-        return ()
-    return tuple(_load(one) for one in numbered if (one / _NAME).is_file())
+        return []
+    return [one for one in numbered if (one / _NAME).is_file()]
 
 
-def _load(folder: Path) -> Journal:
-    path = folder / _NAME
+def _loaded(folder: Path) -> Journal | Damaged:
     try:
-        data: Any = json.loads(path.read_bytes())
-        files = tuple(Written(**row) for row in data["files"])
-        return Journal(folder, data["state"], data["title"], files, tuple(data.get("left", ())))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"this journal of a patch is damaged: {error}",
-            where=str(path),
-            to_do="The files before the patch are beside it (before-0 ...).",
-        ) from error
+        return _read(folder)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        return Damaged(folder, str(error) or "it cannot be read")
+
+
+def _read(folder: Path) -> Journal:
+    data: Any = json.loads((folder / _NAME).read_bytes())
+    files = tuple(Written(**row) for row in data["files"])
+    left, state, title = tuple(data.get("left", ())), data["state"], data["title"]
+    if not files or not all(isinstance(text, str) for one in files for text in (one.path, one.before, one.after)):
+        raise ValueError("it names no files")
+    if state not in STATES or not isinstance(title, str):
+        raise ValueError(f"its state is {state!r}")
+    if not all(type(index) is int and 0 <= index < len(files) for index in left):
+        raise ValueError("`left` names files that it does not have")
+    return Journal(folder, state, title, files, left)
 
 
 def _new_folder(folder: Path, disk: Disk) -> Path:
-    number = max((int(one.name) for one in folder.glob("*") if one.name.isdecimal()), default=0) + 1
+    names = [one.name.removesuffix(_ASIDE) for one in folder.glob("*")]
+    number = max((int(name) for name in names if name.isdecimal()), default=0) + 1
     own = folder / str(number)
     disk.make_folder(own)
     return own

@@ -16,10 +16,11 @@ from autotune.model.evidence import RUN, Location, Setting, Span, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
-from autotune.patch import readers, spell
+from autotune.patch import help_text, readers, spell
 from autotune.patch.couple import needs
 from autotune.patch.joint import confirmed
 from autotune.patch.journal import sha256
+from autotune.patch.places import key_of
 
 Read = Callable[[str], bytes]
 
@@ -202,6 +203,8 @@ def _edits(arguments: Mapping[str, Value], parts: Sequence[Call], calls: Sequenc
         if given is not None:
             readers.check(given, parts[0], calls, read)
         yield edit
+        if given is not None and given.is_default and edit.file != TYPED:
+            yield from help_text.edits(read(edit.file), edit)
 
 
 def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:
@@ -219,7 +222,8 @@ def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], re
         data = read(at.file)
         splice = spell.inserted(data, at, key, value, flag=_flag(part, key))
     old = spell.text(data, splice.span)
-    return Edit(at.file, sha256(data), f"{at.call}.{key}" if at.call else key, splice.span, old, splice.text)
+    name = key_of(at, key) if given is not None else f"{at.call}.{key}" if at.call else key
+    return Edit(at.file, sha256(data), name, splice.span, old, splice.text)
 
 
 def _typed(given: Given, value: Value, takes_value: bool) -> Edit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Location
@@ -13,6 +13,9 @@ from autotune.syntax import python
 
 LOGS = ("print", "info", "debug", "warning", "write", "set_description", "set_postfix")
 """Calls that show a value and change nothing."""
+
+_NAME, _ITEM, _MEMBER = "name", "item", "member"
+"""How a value is read: workers, options["workers"], or that and args.workers."""
 
 _MOST = 3
 """Lines that an error names."""
@@ -53,20 +56,29 @@ def _lines(tree: ast.Module, at: Location) -> list[int]:
     """Where a script reads the value. In a log nothing is read, and a name that only repeats it stands for it."""
     nodes = list(_unlogged(tree))
     is_constant = at.file.endswith(".py") and not at.key.startswith("-")
-    names = [(_variable(nodes, at), is_plain) for is_plain in (False, is_constant)]
-    seen: set[tuple[str, bool]] = set()
+    kinds = (_ITEM,) if is_constant and _is_item(nodes, at) else (_MEMBER, _NAME) if is_constant else (_MEMBER,)
+    names = [(_variable(nodes, at), kind) for kind in kinds]
+    targets = _targets(nodes)
+    seen: set[tuple[str, str]] = set()
     lines: set[int] = set()
     while names:
-        name, is_plain = names.pop()
-        if (name, is_plain) in seen:
+        name, kind = names.pop()
+        if (name, kind) in seen:
             continue
-        seen.add((name, is_plain))
-        for node, target, is_copy in _reads(nodes, name, is_plain=is_plain):
+        seen.add((name, kind))
+        for node in _reads(nodes, name, kind):
+            target, is_copy = targets.get(id(node), ("", False))
             if is_copy:
-                names.append((target, True))
-            elif not target or any(_reads(nodes, target, is_plain=True)):
+                names.append((target, _NAME))
+            elif not target or any(_reads(nodes, target, _NAME)):
                 lines.add(node.lineno)
     return sorted(lines)
+
+
+def _is_item(nodes: Sequence[ast.AST], at: Location) -> bool:
+    """Whether the value stands in a dict, of which it can only be read by its key, or with the whole dict."""
+    places = {(one.lineno, one.col_offset) for node in nodes if isinstance(node, ast.Dict) for one in node.values}
+    return (at.line, at.column - 1) in places
 
 
 def _variable(nodes: Sequence[ast.AST], at: Location) -> str:
@@ -77,30 +89,44 @@ def _variable(nodes: Sequence[ast.AST], at: Location) -> str:
     return str(own or at.key.lstrip("-").replace("-", "_").rpartition(".")[2])
 
 
-def _reads(nodes: Sequence[ast.AST], name: str, *, is_plain: bool) -> Iterator[tuple[ast.expr, str, bool]]:
-    """Each read of a variable, or of an attribute or item: with the name it is assigned to, and whether just as it is.
-
-    The name is "" where the value goes elsewhere.
-    """
-    targets = {
-        id(part): (node.targets[0].id, part is node.value)
+def _reads(nodes: Sequence[ast.AST], name: str, kind: str) -> Iterator[ast.expr]:
+    """Each read of a name, of an item, or of an attribute or item. A dict that gets more items is not read there."""
+    updated = {
+        id(node.func.value)
         for node in nodes
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
-        for part in ast.walk(node.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update"
     }
     for node in nodes:
-        if isinstance(node, ast.expr) and _read_name(node, is_plain=is_plain) == name:
-            yield node, *targets.get(id(node), ("", False))
+        if isinstance(node, ast.expr) and _read_name(node, kind) == name and id(node) not in updated:
+            yield node
 
 
-def _read_name(node: ast.expr, *, is_plain: bool) -> object:
+def _targets(nodes: Sequence[ast.AST]) -> Mapping[int, tuple[str, bool]]:
+    """By the id of an expression: the name that it goes to, and whether just as it is, or as an item of a dict.
+
+    A name is assigned, or is a parameter of a function of the script.
+    """
+    functions = {node.name: [one.arg for one in node.args.args] for node in nodes if isinstance(node, ast.FunctionDef)}
+    found: dict[int, tuple[str, bool]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            whole = [node.value, *(node.value.values if isinstance(node.value, ast.Dict) else ())]
+            found |= {id(part): (name, any(part is one for one in whole)) for part in ast.walk(node.value)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+            found |= {id(value): (name, True) for name, value in zip(functions[node.func.id], node.args, strict=False)}
+            found |= {id(one.value): (one.arg, True) for one in node.keywords if one.arg in functions[node.func.id]}
+    return found
+
+
+def _read_name(node: ast.expr, kind: str) -> object:
     if not isinstance(getattr(node, "ctx", None), ast.Load):
         return None
-    if is_plain:
+    if kind == _NAME:
         return node.id if isinstance(node, ast.Name) else None
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return node.slice.value
-    return node.attr if isinstance(node, ast.Attribute) else None
+    return node.attr if kind == _MEMBER and isinstance(node, ast.Attribute) else None
 
 
 def _unlogged(tree: ast.AST) -> Iterator[ast.AST]:

@@ -13,7 +13,19 @@ from pathlib import Path
 from autotune.errors import UsageError
 from autotune.patch import journal as journals
 from autotune.patch.disk import Disk
-from autotune.patch.journal import LEFT, UNDOING, UNDONE, UNFINISHED, WRITTEN, Journal, is_below, sha256, turned
+from autotune.patch.journal import (
+    ENDED,
+    LEFT,
+    UNDOING,
+    UNDONE,
+    UNFINISHED,
+    WRITTEN,
+    Damaged,
+    Journal,
+    is_below,
+    sha256,
+    turned,
+)
 
 _PART = ".autotune-part"
 
@@ -47,12 +59,15 @@ def write(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], 
 def undo(folder: Path, number: int | None = None, disk: Disk | None = None) -> Journal:
     """Give all files of the newest written patch (or of patch `number`) their bytes from before it.
 
-    Raises UsageError, with nothing changed, when there is none, or when a file changed since.
+    An undo that was interrupted is ended first, and then was the one that is asked for. Raises UsageError, with nothing
+    changed, when there is none, or when a file changed since.
     """
     disk = disk or Disk()
     with _locked(folder):
         _recovered(folder, disk)
         journal = _chosen(folder, number)
+        if journal.state == ENDED:
+            return turned(journal, UNDONE, disk)
         for index, each in enumerate(journal.files):
             _check(Path(each.path), each.after, disk)
             _check_unchanged(journal.before(index), each.before, disk)
@@ -67,21 +82,38 @@ def recover(folder: Path, disk: Disk | None = None) -> tuple[Journal, ...]:
     """Take back every patch that a crash left half written or half undone; return those.
 
     A file that is neither what it was nor what it became stays: somebody changed it since, and its patch ends as
-    "left". What another autotune writes at this moment is not touched. Raises UsageError when the disk fails.
+    "left". What another autotune writes at this moment is not touched. A damaged journal is set aside, so that it is
+    in nobody's way. Raises UsageError, which says so, and when the disk fails.
     """
-    if not _unfinished(folder):  # nearly always: no lock
+    damaged = journals.damaged(folder)
+    if not damaged and not _unfinished(folder):  # nearly always: no lock
         return ()
     try:
         with _locked(folder):
-            return _recovered(folder, disk or Disk())
+            recovered = _recovered(folder, disk or Disk())
     except _BusyError:
         return ()
+    if damaged:
+        raise _set_aside(damaged)
+    return recovered
+
+
+def _set_aside(damaged: Sequence[Damaged]) -> UsageError:
+    reasons = "; ".join(each.why for each in damaged)
+    return UsageError(
+        f"a damaged journal ({reasons}) was set aside: what it wrote stays, and undo does not know it",
+        where=" and ".join(str(journals.aside(each.folder)) for each in damaged),
+        to_do="The files from before and after it are kept there (before-0, after-0, ...): compare them with yours.",
+    )
 
 
 def _recovered(folder: Path, disk: Disk) -> tuple[Journal, ...]:
     """The lock is held: what is unfinished now, nobody works on."""
     try:
-        return tuple(_take_back(each, disk) for each in _unfinished(folder))
+        for each in journals.damaged(folder):
+            journals.set_aside(each, disk)
+        unfinished = _unfinished(folder)
+        return tuple(_take_back(each, disk, ENDED if each.state == UNDOING else UNDONE) for each in unfinished)
     except OSError as error:
         raise _refused(error, "an interrupted patch is not taken back yet") from error
 
@@ -90,7 +122,7 @@ def _unfinished(folder: Path) -> list[Journal]:
     return [each for each in journals.journals(folder) if each.state in UNFINISHED and each.is_here]
 
 
-def _take_back(journal: Journal, disk: Disk) -> Journal:
+def _take_back(journal: Journal, disk: Disk, undone: str = UNDONE) -> Journal:
     """Every file gets its bytes from before; files that have them already, or other ones, stay as they are."""
     paths = [Path(each.path) for each in journal.files]
     for path in paths:
@@ -102,7 +134,7 @@ def _take_back(journal: Journal, disk: Disk) -> Journal:
     ]
     _put([(journal.before(index), paths[index]) for index, is_ours in changed if is_ours], disk)
     left = tuple(index for index, is_ours in changed if not is_ours)
-    return turned(replace(journal, left=left), LEFT if left else UNDONE, disk)
+    return turned(replace(journal, left=left), LEFT if left else undone, disk)
 
 
 def _digest(path: Path, disk: Disk) -> str:
@@ -183,7 +215,7 @@ def _check_places(paths: Sequence[Path], folder: Path) -> None:
 
 def _chosen(folder: Path, number: int | None) -> Journal:
     known = {each.number: each for each in journals.journals(folder)}
-    written = [each.number for each in known.values() if each.state == WRITTEN]
+    written = [each.number for each in known.values() if each.state in (WRITTEN, ENDED)]
     if not written and number is None:
         raise UsageError("there is no written patch to undo", where=str(folder))
     wanted = max(written) if number is None else number

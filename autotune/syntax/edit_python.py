@@ -25,7 +25,7 @@ def call_at(source: Source, line: int, name: str) -> ast.Call | None:
 
     None when there is no such call, or more than one.
     """
-    calls = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call) and _name(node.func) == name]
+    calls = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call) and last_name(node.func) == name]
     starting = [call for call in calls if call.lineno == line]
     around = [call for call in calls if call.lineno <= line <= (call.end_lineno or call.lineno)]
     found = starting or around
@@ -56,13 +56,14 @@ def keyword(source: Source, call: ast.Call, key: str, value: Scalar) -> Splice:
     elif isinstance(given, ast.Dict) and len(below) == 1 and below[0] not in _keys(given):
         start, end, written = _item(source, given, f"{_literal(below[0], _sample(source))}: {new}")
     else:
-        raise UsageError(f"{_name(call.func)} has {head} already", where=f"{source.text.where}:{call.lineno}")
+        raise UsageError(f"{last_name(call.func)} has {head} already", where=f"{source.text.where}:{call.lineno}")
     after = source.text.text[:start] + written + source.text.text[end:]
     _confirm(source, _parsed(source, after), call, key, value)
     return Splice(source.text.span(start, end), written)
 
 
-def _name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
+    """The last part of a name: "DataLoader" of torch.utils.data.DataLoader; "" for what has none."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 

@@ -34,9 +34,13 @@ def change(setting: str, rule: str, *edits: Edit, effect: Effect = Effect.EXACT,
     return PatchChange(setting, "run", 1, 2, (rule,), effect, edits=edits, **more)  # type: ignore[arg-type]
 
 
-BATCH = change("loader.batch_size", "GA004", edit("args.json", ARGS, "8", "16"), needs=("train.accumulation_steps",))
-STEPS = change("train.accumulation_steps", "GA004", edit("args.json", ARGS, "4", "2"), needs=("loader.batch_size",))
-WORKERS = change("loader.num_workers", "DL001", edit("train.py", SCRIPT, "0", "4"), effect=Effect.EQUIVALENT)
+BATCH = change(
+    "loader.batch_size", "GA004", edit("args.json", ARGS, "8", "16", "batch"), needs=("train.accumulation_steps",)
+)
+STEPS = change(
+    "train.accumulation_steps", "GA004", edit("args.json", ARGS, "4", "2", "steps"), needs=("loader.batch_size",)
+)
+WORKERS = change("loader.num_workers", "DL001", edit("train.py", SCRIPT, "0", "4", "workers"), effect=Effect.EQUIVALENT)
 PRECISION = change("train.precision", "PR002", edit("train.py", SCRIPT, "last", "best"), effect=Effect.ALTERING)
 PADDING = change("data.padding", "BA005", by_hand="padding = longest: no file that was read gives it")
 
@@ -119,13 +123,43 @@ def test_a_name_that_the_patch_does_not_have_is_refused(project: Path) -> None:
     assert "DL001, loader.num_workers" in error.value.to_do
 
 
-def test_a_file_that_changed_since_is_refused_and_nothing_is_written(project: Path) -> None:
+def test_a_value_is_found_again_in_a_file_that_changed_since(project: Path) -> None:
     keep(project, BATCH, STEPS, WORKERS)
-    (project / "args.json").write_bytes(ARGS + b" ")
-    with pytest.raises(UsageError, match="changed since the diagnosis; nothing was changed") as error:
+    (project / "args.json").write_bytes(b'{\n "name": "8", "steps": 4,\n "batch": 8}\n')
+    (project / "train.py").write_bytes(b"# new\n" + SCRIPT)
+    planned = plan(project)
+    assert planned.moved == (
+        "args.json changed since the diagnosis: batch was found again at line 3",
+        "args.json changed since the diagnosis: steps was found again at line 2",
+        "train.py changed since the diagnosis: workers was found again at line 2",
+    )
+    apply.write(planned)
+    assert (project / "args.json").read_bytes() == b'{\n "name": "8", "steps": 2,\n "batch": 16}\n'
+    assert (project / "train.py").read_bytes() == b"# new\n" + SCRIPT.replace(b"0", b"4")
+    apply.undo(None, cwd=project)
+    assert (project / "train.py").read_bytes() == b"# new\n" + SCRIPT
+
+
+def test_a_value_that_changed_since_is_refused_and_nothing_is_written(project: Path) -> None:
+    keep(project, BATCH, STEPS, WORKERS)
+    (project / "args.json").write_bytes(ARGS.replace(b"8", b"9"))
+    with pytest.raises(
+        UsageError, match="batch: the file changed since the diagnosis, and it is 9 now, not 8"
+    ) as error:
         plan(project)
     assert error.value.where == "args.json"
     assert (project / "train.py").read_bytes() == SCRIPT
+    assert names(plan(project, "DL001")) == ["loader.num_workers"]
+
+
+def test_what_was_written_before_is_left_out_and_its_partner_is_not(project: Path) -> None:
+    keep(project, BATCH, STEPS, WORKERS)
+    (project / "args.json").write_bytes(ARGS.replace(b"8", b"16"))
+    planned = plan(project)
+    assert reasons(planned) == {"loader.batch_size": "it is so already"}
+    apply.write(planned)
+    assert (project / "args.json").read_bytes() == ARGS.replace(b"8", b"16").replace(b"4", b"2")
+    assert not plan(project).chosen
 
 
 def test_a_file_that_is_gone_is_refused(project: Path) -> None:
@@ -133,6 +167,14 @@ def test_a_file_that_is_gone_is_refused(project: Path) -> None:
     (project / "train.py").unlink()
     with pytest.raises(UsageError, match="cannot be read"):
         plan(project)
+
+
+def test_what_is_kept_for_undo_is_no_file_for_git(project: Path) -> None:
+    run = keep(project, WORKERS)
+    (project / "p.yaml").write_bytes((run / NAME).read_bytes())
+    shutil.rmtree(project / ".autotune")
+    apply.write(plan(project, name=str(project / "p.yaml")))
+    assert (project / ".autotune" / ".gitignore").read_text() == "*\n"
 
 
 def test_undo_gives_every_byte_back(project: Path) -> None:
@@ -224,7 +266,7 @@ def elsewhere(project: Path, root: str, *changes: PatchChange) -> str:
 def test_one_file_under_two_names_is_written_once(project: Path, name: str) -> None:
     (project / "link.py").symlink_to("train.py")
     other = change("train.precision", "PR002", edit(name, SCRIPT, "last", "best"))
-    same = change("loader.x", "DL002", edit(name, SCRIPT, "0", "4"))
+    same = change("loader.x", "DL002", edit(name, SCRIPT, "0", "4", "workers"))
     keep(project, WORKERS, other, same)
     planned = plan(project)
     assert [path for path, _, _ in planned.files] == [project.resolve() / "train.py"]

@@ -18,10 +18,16 @@ AT = Location("train.py", 3, "DataLoader")
 EDIT = Edit("train.py", "0" * 64, "k", Span(0, 1), "1", "2")
 
 
-def planned(setting: str, arguments: dict[str, Value], *needs: str, before: dict[str, Value] | None = None) -> Draft:
+def planned(
+    setting: str,
+    arguments: dict[str, Value],
+    *needs: str,
+    before: dict[str, Value] | None = None,
+    subject: str = "loader#train",
+) -> Draft:
     given = {key: Given(key, value, AT) for key, value in (before or {}).items()}
-    call = Call("torch", "DataLoader", "loader#train", given, AT)
-    change = PatchChange(setting, "loader#train", None, 2, ("DL001",), Effect.EXACT, edits=(EDIT,), needs=needs)
+    call = Call("torch", "DataLoader", subject, given, AT)
+    change = PatchChange(setting, subject, None, 2, ("DL001",), Effect.EXACT, edits=(EDIT,), needs=needs)
     return Draft(change, (call,), arguments)
 
 
@@ -45,6 +51,14 @@ def test_a_change_is_tried_with_those_that_it_needs(place: Place) -> None:
     workers = planned("loader.num_workers", {"num_workers": 2})
     prefetch = planned("loader.prefetch_factor", {"prefetch_factor": 4}, "loader.num_workers")
     assert all(change.edits for change in accepted([workers, prefetch], sys.executable, place))
+
+
+def test_another_loader_s_change_of_that_name_is_not_what_is_needed(place: Place) -> None:
+    workers = planned("loader.num_workers", {"num_workers": 2}, subject="loader#2")
+    prefetch = planned("loader.prefetch_factor", {"prefetch_factor": 4}, "loader.num_workers")
+    first, second = accepted([workers, prefetch], sys.executable, place)
+    assert first.edits == (EDIT,)
+    assert second.by_hand.startswith("loader.prefetch_factor = 2: DataLoader raises ValueError: prefetch_factor")
 
 
 def test_what_is_refused_takes_nothing_else_with_it(place: Place) -> None:

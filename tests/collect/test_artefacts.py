@@ -58,7 +58,7 @@ def test_a_gitignore_that_is_there_is_kept(project):
 
 def test_a_project_that_cannot_be_written_to(project):
     (project / ".autotune").write_text("a file is in the way")
-    with pytest.raises(UsageError, match="the run folder cannot be made") as caught:
+    with pytest.raises(UsageError, match="this folder cannot be made") as caught:
         new_run(project)
     assert "write" in caught.value.to_do
     assert runs(project) == ()

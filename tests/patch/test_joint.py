@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Location
@@ -22,7 +28,8 @@ def added(name: str, text: str, **values: Scalar) -> list[Edit]:
         at = Location(name, 1, "f" if name.endswith(".py") else "")
         splice = spell.inserted(data, at, key.replace("__", "."), value, flag=f"--{key}")
         old = data[splice.span.start : splice.span.end].decode()
-        edits.append(Edit(name, sha256(data), key, splice.span, old, splice.text))
+        path = f"{at.call}.{key}".lstrip(".").replace("__", ".")
+        edits.append(Edit(name, sha256(data), path, splice.span, old, splice.text))
     return edits
 
 
@@ -55,18 +62,63 @@ def test_two_keys_of_an_empty_mapping(name: str, before: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "before"), [("a.yaml", "z: 1\n"), ("a.json", '{"z": 1}'), ("a.toml", "z = 1\n"), ("a.py", "f(z=1)")]
+    ("name", "before", "after"),
+    [
+        ("a.yaml", "z: 1\n", 'z: 1\no:\n  a: 1\n  b: "yes"\n  c: 0.5\ny: 2\n'),
+        ("a.yaml", "{z: 1}\n", '{z: 1, o: {a: 1, b: "yes", c: 0.5}, y: 2}\n'),
+        ("a.yaml", "o: # why\nz: 1", 'o: # why\n  a: 1\n  b: "yes"\n  c: 0.5\nz: 1\ny: 2'),
+        ("a.json", '{"z":1}', '{"z":1, "o":{"a":1, "b":"yes", "c":0.5}, "y":2}'),
+        (
+            "a.json",
+            '{\n    "z": 1 // c\n}\n',
+            '{\n    "z": 1, // c\n    "o": {\n        "a": 1,\n        "b": "yes",\n        "c": 0.5\n    },\n'
+            '    "y": 2\n}\n',
+        ),
+        ("a.toml", "z = 1\n[q]\nx = 1\n", 'z = 1\ny = 2\n[q]\nx = 1\n\n[o]\na = 1\nb = "yes"\nc = 0.5\n'),
+        ("a.py", "f(z=1)", 'f(z=1, o={"a": 1, "b": "yes", "c": 0.5}, y=2)'),
+        ("a.py", "f(**k)\nf(o={'b': 3})\n", "f(o={'a': 1, 'b': 'yes', 'c': 0.5}, y=2, **k)\nf(o={'b': 3})\n"),
+    ],
 )
-def test_a_holder_that_both_would_make_is_refused(name: str, before: str) -> None:
-    with pytest.raises(UsageError, match="o__a, o__b cannot be written together"):
-        confirmed(before.encode(), added(name, before, o__a=1, o__b=2))
-    (alone, _) = added(name, before, o__a=1, o__b=2)
-    assert b"a" in confirmed(before.encode(), [alone])
+def test_a_holder_that_several_keys_would_make_is_made_once(name: str, before: str, after: str) -> None:
+    data = before.encode()
+    edits = added(name, before, o__a=1, o__b="yes", o__c=0.5, y=2)
+    assert confirmed(data, edits).decode() == after
+
+
+CONSUMERS: Mapping[str, Callable[[str], Any]] = {
+    "a.yaml": lambda text: YAML(typ="safe", pure=True).load("%YAML 1.1\n---\n" + text),
+    "b.yaml": lambda text: YAML(typ="safe", pure=True).load(text),
+    "a.json": json.loads,
+    "a.toml": tomllib.loads,
+    "a.py": lambda text: eval(text, {"f": dict}),
+}
+FILES = {
+    "yaml": ("y: {}", "{y: {}}", "y:\n    q: 1\n", "x: 1 # last"),
+    "json": ("{}", '{"y": {}}', '{\n  "y": 1\n}\n'),
+    "toml": ("", "y = {}\n", "[y]\nq = 1\n"),
+    "py": ("f()", "f(y={'q': 1})", "f(\n    y=1,  # last\n)", "f(**{'y': 1})"),
+}
+VALUES = st.one_of(st.booleans(), st.integers(), st.floats(-1e3, 1e3), st.text("a},:{ '\"#ys1.", max_size=5))
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+@given(
+    values=st.dictionaries(st.sampled_from("opq"), st.dictionaries(st.sampled_from("abc"), VALUES, min_size=1)),
+    number=st.integers(0, 3),
+)
+def test_the_consumer_reads_every_key(name: str, values: Mapping[str, Mapping[str, Scalar]], number: int) -> None:
+    files = FILES[name.partition(".")[2]]
+    before = files[number % len(files)]
+    flat = {f"{holder}__{key}": value for holder, held in values.items() for key, value in held.items()}
+    edits = [edit for key, value in flat.items() for edit in added(name, before, **{key: value})]
+    if edits:
+        read = CONSUMERS[name](confirmed(before.encode(), edits).decode())
+        assert read == {**CONSUMERS[name](before), **values}
 
 
 def test_one_key_with_two_values_is_refused() -> None:
     edits = [*added("a.py", "f()", a=1), *added("a.py", "f()", a=2)]
-    with pytest.raises(UsageError, match="cannot be written together: one of them would be lost"):
+    with pytest.raises(UsageError, match=r"f\.a cannot be written together: it is 1 now"):
         confirmed(b"f()", edits)
 
 

@@ -256,7 +256,7 @@ def test_a_disk_that_fails_during_recovery_is_no_traceback(project: Path) -> Non
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(UsageError, match="the disk is full; an interrupted patch is not taken back yet"):
         recover(journal_folder(project), Breaking(5, full))
-    assert [one.state for one in recover(journal_folder(project))] == ["undone"]
+    assert [one.state for one in recover(journal_folder(project))] == ["ended"]
     assert contents(project) == BEFORE
 
 
@@ -396,3 +396,96 @@ def test_a_real_sigkill(project: Path, at: int) -> None:
     write(journal_folder(project), "again", files(project))
     assert contents(project) == AFTER
     assert [each.state for each in journals(journal_folder(project))][-1] == "written"
+
+
+def test_an_undo_that_is_typed_again_ends_the_interrupted_one_and_takes_no_older(project: Path) -> None:
+    folder = journal_folder(project)
+    (project / "other.py").write_bytes(b"1")
+    write(folder, "older", [(project / "other.py", b"1", b"2")])
+    write(folder, "newer", files(project))
+    with pytest.raises(Killed):
+        undo(folder, None, Ending(project))
+    assert [each.number for each in recover(folder)] == [2]
+    assert undo(folder).title == "newer"
+    assert (project / "other.py").read_bytes() == b"2"
+    assert undo(folder).title == "older"
+    assert (project / "other.py").read_bytes() == b"1"
+
+
+class Ending(Disk):
+    """A disk whose process dies before the second file of the project is replaced."""
+
+    def __init__(self, project: Path) -> None:
+        self.project, self.count = project, 0
+
+    def replace(self, source: Path, target: Path) -> None:
+        self.count += target.parent == self.project
+        if self.count == 2:
+            raise Killed
+        super().replace(source, target)
+
+
+@pytest.mark.parametrize("is_newer_written", [False, True])
+def test_an_ended_undo_is_asked_for_by_number_until_a_new_patch_is_written(
+    project: Path, is_newer_written: bool
+) -> None:
+    folder = journal_folder(project)
+    write(folder, "first", files(project))
+    with pytest.raises(Killed):
+        undo(folder, 1, Ending(project))
+    recover(folder)
+    if not is_newer_written:
+        assert undo(folder, 1).state == "undone"
+    else:
+        write(folder, "second", files(project))
+    with pytest.raises(UsageError, match="no written patch 1"):
+        undo(folder, 1)
+
+
+DAMAGED = [b"", b"{", b"[]", b"\xff", b"null", b'{"files": 1}', b'{"files": [], "state": "written", "title": "t"}']
+
+
+@pytest.mark.parametrize("data", DAMAGED)
+def test_a_damaged_journal_is_set_aside_and_keeps_everything(project: Path, data: bytes) -> None:
+    folder = journal_folder(project)
+    write(folder, "first", files(project))
+    kept = {each.name: each.read_bytes() for each in (folder / "1").iterdir()}
+    (folder / "1" / "journal.json").write_bytes(data)
+    with pytest.raises(UsageError, match=r"a damaged journal .* was set aside") as error:
+        recover(folder)
+    assert error.value.where == str(folder / "1.damaged")
+    assert "before-0" in error.value.to_do
+    aside = {each.name: each.read_bytes() for each in (folder / "1.damaged").iterdir()}
+    assert aside == {**kept, "journal.json": data}
+    assert recover(folder) == ()
+    assert contents(project) == AFTER
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"written"', '"finished"'),
+        ('"written"', "[1]"),
+        ('"left": []', '"left": [7]'),
+        ('"path": "', '"path": 1, "x": "'),
+    ],
+)
+def test_a_journal_that_makes_no_sense_is_damaged(project: Path, old: str, new: str) -> None:
+    folder = journal_folder(project)
+    write(folder, "first", files(project))
+    path = folder / "1" / "journal.json"
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(UsageError, match="set aside"):
+        recover(folder)
+
+
+def test_a_damaged_journal_keeps_nobody_from_writing_and_undoing(project: Path) -> None:
+    folder = journal_folder(project)
+    one, two = [(project / name, BEFORE[name], AFTER[name]) for name in ("a.yaml", "run.sh")]
+    write(folder, "first", [one])
+    write(folder, "second", [two])
+    (folder / "2" / "journal.json").write_bytes(b"{")
+    assert write(folder, "third", [(two[0], two[2], b"z\n")]).number == 3
+    assert undo(folder).number == 3
+    assert undo(folder).number == 1
+    assert (folder / "2.damaged" / "before-0").read_bytes() == BEFORE["run.sh"]

@@ -137,6 +137,25 @@ def test_the_default_of_an_option(project: Project) -> None:
     assert project.after("train_py", change) == text.replace("type=int, default=0", "type=int, default=4")
 
 
+def test_a_default_that_the_help_spells(project: Project) -> None:
+    text = script("DataLoader(list(range(8)), num_workers=args.workers)")
+    text = text.replace("default=0)", "default=0, help='processes (default: 0)')")
+    project.write(train_py=text)
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 4}, line=12)
+    assert [edit.key for edit in change.edits] == ["--workers", "--workers help"]
+    assert project.after("train_py", change) == text.replace(
+        "default=0, help='processes (default: 0)", "default=4, help='processes (default: 4)"
+    )
+
+
+def test_the_key_of_a_dict_is_read_by_its_key_alone(project: Project) -> None:
+    text = script("DataLoader([1], **given)").replace("BATCH = 4", "given = {'num_workers': 0}")
+    project.write(train_py=f"{text}print(loader.num_workers * 2)\nlr = loader.num_workers\nlr + 1\n")
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 4}, line=12)
+    assert not change.by_hand
+    assert [(edit.key, edit.new) for edit in change.edits] == [("num_workers", "4")]
+
+
 def test_a_constant_of_the_module(project: Project) -> None:
     text = script("DataLoader(list(range(8)), batch_size=BATCH)")
     project.write(train_py=text)
@@ -374,6 +393,12 @@ def test_two_arguments_of_a_call_without_any(project: Project) -> None:
         ("total = args.workers * 4\nlr = total", "train.py:12"),
         ("same = args.workers\nmodel.lr = same / 2", "train.py:13"),
         ("other = DataLoader([2], num_workers=args.workers)", ""),
+        ("given = {'n': args.workers}\ngiven.update(m=1)\nDataLoader([2], **given)", ""),
+        ("given = {'n': args.workers}\nmodel.lr = given['n']", "train.py:13"),
+        ("def make(n):\n    return DataLoader([2], num_workers=n)\nmake(args.workers)", ""),
+        ("def make(n):\n    return DataLoader([2], num_workers=n)\nmake(n=args.workers)", ""),
+        ("def make(n):\n    return n * 2\nmake(args.workers)", "train.py:13"),
+        ("def make(m):\n    return m * 2\nmake(1, args.workers)", "train.py:14"),
     ],
 )
 def test_an_option_with_other_readers_is_by_hand(project: Project, lines: str, lines_of_readers: str) -> None:

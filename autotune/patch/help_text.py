@@ -1,0 +1,68 @@
+"""The default of an option where its help spells it: "(default: 64)" is edited with `default=64`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from autotune.model.evidence import Span
+from autotune.model.patch import Edit
+from autotune.patch.places import items, places
+from autotune.syntax import python
+from autotune.syntax.python import Source
+
+_MARK = " help"
+"""What stands behind the option in the key of such an edit."""
+
+_SPELLED = rb"(?i:\bdefault)s?(?:\s+value)?(?:\s+is|\s+to|\s*[:=])?\s*(%b)(?![\w-])(?!\.\w)"
+_SAFE = re.compile(r"[\w.,:/+-]+", re.ASCII)
+
+
+def edits(data: bytes, edit: Edit) -> Iterator[Edit]:
+    """The edit of the help of an option, whose default `edit` changes; none where that is spelled in no help."""
+    if not edit.key.startswith("-"):
+        return
+    source = python.read(data, edit.file)
+    for old, new in ((edit.old, edit.new), (_plain(edit.old), _plain(edit.new))):
+        span = _spelled(data, source, edit.span, old)
+        if span is not None and _SAFE.fullmatch(new):
+            yield Edit(edit.file, edit.sha256, f"{edit.key}{_MARK}", span, old, new)
+            return
+
+
+def is_of_help(edit: Edit) -> bool:
+    """Whether `edits` made it."""
+    return edit.key.endswith(_MARK)
+
+
+def found_again(data: bytes, source: Source, edit: Edit) -> Span | None:
+    """Where the help spells the old default now; None where it does not."""
+    defaults = places(source, edit.key.removesuffix(_MARK), edit.old)
+    return _spelled(data, source, defaults[0], edit.old) if len(defaults) == 1 else None
+
+
+def _spelled(data: bytes, source: Source, default: Span, value: str) -> Span | None:
+    """The one place in the help beside a default that says `value`."""
+    pattern = _SPELLED % re.escape(value.encode())
+    helps = [source.span(text) for text in _helps(source, default)]
+    found = [match for span in helps for match in re.compile(pattern).finditer(data, span.start, span.end)]
+    return Span(*found[0].span(1)) if len(found) == 1 and value else None
+
+
+def _helps(source: Source, default: Span) -> Iterator[ast.expr]:
+    """The strings for help in the call that has the default: help="...", or metadata={"help": "..."} of a field."""
+    for call in (node for node in ast.walk(source.tree) if isinstance(node, ast.Call)):
+        values = {one.arg: one.value for one in call.keywords}
+        if any(source.span(one) == default for one in (*call.args, *values.values())):
+            texts = [*items(values.get("metadata"), "help"), values.get("help")]
+            yield from (text for text in texts if isinstance(text, ast.Constant))
+
+
+def _plain(literal: str) -> str:
+    """The text of a string without its quotes; anything else as it is."""
+    try:
+        value = ast.literal_eval(literal)
+    except (ValueError, SyntaxError):
+        return literal
+    return value if isinstance(value, str) else literal

@@ -1,0 +1,135 @@
+"""Where the key of an edit stands in a file: a path in a config, a flag of a command, a value in a script."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from autotune.model.evidence import Location, Span
+from autotune.model.source import Command, Document, Word
+from autotune.syntax.edit_python import last_name
+from autotune.syntax.python import Source
+
+_WRAPPERS = ("field", "Field", "Option", "Argument")
+"""Calls that hold the default of an option of a dataclass or of a function."""
+
+
+def key_of(at: Location, argument: str) -> str:
+    """How an edit names the value at `at`, which `argument` of a consumer gets: `places` finds it by that.
+
+    "--workers" is the default of an option, "DataLoader.num_workers" what a call gets, "WORKERS" a name.
+    """
+    key = at.key.partition("=")[0] or argument
+    return key if key.startswith("-") or not at.call else f"{at.call}.{key}"
+
+
+def places(source: Any, key: str, old: str, near: int | None = None) -> tuple[Span, ...]:
+    """The places of `key` in a file that `spell.read` read, each once; a flag that stands alone stands as `old`.
+
+    `near` is a byte of the call that is meant, where a script has several.
+    """
+    if isinstance(source, Source):
+        spans = [source.span(node) for node in _nodes(source, key, near)]
+    elif isinstance(source, Document):
+        spans = [entry.span for entry in source.entries if entry.key == key]
+    else:
+        spans = [word.span for command in source.commands for word in _words(command, key, old)]
+    return tuple(dict.fromkeys(spans))
+
+
+def calls(source: Source, name: str, near: int | None = None) -> list[ast.Call]:
+    """The calls of `name`, whatever stands before it; with `near` the innermost one around that byte."""
+    found = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call) and last_name(node.func) == name]
+    if near is None:
+        return found
+    around = [call for call in found if source.span(call).start <= near < source.span(call).end]
+    return sorted(around, key=lambda call: source.span(call).start)[-1:]
+
+
+def _nodes(source: Source, key: str, near: int | None) -> Iterator[ast.expr]:
+    if key.startswith("-"):
+        return _defaults(source.tree, key)
+    head, *below = key.split(".")
+    return _arguments(calls(source, head, near), below) if below else _named(source.tree, key)
+
+
+def _arguments(found: Sequence[ast.Call], names: Sequence[str]) -> Iterator[ast.expr]:
+    """The keyword of each call; names[1:] are keys of the dicts that it is given."""
+    for call in found:
+        values = [one.value for one in call.keywords if one.arg == names[0]]
+        for name in names[1:]:
+            values = [item for value in values for item in items(value, name)]
+        yield from values
+
+
+def items(value: ast.expr | None, name: str) -> Iterator[ast.expr]:
+    """What stands in a dict for the key `name`."""
+    if isinstance(value, ast.Dict):
+        yield from (item for key, item in zip(value.keys, value.values, strict=True) if _is_text(key, name))
+
+
+def _named(tree: ast.AST, name: str) -> Iterator[ast.expr]:
+    """What a name, an attribute or the key of a dict is given."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from [node.value] if node.value is not None and [last_name(one) for one in targets] == [name] else []
+        elif isinstance(node, ast.Dict):
+            yield from items(node, name)
+
+
+def _defaults(tree: ast.AST, flag: str) -> Iterator[ast.expr]:
+    """The defaults of an option: in a call that names the flag, of a field of a class or a parameter of a function."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and any(_is_text(one, flag) for one in node.args):
+            yield from (one.value for one in node.keywords if one.arg == "default")
+        elif isinstance(node, ast.ClassDef):
+            fields = ast.Module([one for one in node.body if isinstance(one, ast.Assign | ast.AnnAssign)], [])
+            yield from map(_unwrapped, _named(fields, flag.removeprefix("--")))
+        elif isinstance(node, ast.arguments):
+            yield from map(_unwrapped, _parameters(node, flag.removeprefix("--")))
+
+
+def _parameters(node: ast.arguments, name: str) -> Iterator[ast.expr]:
+    positional = [*node.posonlyargs, *node.args]
+    given = [*zip(positional[len(positional) - len(node.defaults) :], node.defaults, strict=True)]
+    pairs = [*given, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+    yield from (default for one, default in pairs if one.arg == name and default is not None)
+
+
+def _unwrapped(value: ast.expr) -> ast.expr:
+    """The default in field(default=4), typer.Option(4) or 4."""
+    if not isinstance(value, ast.Call) or last_name(value.func) not in _WRAPPERS:
+        return value
+    given = next((one.value for one in value.keywords if one.arg in ("default", "default_factory")), None)
+    given = given or (value.args[0] if value.args else value)
+    return given.body if isinstance(given, ast.Lambda) else given
+
+
+def _words(command: Command, key: str, old: str) -> Iterator[Word]:
+    """What a command gives a flag, an override or a variable."""
+    yield from (word for name, word in command.variables if name == key)
+    for word, behind in zip(command.words, (*command.words[1:], None), strict=True):
+        text = _text(word)
+        name, joined, _ = text.partition("=")
+        if _bare(name) == _bare(key) and (joined or name.startswith("-")):
+            yield word if joined or behind is None or _is_alone(text, _text(behind), old) else behind
+
+
+def _bare(flag: str) -> str:
+    """--num-workers and --num_workers are one flag; +key=value is an addition of Hydra's."""
+    return flag.lstrip("-+~").replace("-", "_")
+
+
+def _is_alone(flag: str, behind: str, old: str) -> bool:
+    """Whether the word behind a flag is no value of it; before a plain word (--bf16 train.py) only `old` tells."""
+    return behind.startswith("-") or (flag == old and behind.lower() not in ("true", "false"))
+
+
+def _text(word: Word) -> str:
+    return word.text if word.value is None else word.value
+
+
+def _is_text(node: ast.expr | None, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text

@@ -1,0 +1,164 @@
+"""An edit is made again where its key stands in other bytes, at exactly one place, or it is refused with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.errors import UsageError
+from autotune.model.evidence import Span
+from autotune.model.patch import Edit
+from autotune.patch.again import again
+from autotune.patch.joint import confirmed
+
+NOWHERE = Span(5000, 5000)
+"""Where it stood before tells nothing."""
+
+
+def edit(name: str, key: str, old: str, new: str) -> Edit:
+    return Edit(name, "0" * 64, key, NOWHERE, old, new)
+
+
+def after(data: str, wanted: Edit) -> str:
+    found = again(data.encode(), wanted)
+    assert found is not None
+    return confirmed(data.encode(), [found]).decode()
+
+
+LOADER = "DataLoader.num_workers"
+OPTION = 'parser.add_argument("-j", "--workers", type=int, {}default={})\n'
+FIELD = "class Args:\n    pad: bool = field(\n        default={}, metadata={{}}\n    )\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "now", "expected"),
+    [
+        ("a.yaml", "data.workers", "# new\r\ndata:\r\n  workers: 0 # w\r\n", "# new\r\ndata:\r\n  workers: 4 # w\r\n"),
+        ("a.json", "data.workers", '{"b": 0, "data": {"workers": 0}}', '{"b": 0, "data": {"workers": 4}}'),
+        ("a.toml", "data.workers", "b = 0\n[data]\nworkers = 0\n", "b = 0\n[data]\nworkers = 4\n"),
+        (
+            "a.py",
+            LOADER,
+            "g(num_workers=0)\nDataLoader(x, num_workers=0)",
+            "g(num_workers=0)\nDataLoader(x, num_workers=4)",
+        ),
+        ("a.py", "--workers", f"ü = 0\n{OPTION.format('', '0')}", f"ü = 0\n{OPTION.format('', '4')}"),
+        ("a.py", "--pad", FIELD.format("0"), FIELD.format("4")),
+        (
+            "a.py",
+            "--n",
+            "def main(a, m=0, *, n: int = typer.Option(0)): ...",
+            "def main(a, m=0, *, n: int = typer.Option(4)): ...",
+        ),
+        ("a.py", "--n", "def main(a, n=0): ...", "def main(a, n=4): ..."),
+        ("a.py", "WORKERS", "x = 0\nWORKERS: int = 0\n", "x = 0\nWORKERS: int = 4\n"),
+        ("a.py", "workers", "config = {'workers': 0}", "config = {'workers': 4}"),
+        ("a.py", "Args.config.a", "Args(config={'a': 0, 'b': 0})", "Args(config={'a': 4, 'b': 0})"),
+        (
+            "run.sh",
+            "--num-workers",
+            "# why\npython t.py \\\n --num_workers 0\n",
+            "# why\npython t.py \\\n --num_workers 4\n",
+        ),
+        ("run.sh", "--workers", "N=0\npython t.py --workers $N\n", "N=4\npython t.py --workers $N\n"),
+        ("run.sh", "WORKERS", "export WORKERS=0\npython t.py\n", "export WORKERS=4\npython t.py\n"),
+    ],
+)
+def test_a_value_is_found_by_its_key(name: str, key: str, now: str, expected: str) -> None:
+    wanted = edit(name, key, "0", "4")
+    assert after(now, wanted) == expected
+    assert again(expected.encode(), wanted) is None
+
+
+@pytest.mark.parametrize("key", ["data.workers", "--workers"])
+def test_a_value_that_is_one_word_with_its_key(key: str) -> None:
+    wanted = edit("run.sh", key, f"{key}=0", f"{key}=4")
+    assert after(f"\npython t.py {key}=0\n", wanted) == f"\npython t.py {key}=4\n"
+
+
+def test_a_flag_that_stands_alone() -> None:
+    wanted = edit("run.sh", "--bf16", "--bf16", "--bf16 False")
+    assert after("python t.py --bf16 --lr 1\n", wanted) == "python t.py --bf16 False --lr 1\n"
+    with pytest.raises(UsageError, match="it is False now, not --bf16"):
+        again(b"python t.py --bf16 False --lr 1\n", wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "now", "why"),
+    [
+        ("a.yaml", "data.workers", "data: {workers: 2}\n", "it is 2 now, not 0"),
+        ("a.yaml", "data.workers", "data: {threads: 0}\n", "it is not there any more"),
+        ("a.yaml", "data.workers", "data: &d {workers: &w 0}\nother: *w\n", "would also change other"),
+        ("a.yaml", "data.workers", "data: {\n", "not YAML|cannot|expected"),
+        ("a.json", "data.workers", '{"data.workers": 0, "data": {"workers": 0}}', "it stands at lines 1 and 1 now"),
+        (
+            "a.py",
+            LOADER,
+            "DataLoader(x, num_workers=0)\n\nDataLoader(y, num_workers=0)",
+            "it stands at lines 1 and 3 now",
+        ),
+        ("a.py", LOADER, "DataLoader(x, num_workers=n)", "it is n now, not 0"),
+        ("a.py", LOADER, "Loader(x, num_workers=0)", "it is not there any more"),
+        ("a.py", LOADER, "DataLoader(x, num_workers=", "no valid Python"),
+        ("a.py", "--workers", 'parser.add_argument("--workers", type=int)', "it is not there any more"),
+        ("a.py", "WORKERS", "WORKERS = 0\nWORKERS = 2\n", "it stands at lines 1 and 2 now"),
+        ("run.sh", "--workers", "python a.py --workers 0\npython b.py --workers 0\n", "it stands at lines 1 and 2 now"),
+        ("run.sh", "--workers", 'echo "--workers"\npython a.py workers 0\n', 'it is "--workers" now, not 0'),
+    ],
+)
+def test_what_is_not_certain_is_refused(name: str, key: str, now: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        again(now.encode(), edit(name, key, "0", "4"))
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "new", "now", "expected"),
+    [
+        ("a.yaml", "o.a", "\no:\n    a: 4", "b: 1\no:\n  c: 2\n", "b: 1\no:\n  c: 2\n  a: 4\n"),
+        ("a.yaml", "o.a", ", o: {a: '}'}", "{b: 1, c: {}}", '{b: 1, c: {}, o: {a: "}"}}'),
+        ("a.json", "a", ',\n  "a": "x, y"', '{"b": 1}', '{"b": 1, "a": "x, y"}'),
+        ("a.toml", "o.a", "\n[o]\na = 1.5\n", "[o]\n", "[o]\na = 1.5\n"),
+        ("a.py", LOADER, ", num_workers=4", "DataLoader(\n  x,\n)\n", "DataLoader(\n  x,\n  num_workers=4,\n)\n"),
+        ("a.py", LOADER, "num_workers=4, ", "x = DataLoader(y)", "x = DataLoader(y, num_workers=4)"),
+        ("a.py", "T.o.v", ', o={"v": 2}', "T(\n  o={'w': 1},\n)\n", "T(\n  o={'w': 1, 'v': 2},\n)\n"),
+    ],
+)
+def test_a_key_is_added_to_its_holder(name: str, key: str, new: str, now: str, expected: str) -> None:
+    wanted = edit(name, key, "", new)
+    assert after(now, wanted) == expected
+    assert again(expected.encode(), wanted) is None
+
+
+def test_a_comment_behind_the_last_argument_is_the_one_of_now() -> None:
+    wanted = edit("a.py", LOADER, "  # old", ",  # old\n  num_workers=4")
+    assert after("DataLoader(\n  x  # new\n)\n", wanted) == "DataLoader(\n  x,  # new\n  num_workers=4\n)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "new", "now", "why"),
+    [
+        ("a.yaml", "o.a", "\n  a: 4", "o: 3\n", "o stands there already"),
+        ("a.yaml", "o.a", "\n  a: 4", "o: {a: 3}\n", "it is 3 now"),
+        ("a.yaml", "o.a", "\n  z: 4", "o: {}\n", "does not name its key"),
+        ("a.py", LOADER, ", num_workers=4", "DataLoader(x)\nDataLoader(y)\n", "DataLoader is called at 2 places now"),
+        ("a.py", LOADER, ", num_workers=4", "Loader(x)\n", "DataLoader is called at 0 places now"),
+        ("a.py", LOADER, ", num_workers=4", "DataLoader(x, num_workers=3)\n", "it is 3 now"),
+        ("a.py", LOADER, ", num_workers=n", "DataLoader(x)\n", "n is no plain value"),
+        ("run.sh", "workers", " --workers 4", "python t.py --lr 1\n", "which command it belongs to is not certain"),
+    ],
+)
+def test_a_key_whose_holder_is_not_certain_is_refused(name: str, key: str, new: str, now: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        again(now.encode(), edit(name, key, "", new))
+
+
+def test_of_several_calls_the_one_that_is_meant() -> None:
+    now = "DataLoader(x)\nDataLoader(y)\n"
+    found = again(now.encode(), edit("a.py", LOADER, "", ", num_workers=4"), near=now.index("y"))
+    assert found is not None
+    assert confirmed(now.encode(), [found]).decode() == "DataLoader(x)\nDataLoader(y, num_workers=4)\n"
+
+
+def test_help_is_edited_only_where_it_still_says_the_default() -> None:
+    wanted = edit("a.py", "--workers help", "0", "4")
+    assert after(OPTION.format("help='default: 0', ", "4"), wanted) == OPTION.format("help='default: 4', ", "4")
+    assert again(OPTION.format("help='default: 2', ", "4").encode(), wanted) is None

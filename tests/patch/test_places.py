@@ -1,0 +1,55 @@
+"""The key of an edit names its place: what the plan calls it is found by that name."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.model.evidence import Location, Span
+from autotune.patch import spell
+from autotune.patch.places import calls, key_of, places
+
+
+@pytest.mark.parametrize(
+    ("at", "argument", "key"),
+    [
+        (Location("a.py", 1, "add_argument", key="--workers"), "num_workers", "--workers"),
+        (Location("a.py", 1, "DataLoader", key="num_workers"), "num_workers", "DataLoader.num_workers"),
+        (Location("a.py", 1, "DataLoader"), "batch_size", "DataLoader.batch_size"),
+        (Location("a.py", 1, key="BATCH"), "batch_size", "BATCH"),
+        (Location("a.yaml", 1, key="rows"), "batch_size", "rows"),
+        (Location("run.sh", 1, key="train.lr=1"), "lr", "train.lr"),
+    ],
+)
+def test_the_key_of_a_place(at: Location, argument: str, key: str) -> None:
+    assert key_of(at, argument) == key
+
+
+def found(name: str, text: str, key: str) -> list[str]:
+    data = text.encode()
+    return [spell.text(data, span) for span in places(spell.read(data, name), key, "0")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "key", "values"),
+    [
+        ("a.py", "x = f(a=1)\ny.f(a=2, b=f(a=3))\n", "f.a", ["1", "2", "3"]),
+        ("a.py", "self.n = 1\nn: int\nm = n = 2\n", "n", ["1"]),
+        ("a.py", "@click.option('--n', default=1)\ndef main(n): ...\n", "--n", ["1"]),
+        ("a.py", "class A:\n    n: int = field(default_factory=lambda: 1)\n    m = 2\n", "--n", ["1"]),
+        ("a.py", "def main(m, n=1, *, k=2): ...\n", "--k", ["2"]),
+        ("run.sh", "V=0 python t.py --v 0 -v 1 v 2 +a.v=3\n", "a.v", ["+a.v=3"]),
+        ("run.sh", "python t.py --a-b 0 --a_b 1\n", "--a_b", ["0", "1"]),
+        ("run.sh", "N=1\npython t.py --a $N --b $N\n", "--b", ["1"]),
+        ("a.toml", "a.b = 1\n[c]\nb = 2\n", "a.b", ["1"]),
+    ],
+)
+def test_every_place_of_a_key(name: str, text: str, key: str, values: list[str]) -> None:
+    assert found(name, text, key) == values
+
+
+def test_the_innermost_call_around_a_byte() -> None:
+    text = "f(a=f(b=1), c=2)"
+    source = spell.read(text.encode(), "a.py")
+    assert [source.span(call) for call in calls(source, "f", text.index("b="))] == [Span(4, 10)]
+    assert [source.span(call) for call in calls(source, "f", text.index("c="))] == [Span(0, 16)]
+    assert not calls(source, "f", len(text))
