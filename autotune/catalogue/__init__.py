@@ -4,6 +4,7 @@ from autotune.catalogue.dialects import Spelling, spelling, why_missing
 from autotune.catalogue.vocabulary import (
     EffectWhen,
     FactEntry,
+    SearchEntry,
     SettingEntry,
     facts,
     kinds,
@@ -15,6 +16,7 @@ from autotune.catalogue.vocabulary import (
 __all__ = [
     "EffectWhen",
     "FactEntry",
+    "SearchEntry",
     "SettingEntry",
     "Spelling",
     "facts",

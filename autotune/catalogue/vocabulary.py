@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autotune.catalogue.kept import kept
+from autotune.model.evidence import Value
 from autotune.model.rule import Effect
 
 KINDS = ("bool", "int", "float", "text", "version", "share", "ms", "s", "bytes", "per_s")
@@ -39,8 +40,20 @@ class EffectWhen:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchEntry:
+    """How a setting is searched: its axis, its values (none: worked out) and the condition `when` ("": always)."""
+
+    axis: str
+    values: tuple[Value, ...] = ()
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SettingEntry:
-    """What the catalogue says about a setting: the first `effect_when` that holds replaces `effect`."""
+    """What the catalogue says about a setting: the first `effect_when` that holds replaces `effect`.
+
+    `search` is None where no search tries another value.
+    """
 
     name: str
     subject: str
@@ -48,6 +61,7 @@ class SettingEntry:
     meaning: str
     effect: Effect
     effect_when: tuple[EffectWhen, ...] = ()
+    search: SearchEntry | None = None
 
 
 def read(name: str) -> dict[str, Any]:
@@ -87,7 +101,12 @@ def settings() -> Mapping[str, SettingEntry]:
 def _setting(name: str, row: Mapping[str, Any]) -> SettingEntry:
     effects = tuple(EffectWhen(one["when"], Effect(one["effect"])) for one in row.get("effect_when", ()))
     plain = {key: row[key] for key in ("subject", "type", "meaning")}
-    return SettingEntry(name, **plain, effect=Effect(row["effect"]), effect_when=effects)
+    return SettingEntry(name, **plain, effect=Effect(row["effect"]), effect_when=effects, search=_search(row))
+
+
+def _search(row: Mapping[str, Any]) -> SearchEntry | None:
+    found = row.get("search")
+    return SearchEntry(found["axis"], tuple(found.get("values", ())), found.get("when", "")) if found else None
 
 
 @cache

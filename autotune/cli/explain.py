@@ -35,23 +35,31 @@ def command(rule: str) -> None:
 def lines(rule: Rule) -> Iterator[str]:
     """The page of a rule, at most 80 columns wide."""
     yield f"{rule.id} {rule.name}"
-    yield f"{rule.severity} severity, {rule.confidence} confidence; {rule.status} since {rule.since}"
+    yield standing(rule)
     yield ""
     yield from _wrapped(rule.summary, 0)
-    yield from _section("Why", _wrapped(rule.why, 2))
-    yield from _section(f"When (of {'the' if rule.subject == 'run' else 'each'} {rule.subject})", _condition(rule))
-    yield from _section("Without a run (autotune check)", _static(rule))
-    yield from _section("Limits", (line for name, limit in rule.limits.items() for line in _limit(name, limit)))
-    yield from _section("What it reads", _reads(rule))
-    yield from _section("Fix", (line for fix in rule.fixes for line in _fix(fix, rule)))
-    yield from _section("Gain", _gain(rule))
-    yield from _section("References", (line for text in rule.references for line in _item(text)))
+    for title, body in sections(rule):
+        yield from ("", title, *body)
 
 
-def _section(title: str, body: Iterator[str]) -> Iterator[str]:
-    rows = list(body)
-    if rows:
-        yield from ("", title, *rows)
+def standing(rule: Rule) -> str:
+    """How grave, how sure, how old."""
+    return f"{rule.severity} severity, {rule.confidence} confidence; {rule.status} since {rule.since}"
+
+
+def sections(rule: Rule) -> Iterator[tuple[str, list[str]]]:
+    """(title, lines) of each part that the rule has; lines are at most 80 columns wide and indented by two."""
+    parts = {
+        "Why": _wrapped(rule.why, 2),
+        f"When (of {'the' if rule.subject == 'run' else 'each'} {rule.subject})": _condition(rule),
+        "Without a run (autotune check)": _static(rule),
+        "Limits": (line for name, limit in rule.limits.items() for line in _limit(name, limit)),
+        "What it reads": _reads(rule),
+        "Fix": (line for fix in rule.fixes for line in _fix(fix, rule)),
+        "Gain": _gain(rule),
+        "References": (line for text in rule.references for line in _item(text)),
+    }
+    yield from ((title, body) for title, lines_ in parts.items() if (body := list(lines_)))
 
 
 def _wrapped(text: str, indent: int) -> Iterator[str]:

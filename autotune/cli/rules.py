@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from autotune.api.rules import list_rules
+from autotune.cli.pages import write
 from autotune.engine.static import decides_without_a_run
 from autotune.model.rule import Rule
 
@@ -19,9 +21,13 @@ INDENT = " " * 16
 
 @click.command()
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", help="Output format.")
-def command(format_: str) -> None:
+@click.option("--docs", type=click.Path(file_okay=False, path_type=Path), help="Write a page for each rule here.")
+def command(format_: str, docs: Path | None) -> None:
     """List every rule: id, severity, name and what it says; [check] marks those that need no run."""
     rules = list_rules()
+    if docs is not None:
+        write(rules, docs)
+        return
     click.echo(as_json(rules) if format_ == "json" else as_text(rules))
 
 

@@ -13,7 +13,7 @@ from autotune.catalogue.dialects import Version, readings
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, Call, Given
-from autotune.scan import arguments, relations
+from autotune.scan import arguments, environment, relations, stated
 from autotune.scan.configs import read_config
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
@@ -87,6 +87,8 @@ def bundle(
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions, ranges or {}),
         *relations.facts(parts.calls, settings, parts.launches),
+        *stated.facts(parts.calls),
+        *environment.facts(parts.launches),
         *software,
     ]
     return Bundle(

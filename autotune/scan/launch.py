@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from pathlib import PurePosixPath
@@ -38,7 +38,8 @@ class Launch:
     `flags` are those of the script, by name without dashes and with underscores: a flag without a value is True, and
     --no_x gives x=False too. `own` are the launcher's. `module` is what -m or the verb of the launcher names ("sft").
     `config_files` are the data files, and Python files behind the script, that it names, as written. `num_processes` is
-    None where the command does not say it. `is_open` says that it may have more flags than can be known.
+    None where the command does not say it. `is_open` says that it may have more flags than can be known. `variables`
+    are those of the environment that it is given.
     """
 
     file: str
@@ -51,6 +52,7 @@ class Launch:
     num_processes: int | None
     own: Mapping[str, Given]
     is_open: bool = False
+    variables: Mapping[str, Given] = field(default_factory=dict)
 
 
 def launches(script: Script, file: str) -> tuple[Launch, ...]:
@@ -103,6 +105,7 @@ def _launch(command: Command, file: str) -> Launch | None:
         _num_processes(launcher, own, variables),
         own,
         is_open=any(word.value is None for word in _others(rest)) or any(map(_may_be_several, rest)),
+        variables=variables,
     )
 
 

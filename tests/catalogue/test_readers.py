@@ -12,16 +12,10 @@ ROOT = Path(__file__).parents[2]
 FACTS = tomllib.loads((ROOT / "autotune" / "catalogue" / "facts.toml").read_text(encoding="utf-8"))
 
 JSON_ONLY = {
-    "step.h2d_share": "with its siblings it sums to the step",
     "step.forward_share": "with its siblings it sums to the step",
     "step.backward_share": "with its siblings it sums to the step",
     "step.optimizer_share": "with its siblings it sums to the step",
     "step.other_share": "with its siblings it sums to the step",
-    "run.num_graph_breaks": "says whether torch.compile did what it was asked for",
-    "run.num_recompiles_in_window": "says whether the steps that were measured were steady",
-    "model.num_params": "the size of what was measured",
-    "model.num_trainable_params": "the size of what was measured",
-    "loader.collate_share": "where the time to prepare a batch goes",
     "loader.best_workers": "for who chooses the number of workers by hand",
     "loader.len_cv": "how much the lengths differ",
     "checkpoint.num_seen": "how many saves the mean is of",

@@ -10,17 +10,21 @@ from dataclasses import replace
 from autotune.model.evidence import Fact
 from autotune.model.scanned import Given
 from autotune.scan.python import (
+    accelerated,
     accumulation,
     across,
     datasets,
     distributed,
+    environment,
     facts,
     hot,
+    kept,
     loaders,
     loops,
     num_items,
     options,
     precision,
+    switches,
     tf32,
     values,
 )
@@ -91,6 +95,10 @@ def _facts(parts: Parts) -> Iterator[Fact]:
     yield from tf32.facts(parts)
     yield from distributed.facts(parts)
     yield from num_items.facts(parts)
+    yield from accelerated.facts(parts)
+    yield from switches.facts(parts)
+    yield from kept.facts(parts)
+    yield from environment.facts(parts)
     yield from facts.facts(parts)
 
 

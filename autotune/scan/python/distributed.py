@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
+from autotune.scan.python import values
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import package_and_name
 from autotune.scan.python.parts import Parts
@@ -24,7 +25,9 @@ SAMPLERS = ("sampler", "batch_sampler")
 
 
 def facts(parts: Parts) -> Iterator[Fact]:
-    """Facts `code.uses_data_parallel`, `code.uses_ddp` and `code.shards_data`."""
+    """Facts `code.uses_data_parallel`, `code.uses_ddp`, `code.shards_data` and what _group and _epochs state."""
+    yield from _group(parts)
+    yield from _epochs(parts)
     parallel = [call for call in _torch_calls(parts, "DataParallel") if is_reached(parts.view, call)]
     all_parallel = _torch_calls(parts, "DataParallel")
     if parallel or not all_parallel:
@@ -38,6 +41,39 @@ def facts(parts: Parts) -> Iterator[Fact]:
         yield from parts.stated(
             "code.shards_data", False, *(loader.node for loader in parts.loaders if loader.is_train)
         )
+
+
+def _group(parts: Parts) -> Iterator[Fact]:
+    """The backend of the only process group, where it is written down."""
+    calls = parts.named({"torch.distributed.init_process_group"})
+    written = [one for call in calls for one in _arguments(call, "backend")[:1]]
+    found = values.given(parts.view, written[0]) if len(calls) == 1 and written else None
+    if found is not None and isinstance(found.value, str) and values.is_certain(parts.view, found):
+        yield from parts.stated("code.distributed_backend", found.value, calls[0])
+
+
+def _epochs(parts: Parts) -> Iterator[Fact]:
+    """A DistributedSampler of a loop over epochs that is never told which epoch it is."""
+    index = parts.view.index
+    made = [call for call in _torch_calls(parts, "DistributedSampler") if is_reached(parts.view, call)]
+    has_epochs = parts.is_raw and any(step.around for step in parts.steps)
+    shuffling = [call for call in made if _shuffles(parts, call)]
+    if index.attributes.get("set_epoch"):
+        yield from parts.stated("code.lacks_set_epoch", False, is_certain=True)
+    elif shuffling and has_epochs and parts.is_whole and len(made) == 1:
+        yield from parts.stated("code.lacks_set_epoch", True, *shuffling)
+
+
+def _shuffles(parts: Parts, sampler: ast.Call) -> bool:
+    """Whether a DistributedSampler shuffles, as it does unless it is told not to."""
+    given = [*sampler.args[3:4], *(one.value for one in sampler.keywords if one.arg == "shuffle")]
+    is_open = any(one.arg is None for one in sampler.keywords)
+    return not is_open and all(values.is_true(parts.view, one) is True for one in given)
+
+
+def _arguments(call: ast.Call, name: str) -> list[ast.expr]:
+    """The first argument of a call, by place or by name."""
+    return [*call.args[:1], *(one.value for one in call.keywords if one.arg == name)]
 
 
 def _torch_calls(parts: Parts, name: str) -> list[ast.Call]:

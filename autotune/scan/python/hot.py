@@ -23,6 +23,8 @@ MOVES = frozenset({"to", "cuda"})
 
 WAITS = frozenset(f"torch.{device}.synchronize" for device in ("cuda", "xpu", "mps", "accelerator"))
 
+SAVES = frozenset({"save_pretrained", "save_state", "save_checkpoint"})
+
 STREAMS = frozenset(f"torch.cuda.{name}" for name in ("Stream", "current_stream", "default_stream")) | {"torch.Stream"}
 """What makes an object whose synchronize() waits for all that is queued; that of an Event waits for one point."""
 
@@ -43,8 +45,18 @@ def facts(view: View, steps: Iterable[Step], path: Iterable[ast.Call]) -> Iterat
         "code.num_empty_cache_in_step": lambda call: last_name(call.func) == "empty_cache",
         "code.num_gc_in_step": lambda call: full_name(view.index, call.func) == "gc.collect",
         "code.num_blocking_copies_in_step": batches.is_blocking_copy,
+        "code.num_barriers_in_step": lambda call: _is_barrier(view, call),
+        "code.num_saves_in_step": lambda call: _saves(view, call),
+        "code.num_new_iterators_in_step": lambda call: _starts_iterator(view, call),
+        "code.num_filled_gradients_in_step": lambda call: (
+            last_name(call.func) == "zero_grad" and _given(view, call, "set_to_none") is False
+        ),
+        "code.num_retained_graphs_in_step": lambda call: (
+            num_backwards == 1 and last_name(call.func) == "backward" and _given(view, call, "retain_graph") is True
+        ),
     }
     calls = tuple(path)
+    num_backwards = sum(last_name(call.func) == "backward" for call in calls)
     for name, pattern in patterns.items():
         places = tuple(view.place(call) for call in calls if pattern(call))
         if places or (found and is_whole(view.index)):
@@ -158,6 +170,31 @@ def _waits(view: View, call: ast.Call) -> bool:
         return False
     made = [one.node for one in origins(view, call.func.value)]
     return any(isinstance(one, ast.Call) and full_name(view.index, one.func) in STREAMS for one in made)
+
+
+def _is_barrier(view: View, call: ast.Call) -> bool:
+    return (
+        full_name(view.index, call.func) == "torch.distributed.barrier" or last_name(call.func) == "wait_for_everyone"
+    )
+
+
+def _saves(view: View, call: ast.Call) -> bool:
+    return full_name(view.index, call.func) == "torch.save" or last_name(call.func) in SAVES
+
+
+def _starts_iterator(view: View, call: ast.Call) -> bool:
+    """`next(iter(loader))`: a new iterator over all of a loader, for one batch."""
+    inner = call.args[0] if call.args and full_name(view.index, call.func) == "next" else None
+    if not isinstance(inner, ast.Call) or full_name(view.index, inner.func) != "iter" or not inner.args:
+        return False
+    made = [one.node for one in origins(view, inner.args[0])]
+    return any(isinstance(one, ast.Call) and last_name(one.func).endswith("DataLoader") for one in made)
+
+
+def _given(view: View, call: ast.Call, name: str) -> bool | None:
+    """What a keyword of a call is; None where it is not given, or not known."""
+    found = next((one.value for one in call.keywords if one.arg == name), None)
+    return values.is_true(view, found) if found is not None else None
 
 
 def _item(value: ast.expr, path: tuple[int, ...]) -> ast.expr:

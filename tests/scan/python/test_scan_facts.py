@@ -485,6 +485,11 @@ EVERYTHING = (
     looped(SCALED + "scaler.step(optimizer)", "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
     looped(UNDIVIDED + EVERY_4),
     scan("from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self):\n        pass\nT().train()"),
+    looped(
+        STEP + "accelerator.backward(loss)",
+        "import torch\nfrom accelerate import Accelerator\n"
+        "accelerator = Accelerator()\ntorch.distributed.init_process_group('nccl')\nsampler.set_epoch(1)\n",
+    ),
 )
 
 

@@ -1,0 +1,92 @@
+"""The pages of docs/rules: one for each rule, an index by family and one by symptom. All of them are generated."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from autotune.cli.explain import sections, standing
+from autotune.engine.load import rules_folder
+from autotune.engine.static import decides_without_a_run
+from autotune.model.rule import Rule
+
+CODE = ("When", "Without a run")
+"""How the titles of sections begin whose lines are expressions."""
+
+HEAD = "Written by `autotune rules --docs docs/rules` from the files in `rules/`."
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What a person sees, and the rules that it may come from, as rules/symptoms.toml says."""
+
+    says: str
+    families: tuple[str, ...]
+    rules: tuple[str, ...]
+
+    def fits(self, rule: Rule) -> bool:
+        return rule.id in self.rules or family(rule) in self.families
+
+
+def symptoms() -> tuple[Symptom, ...]:
+    """The symptoms that came with the rules."""
+    data = tomllib.loads((rules_folder() / "symptoms.toml").read_text(encoding="utf-8"))
+    rows = data["symptom"]
+    return tuple(Symptom(row["says"], tuple(row.get("families", ())), tuple(row.get("rules", ()))) for row in rows)
+
+
+def family(rule: Rule) -> str:
+    """The folder that the rule stands in."""
+    return rule.file.split("/")[0]
+
+
+def write(rules: Iterable[Rule], folder: Path) -> None:
+    """Write every page into `folder`, which is made; pages of rules that are gone are deleted."""
+    found = pages(tuple(rules))
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("[A-Z][A-Z][0-9][0-9][0-9].md"):
+        old.unlink()
+    for name, text in found.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def pages(rules: Sequence[Rule]) -> dict[str, str]:
+    """The text of every page by the name of its file."""
+    indexes = {"README.md": _by_family(rules), "symptoms.md": _by_symptom(rules)}
+    lines = {f"{rule.id}.md": _page(rule) for rule in rules} | indexes
+    return {name: "\n".join(page) + "\n" for name, page in lines.items()}
+
+
+def _page(rule: Rule) -> Iterator[str]:
+    yield from (f"# {rule.id} {rule.name}", "", f"{rule.summary} ({standing(rule)})")
+    for title, body in sections(rule):
+        lines = [line.removeprefix("  ") for line in body]
+        is_code = title.startswith(CODE)
+        yield from ("", f"## {title}", "")
+        yield from ("```text", *lines, "```") if is_code else map(_plain, lines)
+
+
+def _plain(line: str) -> str:
+    """A line that Markdown shows as it stands."""
+    return line.replace("<", "\\<").replace("*", "\\*").replace("`", "\\`")
+
+
+def _by_family(rules: Sequence[Rule]) -> Iterator[str]:
+    yield from (f"# Rules ({len(rules)})", "", HEAD, "[By symptom](symptoms.md); [left out](left-out.md).")
+    yield "`check` marks those that need no run. `autotune explain ID` prints a page."
+    for name, members in groupby(sorted(rules, key=family), key=family):
+        yield from ("", f"## {name}", "")
+        yield from (f"{_item(rule)}{' `check`' if decides_without_a_run(rule) else ''}" for rule in members)
+
+
+def _by_symptom(rules: Sequence[Rule]) -> Iterator[str]:
+    yield from ("# What do you see?", "", HEAD, "Run `autotune diagnose` first: it says which of these it is.")
+    for symptom in symptoms():
+        yield from ("", f"## {symptom.says}", "", *(_item(rule) for rule in rules if symptom.fits(rule)))
+
+
+def _item(rule: Rule) -> str:
+    return f"- [{rule.id}]({rule.id}.md) {_plain(rule.summary)}"

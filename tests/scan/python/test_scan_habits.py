@@ -1,0 +1,175 @@
+"""Calls and switches that stand out: in the step, around an Accelerator, for the whole process."""
+
+from __future__ import annotations
+
+import pytest
+from scanning import facts, lines, looped, scan
+
+STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
+
+ACCELERATOR = "from accelerate import Accelerator\naccelerator = Accelerator(gradient_accumulation_steps=4)\n"
+
+LOADER = "from torch.utils.data import DataLoader\nother = DataLoader(data)\n"
+
+
+def fact(name: str, body: str = STEP, before: str = "") -> object:
+    return facts(looped(body, before)).get(f"code.{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "expected"),
+    [
+        ("num_barriers_in_step", "torch.distributed.barrier()", 1),
+        ("num_barriers_in_step", "accelerator.wait_for_everyone()", 1),
+        ("num_barriers_in_step", "if step % 100 == 0:\n    torch.distributed.barrier()", 0),
+        ("num_saves_in_step", "torch.save(model.state_dict(), 'last.pt')", 1),
+        ("num_saves_in_step", "model.save_pretrained('last')", 1),
+        ("num_saves_in_step", "if step % 100 == 0:\n    torch.save(model.state_dict(), 'last.pt')", 0),
+        ("num_saves_in_step", "if loss < best:\n    torch.save(model.state_dict(), 'best.pt')", 0),
+        ("num_new_iterators_in_step", "z = next(iter(other))", 1),
+        ("num_new_iterators_in_step", "z = next(iter(names))", 0),
+        ("num_new_iterators_in_step", "z = next(batches)", 0),
+        ("num_filled_gradients_in_step", "optimizer.zero_grad(set_to_none=False)", 1),
+        ("num_filled_gradients_in_step", "optimizer.zero_grad(set_to_none=True)", 0),
+        ("num_filled_gradients_in_step", "optimizer.zero_grad()", 0),
+    ],
+)
+def test_calls_in_every_step(name: str, body: str, expected: int) -> None:
+    assert fact(name, STEP + body, LOADER) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (STEP.replace("backward()", "backward(retain_graph=True)"), 1),
+        (STEP.replace("backward()", "backward(retain_graph=True)") + "other_loss.backward()", 0),
+        (STEP.replace("backward()", "backward(retain_graph=keep)"), 0),
+        (STEP, 0),
+    ],
+)
+def test_a_graph_that_is_kept(body: str, expected: int) -> None:
+    assert fact("num_retained_graphs_in_step", body) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "expected"),
+    [
+        ("disables_cudnn", "import torch\ntorch.backends.cudnn.enabled = False\n", True),
+        ("disables_cudnn", "import torch\ntorch.backends.cudnn.enabled = True\n", None),
+        ("disables_cudnn", "import torch\ntorch.backends.cudnn.enabled = args.cudnn\n", None),
+        ("disables_cudnn", "", False),
+        ("suppresses_compile_errors", "import torch\ntorch._dynamo.config.suppress_errors = True\n", True),
+        ("disables_fused_attention", "import torch\ntorch.backends.cuda.enable_flash_sdp(False)\n", None),
+        (
+            "disables_fused_attention",
+            "import torch\ntorch.backends.cuda.enable_flash_sdp(False)\n"
+            "torch.backends.cuda.enable_mem_efficient_sdp(False)\n",
+            True,
+        ),
+        (
+            "disables_fused_attention",
+            "import torch\ntorch.backends.cuda.enable_flash_sdp(False)\n"
+            "torch.backends.cuda.enable_mem_efficient_sdp(True)\n",
+            None,
+        ),
+        ("disables_fused_attention", "", False),
+        ("distributed_backend", "import torch.distributed as dist\ndist.init_process_group('gloo')\n", "gloo"),
+        ("distributed_backend", "import torch.distributed as dist\ndist.init_process_group(backend='nccl')\n", "nccl"),
+        ("distributed_backend", "import torch.distributed as dist\ndist.init_process_group()\n", None),
+        ("distributed_backend", "import torch.distributed as dist\ndist.init_process_group(args.backend)\n", None),
+    ],
+)
+def test_switches(name: str, before: str, expected: bool | str | None) -> None:
+    assert fact(name, before=before) == expected
+
+
+ACCUMULATES = """
+with accelerator.accumulate(model):
+    accelerator.backward(model(x))
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "lacks", "divides"),
+    [
+        ("accelerator.backward(model(x))\noptimizer.step()", True, False),
+        (ACCUMULATES, False, False),
+        (
+            "loss = model(x) / args.gradient_accumulation_steps\naccelerator.backward(loss)\noptimizer.step()",
+            True,
+            True,
+        ),
+        ("loss = model(x)\nloss /= accum_steps\naccelerator.backward(loss)\noptimizer.step()", True, True),
+        ("loss = model(x) / 4\naccelerator.backward(loss)\noptimizer.step()", True, False),
+        (STEP, None, None),
+    ],
+)
+def test_an_accelerator_that_accumulates(body: str, lacks: bool | None, divides: bool | None) -> None:
+    assert fact("lacks_accumulate", body, ACCELERATOR) is lacks
+    assert fact("divides_loss_again", body, ACCELERATOR) is divides
+
+
+EPOCHS = """
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+sampler = DistributedSampler(data{arguments})
+loader = DataLoader(data, sampler=sampler)
+for epoch in range(3):
+    {first}
+    for x in loader:
+        model(x).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first", "expected"),
+    [
+        ("", "pass", True),
+        (", shuffle=True", "pass", True),
+        (", shuffle=False", "pass", None),
+        (", **options", "pass", None),
+        ("", "sampler.set_epoch(epoch)", False),
+    ],
+)
+def test_set_epoch(arguments: str, first: str, expected: bool | None) -> None:
+    script = scan(EPOCHS.format(arguments=arguments, first=first))
+    assert facts(script).get("code.lacks_set_epoch") is expected
+
+
+def test_the_places_are_those_of_the_calls() -> None:
+    assert lines(looped(STEP + "torch.distributed.barrier()"), "code.num_barriers_in_step") == [13]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (STEP + "total += loss", 1),
+        (STEP + "losses.append(loss)", 1),
+        (STEP + "total += loss.item()", 0),
+        (STEP + "loss = loss.item()\ntotal += loss", 0),
+        (STEP + "with torch.no_grad():\n    total += loss", 0),
+        ("total = 0\n" + STEP + "total += loss", 0),
+        (STEP + "total += loss\ntotal.backward()", 0),
+        (STEP + "history.append(y)", 0),
+    ],
+)
+def test_losses_that_are_kept(body: str, expected: int) -> None:
+    assert fact("num_kept_losses_in_step", body, "total = 0\nlosses = []\nhistory = []\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "debug", "links"),
+    [
+        ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', "CUDA_LAUNCH_BLOCKING=1", ""),
+        ('os.environ["CUDA_LAUNCH_BLOCKING"] = "0"', "", ""),
+        ('os.environ["NCCL_P2P_DISABLE"] = "1"', "", "NCCL_P2P_DISABLE=1"),
+        ('os.environ["CUDA_LAUNCH_BLOCKING"] = args.blocking', "", ""),
+        ('if args.debug:\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', "", ""),
+        ('os.environ["OTHER"] = "1"', "", ""),
+    ],
+)
+def test_variables_that_a_script_sets(line: str, debug: str, links: str) -> None:
+    assert fact("debug_variables", before=f"import os\n{line}\n") == debug
+    assert fact("restricted_links", before=f"import os\n{line}\n") == links
