@@ -1,8 +1,12 @@
-"""Whether `autotune verify` can be believed: runs of identical files, and of a script that is 10 % slower.
+"""Whether `autotune verify` can be believed: runs of identical files, and of files with a slowdown that is planted.
 
-Each run is the whole verb, ten starts or so, on a small script whose step takes a known time (compute on one thread).
-Identical files must have no winner; a planted slowdown must be called slower. What the machine did meanwhile decides
-how often it cannot tell: the load at the start of each run is printed beside it. `--load N` keeps N CPUs busy.
+python benchmarks/verify_aa.py --runs 20 [--planted 1.10] [--load 1] [--budget 60s] [--out FILE] [--for 480]
+
+Each run is the whole verb on one of two small scripts, in turns: `compute` (ten micro-batches of an MLP a step, on one
+thread) and `loader` (a DataLoader whose samples cost more than the model). Planted are more micro-batches, or more
+work a sample: `--planted 1.10` is 11 instead of 10. Identical files must have no winner; a planted slowdown is to be
+called slower. `--load N` keeps N CPUs busy meanwhile. With `--out FILE` every run is appended as a line at once, and a
+later call goes on where this one ended; `--for` ends a call in time.
 """
 
 from __future__ import annotations
@@ -21,9 +25,7 @@ from pathlib import Path
 
 import measuring
 
-SCRIPT = """\
-import time
-
+COMPUTE = """\
 import torch
 
 torch.manual_seed(0)
@@ -32,59 +34,110 @@ model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 data = torch.randn(256, 256)
 
-
-def work(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        torch.mm(data, data)
-
-
 while True:
-    loss = model(data).pow(2).mean()
+    for _ in range({repeats}):
+        loss = model(data).pow(2).mean()
+        loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+LOADER = """\
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 1_000_000
+
+    def __getitem__(self, index):
+        value = torch.full((128,), float(index % 100))
+        for _ in range({repeats}):
+            value = value.sin()
+        return value
+
+
+model = torch.nn.Linear(128, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for batch in DataLoader(Samples(), batch_size=256):
+    loss = model(batch).pow(2).mean()
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-    work({seconds})
 """
-STEP_S = 0.02
-CASES = {"identical": 1.0, "10 % slower": 1.1}
+SCRIPTS = {"compute": (COMPUTE, 10), "loader": (LOADER, 40)}
+"""(text, repeats): steps of about 20 ms."""
+
+KEPT = ("verdict", "speedup", "low", "high", "spread", "undisturbed", "why", "starts", "steps", "seconds", "step_ms")
+VERDICTS = ("faster", "slower", "no_difference", "cannot_tell", "refused", "failed")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=20, help="verify runs of each case")
-    parser.add_argument("--budget", default="90s", help="of each run")
+    parser.add_argument("--runs", type=int, default=20, help="verify runs in all")
+    parser.add_argument("--planted", type=float, default=1.0, help="how much more work the second side does")
     parser.add_argument("--load", type=int, default=0, help="CPUs that are kept busy beside it")
+    parser.add_argument("--budget", default="60s", help="of each run")
+    parser.add_argument("--out", type=Path, help="file of the runs so far")
+    parser.add_argument("--for", dest="for_s", type=float, help="begin no run that may end after so many seconds")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, busy(given.load):
-        folder = Path(name)
-        (folder / "train.py").write_text(SCRIPT.format(seconds=STEP_S))
-        found = {
-            case: [once(folder, factor, given.budget) for _ in range(given.runs)] for case, factor in CASES.items()
-        }
-    measuring.show({"load": given.load, "runs": found}, text(found), given.format == "json")
+    rows = measured(given, time.monotonic() + given.for_s if given.for_s else float("inf"))
+    measuring.show({"runs": rows}, text(rows), given.format == "json")
 
 
-def once(folder: Path, factor: float, budget: str) -> measuring.Json:
-    """One verify run: {"verdict", "speedup", "low", "high", "spread", "why", "seconds", "load"}."""
-    (folder / "other.py").write_text(SCRIPT.format(seconds=STEP_S * factor))
-    path = os.pathsep.join(filter(None, [str(measuring.ROOT), os.environ.get("PYTHONPATH", "")]))
-    argv = [sys.executable, "-m", "autotune", "verify", "--format", "json", "--quiet", "--no-lock"]
-    argv += ["--budget", budget, "--python", sys.executable, "--against", "other.py", "train.py"]
-    load = os.getloadavg()[0]
-    environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    ended = measuring.run(argv, cwd=folder, environ=environ, limit_s=600)
+def measured(given: argparse.Namespace, deadline: float) -> list[measuring.Json]:
+    """All runs so far, of this call and of earlier ones; new ones until there are `--runs` of this kind."""
+    rows, longest_s = stored(given.out), 0.0
+    kind = {"planted": given.planted, "load": given.load, "budget": given.budget}
+    done = sum(kind.items() <= row.items() for row in rows)
+    with busy(given.load):
+        for number in range(done, given.runs):
+            began = time.monotonic()
+            if began + longest_s > deadline:
+                break
+            name = list(SCRIPTS)[number % len(SCRIPTS)]
+            rows.append({"script": name, **kind, **once(name, given.planted, given.budget)})
+            keep(given.out, rows[-1])
+            longest_s = max(longest_s, time.monotonic() - began)
+    return rows
+
+
+def once(name: str, planted: float, budget: str) -> measuring.Json:
+    """One verify run: what it said, and the load of the machine when it began and ended."""
+    text, repeats = SCRIPTS[name]
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "train.py").write_text(text.format(repeats=repeats))
+        (folder / "other.py").write_text(text.format(repeats=round(repeats * planted)))
+        path = os.pathsep.join(filter(None, [str(measuring.ROOT), os.environ.get("PYTHONPATH", "")]))
+        argv = [sys.executable, "-m", "autotune", "verify", "--format", "json", "--quiet", "--no-lock"]
+        argv += ["--budget", budget, "--python", sys.executable, "--against", "other.py", "train.py"]
+        ended = measuring.run(argv, cwd=folder, environ={**os.environ, "PYTHONPATH": path}, limit_s=600)
+    row = {"load_before": before, "load_after": os.getloadavg()[0], "wall_s": ended.wall_s}
     try:
         document = json.loads(ended.out)
     except ValueError:
-        print(f"{factor} failed: {measuring.failure(ended)} load {load:.1f}", file=sys.stderr, flush=True)
-        return {"verdict": "failed", "why": measuring.failure(ended), "load": load}
-    print(f"{factor} {document['verdict']} {document['speedup']:.3f} load {load:.1f}", file=sys.stderr, flush=True)
-    return {**{key: document[key] for key in KEPT}, "load": load}
+        is_refused = ended.code == 2 and " of the first " in ended.err
+        return {"verdict": "refused" if is_refused else "failed", "why": measuring.failure(ended), **row}
+    return {**{key: document[key] for key in KEPT}, **row}
 
 
-KEPT = ("verdict", "speedup", "low", "high", "spread", "why", "starts", "seconds")
+def stored(out: Path | None) -> list[measuring.Json]:
+    if out is None or not out.exists():
+        return []
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+
+
+def keep(out: Path | None, row: measuring.Json) -> None:
+    print(json.dumps(row), file=sys.stderr, flush=True)
+    if out is not None:
+        with out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 @contextlib.contextmanager
@@ -105,18 +158,19 @@ def spin() -> None:
         time.monotonic()
 
 
-def text(found: dict[str, list[measuring.Json]]) -> str:
-    head = ("files", "runs", "faster", "slower", "no difference", "cannot tell", "failed", "median speedup", "spread")
-    return measuring.table(head, [row(case, runs) for case, runs in found.items()])
+def text(rows: list[measuring.Json]) -> str:
+    head = ("script", "planted", "load", "budget", "runs", *(kind.replace("_", " ") for kind in VERDICTS))
+    kinds = sorted({(row["planted"], row["load"], row["budget"], row["script"]) for row in rows})
+    return measuring.table((*head, "median speedup", "median spread"), [line(kind, rows) for kind in kinds])
 
 
-def row(case: str, runs: list[measuring.Json]) -> tuple[str, ...]:
-    counts = Counter(run["verdict"] for run in runs)
-    kinds = ("faster", "slower", "no_difference", "cannot_tell", "failed")
-    told = sorted(run["speedup"] for run in runs if "speedup" in run)
-    spreads = sorted(run["spread"] for run in runs if "spread" in run)
+def line(kind: tuple[float, int, str, str], rows: list[measuring.Json]) -> tuple[str, ...]:
+    planted, load, budget, script = kind
+    of = [row for row in rows if (row["planted"], row["load"], row["budget"], row["script"]) == kind]
+    counts = Counter(row["verdict"] for row in of)
+    told, spreads = (sorted(row[key] for row in of if key in row) for key in ("speedup", "spread"))
     middles = [f"{values[len(values) // 2]:.3f}" if values else "-" for values in (told, spreads)]
-    return (case, str(len(runs)), *(str(counts[kind]) for kind in kinds), *middles)
+    return (script, f"{planted:g}", str(load), budget, str(len(of)), *(str(counts[one]) for one in VERDICTS), *middles)
 
 
 if __name__ == "__main__":

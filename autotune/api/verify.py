@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, machine
-from autotune.api import apply, compared, outcome
+from autotune.api import apply, compared, outcome, resume
 from autotune.collect import artefacts, leftovers, lock, progress
-from autotune.errors import ScriptError, UsageError
+from autotune.errors import AutotuneError, InternalError, ScriptError, UsageError
+from autotune.machine.signals import cleaned_up
 from autotune.model.derived import Derived
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
-from autotune.model.verified import AFTER, SIDES, Schedule, Start, Verified
-from autotune.verify import history, scratch
+from autotune.model.verified import AFTER, SIDES, Resume, Resumed, Schedule, Start, Verified
+from autotune.verify import history, rounds, scratch
+from autotune.verify.contention import unseen
 from autotune.verify.schedule import REHEARSED_STEPS, schedule
 from autotune.verify.sides import Sides
 from autotune.verify.starts import Runner
@@ -63,21 +66,41 @@ def verify(
     sides, run = _sides(options, root, cwd)
     python, _ = machine.find_python(options.words, options.python, environ, cwd)
     with (
+        cleaned_up(),
         lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext(),
         scratch.mirrored(root, sides.edited) as mirror,
     ):
         runner = Runner(root, cwd, environ, python, sides, mirror, show)
         began = time.monotonic()
-        rehearsed, notes = _rehearse(runner, options.budget_s)
+        rehearsed, notes, trial = _rehearse(runner, options.budget_s)
         spent_s = time.monotonic() - began
-        planned = schedule(rehearsed, options.budget_s, spent_s, options.loss_steps)
-        announce(planned, spent_s)
+        planned, trial = _planned(options, rehearsed, spent_s, trial)
+        announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s)
         request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False)
-        starts = [_started(runner, side, request)[0] for side in planned.order]
+        deadline = began + options.budget_s - trial.seconds
+        starts = rounds.make(lambda side: _started(runner, side, request)[1], planned, rehearsed, deadline)
+        tried = Resume(Resumed.NOT_TRIED, trial.why_not) if trial.why_not else resume.tried(runner)
         seconds = time.monotonic() - began
-    verified = summarise(sides, starts, planned, seconds, notes)
+    made = replace(planned, order=tuple(start.side for start in starts))
+    verified = replace(summarise(sides, starts, made, seconds, notes), resume=tried)
     history.append(root, run, verified.predicted, verified.verdict, verified.estimate)
     return verified
+
+
+def _planned(
+    options: Options, rehearsed: list[Start], spent_s: float, trial: resume.Trial
+) -> tuple[Schedule, resume.Trial]:
+    """The schedule, and the trial of a resume if the budget holds both: the starts come first. Raises UsageError for a
+    budget that is too small, BusyError when that is the work of others."""
+    try:
+        return schedule(rehearsed, options.budget_s, spent_s + trial.seconds, options.loss_steps), trial
+    except UsageError:
+        why = trial.why_not or "the budget does not hold it: save and resume once by hand before a long run"
+    try:
+        return schedule(rehearsed, options.budget_s, spent_s, options.loss_steps), resume.Trial(why)
+    except UsageError:
+        rounds.refuse_disturbed(rehearsed)
+        raise
 
 
 def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
@@ -108,18 +131,29 @@ def _check(edited: Iterable[Path], root: Path) -> None:
             )
 
 
-def _rehearse(runner: Runner, budget_s: float) -> tuple[list[Start], tuple[str, ...]]:
+def _rehearse(runner: Runner, budget_s: float) -> tuple[list[Start], tuple[str, ...], resume.Trial]:
     """One start of each side that does not count: it fills caches, and tells what a start costs."""
     request = collect.Request(steps=REHEARSED_STEPS, what_ifs=False, startup_limit_s=budget_s, time_limit_s=budget_s)
     rehearsed = [_started(runner, side, request) for side in SIDES]
-    notes = _not_reached(runner.sides.changes, *(derived for _, derived in rehearsed))
-    return [start for start, _ in rehearsed], tuple(notes)
+    starts = [start for _, start, _ in rehearsed]
+    notes = _not_reached(runner.sides.changes, *(derived for _, _, derived in rehearsed))
+    return starts, (*notes, *unseen(starts)), resume.trial(rehearsed[-1][0].recordings[0], starts[-1])
 
 
-def _started(runner: Runner, side: str, request: collect.Request) -> tuple[Start, Derived]:
+def _started(runner: Runner, side: str, request: collect.Request) -> tuple[collect.Collected, Start, Derived]:
     """One start that went well. Raises ScriptError for one that did not, InternalError for a bug of ours."""
+    ran = runner.run(side, request)
+    try:
+        return _checked(runner, side, *ran)
+    except (AutotuneError, InternalError):
+        print(runner.told(ran[0].said), file=sys.stderr)
+        raise
+
+
+def _checked(
+    runner: Runner, side: str, collected: collect.Collected, start: Start | None, derived: Derived | None
+) -> tuple[collect.Collected, Start, Derived]:
     words = runner.sides.words[side]
-    collected, start, derived = runner.run(side, request)
     if collected.ended_by == "startup_limit":
         raise UsageError(
             f"it made no optimizer step in {collected.wall_s:.0f} s, and about ten starts are needed",
@@ -132,7 +166,7 @@ def _started(runner: Runner, side: str, request: collect.Request) -> tuple[Start
     outcome.check(run, collected)
     if start is None or derived is None or run.outcome not in ("completed", "ended_early"):
         raise _failed(side, run.outcome, words)
-    return start, derived
+    return collected, start, derived
 
 
 def _failed(side: str, why: str, words: tuple[str, ...]) -> ScriptError:

@@ -6,9 +6,11 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from autotune.model.evidence import Value
 
 DEFAULT_STEPS = 30
 LEAST_WINDOW_S = 0.5
@@ -32,11 +34,28 @@ HOME_CACHES = (".triton", ".nv")
 
 
 @dataclass(frozen=True, slots=True)
+class Override:
+    """Arguments that one call of the script gets in place of its own, by key; its files are left alone.
+
+    `at` is what is called: loader (DataLoader), optimizer, training_arguments, accelerator, lightning (its Trainer), or
+    threads (torch.set_num_threads, wherever it is called). `file` and the lines are the user's call.
+    """
+
+    at: str
+    file: str
+    first_line: int
+    last_line: int
+    arguments: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What to measure. `steps` and `warmup` None let the probe choose; times in seconds.
 
     `time_limit_s` counts from the first optimizer step, `startup_limit_s` until it. `after` lets that many steps
     pass before the warm-up. With `keep_going` the hooks are taken off after the window and training finishes.
+    `overrides` are what the script is run with instead of what it says. `save_at` lets a trainer that the
+    probe knows save once, after that step, into the run folder; `resume_from` lets it go on from such a save.
     """
 
     steps: int | None = None
@@ -46,6 +65,9 @@ class Request:
     startup_limit_s: float = 1800.0
     keep_going: bool = False
     what_ifs: bool = True
+    overrides: tuple[Override, ...] = ()
+    save_at: int | None = None
+    resume_from: str | None = None
 
 
 def write(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]) -> Path:
@@ -66,6 +88,9 @@ def as_json(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: M
         "keep_going": request.keep_going,
         "what_ifs": request.what_ifs,
         "what_if_limit_s": WHAT_IF_LIMIT_S,
+        "save_at": request.save_at,
+        "resume_from": request.resume_from,
+        "overrides": [asdict(override) for override in request.overrides],
         "window": {
             "warmup": request.warmup,
             "steps": request.steps,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotune.collect import artefacts, command, leftovers, progress
+from autotune.collect import artefacts, command, leftovers, messages, progress
 from autotune.collect import request as requests
 from autotune.collect.stored import load
 from autotune.errors import ScriptError
 from autotune.machine import Sampled, Sampler, connect_nvml, identity
 from autotune.machine.job import Interpreter, end_job, uninjected
+from autotune.machine.signals import cleaned_up
 from autotune.model.recording import Recording
 
 POLL_S = 0.1
@@ -29,7 +31,8 @@ class Collected:
 
     `startup_s` is from the start to the first optimizer step (None: never), `exit_code` the command's own.
     `waiting_in` is where the training thread was last seen before its first step, `bugs` the notes (type and frames)
-    of processes that the probe ended because it failed itself.
+    of processes that the probe ended because it failed itself. `said` are the last lines that the command wrote to
+    stderr, where that went into a file.
     """
 
     folder: Path
@@ -41,6 +44,7 @@ class Collected:
     sampled: Sampled | None
     waiting_in: str = ""
     bugs: tuple[str, ...] = ()
+    said: str = ""
 
 
 def collect(
@@ -52,25 +56,30 @@ def collect(
     environ: Mapping[str, str],
     show: Callable[[progress.Status], None],
     stdout: int | None = None,
+    stderr: Path | None = None,
 ) -> Collected:
     """Run the command with the probe until the window is over; `show` gets the live status.
 
-    `stdout` is a file descriptor for the child's output (None: inherited). A Python process that starts without the
-    probe (-I, a PYTHONPATH of the script's own, env -i) ends the command before torch is imported, and is then started
-    by us with the probe. On any way out, Ctrl-C included, the whole process tree is ended and scratch is deleted.
+    `stdout` is a file descriptor for the child's output (None: inherited), `stderr` a file for its messages. A Python
+    process that starts without the probe (-I, a PYTHONPATH of the script's own, env -i) ends the command before torch
+    is imported, and is then started by us with the probe. On any way out, Ctrl-C and SIGTERM included, the whole
+    process tree is ended and scratch is deleted.
     """
     roots = _roots(words, cwd)
     path = requests.write(request, folder, roots, environ)
     artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
     began = _Began(words.argv, str(cwd), command.environment(environ, path))
     for last_try in (False, True):
-        result = _attempt(request, began, folder, show, stdout)
+        result = _attempt(request, began, folder, show, (stdout, stderr))
         if isinstance(result, Collected):
-            return result
+            return result if stderr is None else replace(result, said=messages.last_lines(stderr))
         if last_try:
             break
         began = _Began(command.injected(result.argv), result.cwd, command.environment(result.environ, path))
     return Collected(folder, (), "not_injected", None, 0.0, None, None)
+
+
+_Output = tuple[int | None, Path | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +94,32 @@ def _attempt(
     began: _Began,
     folder: Path,
     show: Callable[[progress.Status], None],
-    stdout: int | None,
+    output: _Output,
 ) -> Collected | Interpreter:
     """One start. An Interpreter is the process of the job that had no probe."""
-    child = _start(began, stdout)
-    try:
-        return _watch(request, child, folder, show)
-    finally:
-        end_job(child.pid, folder)
-        child.wait()
-        leftovers.remove_scratch(folder)
+    with cleaned_up():
+        child = _start(began, output)
+        try:
+            return _watch(request, child, folder, show)
+        finally:
+            end_job(child.pid, folder)
+            child.wait()
+            leftovers.remove_scratch(folder)
 
 
-def _start(began: _Began, stdout: int | None) -> subprocess.Popen[bytes]:
+def _start(began: _Began, output: _Output) -> subprocess.Popen[bytes]:
+    stdout, stderr = output
     try:
-        return subprocess.Popen(
-            began.argv,
-            cwd=began.cwd,
-            env=dict(began.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            start_new_session=True,
-        )
+        with nullcontext() if stderr is None else stderr.open("wb") as file:
+            return subprocess.Popen(
+                began.argv,
+                cwd=began.cwd,
+                env=dict(began.environ),
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=file,
+                start_new_session=True,
+            )
     except OSError as error:
         raise ScriptError(
             f"it cannot be started: {error.strerror}",

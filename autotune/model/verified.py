@@ -35,9 +35,11 @@ class Sameness(StrEnum):
 class Start:
     """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
-    `losses` are of each step since the script began. `memory_bytes` is the peak, on the device where it trains on one.
-    `others_share` is the share of the machine's CPUs that was busy with other work, `busy_share` with any; None where
-    the system does not tell.
+    `times_ms` are the measured steps one by one, `losses` those of each step since the script began. `memory_bytes` is
+    the peak, on the device where it trains on one. `read_bytes` came from storage in the window, and not from the page
+    cache. Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
+    `throttled_share` of the time a CPU quota held the script back, `slowed_share` heat or power the GPU. None where the
+    system does not tell.
     """
 
     side: str
@@ -46,11 +48,15 @@ class Start:
     warmup: int
     wall_s: float
     samples: float | None = None
+    times_ms: tuple[float, ...] = ()
     losses: tuple[float | None, ...] = ()
     memory_bytes: int | None = None
     is_on_device: bool = False
+    read_bytes: int | None = None
     others_share: float | None = None
     busy_share: float | None = None
+    throttled_share: float | None = None
+    slowed_share: float | None = None
 
     @property
     def fixed_s(self) -> float:
@@ -73,7 +79,8 @@ class Estimate:
     """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` the 99 % one.
 
     `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
-    one side was faster than every start of the other.
+    one side was faster than every start of the other. An `is_undisturbed` one leaves out what held steps up now and
+    then; its `is_apart` says that leaving any pair of starts out does not turn it round.
     """
 
     speedup: float
@@ -82,6 +89,7 @@ class Estimate:
     surely: tuple[float, float]
     spread: float
     is_apart: bool
+    is_undisturbed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +110,25 @@ class Memory:
     after: int | None
 
 
+class Resumed(StrEnum):
+    """What became of one save and one resume; NOT_TRIED is no pass."""
+
+    OK = "ok"
+    FAILED = "failed"
+    NOT_TRIED = "not_tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """One save of the changed run, and one start that went on from it: how that went, and why in words."""
+
+    result: Resumed
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """One verification. `step_ms` are medians over the starts of each side.
+    """One verification. `step_ms` are medians over the starts of each side, or undisturbed as the estimate is.
 
     `against` names what was compared with what; `predicted` is the gain that the diagnosis gave to the changes.
     """
@@ -120,5 +144,6 @@ class Verified:
     memory: Memory
     schedule: Schedule
     seconds: float
+    resume: Resume = Resume(Resumed.NOT_TRIED, "save and resume once by hand before a long run")
     predicted: Gain | None = None
     notes: tuple[str, ...] = ()

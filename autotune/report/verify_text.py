@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autotune.model.verified import Losses, Memory, Sameness, Verdict, Verified
+from autotune.model.verified import Losses, Memory, Resumed, Sameness, Verdict, Verified
 from autotune.report.layout import MIN_WIDTH, Line, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, percent, size, step_time
 
@@ -21,6 +21,7 @@ _SAMENESS = {
     Sameness.DIFFERENT: "DIFFERENT",
     Sameness.NOT_COMPARED: "not compared",
 }
+_RESUMED = {Resumed.OK: "ok", Resumed.FAILED: "FAILED", Resumed.NOT_TRIED: "not tried"}
 
 
 def render(verified: Verified, colour: bool, width: int) -> str:
@@ -48,7 +49,7 @@ def _lines(verified: Verified, width: int) -> Iterator[Line]:
     yield from paragraph("Losses", _losses(verified.losses), width)
     yield from paragraph("Memory", _memory(verified.memory), width)
     yield from paragraph("Predicted", _predicted(verified), width)
-    yield from paragraph("Resume", "not tried: save and resume once by hand before a long run", width)
+    yield from paragraph("Resume", f"{_RESUMED[verified.resume.result]}: {verified.resume.why}", width)
     for note in verified.notes:
         yield from paragraph("Note", note, width)
     yield from paragraph("Cost", _cost(verified), width)
@@ -64,7 +65,10 @@ def _verdict(verified: Verified) -> tuple[str, str]:
 def _step(verified: Verified) -> str:
     before, after = map(step_time, verified.step_ms)
     scaled = "; steps hold other numbers of samples: the speedup is of a sample" if verified.is_per_sample else ""
-    return f"{before} -> {after} (medians of {len(verified.schedule.order) // 2} starts each){scaled}"
+    starts = len(verified.schedule.order) // 2
+    is_undisturbed = verified.estimate.is_undisturbed
+    how = f"each step as in the fastest of {starts} starts" if is_undisturbed else f"medians of {starts} starts each"
+    return f"{before} -> {after} ({how}){scaled}"
 
 
 def _losses(losses: Losses) -> str:
@@ -95,7 +99,8 @@ def _predicted(verified: Verified) -> str:
 def _cost(verified: Verified) -> str:
     planned = verified.schedule
     starts = len(planned.order)
+    resumed = "" if verified.resume.result is Resumed.NOT_TRIED else ", a save and a resume"
     return (
-        f"{starts} starts and 2 rehearsals, {duration(verified.seconds)}; each measured {planned.steps} steps "
+        f"{starts} starts, 2 rehearsals{resumed}, {duration(verified.seconds)}; each measured {planned.steps} steps "
         f"after {planned.warmup}; the probe was in both sides"
     )

@@ -16,7 +16,7 @@ LEAST_SPREAD = 0.01
 _DEGREES = (3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18)
 _T95_ROW = (3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.179, 2.145, 2.120, 2.101)
 _T99_ROW = (5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.055, 2.977, 2.921, 2.878)
-_T95, _T99 = (dict(zip(_DEGREES, row, strict=True)) for row in (_T95_ROW, _T99_ROW))
+T95, T99 = (dict(zip(_DEGREES, row, strict=True)) for row in (_T95_ROW, _T99_ROW))
 """Quantiles of Student's t (two-sided) by degrees of freedom: n - 1 and 2n - 2 of LEAST_PAIRS to MOST_PAIRS pairs."""
 
 
@@ -41,6 +41,6 @@ def estimate(before: Sequence[float], after: Sequence[float]) -> Estimate:
         half = max(quantiles[size - 1] * by_pair, quantiles[2 * size - 2] * by_side)
         return math.exp(mean - half), math.exp(mean + half)
 
-    low, high = interval(_T95)
+    low, high = interval(T95)
     apart = max(before) < min(after) or max(after) < min(before)
-    return Estimate(math.exp(mean), low, high, interval(_T99), spread, apart)
+    return Estimate(math.exp(mean), low, high, interval(T99), spread, apart)

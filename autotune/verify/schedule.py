@@ -10,7 +10,7 @@ from autotune.model.verified import AFTER, BEFORE, Schedule, Start
 from autotune.verify import losses
 from autotune.verify.estimate import LEAST_PAIRS, MOST_PAIRS
 
-WINDOW_S = 2.0
+WINDOW_S = 1.0
 """Seconds that each start measures, about: longer windows narrow little, what differs is one start from the next."""
 
 LEAST_STEPS, MOST_STEPS = 10, 1000

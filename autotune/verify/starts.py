@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from autotune import collect, derive
 from autotune.model.derived import Derived
+from autotune.model.recording import Window
 from autotune.model.verified import Start
 from autotune.verify import contention
 from autotune.verify.mirror import Mirror
@@ -16,6 +18,9 @@ from autotune.verify.scratch import start_folder
 from autotune.verify.sides import Sides
 
 Show = Callable[[collect.Status], None]
+Ran = tuple[collect.Collected, Start | None, Derived | None]
+MESSAGES = "stderr"
+"""In the folder of a start: what the script wrote there, as ten starts would repeat it on the user's terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +35,13 @@ class Runner:
     mirror: Mirror | None
     show: Show
 
-    def run(self, side: str, request: collect.Request) -> tuple[collect.Collected, Start | None, Derived | None]:
+    def run(self, side: str, request: collect.Request) -> Ran:
         """Start `side` once; no Start when no step was measured."""
+        with start_folder(self.root) as folder:
+            return self.run_in(folder, side, request)
+
+    def run_in(self, folder: Path, side: str, request: collect.Request) -> Ran:
+        """The same in a run folder that the caller keeps."""
         if self.mirror is not None:
             self.mirror.show(self.sides.files[side])
         words, cwd, environ = self._placed(side)
@@ -39,11 +49,12 @@ class Runner:
         if self.mirror is not None:
             # The probe protects the script's folder: that of the real files, to which the mirror's links lead.
             command = replace(command, script=self.root / "script")
-        with start_folder(self.root) as folder, Path(os.devnull).open("w") as nowhere:
+        with Path(os.devnull).open("w") as nowhere:
             before = contention.read()
             collected = collect.collect(
-                request, command, folder, cwd=cwd, environ=environ, show=self.show, stdout=nowhere.fileno()
-            )
+                request, command, folder, cwd=cwd, environ=environ, show=self.show, stdout=nowhere.fileno(),
+                stderr=folder / MESSAGES,
+            )  # fmt: skip
             busy = before, contention.read()
         if not collected.recordings or collected.recordings[0].window is None:
             return collected, None, None
@@ -74,6 +85,7 @@ def _start(
     if step is None or first.window is None:
         return None
     others, all_busy = contention.shares(*busy, sampled.cpu_s if sampled is not None else None)
+    reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
     peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
     device = max((peak for peak in peaks if peak is not None), default=None)
     return Start(
@@ -83,9 +95,24 @@ def _start(
         warmup=first.window.warmup_steps,
         wall_s=collected.wall_s,
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
+        times_ms=_times_ms(first.window),
         losses=first.losses,
         memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
         is_on_device=bool(device),
+        read_bytes=_sum(reads),
         others_share=others,
         busy_share=all_busy,
+        throttled_share=sampled.throttled_share if sampled is not None else None,
+        slowed_share=sampled.gpu_throttled_share if sampled is not None and device else None,
     )
+
+
+def _times_ms(window: Window) -> tuple[float, ...]:
+    ends = window.step_ends_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
+    return tuple((end - begin) / 1e6 for begin, end in pairwise(ends))
+
+
+def _sum(reads: Sequence[int | None]) -> int | None:
+    """None where one is unknown: also where workers ended in the window and took their counters along."""
+    known = [read for read in reads if read is not None and read >= 0]
+    return sum(known) if len(known) == len(reads) else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from autotune.model.verified import Memory, Schedule, Start, Verified
+from autotune.model.verified import Estimate, Memory, Schedule, Start, Verified
+from autotune.verify import undisturbed
 from autotune.verify.estimate import estimate
 from autotune.verify.losses import compare
 from autotune.verify.schedule import paired
@@ -22,7 +24,7 @@ def summarise(
     """The verification of `sides`; `seconds` is what it took, rehearsals included."""
     before, after = paired(starts)
     per_sample = _has_other_samples(before, after)
-    found = estimate(_times(before, per_sample), _times(after, per_sample))
+    found, step_ms = _estimated(before, after, per_sample)
     said, why = verdict(found, starts)
     return Verified(
         against=sides.against,
@@ -30,7 +32,7 @@ def summarise(
         verdict=said,
         why=why,
         estimate=found,
-        step_ms=(_median_ms(before), _median_ms(after)),
+        step_ms=step_ms,
         is_per_sample=per_sample,
         losses=compare([one.losses for one in before], [one.losses for one in after], sides.effect),
         memory=_memory(before, after),
@@ -47,6 +49,30 @@ def _has_other_samples(before: Sequence[Start], after: Sequence[Start]) -> bool:
     if len(old) != len(before) or len(new) != len(after):
         return False
     return abs(statistics.median(new) / statistics.median(old) - 1) > _SAME_SAMPLES
+
+
+def _estimated(
+    before: Sequence[Start], after: Sequence[Start], per_sample: bool
+) -> tuple[Estimate, tuple[float, float]]:
+    """The estimate and the step times (ms) of both sides: of all that was measured, or of what was undisturbed."""
+    sides = before, after
+    of_all = estimate(*(_times(side, per_sample) for side in sides))
+    if not all(map(_do_the_same, sides)):
+        return of_all, (_median_ms(before), _median_ms(after))
+    scales = [statistics.median(start.samples or 1 for start in side) if per_sample else 1.0 for side in sides]
+    rows = [[[ms / scale for ms in one.times_ms] for one in side] for side, scale in zip(sides, scales, strict=True)]
+    found = undisturbed.estimate(rows[0], rows[1], of_all)
+    if found is None:
+        return of_all, (_median_ms(before), _median_ms(after))
+    old, new = (ms * scale for ms, scale in zip(found[1], scales, strict=True))
+    return found[0], (old, new)
+
+
+def _do_the_same(side: Sequence[Start]) -> bool:
+    """Whether the starts of a side worked on the same data in the same order, as far as their losses tell."""
+    first = side[0].losses
+    is_known = bool(first) and all(loss is not None and math.isfinite(loss) for loss in first)
+    return is_known and all(start.losses == first for start in side)
 
 
 def _times(side: Sequence[Start], per_sample: bool) -> list[float]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from autotune.model.verified import Estimate, Start, Verdict
+from autotune.verify.cache import is_uneven
+from autotune.verify.contention import disturbances
 
 MARGIN = 1.02
 """A winner is faster by more than this for sure: less is not worth a change, and processes differ by it."""
@@ -12,21 +15,18 @@ MARGIN = 1.02
 SAME = 1.05
 """No difference: the speedup lies between 1 / SAME and SAME."""
 
-FULL_SHARE = 0.9
-"""CPUs busy above this share leave the training to wait for one."""
-
-OTHERS_SHARE = 0.15
-"""Share of the machine's CPUs that other work may use while the CPUs are full."""
-
-MOST_CROWDED = 0.25
-"""Share of the starts that may be crowded."""
+MOST_DISTURBED = 0.25
+"""Share of the starts that may be disturbed."""
 
 
 def verdict(estimate: Estimate, starts: Sequence[Start]) -> tuple[Verdict, str]:
     """The verdict and, where it is not obvious, why."""
-    crowded = sum(map(is_crowded, starts))
-    if crowded > MOST_CROWDED * len(starts):
-        return Verdict.CANNOT_TELL, f"other work kept the CPUs busy during {crowded} of {len(starts)} starts"
+    disturbed = [what for what in disturbances(starts) if what]
+    if len(disturbed) > MOST_DISTURBED * len(starts):
+        most = statistics.mode(disturbed)
+        return Verdict.CANNOT_TELL, f"{most} during {disturbed.count(most)} of {len(starts)} starts"
+    if is_uneven(starts):
+        return Verdict.CANNOT_TELL, "one side read files from the disk that the other found in memory"
     surely_low, surely_high = estimate.surely
     if surely_low > MARGIN and estimate.is_apart:
         return Verdict.FASTER, ""
@@ -35,10 +35,3 @@ def verdict(estimate: Estimate, starts: Sequence[Start]) -> tuple[Verdict, str]:
     if estimate.low > 1 / SAME and estimate.high < SAME:
         return Verdict.NO_DIFFERENCE, f"the speedup is between {estimate.low:.2f} and {estimate.high:.2f}"
     return Verdict.CANNOT_TELL, f"starts of the same files differ by {estimate.spread:.1%}, too much for this effect"
-
-
-def is_crowded(start: Start) -> bool:
-    """Whether other work took CPUs that the training may have wanted; not where the system does not tell."""
-    if start.others_share is None or start.busy_share is None:
-        return False
-    return start.busy_share > FULL_SHARE and start.others_share > OTHERS_SHARE

@@ -337,6 +337,17 @@ def test_a_program_that_cannot_be_started_is_said_to_be_so(tmp_path):
     assert caught.value.where == str(program)
 
 
+def test_messages_can_go_into_a_file_and_their_end_comes_back(tmp_path, capfd):
+    words = Command(("sh", "-c", "printf '10%%\\r20%%\\nno such file\\n' >&2; exit 3"), None)
+    environ = {"PATH": os.environ["PATH"]}
+    for stderr, said in ((tmp_path / "stderr", "20%\nno such file"), (None, "")):
+        collected = collect(
+            Request(), words, new_run(tmp_path), cwd=tmp_path, environ=environ, show=lambda seen: None, stderr=stderr
+        )
+        assert (collected.exit_code, collected.said) == (3, said)
+        assert ("no such file" in capfd.readouterr().err) == (stderr is None)
+
+
 INTERRUPTED = """
     import os, sys, time
     moment = sys.argv[1]

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from verified_builders import verified
 
-from autotune.model.verified import Losses, Memory, Sameness, Verdict
+from autotune.model.verified import Losses, Memory, Resume, Resumed, Sameness, Verdict
 from autotune.report.verify_json import render
 
 SCHEMA = json.loads((files("autotune.report") / "verify.schema.json").read_text(encoding="utf-8"))
@@ -34,6 +34,7 @@ def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
         {"memory": Memory("device", None, None)},
         {"notes": ("a", "b"), "why": "x"},
         *({"verdict": verdict} for verdict in Verdict),
+        *({"resume": Resume(result, "x")} for result in Resumed),
         *({"losses": Losses(sameness, 0, "x")} for sameness in Sameness),
     ],
     ids=str,
@@ -45,4 +46,4 @@ def test_every_case_is_valid(fields) -> None:
 def test_what_is_unknown_is_null() -> None:
     found = parsed(predicted=None, memory=Memory("processes", None, 7))
     assert found["predicted"] is found["memory"]["before_bytes"] is found["why"] is None
-    assert found["resume"] == "not_tried"
+    assert found["resume"]["result"] == "not_tried"

@@ -4,7 +4,7 @@ import pytest
 from verified_builders import verified
 
 from autotune.model.finding import Gain
-from autotune.model.verified import Estimate, Losses, Memory, Sameness, Verdict
+from autotune.model.verified import Estimate, Losses, Memory, Resume, Resumed, Sameness, Verdict
 from autotune.report.verify_text import plan, render
 
 FULL = """\
@@ -17,7 +17,7 @@ Losses: identical over 43 steps: every bit of every step, in all starts
 Memory: 800 MiB -> 1.6 GiB (+100%), peak of all processes, resident
 Predicted: 1.40x (1.20 to 1.60); measured inside of it, off by 6.7 %
 Resume: not tried: save and resume once by hand before a long run
-Cost: 8 starts and 2 rehearsals, 52 s; each measured 40 steps after 3; the probe
+Cost: 8 starts, 2 rehearsals, 52 s; each measured 40 steps after 3; the probe
   was in both sides
 """
 
@@ -58,6 +58,19 @@ def test_a_missed_prediction_is_said() -> None:
     assert "outside of it, off by 33 %" in text(predicted=Gain(2.0, 1.8, 2.2, "modelled"))
     assert "Predicted" not in text(predicted=None)
     assert "Predicted: 1.40x (1.20 to 1.60); not put to the test\n" in text(verdict=Verdict.CANNOT_TELL)
+
+
+def test_undisturbed_steps_are_called_so() -> None:
+    found = Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.2, True, is_undisturbed=True)
+    assert "each step as in the fastest of 4 starts)" in " ".join(text(estimate=found).split())
+
+
+@pytest.mark.parametrize("result", Resumed)
+def test_a_resume_that_was_not_tried_does_not_look_like_a_pass(result) -> None:
+    said = text(resume=Resume(result, "a reason"))
+    assert ("Resume: not tried: a reason" in said) == (result is Resumed.NOT_TRIED)
+    assert ("Resume: FAILED: a reason" in said) == (result is Resumed.FAILED)
+    assert ("a save and a resume" in said) == (result is not Resumed.NOT_TRIED)
 
 
 def test_notes_and_scaled_steps_are_said() -> None:

@@ -3,8 +3,20 @@ from __future__ import annotations
 import os
 
 import pytest
+from verify_builders import start
 
-from autotune.verify.contention import Reading, read, shares
+from autotune.model.verified import AFTER, BEFORE
+from autotune.verify.contention import (
+    CROWDED,
+    SLOWED,
+    THROTTLED,
+    Reading,
+    disturbances,
+    is_crowded,
+    read,
+    shares,
+    unseen,
+)
 
 
 def test_the_counters_of_the_whole_machine(tmp_path) -> None:
@@ -38,3 +50,42 @@ def test_what_is_not_ours_is_of_others() -> None:
 )
 def test_what_is_unknown_stays_unknown(before, after, own) -> None:
     assert shares(before, after, own) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("others", "busy", "crowded"),
+    [
+        (0.16, 0.91, True),
+        (0.15, 0.91, False),
+        (0.16, 0.9, False),
+        (0.9, 0.5, False),
+        (None, 1.0, False),
+        (0.5, None, False),
+    ],
+)
+def test_crowded_is_full_with_others(others, busy, crowded: bool) -> None:
+    assert is_crowded(start(others_share=others, busy_share=busy)) is crowded
+
+
+def test_each_start_has_what_disturbed_it() -> None:
+    starts = [
+        start(throttled_share=0.0, slowed_share=0.0),
+        start(others_share=0.5, busy_share=0.99, throttled_share=0.9),
+        start(throttled_share=0.06),
+        start(slowed_share=0.11),
+        start(throttled_share=0.05, slowed_share=0.1),
+    ]
+    assert disturbances(starts) == ["", CROWDED, THROTTLED, SLOWED, ""]
+
+
+def test_a_quota_that_always_holds_one_side_back_is_how_it_trains() -> None:
+    starts = [start(BEFORE, throttled_share=0.0), start(AFTER, throttled_share=0.4)] * 2
+    assert disturbances(starts) == [""] * 4
+
+
+def test_what_cannot_be_seen_is_said() -> None:
+    seen = start(others_share=0.0, read_bytes=0)
+    assert list(unseen([seen])) == []
+    assert len(list(unseen([seen, start()]))) == 2
+    assert "pynvml" in next(unseen([start(others_share=0.0, read_bytes=0, is_on_device=True)]))
+    assert list(unseen([start(others_share=0.0, read_bytes=0, is_on_device=True, slowed_share=0.0)])) == []

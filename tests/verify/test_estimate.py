@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+from verify_builders import start
 
 from autotune.model.verified import Verdict
 from autotune.verify.estimate import LEAST_PAIRS, LEAST_SPREAD, MOST_PAIRS, estimate
@@ -25,7 +26,7 @@ def starts(draw: random.Random, pairs: int, noise: float, slower: float = 1.0) -
 
 def verdicts(pairs: int, noise: float, slower: float, runs: int = 1000) -> dict[Verdict, int]:
     draw = random.Random(pairs)
-    found = [verdict(estimate(*starts(draw, pairs, noise, slower)), ())[0] for _ in range(runs)]
+    found = [verdict(estimate(*starts(draw, pairs, noise, slower)), [start()])[0] for _ in range(runs)]
     return {kind: found.count(kind) for kind in Verdict}
 
 
@@ -48,7 +49,7 @@ def test_a_slowdown_of_ten_percent_is_called_on_a_quiet_machine() -> None:
     quiet = [
         estimate([draw.gauss(100, 1) for _ in range(5)], [draw.gauss(110, 1) for _ in range(5)]) for _ in range(500)
     ]
-    assert sum(verdict(each, ())[0] is Verdict.SLOWER for each in quiet) >= 490
+    assert sum(verdict(each, [start()])[0] is Verdict.SLOWER for each in quiet) >= 490
 
 
 def test_the_speedup_is_the_geometric_mean_of_the_pairs() -> None:

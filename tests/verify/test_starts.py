@@ -47,7 +47,8 @@ def asked(monkeypatch):
     made = Asked(collect.Collected(Path(), (RECORDING,), "probe", 0, 5.0, 1.0, SAMPLED))
     readings = iter([contention.Reading(10.0, 100.0), contention.Reading(18.0, 110.0)])
 
-    def run(request, command, folder, *, cwd, environ, show, stdout):
+    def run(request, command, folder, *, cwd, environ, show, stdout, stderr):
+        assert stderr.parent == folder
         made.command, made.folder, made.cwd, made.environ = command, folder, cwd, environ
         made.seen = (cwd / "settings.py").read_text()
         assert folder.is_dir()

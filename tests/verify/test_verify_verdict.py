@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from verify_builders import start
 
-from autotune.model.verified import Estimate, Verdict
-from autotune.verify.verdict import is_crowded, verdict
+from autotune.model.verified import AFTER, BEFORE, Estimate, Verdict
+from autotune.verify.verdict import verdict
 
 
 def estimated(low: float, high: float, surely=None, is_apart: bool = True) -> Estimate:
@@ -43,16 +43,14 @@ def test_a_crowded_machine_is_no_place_to_tell(crowded: int, said: Verdict) -> N
     assert why == ("other work kept the CPUs busy during 3 of 8 starts" if crowded == 3 else "")
 
 
-@pytest.mark.parametrize(
-    ("others", "busy", "crowded"),
-    [
-        (0.16, 0.91, True),
-        (0.15, 0.91, False),
-        (0.16, 0.9, False),
-        (0.9, 0.5, False),
-        (None, 1.0, False),
-        (0.5, None, False),
-    ],
-)
-def test_crowded_is_full_with_others(others, busy, crowded: bool) -> None:
-    assert is_crowded(start(others_share=others, busy_share=busy)) is crowded
+def test_the_most_frequent_disturbance_is_named() -> None:
+    quiet = [start(throttled_share=0.0)] * 5
+    starts = [start(throttled_share=0.3)] * 2 + [start(others_share=0.5, busy_share=0.99)] + quiet
+    told, why = verdict(estimated(2.0, 2.1), starts)
+    assert (told, why) == (Verdict.CANNOT_TELL, "a CPU quota held the script back during 2 of 8 starts")
+
+
+def test_sides_that_read_from_different_places_cannot_be_told() -> None:
+    starts = [start(side, read_bytes=size) for side, size in ((BEFORE, 900 << 20), (AFTER, 0)) for _ in range(4)]
+    told, why = verdict(estimated(2.0, 2.1), starts)
+    assert (told, why) == (Verdict.CANNOT_TELL, "one side read files from the disk that the other found in memory")

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from autotune.machine.signals import cleaned_up
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_by_an_exception_and_the_next_one_waits(number: int) -> None:
+    cleaned = []
+    with pytest.raises(SystemExit) as ended, cleaned_up():
+        try:
+            os.kill(os.getpid(), number)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned.append(True)
+    assert (ended.value.code, cleaned) == (128 + number, [True])
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_what_somebody_else_decided_stays() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with cleaned_up():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_inside_one_another_the_outer_one_counts() -> None:
+    with cleaned_up():
+        outer = signal.getsignal(signal.SIGTERM)
+        with cleaned_up():
+            assert signal.getsignal(signal.SIGTERM) is outer
+        assert signal.getsignal(signal.SIGTERM) is outer
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_other_threads_leave_signals_alone() -> None:
+    seen = []
+
+    def work() -> None:
+        with cleaned_up():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.SIG_DFL]
