@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import extras, manifest, outcome, patching
+from autotune.api import extras, manifest, outcome, outlook, patching
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.errors import UsageError
@@ -30,7 +30,7 @@ class Options:
     """What the user asked for. `words` are the script and its arguments, or a whole command.
 
     `price` is USD per hour or None; `stdout` a file descriptor for the script's output, None for ours;
-    `remaining_steps` the length of the run when the user says it.
+    `asked` what the report should say beside.
     """
 
     words: tuple[str, ...]
@@ -40,6 +40,7 @@ class Options:
     lock: bool = True
     stdout: int | None = None
     rules: Path | None = None
+    asked: outlook.Asked = outlook.NOTHING
 
 
 def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, str] = os.environ) -> Report:
@@ -73,13 +74,20 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     collect.write_manifest(collected, manifest.stored(known))
     artefacts.mark_last(folder)
     outcome.check(run, collected)
-    report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name))
+    report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name), options.asked)
     extras.write(report.evaluation.findings)
     patch = patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ))
     return replace(report, patch=patch, calibration=str(history.calibration(root) or ""))
 
 
-def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None = None) -> Report:
+def load(
+    name: str,
+    *,
+    cwd: Path,
+    price: float | None = None,
+    rules: Path | None = None,
+    asked: outlook.Asked = outlook.NOTHING,
+) -> Report:
     """The Report of a stored run, or of one Recording made elsewhere. Raises UsageError when there is none."""
     path = artefacts.resolve(name, cwd)
     recordings = collect.load(path)
@@ -88,13 +96,18 @@ def load(name: str, *, cwd: Path, price: float | None = None, rules: Path | None
     file = path / artefacts.MANIFEST if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.restored(row, recordings, path)
-    report = build(recordings, known, engine.load_rules(rules), price, extras.there(path))
+    report = build(recordings, known, engine.load_rules(rules), price, extras.there(path), asked)
     told = history.calibration(artefacts.project_root(cwd))
     return replace(report, patch=patching.written(path), calibration=str(told or ""))
 
 
 def build(
-    recordings: Sequence[Recording], known: Known, rules: Sequence[Rule], price: float | None, place: extras.Place
+    recordings: Sequence[Recording],
+    known: Known,
+    rules: Sequence[Rule],
+    price: float | None,
+    place: extras.Place,
+    asked: outlook.Asked = outlook.NOTHING,
 ) -> Report:
     """From Recordings and what is known beside them to the Report; pure: it asks nothing of this machine.
 
@@ -117,7 +130,7 @@ def build(
     ]
     recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
-    return Report(
+    report = Report(
         run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings)),
         machine=_part(values, "machine"),
         software=dict(known.versions),
@@ -127,6 +140,7 @@ def build(
         recommendations=recommendations,
         price_per_hour=price,
     )
+    return replace(report, outlook=outlook.outlook(report, recordings, asked))
 
 
 def _with_gain(finding: Finding, evidence: Evidence) -> Finding:

@@ -10,18 +10,30 @@ from typing import Any
 import click
 
 from autotune.api import diagnose as api
+from autotune.api.outlook import Asked
 from autotune.cli.output import has_colour, show
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
 from autotune.errors import ScriptError
+from autotune.model.outlook import Progress
 from autotune.model.report import Report
+from autotune.predict.options import Wanted
+from autotune.predict.progress_line import progress
 from autotune.report import render
 from autotune.report.live import Live
 
 FORMATS = ("text", "json")
 STEPS = f"Steps to measure (default: {DEFAULT_STEPS}, and at least {LEAST_WINDOW_S:g} s)."
+AT = 'Where a running job is, "step 1200/50000" or a line of its progress bar: restart it, or let it end?'
+OPTIONS = "Compare with the same run on so many devices: DDP, ZeRO-2, FSDP."
+POSITIVE = click.FloatRange(min=0, min_open=True)
 FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
 """Outcomes that are diagnosed and are failures of the script all the same."""
+
+
+def _progress(context: click.Context, parameter: click.Parameter, text: str | None) -> Progress | None:
+    """The line of --at, read before anything is measured."""
+    return None if text is None else progress(text)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -33,6 +45,10 @@ FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
 @click.option("--keep-going", is_flag=True, help="Take the probe off after the window and let training finish.")
 @click.option("--no-what-ifs", is_flag=True, help="Stop right after the window, without replays.")
 @click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
+@click.option("--at", callback=_progress, metavar="PROGRESS", help=AT)
+@click.option("--options", "devices", type=click.IntRange(min=2), metavar="DEVICES", help=OPTIONS)
+@click.option("--bandwidth", type=POSITIVE, metavar="GB/S", help="Between devices, for --options (default: assumed).")
+@click.option("--device-price", type=float, help="USD per hour of one device, for --options (default: by --price).")
 @click.option("--python", help="The interpreter of the script.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file.")
@@ -56,7 +72,13 @@ def command(command: tuple[str, ...], **given: Any) -> None:
 
 
 def _stored(given: Mapping[str, Any]) -> Report:
-    return api.load(given["load"], cwd=Path.cwd(), price=given["price"])
+    return api.load(given["load"], cwd=Path.cwd(), price=given["price"], asked=_asked(given))
+
+
+def _asked(given: Mapping[str, Any]) -> Asked:
+    devices = given["devices"]
+    wanted = Wanted(devices, given["bandwidth"], given["device_price"]) if devices is not None else None
+    return Asked(given["at"], wanted)
 
 
 def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
@@ -78,6 +100,7 @@ def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
         price=given["price"],
         lock=not given["no_lock"],
         stdout=stdout,
+        asked=_asked(given),
     )
     announced = given["quiet"]
     with Live(quiet=given["quiet"]) as live:

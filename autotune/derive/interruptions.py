@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 
-from autotune.derive import plan
+from autotune.derive import plan, save_cost
 from autotune.derive.view import S, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
@@ -40,10 +40,10 @@ def save_rounds(view: View) -> Rounds:
 
 
 def save_s(view: View) -> float | None:
-    """Mean seconds of one save; of the what-if's serialisation when no save was seen."""
+    """Mean seconds of one save with what comes with it; of the what-if's serialisation when no save was seen."""
     rounds, probe = save_rounds(view), _serialised(view)
     if rounds:
-        return fmean(rounds.values())
+        return max(fmean(rounds.values()), save_cost.added_s(view, rounds) or 0.0)
     return probe.result["ns"] / S if probe else None
 
 
@@ -134,7 +134,14 @@ def _ends_epoch(view: View, steps: int) -> bool:
 
 
 def _cost_share(view: View, cost: str, seconds: float) -> Iterator[Fact]:
+    """Of a round and the steps between two; these are the window's without what its rounds took."""
     steps = interval(view, cost)
     if steps and view.window:
-        training_s = steps * view.window.without_ms(cost) / 1e3
+        rounds = ROUNDS[cost](view)
+        in_window = sum(view.window.holds(view.step_ends_ns[done - 1]) for done in rounds)
+        took_ms = max(view.window.phase_ms(cost) or 0.0, 1e3 * seconds * in_window / view.window.steps)
+        training_s = steps * max(0.0, view.window.mean_ms - took_ms) / 1e3
         yield Fact(f"{cost}.cost_share", RUN, seconds / (training_s + seconds))
+
+
+ROUNDS: Mapping[str, Callable[[View], Rounds]] = {"checkpoint": save_rounds, "evaluation": evaluation_rounds}

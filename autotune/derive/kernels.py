@@ -43,6 +43,11 @@ SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softma
 PRODUCTS = ("aten::bmm", "aten::baddbmm")
 """Linear layers are aten::mm and addmm: batched products are attention's, where its softmax is beside them."""
 
+COMMUNICATION = re.compile(r"^nccl")
+CONVOLUTION = re.compile(r"conv", re.IGNORECASE)
+LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw")
+"""cuDNN's kernels that turn a tensor around because the next one wants its channels last, or first."""
+
 LEAST_SOFTMAX = 0.1
 """Of the products' time. Attention's softmax reads and writes the scores that its products write and read; that of a
 router of experts, whose products are batched too, is smaller by orders of magnitude."""
@@ -66,6 +71,7 @@ def shares(view: View) -> Mapping[str, float | str | None]:
     values: dict[str, float | str | None] = {
         "busy_share": _share(busy_ns, steps_ns),
         "pageable_share": _share(pageable_ns, steps_ns),
+        "communication_share": _share(exposed_communication_ns(table), steps_ns),
     }
     if not busy_ns:
         return values
@@ -76,7 +82,15 @@ def shares(view: View) -> Mapping[str, float | str | None]:
         "attention_share": _share_or_none(attention_ns, busy_ns),
         "attention_backend": backend,
         "mean_kernel_us": _total(kernels) / count / 1e3,
+        "convolution_share": _share(_total(row for row in kernels if CONVOLUTION.search(row["operator"])), busy_ns),
+        "layout_share": _share(_total(row for row in kernels if LAYOUT.search(row["name"])), busy_ns),
     }
+
+
+def exposed_communication_ns(table: Json) -> int:
+    """At least this long NCCL's kernels ran alone: their time less all that overlapped anywhere."""
+    overlapped = _total(table["rows"]) - int(table["busy_ns"])
+    return max(0, _total(row for row in table["rows"] if COMMUNICATION.search(row["name"])) - max(0, overlapped))
 
 
 def fp32_products_ns(kernels: Sequence[Json]) -> int | None:

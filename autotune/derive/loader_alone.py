@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import fmean, pstdev
 
 from autotune.derive.loader import alone_ms, steady_rows
 from autotune.derive.loaders import Loader
+from autotune.derive.numbers import mean
 from autotune.derive.view import MS, View
-from autotune.model.evidence import Fact
+from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
 LEAST_ROWS = 8
@@ -20,12 +21,20 @@ def facts(view: View) -> Iterator[Fact]:
     """Facts `loader.*` of the what-ifs with 0, 1, 2 ... workers, for each loader that was tried."""
     for loader in view.loaders:
         tried = _tried(view, loader)
+        yield from _other_cpus(tried) if loader.is_train else ()
         alone = alone_ms(view, loader)
         values = {name: alone.get(count) for name, count in PACES.items()}
         values |= {**_of_workers(tried), "batch_cv": _batch_cv(view, loader)}
         for name, value in values.items():
             if tried and value is not None:
                 yield Fact(f"loader.{name}", loader.subject, value)
+
+
+def _other_cpus(tried: Mapping[int, WhatIf]) -> Iterator[Fact]:
+    """While the loader was tried, which keeps our own processes busy in different ways."""
+    cpus = mean(w.result["other_cpus"] for w in tried.values() if w.result.get("other_cpus") is not None)
+    if cpus is not None:
+        yield Fact("machine.other_cpus", RUN, cpus)
 
 
 def _tried(view: View, loader: Loader) -> dict[int, WhatIf]:
@@ -46,9 +55,16 @@ def _of_workers(tried: dict[int, WhatIf]) -> dict[str, float | None]:
     if not several:
         return {}
     starts_ns = [row["start_ns"] - count * fmean(row["batch_ns"]) for count, row in several.items()]
+    # Each worker ends after the batch that it was preparing, the last one after most of one.
+    ends_ns = [
+        row["end_ns"] - count * fmean(row["batch_ns"]) * count / (count + 1)
+        for count, row in several.items()
+        if "end_ns" in row
+    ]
     return {
         "handover_ms": fmean(row["cpu_ns"] / len(row["batch_ns"]) for row in several.values()) / MS,
         "start_ms_per_worker": max(0.0, sum(starts_ns)) / MS / sum(several),
+        "end_ms_per_worker": max(0.0, sum(ends_ns)) / MS / sum(several) if ends_ns else None,
     }
 
 

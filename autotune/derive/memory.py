@@ -26,6 +26,9 @@ def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
             yield Fact("memory.without_recompute_share", RUN, bound / limit)
     if is_cuda(recording):
         yield from _known("num_alloc_retries", recording.memory.get("num_alloc_retries"))
+        allocated = recording.memory.get("peak_allocated_bytes")
+        if peak and allocated is not None:
+            yield Fact("memory.fragmented_share", RUN, max(0.0, 1 - allocated / peak))
     ran_out = recording.outcome == "out_of_memory"
     yield Fact("memory.ran_out", RUN, ran_out)
     if ran_out and recording.error:

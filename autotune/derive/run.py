@@ -54,15 +54,17 @@ def global_batch(view: View) -> int | None:
 def _torch(view: View) -> Mapping[str, Value | None]:
     state, compiled = view.recording.torch_state, view.recording.compile
     start, end = (compiled or {}).get("recompiles_at_start"), (compiled or {}).get("recompiles_at_end")
-    models = root_models(view)
+    models, main = root_models(view), largest(view)
     return {
         "run.autocast": autocast(view.recording),
         "run.grad_scaler": None if scales_itself(view.recording) else state.get("grad_scaler"),
         "run.clips_scaled_gradients": state.get("clips_scaled"),
         "run.legacy_amp": state.get("legacy_amp"),
         "run.num_threads": state.get("num_threads"),
+        "run.cudnn_benchmark": state.get("cudnn_benchmark"),
         "run.num_graph_breaks": (compiled or {}).get("graph_breaks"),
         "run.num_recompiles_in_window": end - start if start is not None and end is not None else None,
+        "run.parallel": (main.get("parallel") or "none") if main else None,
         "run.compiled": any(model["compiled"] for model in models) if models else None,
     }
 

@@ -1,4 +1,4 @@
-"""The what-if probes after the window: replayed batches, and micro-batches of other sizes."""
+"""The what-if probes after the window: micro-batches of other sizes, and what other modules make of the rest."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from autotune.derive import loader_alone
+from autotune.derive import loader_alone, replayed
 from autotune.derive.memory import limit_bytes
 from autotune.derive.numbers import mean, median_interval
+from autotune.derive.replayed import completed
 from autotune.derive.step import train_batches, train_fetches
 from autotune.derive.view import MS, View
 from autotune.model.evidence import RUN, Fact
@@ -41,10 +42,9 @@ class Line:
 
 def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
     """Facts `replay.*`, `batch_curve.*`, and those of the loader alone."""
-    replay, curve = list(_replay(view)), list(_curve(view))
-    yield from (*replay, *curve)
+    curve = list(_curve(view))
+    yield from (*replayed.facts(view), *curve)
     if view.window is not None:
-        yield Fact("replay.was_measured", RUN, bool(replay))
         yield Fact("batch_curve.was_measured", RUN, bool(curve))
         yield Fact("batch_curve.double_was_tried", RUN, bool(_doubled(view)))
     yield from _double(view, memory_limit_bytes)
@@ -69,27 +69,10 @@ def _double(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
             yield Fact("batch_curve.double_used_share", RUN, max(peaks) / limit)
 
 
-def _completed(view: View, name: str) -> list[WhatIf]:
-    return [w for w in view.recording.what_ifs if w.name == name and w.outcome == "completed"]
-
-
-def _replayed_ns(view: View) -> list[int]:
-    return [ns for what_if in _completed(view, "replay") for ns in what_if.result.get("step_ns", ())]
-
-
-def _replay(view: View) -> Iterator[Fact]:
-    steps = _replayed_ns(view)
-    interval = median_interval(steps)
-    if interval is not None:
-        yield Fact("replay.step_ms", RUN, median(steps) / MS)
-        yield Fact("replay.low_ms", RUN, interval[0] / MS)
-        yield Fact("replay.high_ms", RUN, interval[1] / MS)
-
-
 def _curve(view: View) -> Iterator[Fact]:
     unit, points = _points(view)
     # The replay says what it replayed; the batches of the whole window may differ where data is sorted.
-    replayed = [w.result[unit] for w in _completed(view, "replay") if w.result.get(unit)]
+    replayed = [w.result[unit] for w in completed(view, "replay") if w.result.get(unit)]
     today = mean(replayed or _units_of_batches(view, unit))
     line = fit(points)
     if line is None or today is None:
@@ -103,7 +86,7 @@ def _curve(view: View) -> Iterator[Fact]:
 
 def _points(view: View) -> tuple[str, list[Point]]:
     """The unit ("tokens" or "samples") that all sizes know, and a point per size, today's from the replay."""
-    tried = [w for w in _completed(view, "micro_batch") if len(w.result.get("micro_ns", ())) >= LEAST_TRIES]
+    tried = [w for w in completed(view, "micro_batch") if len(w.result.get("micro_ns", ())) >= LEAST_TRIES]
     unit = "tokens" if tried and all(w.result.get("tokens") for w in tried) else "samples"
     points = [_point(w.result[unit], [ns / MS for ns in w.result["micro_ns"]]) for w in tried if w.result.get(unit)]
     today = mean(_units_of_batches(view, unit))
@@ -134,7 +117,7 @@ def _replayed_micro_ms(view: View) -> list[float]:
     update_ms = view.window.phase_ms("optimizer")
     if not per_step or update_ms is None:
         return []
-    return [(ns / MS - update_ms) / per_step for ns in _replayed_ns(view) if ns / MS > update_ms]
+    return [(ns / MS - update_ms) / per_step for ns in replayed.steps_ns(view) if ns / MS > update_ms]
 
 
 def fit(points: Sequence[Point]) -> Line | None:

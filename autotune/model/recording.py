@@ -129,13 +129,17 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """One probe after the window. `name`: replay | micro_batch | longest_batch | loader_alone | serialise.
+    """One probe after the window.
+
+    `name`: replay | replay_changed | micro_batch | narrow_batch | longest_batch | loader_alone | serialise.
 
     `outcome`: completed | failed | out_of_memory | timed_out. `arguments` and `result` by name:
-      replay         {"num_batches"}                       -> {"step_ns": [..], "samples", "tokens"}
+      replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "samples", "tokens"}
+      replay_changed {"threads"} or {"fused"}              -> the same
       micro_batch    {"factor": 0.5 | 2 ...}               -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
+      narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
       longest_batch  {"width"}                             -> {"micro_ns": [..], "peak_bytes"}
-      loader_alone   {"loader", "num_workers"}             -> {"batch_ns": [..], "start_ns", "cpu_ns", "samples"}
+      loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "end_ns", "other_cpus"}
       serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
     """
 

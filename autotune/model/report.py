@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.model.evidence import Evidence, Value
 from autotune.model.finding import Evaluation, Recommendation
+from autotune.model.outlook import Outlook
 
 PHASES = (
     "data_wait",
@@ -115,3 +116,6 @@ class Report:
 
     calibration: str = ""
     """How often earlier predictions on this machine held, in words; "" before the first verified one."""
+
+    outlook: Outlook = field(default_factory=Outlook)
+    """Its memory, whether the changes pay, and what was asked for beside: restart or finish, other devices."""

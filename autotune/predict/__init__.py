@@ -15,9 +15,10 @@ from autotune.predict.local_ratio import local_ratio
 from autotune.predict.measured_ceiling import measured_ceiling
 from autotune.predict.padding import padding
 from autotune.predict.share_removed import share_removed
+from autotune.predict.step_time import step_ms
 from autotune.predict.workers import workers
 
-__all__ = ["WHAT_IFS", "combine", "predict", "target"]
+__all__ = ["WHAT_IFS", "combine", "predict", "step_ms", "target"]
 
 WHAT_IFS: Mapping[str, Callable[[Arguments, Evidence, str], Gain | None]] = {
     "share_removed": share_removed,

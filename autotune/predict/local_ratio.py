@@ -1,4 +1,4 @@
-"""What-if: a part of the step gets faster by a ratio that is known as a range (Amdahl's law)."""
+"""What-if: a part of the step gets faster by a ratio that was measured, or is known as a range (Amdahl's law)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
 from autotune.predict.known import Arguments, gain, number, step_error
 
+RATIO_ERROR = 0.2
+"""Of a ratio that was measured in replays."""
+
 
 def local_ratio(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
     """1 / (1 - share + share / ratio): `share` is the part's fact, `low` and `high` its old time / new time.
 
     The gain is that of the range's geometric middle, its interval that of both ends and the noise of the step; the
-    share was measured, the range was not on this machine. None when the share is unknown.
+    share was measured, the range was not on this machine. `ratio` is a fact with the measured ratio: where it is
+    known it takes the range's place. None when the share is unknown, and when the part would not get faster.
     """
     share = number(evidence, subject, arguments["share"])
     if share is None or not 0 < share < 1:
         return None
     low, high = float(arguments["low"]), float(arguments["high"])
+    measured = number(evidence, subject, arguments["ratio"]) if "ratio" in arguments else None
+    if measured is not None:
+        low, high = measured / (1 + RATIO_ERROR), measured * (1 + RATIO_ERROR)
+    if low * high <= 1:
+        return None
     middle, slow, fast = (1 / (1 - share + share / ratio) for ratio in (math.sqrt(low * high), low, high))
     noise = step_error(evidence, 0.0)
     return gain(evidence, subject, middle, (slow * (1 - noise), fast * (1 + noise)), "modelled")

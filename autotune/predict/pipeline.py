@@ -7,6 +7,7 @@ Who computes shares the cores evenly; who waits for I/O needs none.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import deque
 from dataclasses import dataclass
@@ -16,9 +17,6 @@ BATCHES = 96
 """Simulated after those that were ready before the first step."""
 
 MOST_CV = 1.5
-END_SHARE = 0.3
-"""Ending the workers of an epoch, of starting them: 36 to 140 ms beside 160 to 420 ms with 1 to 4 workers (torch 2.13,
-fork, 2 cores)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +24,10 @@ class Pipeline:
     """Costs of one batch in milliseconds, with nothing beside them.
 
     `serial_ms` prepares it in the training process; a worker needs `io_ms` of waiting and `cpu_ms` of computing;
-    `handover_ms` takes it from a worker; `compute_ms` trains on it with `threads` cores. `start_ms` is for each
-    worker of an epoch of `batches` (None: unknown or endless, and so for nothing). `cv` is the standard deviation of
-    the time to prepare a batch, of its mean.
+    `handover_ms` takes it from a worker; `compute_ms` trains on it with `threads` cores,
+    `warm_ms` does so on one that was there already: who has slept begins with cold caches. `start_ms` and `end_ms` are
+    for each worker of an epoch of `batches` (None: unknown or endless, and so for nothing). `cv` is the standard
+    deviation of the time to prepare a batch, of its mean.
     """
 
     serial_ms: float
@@ -36,22 +35,28 @@ class Pipeline:
     cpu_ms: float
     handover_ms: float
     compute_ms: float
+    warm_ms: float
     start_ms: float
+    end_ms: float
     cores: float
     threads: float = 1.0
     batches: int | None = None
     cv: float = 0.0
 
 
+@functools.lru_cache(maxsize=1024)
 def batch_ms(costs: Pipeline, workers: int, prefetch: int = 2) -> float:
     """Milliseconds from batch to batch with `workers`, the start and the end of an epoch's workers included."""
     if workers == 0:
         return costs.serial_ms + costs.compute_ms
-    once = 0.0
-    if costs.batches:
-        once = costs.start_ms * workers * (1 + END_SHARE) + costs.io_ms + costs.cpu_ms
-    taken = _taken(costs, workers, prefetch)
-    return taken + once / (costs.batches or 1)
+    return _taken(costs, workers, prefetch) + epoch_ms(costs, workers)
+
+
+def epoch_ms(costs: Pipeline, workers: int) -> float:
+    """What of that is the start and the end of an epoch's workers, with the first batch, which is waited for."""
+    if not workers or not costs.batches:
+        return 0.0
+    return ((costs.start_ms + costs.end_ms) * workers + costs.io_ms + costs.cpu_ms) / costs.batches
 
 
 def _taken(costs: Pipeline, workers: int, prefetch: int) -> float:
@@ -76,7 +81,7 @@ class _Run:
     def __init__(self, costs: Pipeline, workers: int, prefetch: int) -> None:
         self.costs = costs
         self.factors = _factors(costs.cv)
-        self.now, self.asked, self.wanted = 0.0, 0, 0
+        self.now, self.asked, self.wanted, self.trained_at = 0.0, 0, 0, 0.0
         self.queues: list[deque[int]] = [deque() for _ in range(workers)]
         self.ready: set[int] = set()
         self.jobs: dict[int, _Job] = {}
@@ -96,6 +101,7 @@ class _Run:
                 elif process:
                     self.ready.add(self.queues[process - 1].popleft())
                 else:
+                    self.trained_at = self.now
                     ends.append(self.now)
         return ends
 
@@ -110,7 +116,8 @@ class _Run:
             self.ready.remove(self.wanted)
             self.wanted += 1
             self._ask()
-            self.jobs[0] = _Job(costs.handover_ms, 1.0, ((costs.compute_ms, costs.threads),))
+            train_ms = costs.compute_ms if self.now > self.trained_at else costs.warm_ms
+            self.jobs[0] = _Job(costs.handover_ms, 1.0, ((train_ms, costs.threads),))
         for process, queue in enumerate(self.queues, 1):
             if queue and process not in self.jobs:
                 factor = self.factors[queue[0] % len(self.factors)]

@@ -1,10 +1,13 @@
-"""What-if: a share of the step goes away. A bound: nothing else gets slower, and all of the share can go."""
+"""What-if: a share of the step goes away, all of it or up to all of it; nothing else gets slower."""
 
 from __future__ import annotations
 
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number
+from autotune.predict.known import Arguments, gain, number, step_error
+
+REMOVED_ERROR = 0.05
+"""Of the speedup, where all of a share goes."""
 
 
 def share_removed(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
@@ -12,12 +15,16 @@ def share_removed(arguments: Arguments, evidence: Evidence, subject: str) -> Gai
 
     Arguments name facts: `share` that goes away, `left` of it that stays (e.g. padding now and padding when
     grouped by length), `of` which part of the step both are (e.g. "step.compute_share"; without it, of the
-    step). None when one of them is unknown or when nothing goes away.
+    step). `all` = "true": nothing of it can stay, e.g. what is computed a second time; then the noise of the step is
+    all that is not known. None when one of them is unknown or when nothing goes away.
     """
     share = _share(arguments, evidence, subject)
     if share is None or not 0 < share < 1:
         return None
     speedup = 1 / (1 - share)
+    if arguments.get("all") == "true":
+        noise = step_error(evidence, REMOVED_ERROR)
+        return gain(evidence, subject, speedup, (speedup * (1 - noise), speedup * (1 + noise)), "modelled")
     return gain(evidence, subject, speedup, (1.0, speedup), "bound")
 
 

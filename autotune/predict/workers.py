@@ -8,27 +8,28 @@ from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.predict.known import Arguments, gain, number, step_error
 from autotune.predict.measured_ceiling import measured_ceiling, replayed_ms
-from autotune.predict.pipeline import Pipeline, batch_ms
+from autotune.predict.pipeline import Pipeline, batch_ms, epoch_ms
 
 PREFETCH = 2
 """torch's prefetch_factor where none is given."""
 
-MODEL_ERROR, BUSY_ERROR, SHARED_ERROR = 0.1, 0.1, 0.5
-"""Of the speedup: where batches wait for I/O, what busy cores add to it, and what these add once other programs use
-them too. Set by benchmarks/prediction.py on 2 cores with a load of 4 to 8; an idle machine was not measured."""
+MODEL_ERROR, BUSY_ERROR, SHARED_ERROR, START_ERROR = 0.06, 0.06, 0.5, 0.3
+"""Of the speedup: where batches wait for I/O, what busy cores add to it, what these add once other programs use them
+too, and of the part that starting and ending workers has in it. Set by the fit half of benchmarks/prediction.py."""
 
 MOST_DOUBT = 0.9
 
 SLOWER_ALONE = 1.0
 """Milliseconds of sending a batch, which one worker may take longer than training, beside having only one thread."""
 
-LOAD, CORES = "machine.load", "machine.cpus_per_rank"
+CORES = "machine.cpus_per_rank"
 NEEDED = "loader.workers_needed"
 COSTS = (
     "loader.serial_ms",
     "loader.one_worker_ms",
     "loader.handover_ms",
     "loader.start_ms_per_worker",
+    "loader.end_ms_per_worker",
     "loader.batch_cpu_share",
     CORES,
 )
@@ -53,9 +54,10 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     speedup, noise = before / after, number(evidence, subject, "step.noise_share") or 0.0
     if "workers" not in arguments and speedup <= 1:
         return None
-    doubt = min(MOST_DOUBT, step_error(evidence, _model_error(evidence, costs, after)))
+    starting = max(epoch_ms(costs, round(now)) / before, epoch_ms(costs, round(count)) / after)
+    doubt = min(MOST_DOUBT, step_error(evidence, model_error(evidence, costs, after, starting)))
     # Training alone is what no number of workers beats.
-    most = max(speedup, before / costs.compute_ms * (1 + noise))
+    most = max(speedup, before / costs.warm_ms * (1 + noise))
     interval = speedup * (1 - doubt), min(speedup * (1 + doubt), most)
     return gain(evidence, subject, speedup, interval, "modelled")
 
@@ -63,27 +65,28 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
 def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | None:
     """The costs of one batch; None when the loader was not tried alone or the cores are unknown."""
     known = [value for name in COSTS if (value := number(evidence, subject, name)) is not None]
-    compute = _compute_ms(evidence, subject)
-    if len(known) < len(COSTS) or compute is None:
+    trained = _trained_ms(evidence, subject)
+    if len(known) < len(COSTS) or trained is None:
         return None
-    serial, one, handover, start, cpu_share, cores = known
+    serial, one, handover, start, end, cpu_share, cores = known
     if one < serial:
         # Nothing is faster in a worker: what was measured twice is one time.
         serial = one = (serial + one) / 2
-    left = max(1.0, cores - (number(evidence, RUN, LOAD) or 0.0))
+    left = max(1.0, cores - _others(evidence))
     in_worker = min(one, serial * max(1.0, cores) + SLOWER_ALONE)
     cpu = min(in_worker, _cpu_ms(evidence, subject, serial, cpu_share, left) + in_worker - serial)
-    threads = number(evidence, subject, "run.num_threads") or 1.0
     waited = None if number(evidence, subject, "loader.num_workers") else number(evidence, subject, "loader.wait_ms")
     return Pipeline(
         serial_ms=waited or serial,
         io_ms=in_worker - cpu,
         cpu_ms=cpu,
         handover_ms=handover,
-        compute_ms=compute,
+        compute_ms=trained[0],
+        warm_ms=trained[1],
         start_ms=start,
+        end_ms=end,
         cores=left,
-        threads=min(threads, left) if evidence.lookup(subject, "device.type") == "cpu" else 1.0,
+        threads=_threads(evidence, subject, left),
         batches=_batches(evidence, subject, persistent),
         cv=number(evidence, subject, "loader.batch_cv") or 0.0,
     )
@@ -96,26 +99,42 @@ def _cpu_ms(evidence: Evidence, subject: str, serial_ms: float, cpu_share: float
     less for less of it (by the square: who sleeps is served first). Two workers alone bound it: what waits for I/O
     overlaps, so that the rest is no more than their pace on the cores that are `left`.
     """
-    load, cores = number(evidence, RUN, LOAD) or 0.0, number(evidence, subject, CORES) or 1.0
-    fair = min(1.0, cores / (1 + load))
+    cores = number(evidence, subject, CORES) or 1.0
+    fair = min(1.0, cores / (1 + _others(evidence)))
     own, asked = serial_ms * cpu_share, min(1.0, (cpu_share / fair) ** 2)
     stretched = own * (1 + (1 / fair - 1) * asked)
     pace = number(evidence, subject, "loader.two_workers_ms")
     return stretched if pace is None else max(own, min(stretched, pace * left))
 
 
-def _compute_ms(evidence: Evidence, subject: str) -> float | None:
-    """What training takes per batch that is there: the step less the wait, or with workers beside it a shorter replay.
+def _others(evidence: Evidence) -> float:
+    """CPUs that other programs use: as seen while the loader was tried, else by the load average before the run."""
+    seen = number(evidence, RUN, "machine.other_cpus")
+    return seen if seen is not None else number(evidence, RUN, "machine.load") or 0.0
 
-    Workers take cores from training in the window, and other programs take them from a replay, which never rests.
+
+def _trained_ms(evidence: Evidence, subject: str) -> tuple[float, float] | None:
+    """What training takes per batch: one that was waited for (the step less the wait), and one that was there (replay).
+
+    Workers that compute take cores from training in the window, where there are not enough for all: then the replay
+    stands for both. Without a replay it is the window.
     """
     names = ("step.mean_ms", "loader.batches_per_step", "loader.wait_share")
     known = [value for name in names if (value := number(evidence, subject, name)) is not None]
     if len(known) < len(names) or not known[1] or known[2] >= 1:
         return None
-    now, per_step, wait = known
-    replayed = replayed_ms(evidence, subject) if number(evidence, subject, "loader.num_workers") else None
-    return min(ms for ms in (now * (1 - wait), replayed) if ms is not None) / per_step
+    mean, per_step, wait = known
+    seen, replayed = mean * (1 - wait), replayed_ms(evidence, subject)
+    warm = seen if replayed is None else min(seen, replayed)
+    cores, count = (number(evidence, subject, name) or 0.0 for name in (CORES, "loader.num_workers"))
+    is_crowded = count + _threads(evidence, subject, cores) + _others(evidence) > cores
+    return (warm if count and is_crowded else seen) / per_step, warm / per_step
+
+
+def _threads(evidence: Evidence, subject: str, cores: float) -> float:
+    """Cores that training uses: one where a device computes."""
+    count = number(evidence, subject, "run.num_threads") or 1.0
+    return min(count, cores) if evidence.lookup(subject, "device.type") == "cpu" else 1.0
 
 
 def _batches(evidence: Evidence, subject: str, persistent: bool) -> int | None:
@@ -126,8 +145,11 @@ def _batches(evidence: Evidence, subject: str, persistent: bool) -> int | None:
     return None if epoch is None else max(1, math.floor(epoch * (epochs or 1.0)))
 
 
-def _model_error(evidence: Evidence, costs: Pipeline, after_ms: float) -> float:
-    """Of the speedup: cores that are busy, and shared with other programs, are known worse."""
+def model_error(evidence: Evidence, costs: Pipeline, after_ms: float, starting: float) -> float:
+    """Of the speedup: cores that are busy, and shared with other programs, are known worse.
+
+    `after_ms` is from batch to batch, `starting` the share of it that starting and ending workers takes.
+    """
     busy = min(1.0, (costs.compute_ms + costs.handover_ms + costs.cpu_ms) / after_ms)
-    shared = min(1.0, (number(evidence, RUN, LOAD) or 0.0) / (number(evidence, RUN, CORES) or 1.0))
-    return math.hypot(MODEL_ERROR, busy * (BUSY_ERROR + shared * SHARED_ERROR))
+    shared = min(1.0, _others(evidence) / (number(evidence, RUN, CORES) or 1.0))
+    return math.hypot(MODEL_ERROR, busy * (BUSY_ERROR + shared * SHARED_ERROR), START_ERROR * starting)

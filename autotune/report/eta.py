@@ -32,7 +32,7 @@ def lines(report: Report, width: int) -> list[Line]:
     if any(gain is not None and basis(gain, report.step) == "modelled" for _, _, gain in rows):
         notes.append(f"({_UNVERIFIED})")
     return [
-        *_table(rows, report),
+        *_table(rows, report, width),
         *(line for note in notes for line in wrap(note, width, first="  ", rest="  ")),
     ]
 
@@ -62,13 +62,18 @@ def _numbers(recommendations: Sequence[Recommendation]) -> str:
     return ", ".join(map(str, numbers[:3])) + (" ..." if len(numbers) > 3 else "")
 
 
-def _table(rows: Sequence[Row], report: Report) -> list[Line]:
+def _table(rows: Sequence[Row], report: Report, width: int) -> list[Line]:
+    """A line for each row; the column of times is no wider than they are where a line would not fit."""
     column = max(cells(label) for label, _, _ in rows)
-    return [Line(f"  {pad(label, column)}  {_values(seconds, gain, report)}") for label, seconds, gain in rows]
+    for times in (12, max(cells(duration(seconds)) for _, seconds, _ in rows)):
+        lines = [f"  {pad(label, column)}  {_values(seconds, gain, report, times)}" for label, seconds, gain in rows]
+        if max(map(cells, lines)) <= width:
+            break
+    return [Line(line) for line in lines]
 
 
-def _values(seconds: float, gain: Gain | None, report: Report) -> str:
+def _values(seconds: float, gain: Gain | None, report: Report, times: int) -> str:
     price = report.price_per_hour
     cost = f"  {money(seconds / 3600 * price):>8}" if price is not None else ""
     gained = f"  {speedup(gain, report.step)}" if gain else ""
-    return f"{duration(seconds):>12}{cost}{gained}"
+    return f"{duration(seconds):>{times}}{cost}{gained}"

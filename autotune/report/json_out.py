@@ -12,6 +12,7 @@ from autotune.model.evidence import RUN, Evidence, Location, Setting
 from autotune.model.finding import Change, Finding, Gain, Install, Passed, Recommendation, Skipped
 from autotune.model.report import PHASES, Report, RunSummary, Step
 from autotune.report.gains import basis
+from autotune.report.outlook_json import outlook_json
 from autotune.report.verdict import bound
 
 SCHEMA = 1
@@ -48,6 +49,7 @@ def document(report: Report) -> Json:
         "passed": _passed(found.passed, [*found.findings, *found.skipped]),
         "recommendations": [_recommendation(each, step) for each in report.recommendations],
         "run": _run(run, report.price_per_hour),
+        "outlook": outlook_json(report.outlook),
         "overhead": {
             "share": run.overhead_share,
             "basis": None if run.overhead_share is None else "measured",

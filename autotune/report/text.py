@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.model.evidence import RUN
 from autotune.model.report import Report
-from autotune.report import advice, breakdown, closing, coverage, eta, outcome, verdict
+from autotune.report import advice, breakdown, closing, coverage, eta, memory, options, outcome, prospects, verdict
 from autotune.report.layout import MIN_WIDTH, Line, clean, printed, wrap
 from autotune.report.units import size
 
@@ -12,9 +12,11 @@ _SECTIONS = (
     outcome.lines,
     verdict.lines,
     eta.lines,
+    prospects.lines,
     breakdown.lines,
     advice.unchanged_lines,
     advice.decision_lines,
+    options.lines,
 )
 _LIBRARIES = ("torch", "trl", "transformers", "accelerate", "lightning", "peft", "datasets")
 _NUM_LIBRARIES = 4
@@ -25,7 +27,7 @@ def render(report: Report, colour: bool, width: int) -> str:
     width = max(width, MIN_WIDTH)
     blocks = [_machine(report, width)]
     blocks += [section(report, width) for section in _SECTIONS]
-    blocks.append([*coverage.lines(report, width), *closing.lines(report, width)])
+    blocks.append([*memory.lines(report, width), *coverage.lines(report, width), *closing.lines(report, width)])
     blocks.append(closing.next_lines(report, width))
     lines = [line for block in blocks if block for line in (Line(""), *block)]
     return printed(lines[1:], colour, width)

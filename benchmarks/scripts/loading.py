@@ -9,6 +9,7 @@ and the end of its workers; any other after the batches that were ready before t
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
 import re
@@ -20,12 +21,13 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
 LONG = 100_000
 VOCABULARY = 500
 LONGEST = 160
-LEAST_TEXTS = 320
+MEGABATCH = 50
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Settings:
     fused: int = 0
     threads: int = 1
     save_every: int = 0
+    recompute: int = 0
 
 
 KINDS = {
@@ -71,13 +74,21 @@ KINDS = {
     "in-memory": Kind("memory", features=8192),
     "short-epoch": Kind("decode", work=4, length=160),
     "short-json": Kind("json", work=2, length=240),
+    "remote-short": Kind("wait", io_ms=3.0, length=480),
+    "remote-wide": Kind("wait", io_ms=1.0, width=1024),
+    "json-wide": Kind("json", work=6, width=1024),
+    "hash": Kind("hash", work=4),
+    "mixed-hash": Kind("hash", io_ms=2.0, work=2),
     "text": Kind("text", width=96, depth=2),
     "text-wide": Kind("text", width=192, depth=2),
+    "text-deep": Kind("text", width=96, depth=6),
+    "convolution": Kind("convolution", width=32, depth=4, features=3 * 24 * 24),
     "deep": Kind("memory", width=64, depth=40),
     "wide": Kind("memory", width=1024, depth=3),
 }
 PIXELS = zlib.compress(bytes(range(256)) * 400)
 DOCUMENT = json.dumps({"rows": [{"id": n, "text": "some words here", "x": n / 7} for n in range(120)]})
+BYTES = bytes(250_000)
 WORDS = re.compile(r"\w+|[^\w\s]")
 PROSE = "The quick brown fox, it is said, jumps over the lazy dog; nobody has seen it. " * 12
 
@@ -125,26 +136,44 @@ def augment(times: int) -> None:
         image = torch.flip(image, (2,)) * 0.9 + 0.1
 
 
-WORK: dict[str, Callable[[int], None]] = {"json": parse, "tokenise": tokenise, "augment": augment}
+def hashed(times: int) -> None:
+    for _ in range(times):
+        hashlib.sha256(BYTES).digest()
+
+
+WORK: dict[str, Callable[[int], None]] = {"json": parse, "tokenise": tokenise, "augment": augment, "hash": hashed}
+
+
+def embedding(kind: Kind) -> nn.Module:
+    if kind.sample == "text":
+        return nn.Embedding(VOCABULARY, kind.width, padding_idx=0)
+    if kind.sample == "convolution":
+        return nn.Sequential(nn.Unflatten(1, (3, 24, 24)), nn.Conv2d(3, kind.width, 3, padding=1))
+    return nn.Linear(kind.features, kind.width)
+
+
+def layer(kind: Kind) -> nn.Module:
+    width = kind.width
+    if kind.sample == "text":
+        return nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True)
+    linear = nn.Conv2d(width, width, 3, padding=1) if kind.sample == "convolution" else nn.Linear(width, width)
+    return nn.Sequential(linear, nn.GELU())
 
 
 class Model(nn.Module):
-    """An MLP over features, or an embedding and a transformer over token ids (0 is padding)."""
+    """An MLP over features, convolutions over pictures, or a transformer over token ids (0 is padding)."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, recompute: bool = False) -> None:
         super().__init__()
-        width = kind.width
-        self.is_text = kind.sample == "text"
-        self.embed = nn.Embedding(VOCABULARY, width, padding_idx=0) if self.is_text else nn.Linear(kind.features, width)
-        layer = (
-            (lambda: nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True))
-            if self.is_text
-            else (lambda: nn.Sequential(nn.Linear(width, width), nn.GELU()))
-        )
-        self.layers = nn.Sequential(*[layer() for _ in range(kind.depth)])
+        self.recompute = recompute
+        self.embed = embedding(kind)
+        self.layers = nn.ModuleList(layer(kind) for _ in range(kind.depth))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.layers(self.embed(inputs)).square().mean()
+        hidden = self.embed(inputs)
+        for one in self.layers:
+            hidden = checkpoint(one, hidden, use_reentrant=False) if self.recompute else one(hidden)
+        return hidden.square().mean()
 
 
 def collate(pad: str) -> Callable[[list[torch.Tensor]], dict[str, torch.Tensor]]:
@@ -157,10 +186,10 @@ def collate(pad: str) -> Callable[[list[torch.Tensor]], dict[str, torch.Tensor]]
 
 
 def order(kind: Kind, settings: Settings) -> Iterator[list[int]]:
-    """Batches of indices; grouped: sorted by length in megabatches of 50 batches, as transformers does."""
+    """Batches of indices; grouped: sorted by length in megabatches of MEGABATCH batches, as transformers does."""
     draw, data = random.Random(1), Samples(kind)
     while True:
-        mega = [draw.randrange(kind.length) for _ in range(50 * settings.batch)]
+        mega = [draw.randrange(kind.length) for _ in range(MEGABATCH * settings.batch)]
         mega.sort(key=lambda index: len(data[index]), reverse=True)
         rows = [mega[at : at + settings.batch] for at in range(0, len(mega), settings.batch)]
         draw.shuffle(rows)
@@ -196,7 +225,7 @@ class Training:
         torch.manual_seed(0)
         torch.set_num_threads(settings.threads)
         self.settings, self.loader = settings, make_loader(kind, settings)
-        self.model = Model(kind)
+        self.model = Model(kind, bool(settings.recompute))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=bool(settings.fused))
         self.steps = 0
 
@@ -222,16 +251,15 @@ def measured_ms(kind: Kind, settings: Settings, seconds: float) -> float:
     training = Training(kind, settings)
     if kind.length < LONG:
         return whole_epochs_ms(training, seconds)
-    per_round = max(1, settings.save_every)
-    # Texts differ in length: too few of them would not stand for all.
-    least = max(3, LEAST_TEXTS // settings.batch // settings.accumulate) if kind.sample == "text" else 3
+    # Texts differ in length: whole megabatches stand for all.
+    per_round = -(-MEGABATCH // settings.accumulate) if kind.sample == "text" else max(1, settings.save_every)
     ready = 3 + settings.workers * settings.prefetch // settings.accumulate
     start = 0.0
     for step in training.epoch():
         now = time.perf_counter()
         if step == ready:
             first, start = step, now
-        if start and now - start >= seconds and (step - first) % per_round == 0 and step - first >= least:
+        if start and now - start >= seconds and step > first and (step - first) % per_round == 0:
             return 1e3 * (now - start) / (step - first)
     raise SystemExit("the data ended before the measurement did")
 

@@ -164,6 +164,27 @@ def test_shares_of_the_busy_time_and_of_the_measured_step():
     assert facts["device.mean_kernel_us"] == pytest.approx(78_000 / 300)
 
 
+CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32_stage4"
+TURNED = "void nchwToNhwcKernel<__half, __half, float, false, true>(cudnnKernelArgs"
+
+
+def test_convolutions_and_the_tensors_that_they_turn():
+    rows = (launches(CONVOLUTION, 30, "aten::cudnn_convolution"), launches(TURNED, 10, "aten::cudnn_convolution"))
+    facts = of(kernels(*rows, launches(ELEMENTWISE, 40, "aten::add"), busy=80, end=100))
+    assert facts["device.convolution_share"] == pytest.approx(0.5)
+    assert facts["device.layout_share"] == pytest.approx(0.125)
+
+
+@pytest.mark.parametrize(
+    ("busy", "alone"),
+    [(60, 20), (50, 10), (40, 0), (30, 0)],
+    ids=["all of it", "half of it", "none", "busier than one"],
+)
+def test_communication_that_nothing_hides(busy: int, alone: int) -> None:
+    facts = of(kernels(launches(NCCL, 20), launches(SIMT, 40, "aten::mm"), busy=busy, end=100))
+    assert facts["device.communication_share"] == pytest.approx(alone / STEP_MS)
+
+
 def test_a_share_is_at_most_one_and_nothing_is_claimed_of_no_kernel():
     assert of(kernels(launches(SIMT, 90), busy=90, end=100))["device.busy_share"] == 1.0
     facts = of(kernels(busy=0, end=100))

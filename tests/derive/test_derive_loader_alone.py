@@ -9,6 +9,7 @@ NAMES = (
     "loader.two_workers_ms",
     "loader.handover_ms",
     "loader.start_ms_per_worker",
+    "loader.end_ms_per_worker",
 )
 
 
@@ -16,8 +17,9 @@ def train(*tried, **fields):
     return facts_of("loader#train", script=steps(4), what_ifs=tried, **fields)
 
 
-def alone(workers, ms, start=0, cpu=0.0, outcome="completed"):
+def alone(workers, ms, start=0, cpu=0.0, outcome="completed", end=0):
     result = {"batch_ns": [each * MS for each in ms], "start_ns": start * MS, "cpu_ns": round(cpu * MS)}
+    result["end_ns"] = end * MS
     return what_if("loader_alone", {"loader": 0, "num_workers": workers}, outcome, **result)
 
 
@@ -38,6 +40,13 @@ def test_a_start_is_what_comes_on_top_of_the_first_batch_for_each_worker():
     assert train(alone(1, [40] * 4, start=30))["loader.start_ms_per_worker"] == 0
 
 
+def test_an_end_is_what_comes_on_top_of_the_batches_under_way():
+    # 80 - 1/2 x 40 ms with one, 100 - 2/3 x 40 with two.
+    facts = train(alone(1, [40] * 4, end=80), alone(2, [20] * 4, end=100))
+    assert facts["loader.end_ms_per_worker"] == pytest.approx((60 + 100 - 80 / 3) / 3)
+    assert train(alone(1, [40] * 4, end=10))["loader.end_ms_per_worker"] == 0
+
+
 def test_how_uneven_batches_are():
     rows = fetches([500, *[10, 30] * 4])
     assert train(alone(1, [40] * 4), fetches=rows)["loader.batch_cv"] == pytest.approx(0.5)
@@ -53,4 +62,12 @@ def test_a_loader_that_gave_nothing_alone_says_nothing(tried):
 
 def test_without_workers_there_is_nothing_to_hand_over():
     facts = train(alone(0, [30] * 4))
-    assert [name in facts for name in NAMES] == [True, False, False, False, False]
+    assert [name in facts for name in NAMES] == [True, False, False, False, False, False]
+
+
+def test_cpus_of_others_are_averaged_over_what_was_tried():
+    tried = [alone(0, [30] * 4), alone(1, [30] * 4), alone(2, [30] * 4)]
+    for one, cpus in zip(tried, (0.5, 0.1, None), strict=True):
+        one.result["other_cpus"] = cpus
+    assert facts_of(script=steps(4), what_ifs=tuple(tried))["machine.other_cpus"] == pytest.approx(0.3)
+    assert "machine.other_cpus" not in facts_of(script=steps(4), what_ifs=tuple(tried[2:]))

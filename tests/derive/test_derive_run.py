@@ -200,10 +200,12 @@ def test_memory_of_a_cpu_run():
 
 
 def test_memory_of_a_cuda_run_is_the_devices():
-    memory = {"peak_reserved_bytes": 30 * GB, "total_bytes": 80 * GB, "num_alloc_retries": 0}
+    memory = {"peak_allocated_bytes": 24 * GB, "peak_reserved_bytes": 30 * GB}
+    memory |= {"total_bytes": 80 * GB, "num_alloc_retries": 0}
     facts = facts_of(script=steps(2), device=CUDA, memory=memory, limits={"memory_limit_bytes": GB})
     assert (facts["memory.limit_bytes"], facts["memory.used_share"]) == (80 * GB, 0.375)
     assert facts["memory.num_alloc_retries"] == 0
+    assert facts["memory.fragmented_share"] == pytest.approx(0.2)
 
 
 def checkpointed(segments: int) -> Script:
@@ -486,9 +488,9 @@ def everything():
         script.run("checkpoint", 3)
         script.evaluate()
     script.step()
-    memory = {"peak_reserved_bytes": GB, "total_bytes": 80 * GB, "num_alloc_retries": 0}
+    memory = {"peak_allocated_bytes": GB, "peak_reserved_bytes": GB, "total_bytes": 80 * GB, "num_alloc_retries": 0}
     transformers = {"has_native_class": True, "supports_sdpa": True, "output_attentions": False, "attention": "sdpa"}
-    state = {"autocast": "off", "num_threads": 2, "anomaly": False, "matmul_precision": "highest"}
+    state = {"cudnn_benchmark": False, "autocast": "off", "num_threads": 2, "anomaly": False, "matmul_precision": "highest"}
     told = entry(max_steps=90, torch_compile_mode="default", torch_empty_cache_steps=2, group_by_length=False)
     told["values"] |= {"max_length": 64, "packing": False, "logging_strategy": "steps", "logging_steps": 5}
     told["values"] |= {"num_train_epochs": 3.0, "learning_rate": 1e-4, "logging_nan_inf_filter": True}

@@ -72,6 +72,14 @@ def test_share_removed(arguments, facts, speedup):
     )
 
 
+def test_what_goes_away_as_a_whole_is_no_bound():
+    found = removed({"share": "step.recompute_share", "all": "true"}, step__recompute_share=0.2)
+    assert (found.speedup, found.basis) == (pytest.approx(1.25), "modelled")
+    assert found.low < 1.25 < found.high
+    noisy = {"step__recompute_share": 0.2, "step__noise_share": 0.2}
+    assert removed({"share": "step.recompute_share", "all": "true"}, **noisy).low < found.low
+
+
 @pytest.mark.parametrize(("planned", "saved"), [(1000.0, 200.0), (None, None)])
 def test_saved_seconds_need_a_planned_run(planned, saved):
     found = removed({"share": "step.recompute_share"}, step__recompute_share=0.2, run__planned_s=planned)

@@ -26,3 +26,15 @@ def test_the_noise_of_the_step_is_in_the_interval():
     evidence = Evidence({RUN: {"step.noise_share": 0.1}, "optimizer#0": {"optimizer.step_share": 0.4}}, {})
     found = predict(SPEC, evidence, "optimizer#0")
     assert (found.low, found.high) == pytest.approx((0.9 / 0.8, 1.1 / 0.65))
+
+
+def test_a_ratio_that_was_measured_takes_the_place_of_the_range():
+    spec = GainSpec("local_ratio", {**SPEC.arguments, "ratio": "replay.fused_ratio"})
+    optimizer = {"optimizer.step_share": 0.4}
+    measured = predict(spec, Evidence({RUN: {"replay.fused_ratio": 5.0}, "optimizer#0": optimizer}, {}), "optimizer#0")
+    assert measured.speedup == pytest.approx(1 / (0.6 + 0.4 / 5))
+    assert 1 / (0.6 + 0.4 / 4) < measured.low < measured.speedup < measured.high < 1 / (0.6 + 0.4 / 8)
+    slower = Evidence({RUN: {"replay.fused_ratio": 0.9}, "optimizer#0": optimizer}, {})
+    assert predict(spec, slower, "optimizer#0") is None
+    unknown = Evidence({"optimizer#0": optimizer}, {})
+    assert predict(spec, unknown, "optimizer#0") == predict(SPEC, unknown, "optimizer#0")

@@ -56,3 +56,18 @@ def test_a_phase_that_was_not_seen_takes_nothing_from_the_part():
 @pytest.mark.parametrize("changed", [{"loader.pad_share": None}, {"loader.dynamic_pad_share": 0.7}])
 def test_nothing_to_gain(changed):
     assert padding(**changed) is None
+
+
+@pytest.mark.parametrize(
+    ("half", "ratio"),
+    [
+        pytest.param(0.625, 0.625, id="half the width says what the fit says"),
+        pytest.param(0.7, 0.7, id="width counts less"),
+        pytest.param(0.5, 0.25 + 0.25 / 2 + 0.5 / 4, id="width counts by its square too"),
+    ],
+)
+def test_half_the_width_was_tried(half, ratio):
+    """Padding of 0.6 becomes 0.2: half of the width goes."""
+    found = padding(**{"batch_curve.narrow_ratio": half})
+    assert found.share == pytest.approx(0.8 * (1 - ratio))
+    assert found.low < found.speedup < found.high

@@ -29,6 +29,7 @@ OF_LOADER = {
     "loader.two_workers_ms": 15.0,
     "loader.handover_ms": 0.0,
     "loader.start_ms_per_worker": 0.0,
+    "loader.end_ms_per_worker": 0.0,
     "loader.batch_cpu_share": 0.0,
     "loader.batch_cv": 0.0,
 }
@@ -55,7 +56,12 @@ def gain(arguments=None, **changed):
         pytest.param(
             {}, {"loader__batch_cpu_share": 1.0, "machine__cpus_per_rank": 1.0}, 1.0, id="one core takes turns"
         ),
-        pytest.param({}, {"step__mean_ms": 100.0, "loader__batches_per_step": 2.0}, 50 / 20, id="two batches a step"),
+        pytest.param(
+            {},
+            {"step__mean_ms": 100.0, "replay__step_ms": 40.0, "loader__batches_per_step": 2.0},
+            50 / 20,
+            id="two batches a step",
+        ),
         pytest.param({"workers": "2"}, {"loader__handover_ms": 5.0}, 50 / 25, id="handing over is not free"),
         pytest.param(
             {"workers": "0"},
@@ -73,7 +79,8 @@ def test_the_speedup(arguments, changed, speedup):
 
 
 def test_an_epochs_workers_start_once_an_epoch_or_once_a_run():
-    starting = {"loader__start_ms_per_worker": 100.0, "loader__num_batches": 20, "run__num_planned_epochs": 10.0}
+    once = {"loader__start_ms_per_worker": 100.0, "loader__end_ms_per_worker": 30.0}
+    starting = {**once, "loader__num_batches": 20, "run__num_planned_epochs": 10.0}
     short = gain(**starting)
     lasting = gain({"persistent": "true"}, **starting)
     assert short.speedup == pytest.approx(50 / (20 + (260 + 30) / 20), rel=0.01)
@@ -128,16 +135,18 @@ def test_what_of_a_batch_needs_a_core(changed, cpu_ms, cores):
 
 
 @pytest.mark.parametrize(
-    ("changed", "compute_ms"),
+    ("changed", "waited_for", "there"),
     [
-        pytest.param({}, 20.0, id="the step without the wait"),
-        pytest.param({"loader.num_workers": 1}, 20.0, id="a replay that is slower is not believed"),
-        pytest.param({"loader.num_workers": 1, "replay.step_ms": 16.0}, 16.0, id="workers took cores in the window"),
-        pytest.param({"loader.num_workers": 1, "replay.step_ms": None}, 20.0, id="no replay"),
+        pytest.param({}, 20.0, 20.0, id="a replay that is slower is not believed"),
+        pytest.param({"replay.step_ms": 16.0}, 20.0, 16.0, id="who slept begins cold"),
+        pytest.param({"loader.num_workers": 1, "replay.step_ms": 16.0}, 20.0, 16.0, id="cores enough for a worker"),
+        pytest.param({"loader.num_workers": 4, "replay.step_ms": 16.0}, 16.0, 16.0, id="workers took cores"),
+        pytest.param({"loader.num_workers": 1, "replay.step_ms": None}, 20.0, 20.0, id="no replay"),
     ],
 )
-def test_what_training_takes(changed, compute_ms):
-    assert pipeline(evidence(changed), LOADER, persistent=False).compute_ms == pytest.approx(compute_ms)
+def test_what_training_takes(changed, waited_for, there):
+    costs = pipeline(evidence(changed), LOADER, persistent=False)
+    assert (costs.compute_ms, costs.warm_ms) == pytest.approx((waited_for, there))
 
 
 def test_a_step_that_only_waits_says_nothing_of_training():

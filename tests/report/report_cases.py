@@ -22,6 +22,19 @@ from report_builders import (
 
 from autotune.model.evidence import Location, Setting
 from autotune.model.finding import Recommendation
+from autotune.model.outlook import (
+    Cell,
+    Comparison,
+    Course,
+    MemoryBudget,
+    MemoryPart,
+    Outlook,
+    Payback,
+    Position,
+    Restart,
+    Setup,
+    Way,
+)
 from autotune.model.report import Frame, Report
 from autotune.model.rule import Effect, GainSpec
 
@@ -324,6 +337,54 @@ def raw_loop() -> Report:
     )
 
 
+def outlook() -> Report:
+    """The mockup's job that runs already and is asked about: restart or finish, four devices instead of one."""
+    gib = 2**30
+    parts = (
+        MemoryPart("weights", 15 * gib, "measured", "read off the parameters"),
+        MemoryPart("gradients", 200 * 2**20, "modelled", "one per trained parameter, in its type"),
+        MemoryPart("optimizer state", None, None, "what PagedAdamW keeps is not known; it is part of the rest"),
+        MemoryPart("activations and the rest", 14 * gib, "modelled", "what is left of the measured peak"),
+        MemoryPart("allocator cache", 2 * gib, "measured", "reserved beyond the peak of what was in use"),
+        MemoryPart("headroom", 49 * gib, "measured", "limit less peak"),
+    )
+    courses = (
+        Course(Way.FINISH, 23_892.0, 23_892.0, 23_892.0),
+        Course(Way.RESTART_NOW, 19_340.0, 18_900.0, 19_800.0, repeated_steps=60),
+        Course(Way.RESTART_AFTER_SAVE, 19_310.0, 18_870.0, 19_770.0, wait_steps=40),
+    )
+    ahead = Outlook(
+        memory=MemoryBudget(parts, 31 * gib, 80 * gib, True),
+        payback=Payback((1,), 28_236.0, 5827.0, 5467.0, 6176.0, 190.0, 255, 240, 271, 565.0),
+        restart=Restart(
+            Position(1200, 7800, 3.62), courses, Way.RESTART_AFTER_SAVE, 478.0, (1,), ("its bar counts micro-batches",)
+        ),
+        comparison=Comparison(
+            (
+                Setup("1, as it is", 1, _cell(31 * gib), _cell(0.0), _cell(3620.0), 2.5, "none", "none", True),
+                Setup(
+                    "4, DDP",
+                    4,
+                    Cell(85 * gib, 85 * gib, "modelled"),
+                    Cell(16.0, 315.0, "assumed"),
+                    Cell(937.0, 1240.0, "assumed"),
+                    10.0,
+                    "start it with torchrun",
+                    "losses will not match step by step",
+                    False,
+                ),
+            ),
+            7800,
+            ("20 GB/s between devices, no latency (assumed; --bandwidth)", "$10.00 per hour for all 4"),
+        ),
+    )
+    return replace(full(), outlook=ahead)
+
+
+def _cell(value: float) -> Cell:
+    return Cell(value, value, "measured")
+
+
 CASES = {
     "full": full,
     "healthy": healthy,
@@ -331,4 +392,5 @@ CASES = {
     "out_of_memory": out_of_memory,
     "ended_early": ended_early,
     "raw_loop": raw_loop,
+    "outlook": outlook,
 }

@@ -48,6 +48,7 @@ TOP = [
     "passed",
     "recommendations",
     "run",
+    "outlook",
     "overhead",
     "patch",
 ]

@@ -1,0 +1,60 @@
+"""What lies ahead of a run, asked of predict for one diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotune.model.evidence import RUN
+from autotune.model.finding import Gain
+from autotune.model.outlook import Comparison, MemoryBudget, Outlook, Payback, Progress, Restart
+from autotune.model.recording import Recording
+from autotune.model.report import Report
+from autotune.predict.known import number
+from autotune.predict.memory_budget import memory_budget
+from autotune.predict.options import Wanted, compare
+from autotune.predict.position import position
+from autotune.predict.restart import payback, restart
+from autotune.report import gains
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asked for beside the report: `at` is where a running job is, `wanted` the options table."""
+
+    at: Progress | None = None
+    wanted: Wanted | None = None
+
+
+NOTHING = Asked()
+
+
+def outlook(report: Report, recordings: Sequence[Recording], asked: Asked) -> Outlook:
+    """The outlook of `report`. What it counts on are the changes that need no decision, all of them together."""
+    first = min(recordings, key=lambda one: one.process["rank"])
+    limit = number(report.evidence, RUN, "memory.limit_bytes")
+    memory = memory_budget(first, None if limit is None else round(limit))
+    free = [each for each in gains.unchanged(report) if gains.marginal(each) is not None]
+    gain, numbers = gains.combined(free), [each.number for each in free]
+    return Outlook(
+        memory=memory,
+        payback=_payback(report, gain, numbers),
+        restart=_restart(report, gain, numbers, asked.at) if asked.at else None,
+        comparison=_compare(report, memory, gain, asked.wanted) if asked.wanted else None,
+    )
+
+
+def _payback(report: Report, gain: Gain | None, numbers: Sequence[int]) -> Payback | None:
+    if gain is None or report.step is None:
+        return None
+    return payback(gain, numbers, report.step.mean_ms / 1000, report.run.planned_steps, report.run.startup_s)
+
+
+def _restart(report: Report, gain: Gain | None, numbers: Sequence[int], at: Progress) -> Restart:
+    where = position(at, report.evidence)
+    interval = number(report.evidence, RUN, "checkpoint.interval_steps")
+    return restart(where, gain, numbers, report.run.startup_s, round(interval) if interval else None)
+
+
+def _compare(report: Report, memory: MemoryBudget | None, gain: Gain | None, wanted: Wanted) -> Comparison:
+    return compare(report.evidence, report.step, memory, gain, wanted, report.price_per_hour)

@@ -1,0 +1,21 @@
+"""What a step would take under settings that were not run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotune.model.finding import Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Milliseconds of an optimizer step with the ends of their 90 % interval.
+
+    `unmodelled` names the settings that were to change and that nothing is known of: the forecast is without them.
+    """
+
+    ms: float
+    low_ms: float
+    high_ms: float
+    basis: Basis
+    unmodelled: tuple[str, ...] = ()

@@ -1,0 +1,175 @@
+"""What lies ahead of a run: its memory, whether a change pays, restart or finish, other devices. Unknown is None."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Known = Literal["measured", "modelled", "assumed"]
+"""Seen in this run; computed from what was seen; resting on a number that nobody measured (a bandwidth, a price)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPart:
+    """One part of the memory. `num_bytes` and `basis` are None when it is unknown; `how` says why, or whence."""
+
+    name: str
+    num_bytes: int | None
+    basis: Known | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBudget:
+    """The parts of the memory at the peak of the window, with the headroom under `limit_bytes` as the last one.
+
+    `on_device` says whether it is a GPU's memory or that of one process on the host.
+    """
+
+    parts: tuple[MemoryPart, ...]
+    peak_bytes: int
+    limit_bytes: int | None
+    on_device: bool
+
+    def of(self, name: str) -> int | None:
+        """Bytes of the part `name`; None when it is unknown or not there."""
+        return next((part.num_bytes for part in self.parts if part.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A progress line, read: `step` of `total`, in the units of its bar. Times in seconds, None where it has none.
+
+    `epoch` stands before a bar that may count the batches of one epoch only; `epochs_done` is all that some logs tell.
+    """
+
+    step: int | None = None
+    total: int | None = None
+    step_s: float | None = None
+    epoch: int | None = None
+    epochs_done: float | None = None
+    adds_up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a running job is: optimizer steps done, of how many, and seconds a step; `notes` say what was assumed."""
+
+    step: int
+    total: int
+    step_s: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> int:
+        return self.total - self.step
+
+
+class Way(StrEnum):
+    """How a running job can go on."""
+
+    FINISH = "finish"
+    RESTART_NOW = "restart_now"
+    RESTART_AFTER_SAVE = "restart_after_save"
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One way to the end: seconds from now on, at the gain and at both ends of its interval (`low_s` is the best)."""
+
+    way: Way
+    seconds: float
+    low_s: float
+    high_s: float
+    repeated_steps: int = 0
+    wait_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Restart or finish. `choice` is None when it cannot be told: the gain's interval holds more than one answer.
+
+    A restart is chosen only when it saves `least_s` or more. `numbers` are the recommendations that it would be for.
+    `position` is None where the line could not be placed; `notes` say why.
+    """
+
+    position: Position | None
+    courses: tuple[Course, ...]
+    choice: Way | None
+    least_s: float
+    numbers: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Payback:
+    """What the changes `numbers`, which leave training as it is, win back.
+
+    `saved_s` of `planned_s` seconds with its interval, None when the length of the run is unknown; less than `least_s`
+    is not worth it. `steps` must be left to pay for restarting a job that runs, right after a save; None when it would
+    never pay or is unknown.
+    """
+
+    numbers: tuple[int, ...]
+    planned_s: float | None
+    saved_s: float | None
+    low_s: float | None
+    high_s: float | None
+    startup_s: float | None
+    steps: int | None
+    low_steps: int | None
+    high_steps: int | None
+    least_s: float | None
+
+    @property
+    def is_worth_it(self) -> bool | None:
+        """Whether it may save enough; None when the length of the run is unknown."""
+        return None if self.high_s is None or self.least_s is None else self.high_s >= self.least_s
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value of the options table, from `low` to `high`, and what it rests on."""
+
+    low: float
+    high: float
+    basis: Known
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One row: memory of each device in bytes, exposed communication and step in ms, the price of all devices.
+
+    `fits` says whether the memory is there; None is not known.
+    """
+
+    name: str
+    num_devices: int
+    memory: Cell | None
+    exposed: Cell | None
+    step: Cell
+    usd_per_hour: float | None
+    effort: str
+    risk: str
+    fits: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The options table, or `why_not` there is none. Times and costs are of `steps`; `assumptions` nobody measured."""
+
+    setups: tuple[Setup, ...] = ()
+    steps: int = 0
+    assumptions: tuple[str, ...] = ()
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """All of it; a part that is None was not asked for, or nothing is known of it."""
+
+    memory: MemoryBudget | None = None
+    payback: Payback | None = None
+    restart: Restart | None = None
+    comparison: Comparison | None = None

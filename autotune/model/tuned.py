@@ -1,0 +1,119 @@
+"""What a search tried and found: the space, its trials, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from autotune.model.evidence import Value
+from autotune.model.verified import Verified
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Settings that are searched together: one of `points` is chosen for all of them.
+
+    `points[current]` is what the user has. What a point leaves out stays as it is by default (the prefetch factor of a
+    loader without workers). The points of an ordered axis stand from the smallest to the largest. `subject` is whose
+    settings they are, but for those that belong to the run.
+    """
+
+    name: str
+    subject: str
+    points: tuple[Mapping[str, Value], ...]
+    current: int
+    is_ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A setting that is not searched, and why: it cannot be set in this script, or nothing says that it could help."""
+
+    setting: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Every combination of one point of each axis is a candidate. `left_out` is what is not in it.
+
+    A trial may use `memory_limit_bytes` (None: unknown), of the device where it trains on one (`is_on_device`).
+    """
+
+    axes: tuple[Axis, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    memory_limit_bytes: int | None = None
+    is_on_device: bool = False
+
+    @property
+    def current(self) -> Candidate:
+        """The user's own configuration."""
+        return tuple(axis.current for axis in self.axes)
+
+    def settings(self, candidate: Candidate) -> dict[str, Value]:
+        """All settings of a candidate."""
+        chosen = [axis.points[at] for axis, at in zip(self.axes, candidate, strict=True)]
+        return {name: value for point in chosen for name, value in point.items()}
+
+    def changes(self, candidate: Candidate) -> dict[str, Value]:
+        """The settings of a candidate that the user has otherwise."""
+        now = self.settings(self.current)
+        return {name: value for name, value in self.settings(candidate).items() if now.get(name) != value}
+
+
+Candidate = tuple[int, ...]
+"""One point of each axis, by its index."""
+
+
+class Outcome(StrEnum):
+    """How a trial ended."""
+
+    COMPLETED = "completed"
+    OUT_OF_MEMORY = "out_of_memory"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    PRUNED = "pruned"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One candidate that was tried in a fresh process; trial 0 is the user's own configuration.
+
+    `samples_per_s` is the objective: useful samples a second over the window (1000 / step_ms where samples are not
+    known, and then in every trial); None unless it completed, or was pruned and had a pace by then. `forecast` is the
+    speedup over trial 0 that was expected of it, None without a model. `error` is the script's own last line, or what
+    was observed instead of what was asked.
+    """
+
+    number: int
+    candidate: Candidate
+    changes: Mapping[str, Value]
+    outcome: Outcome
+    wall_s: float
+    samples_per_s: float | None = None
+    step_ms: float | None = None
+    memory_bytes: int | None = None
+    forecast: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """One search. `best` are the settings that won, the user's own (empty changes) when nothing did.
+
+    `verified` is the paired re-measurement of the best against the user's own; None when nothing was worth one.
+    `stopped` says in words why the search ended, `spent_s` what it took in all, and `patch` is the file that `apply`
+    takes ("" without one).
+    """
+
+    space: Space
+    trials: tuple[Trial, ...]
+    best: Mapping[str, Value]
+    verified: Verified | None
+    stopped: str
+    spent_s: float
+    probes_s: float
+    patch: str = ""
+    dropped: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()

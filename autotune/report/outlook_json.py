@@ -1,0 +1,50 @@
+"""The outlook as JSON: memory, payback, restart or finish, options. Unknown is null."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from autotune.model.outlook import Comparison, Outlook, Restart, Setup
+
+Json = dict[str, Any]
+
+
+def outlook_json(outlook: Outlook) -> Json:
+    """The records field by field; an option also has the time and the cost of its run."""
+    memory, payback = outlook.memory, outlook.payback
+    return {
+        "memory": {**asdict(memory), "parts": [asdict(part) for part in memory.parts]} if memory else None,
+        "payback": {**asdict(payback), "numbers": list(payback.numbers)} if payback else None,
+        "restart": _restart(outlook.restart) if outlook.restart else None,
+        "options": _options(outlook.comparison) if outlook.comparison else None,
+    }
+
+
+def _restart(restart: Restart) -> Json:
+    where = restart.position
+    return {
+        "step": where.step if where else None,
+        "total": where.total if where else None,
+        "step_s": where.step_s if where else None,
+        "courses": [asdict(course) for course in restart.courses],
+        "choice": restart.choice,
+        "least_s": restart.least_s,
+        "numbers": list(restart.numbers),
+        "notes": list(restart.notes),
+    }
+
+
+def _options(comparison: Comparison) -> Json:
+    return {
+        "steps": comparison.steps,
+        "rows": [_row(setup, comparison.steps) for setup in comparison.setups],
+        "assumptions": list(comparison.assumptions),
+        "why_not": comparison.why_not or None,
+    }
+
+
+def _row(setup: Setup, steps: int) -> Json:
+    hours = [ms * steps / 3_600_000 for ms in (setup.step.low, setup.step.high)]
+    usd = [None if setup.usd_per_hour is None else each * setup.usd_per_hour for each in hours]
+    return {**asdict(setup), "run_s": [each * 3600 for each in hours], "cost_usd": usd}

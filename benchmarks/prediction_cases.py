@@ -1,0 +1,152 @@
+"""What prediction.py measures: settings of loading.py that are recorded, and those that are predicted and applied.
+
+Constants of the model may be set by the cases of the "fit" half only; what is reported is the other half.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+Arguments = dict[str, str | int | bool]
+PADDING: Arguments = {"share": "loader.pad_share", "of": "step.compute_share"}
+FUSED: Arguments = {"share": "optimizer.step_share", "ratio": "replay.fused_ratio", "low": "3", "high": "30"}
+RECOMPUTE: Arguments = {"share": "step.recompute_share", "all": "true"}
+TOGETHER = "step_ms"
+"""No what-if of a rule: `predict.step_ms`, with the changed settings as its arguments."""
+
+LOADERS = {
+    "I/O": ("remote", "remote-slow", "remote-uneven", "remote-short", "remote-wide"),
+    "CPU": ("decode", "decode-heavy", "json", "json-wide", "tokenise", "augment", "hash"),
+    "mixed": ("mixed", "mixed-json", "mixed-uneven", "mixed-hash"),
+    "0 wins": ("tiny", "in-memory", "short-epoch", "short-json"),
+}
+FIT = frozenset({"remote", "remote-slow", "decode-heavy", "mixed-json", "tiny", "text", "deep"})
+"""The kinds of loading.py whose measurements constants may be set by."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Settings that were not recorded, and the what-if that predicts them."""
+
+    words: str
+    what_if: str
+    arguments: Arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What is recorded: the script under settings; `group` names the row of the table that it counts in."""
+
+    group: str
+    words: str
+    held_out: tuple[HeldOut, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kind of the script and what is recorded of it."""
+
+    sort: str
+    kind: str
+    bases: tuple[Base, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.sort} {self.kind}".replace("/", "").replace(" ", "-")
+
+    @property
+    def half(self) -> str:
+        return "fit" if self.kind in FIT else "held out"
+
+    @property
+    def settings(self) -> list[str]:
+        """Everything that is timed, once."""
+        return list(dict.fromkeys(w for base in self.bases for w in (base.words, *(h.words for h in base.held_out))))
+
+
+def cases() -> list[Case]:
+    """Every case of the benchmark, those of one sort not after one another: a part of them is of all sorts."""
+    sorts = (padded(), accumulated(), saved(), switched(), together(), *map(loaded, LOADERS))
+    return [case for row in itertools.zip_longest(*sorts) for case in row if case is not None]
+
+
+def workers(count: int, prefetch: int | None = None) -> HeldOut:
+    words = f"workers={count}" + (f" prefetch={prefetch}" if prefetch else "")
+    return HeldOut(words, "workers", {"workers": count, **({"prefetch": prefetch} if prefetch else {})})
+
+
+def loaded(group: str) -> list[Case]:
+    """The loaders of `group`, recorded without and with a worker."""
+    rows: list[Case] = []
+    for kind in LOADERS[group]:
+        more = (workers(2, 8),) if kind.endswith("uneven") else ()
+        none = Base(group, "workers=0", (*map(workers, (1, 2, 3, 4)), *more))
+        rows.append(Case(group, kind, (none, Base(group, "workers=1", tuple(map(workers, (0, 2, 3, 4)))))))
+    return rows
+
+
+def padded() -> list[Case]:
+    rows: list[Case] = []
+    for kind in ("text", "text-wide", "text-deep"):
+        bases: list[Base] = []
+        for size in (8, 16):
+            words = {pad: f"batch={size} pad={pad}" for pad in ("static", "dynamic", "grouped")}
+            left: dict[str, Arguments] = {pad: {**PADDING, "left": f"loader.{pad}_pad_share"} for pad in words}
+            held = tuple(HeldOut(words[pad], "padding", left[pad]) for pad in ("dynamic", "grouped"))
+            bases += [Base("padding", words["static"], held), Base("padding", words["dynamic"], held[1:])]
+        rows.append(Case("padding", kind, tuple(bases)))
+    return rows
+
+
+def accumulated() -> list[Case]:
+    rows: list[Case] = []
+    for kind, size in (("deep", 2), ("text", 2), ("wide", 8), ("text-wide", 2), ("convolution", 2)):
+        held = [HeldOut(f"batch={size * k} accumulate={8 // k}", "batch_curve", {"factor": k}) for k in (2, 4, 8)]
+        group = "batch x accumulation"
+        rows.append(Case(group, kind, (Base(group, f"batch={size} accumulate=8", tuple(held)),)))
+    return rows
+
+
+def saved() -> list[Case]:
+    arguments: dict[int, Arguments] = {k: {"cost": "checkpoint", "factor": k} for k in (2, 4, 8)}
+    held = tuple(HeldOut(f"batch=64 save_every={4 * k}", "amortised", arguments[k]) for k in arguments)
+    base = Base("checkpoint interval", "batch=64 save_every=4", held)
+    return [Case("checkpoint interval", kind, (base,)) for kind in ("deep", "wide", "convolution")]
+
+
+def switched() -> list[Case]:
+    """One switch each: fused updates, threads, no activation checkpointing."""
+    two = HeldOut("batch=32 threads=2", TOGETHER, {"train.num_threads": 2})
+    one = HeldOut("batch=32", TOGETHER, {"train.num_threads": 1})
+    bases = (
+        Base("fused", "batch=32", (HeldOut("batch=32 fused=1", "local_ratio", FUSED),)),
+        Base("threads", "batch=32 threads=2", (one,)),
+        Base("threads", "batch=32 fused=1", (HeldOut("batch=32 threads=2 fused=1", two.what_if, two.arguments),)),
+        Base("activation checkpointing", "batch=32 recompute=1", (HeldOut("batch=32", "share_removed", RECOMPUTE),)),
+    )
+    return [Case("switches", kind, bases) for kind in ("deep", "wide", "text-wide", "convolution", "text-deep")]
+
+
+def together() -> list[Case]:
+    """Several settings at once."""
+    rows: list[Case] = []
+    for kind in ("remote", "mixed", "remote-wide", "json-wide", "mixed-json"):
+        held = [
+            candidate("workers=2 batch=8 accumulate=1", 2, 8, 1),
+            candidate("workers=1 batch=4 accumulate=2", 1, 4, 2),
+            candidate("workers=2 batch=8 accumulate=1 fused=1", 2, 8, 1, True),
+            candidate("workers=0 batch=8 accumulate=1 fused=1", 0, 8, 1, True),
+        ]
+        base = Base("several at once", "workers=0 batch=2 accumulate=4", tuple(held))
+        rows.append(Case("several at once", kind, (base,)))
+    return rows
+
+
+def candidate(words: str, count: int, size: int, accumulate: int, fused: bool = False) -> HeldOut:
+    arguments: Arguments = {
+        "loader.num_workers": count,
+        "loader.batch_size": size,
+        "train.accumulation_steps": accumulate,
+    }
+    return HeldOut(words, TOGETHER, {**arguments, **({"optimizer.fused": True} if fused else {})})

@@ -1,0 +1,55 @@
+"""autotune diagnose: what its options ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.api import diagnose as api
+from autotune.api.outlook import NOTHING, Asked
+from autotune.cli import run
+from autotune.errors import UsageError
+from autotune.model.outlook import Progress
+from autotune.predict.options import Wanted
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What was asked for, once per run of the verb, which ends there."""
+    seen: list[Asked] = []
+
+    def load(name, *, cwd, price, asked):
+        seen.append(asked)
+        raise UsageError("far enough")
+
+    def diagnose(options, show, *, cwd):
+        seen.append(options.asked)
+        raise UsageError("far enough")
+
+    monkeypatch.setattr(api, "load", load)
+    monkeypatch.setattr(api, "diagnose", diagnose)
+    return seen
+
+
+@pytest.mark.parametrize("words", [["--load", "last"], ["train.py"]])
+def test_nothing_is_asked_for_by_itself(asked, words):
+    assert run(["diagnose", *words]) == 2
+    assert asked == [NOTHING]
+
+
+@pytest.mark.parametrize("words", [["--load", "last"], ["train.py"]])
+def test_a_progress_line_and_other_devices(asked, words):
+    line = "12%|#| 1200/10000 [46:47<5:42:11, 2.33s/it]"
+    run(["diagnose", "--at", line, "--options", "4", "--bandwidth", "300", "--device-price", "2", *words])
+    assert asked == [Asked(Progress(1200, 10000, 2.33), Wanted(4, 300.0, 2.0))]
+
+
+def test_a_line_without_a_step_is_refused_before_anything_runs(asked, capsys):
+    assert run(["diagnose", "--at", "nearly done", "train.py"]) == 2
+    assert "--at: it names no step" in capsys.readouterr().err
+    assert asked == []
+
+
+@pytest.mark.parametrize("words", [["--options", "1"], ["--bandwidth", "0"]])
+def test_numbers_that_mean_nothing_are_refused(asked, words):
+    assert run(["diagnose", *words, "train.py"]) == 2
+    assert asked == []

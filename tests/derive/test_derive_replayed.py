@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from build import MS, facts_of, steps, what_if
+
+
+def replay(ms, update=0, name="replay", **arguments):
+    return what_if(name, arguments, step_ns=[each * MS for each in ms], update_ns=[update * MS] * len(ms))
+
+
+def found(*tried, micros=1):
+    return facts_of(script=steps(3, micros=micros), what_ifs=tried)
+
+
+AS_IS = replay([40, 50, 60], 20)
+
+
+def test_fused_updates_beside_those_of_the_replay():
+    facts = found(AS_IS, replay([30, 30], 5, "replay_changed", fused=True))
+    assert facts["replay.fused_ratio"] == 4.0
+
+
+def test_threads_that_were_tried():
+    tried = [replay([ms], 1, "replay_changed", threads=count) for count, ms in ((1, 90), (8, 20))]
+    facts = found(AS_IS, *tried)
+    assert facts["replay.one_thread_ms"] == 90
+    assert (facts["replay.most_threads"], facts["replay.most_threads_ms"]) == (8, 20)
+
+
+def test_one_thread_is_not_the_most():
+    facts = found(AS_IS, replay([90], 1, "replay_changed", threads=1))
+    assert facts["replay.one_thread_ms"] == 90
+    assert not {"replay.most_threads", "replay.most_threads_ms"} & set(facts)
+
+
+@pytest.mark.parametrize(("micros", "ratio"), [(1, 0.5), (2, 1.0)])
+def test_half_the_width_beside_the_same_batch_whole(micros, ratio):
+    narrow = what_if("narrow_batch", {}, micro_ns=[10 * MS, 15 * MS, 20 * MS])
+    assert found(AS_IS, narrow, micros=micros)["batch_curve.narrow_ratio"] == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [
+        what_if("replay_changed", {"fused": True}, "failed"),
+        what_if("narrow_batch", {}, micro_ns=[]),
+        what_if("replay_changed", {"threads": 1}, step_ns=[], update_ns=[]),
+    ],
+    ids=["failed", "no batch", "no step"],
+)
+def test_what_brought_nothing_says_nothing(tried):
+    names = {name for name in found(AS_IS, tried) if name.startswith(("replay.", "batch_curve."))}
+    assert names == {
+        "replay.was_measured",
+        "replay.step_ms",
+        "replay.low_ms",
+        "replay.high_ms",
+        "batch_curve.was_measured",
+        "batch_curve.double_was_tried",
+    }

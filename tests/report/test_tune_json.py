@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import jsonschema
+import pytest
+from tuned_builders import OWN, SPACE, kept, tuned
+from verified_builders import verified
+
+from autotune.model.tuned import LeftOut, Outcome, Space, Trial
+from autotune.model.verified import Verdict
+from autotune.report.tune_json import render
+
+SCHEMA = json.loads((files("autotune.report") / "tune.schema.json").read_text(encoding="utf-8"))
+
+
+def parsed(found):
+    return json.loads(render(found, False, 80))
+
+
+def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
+    found = parsed(tuned())
+    jsonschema.validate(found, SCHEMA)
+    assert list(found) == list(SCHEMA["properties"]) == SCHEMA["required"]
+    assert found["best"] == {"loader.num_workers": 4, "loader.batch_size": 8, "train.accumulation_steps": 4}
+    assert found["changes"] == {"loader.num_workers": 4}
+    assert found["verified"] == {"speedup": 1.5, "low": 1.45, "high": 1.55}
+    assert found["patch"] == "/home/me/.autotune/runs/r/patch.yaml"
+    assert [trial["outcome"] for trial in found["trials"]] == ["completed", "completed", "out_of_memory"]
+    assert found["trials"][2]["error"] == "RuntimeError: can't allocate memory"
+
+
+def test_where_nothing_wins_best_is_the_users_own() -> None:
+    found = parsed(kept(verified=verified(verdict=Verdict.CANNOT_TELL)))
+    assert found["best"] == SPACE.settings(SPACE.current)
+    assert (found["changes"], found["verified"], found["patch"]) == ({}, None, None)
+    assert found["measured"]["verdict"] == "cannot_tell"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        kept(verified=None, trials=()),
+        kept(verified=None, space=Space(())),
+        tuned(notes=("a",), dropped=(LeftOut("train.num_threads", "it brings nothing"),)),
+        *(tuned(trials=(Trial(0, (0, 0), {}, outcome, 1.0),)) for outcome in Outcome),
+        tuned(trials=(OWN,)),
+    ],
+    ids=lambda found: found.stopped,
+)
+def test_every_case_is_valid(found) -> None:
+    jsonschema.validate(parsed(found), SCHEMA)
+
+
+def test_what_is_unknown_is_null() -> None:
+    found = parsed(tuned(trials=(Trial(0, (0, 0), {}, Outcome.FAILED, 1.0),)))["trials"][0]
+    assert [found[name] for name in ("samples_per_s", "step_ms", "memory_bytes", "forecast", "error")] == [None] * 5

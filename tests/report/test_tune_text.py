@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuned_builders import FASTER, OWN, SPACE, kept, tuned
+from verified_builders import CHANGE, verified
+
+from autotune.model.rule import Effect
+from autotune.model.tuned import LeftOut, Space
+from autotune.model.verified import Verdict
+from autotune.report.tune_text import changed, plan, render
+
+
+def text(found, width: int = 100, price: float | None = None) -> str:
+    return render(found, False, width, price)
+
+
+def test_what_won_is_said_first_with_its_interval_and_changes() -> None:
+    lines = text(tuned()).splitlines()
+    assert lines[0] == "autotune tune: 3 trials, 3 min 20 s"
+    assert lines[2] == "Best: 1.50x as fast as your own, 95 % interval 1.45 to 1.55."
+    assert lines[3] == "  loader.num_workers: 0 -> 4 (equivalent)"
+    assert "Step: 120 ms -> 80.0 ms (medians of 4 starts each)" in lines
+    assert lines[-1].startswith("Next  autotune apply --diff")
+
+
+def test_every_trial_is_listed_and_losers_say_why() -> None:
+    lines = text(tuned()).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("Trial"))
+    assert lines[at].split() == ["Trial", "step", "speedup", "expected", "memory", "settings"]
+    assert lines[at + 1].split() == ["0", "120", "ms", "1.00x", "-", "800", "MiB", "your", "own"]
+    assert lines[at + 2].split() == ["1", "80.0", "ms", "1.50x", "1.45x", "1.6", "GiB", "num_workers=4"]
+    lost = " ".join(" ".join(lines[at + 3 : at + 5]).split())
+    assert lost == "2 - - - - batch_size=32 accumulation_steps=1 -- out of memory: RuntimeError: can't allocate memory"
+
+
+def test_what_each_change_brings_and_what_is_by_hand_stand_beside_it() -> None:
+    change = replace(CHANGE, gain="brings 30 % of the speed", by_hand="num_workers = 4 at train.py:3: no file gives it")
+    found = text(tuned(verified=verified(changes=(change,))))
+    assert "loader.num_workers: 0 -> 4 (equivalent, brings 30 % of the speed)" in found
+    assert "    by hand: num_workers = 4 at train.py:3: no file gives it" in found
+
+
+def test_what_alters_training_has_to_be_allowed_again() -> None:
+    change = replace(CHANGE, effect=Effect.ALTERING)
+    assert "Next  autotune apply --allow altering --diff" in text(tuned(verified=verified(changes=(change,))))
+
+
+def test_cost_and_break_even() -> None:
+    found = " ".join(text(tuned(), price=3.6).split())
+    assert "the search took 3 min 20 s ($0.20), of which the diagnosis and its probes 20 s" in found
+    assert "it saves 40.0 ms a step, 20 min, $1.20 of each hour that you now train" in found
+    assert "won back after 5,000 steps" in found
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (kept(verified=None), "Keep what you have: nothing was found that is faster."),
+        (kept(verified=None, trials=(), stopped="there is nothing to search in this script"),
+         "Keep what you have: there is nothing to search in this script."),
+        (kept(verified=verified(verdict=Verdict.CANNOT_TELL, why="starts differ by 9 %")),
+         "Keep what you have: the best of the trials was 1.50x (1.45 to 1.55) when it was measured in turns"),
+        (kept(verified=None, notes=("the fastest was not proven: others measure",)),
+         "Keep what you have: nothing was proven. To try that again, type the same command with --resume."),
+    ],
+    ids=["no trial", "nothing", "not won", "not proven"],
+)  # fmt: skip
+def test_keep_what_you_have(found, words: str) -> None:
+    said = " ".join(text(found).split())
+    assert words in said
+    assert "Next" not in said
+    assert "won back" not in said
+
+
+def test_settings_that_were_not_searched_stand_by_their_reason() -> None:
+    space = replace(SPACE, left_out=(LeftOut("a.b", "no"), LeftOut("c.d", "yes"), LeftOut("e.f", "no")))
+    lines = text(tuned(space=space, dropped=(LeftOut("train.num_threads", "it brings nothing"),))).splitlines()
+    assert "  a.b, e.f: no" in lines
+    assert "  c.d: yes" in lines
+    assert "  train.num_threads: it brings nothing" in lines
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 200])
+def test_no_line_is_wider_than_the_page(width: int) -> None:
+    trials = (OWN, *(replace(FASTER, number=number, error="x" * 300) for number in range(1, 12)))
+    assert max(map(len, text(tuned(trials=trials), width).splitlines())) <= max(60, width)
+
+
+def test_the_plan_says_what_will_be_searched_and_spent() -> None:
+    assert plan(SPACE, 6.0, 300.0, 3.6) == (
+        "4 configurations of workers (2), batch (2); a trial takes about 6.0 s; 5 min 0 s left, $0.30 at most"
+    )
+    assert plan(Space(SPACE.axes[:1]), 6.0, None, None) == (
+        "2 configurations of workers (2); a trial takes about 6.0 s"
+    )
+
+
+def test_changes_in_short() -> None:
+    assert changed({}) == "your own"
+    assert changed({"loader.batch_size": 8, "train.accumulation_steps": 4}) == "batch_size=8 accumulation_steps=4"
