@@ -30,6 +30,7 @@ VERBS = {
     "explain": Verb("autotune.cli.explain:command", "Say what a rule looks for, why, and what it advises."),
     "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files."),
     "verify": Verb("autotune.cli.verify:command", "Measure a script before and after a change, in turns."),
+    "tune": Verb("autotune.cli.tune:command", "Search the settings that make a script faster, and prove the best."),
     "undo": Verb("autotune.cli.undo:command", "Take back what apply wrote."),
     "rules": Verb("autotune.cli.rules:command", "List every rule."),
 }

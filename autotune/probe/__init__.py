@@ -40,6 +40,7 @@ FRAMEWORKS = (
     "safetensors.torch",
     "torch.utils.tensorboard.writer",
     "transformers.training_args",
+    "transformers.trainer_callback",
     "transformers.trainer",
     "accelerate.accelerator",
     "lightning.pytorch.trainer.trainer",

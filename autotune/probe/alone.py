@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 
-from . import clock
+from . import clock, others
 
 LOADER_S = 2.0
-MOST_BATCHES = 32
+LEAST_BATCHES, MOST_BATCHES = 32, 256
+ENOUGH_S = 0.3
+REPLAYS = ("replay", "replay_changed")
 PAUSES = ("fetch", "iter", "checkpoint", "evaluation", "logging", "serialise")
 """Events that are no part of a replayed step."""
 
 
 def step_result(name: str, spans: list) -> dict:
-    """{"step_ns"} or {"micro_ns"} from (wall, events) of each replayed step, without fetches and interruptions."""
-    steps, micros = [], []
+    """A replay's {"step_ns", "update_ns"} or another phase's {"micro_ns"} from (wall, events) of each step.
+
+    Without fetches and interruptions.
+    """
+    steps, updates, micros = [], [], []
     for wall, events in spans:
         wall -= sum(end - start for kind, start, end, _, _ in events if kind in PAUSES)
         backwards = sum(1 for event in events if event[0] == "backward")
         updating = sum(end - start for kind, start, end, _, _ in events if kind == "optimizer")
         steps.append(wall)
+        updates.append(updating)
         if backwards:
             micros.append((wall - updating) // backwards)
-    return {"step_ns": steps} if name == "replay" else {"micro_ns": micros}
+    return {"step_ns": steps, "update_ns": updates} if name in REPLAYS else {"micro_ns": micros}
 
 
 def load(session, row: dict, workers: int) -> tuple:
@@ -30,6 +36,7 @@ def load(session, row: dict, workers: int) -> tuple:
     recorder, sampler = session.recorder, session.sampler
     recorder.on = False
     sampler.reset()
+    before = others.reading()
     recorder.stack.append("fetch")
     try:
         result = _take(_copy(row["object"](), workers))
@@ -38,6 +45,7 @@ def load(session, row: dict, workers: int) -> tuple:
     finally:
         recorder.stack.pop()
         recorder.on = True
+    result["other_cpus"] = others.cpus(before)
     if workers == 0:
         result["samples"] = [sample for sample in sampler.rows() if sample["phase"] == "fetch"]
     return "completed", result
@@ -65,17 +73,23 @@ def _take(loader) -> dict:
     start_ns = clock.now() - begin
     ends = [clock.now()]
     cpu = clock.thread_cpu()
-    for _ in range(MOST_BATCHES):
-        if next(iterator, None) is None or ends[-1] - begin > LOADER_S * 1e9:
-            break
+    while not _is_enough(len(ends) - 1, ends[-1] - begin) and next(iterator, None) is not None:
         ends.append(clock.now())
     cpu_ns = clock.thread_cpu() - cpu
+    stop = clock.now()
     del iterator
     return {
         "batch_ns": [after - before for before, after in zip(ends, ends[1:])],
         "start_ns": start_ns,
         "cpu_ns": cpu_ns,
+        "end_ns": clock.now() - stop,
     }
+
+
+def _is_enough(batches: int, elapsed_ns: int) -> bool:
+    if elapsed_ns > LOADER_S * 1e9 or batches >= MOST_BATCHES:
+        return True
+    return batches >= LEAST_BATCHES and elapsed_ns > ENOUGH_S * 1e9
 
 
 def serialise(session) -> tuple:

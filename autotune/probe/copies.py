@@ -42,6 +42,21 @@ def _cloned_tensor(tensor):
     return tensor.clone().pin_memory() if tensor.is_pinned() else tensor.clone()
 
 
+def half(width: int) -> int:
+    """The width of a batch that is cut to half of it."""
+    return max(1, width // 2)
+
+
+def narrowed(batch, width: int):
+    """A copy without the second half of what is `width` wide in its second dimension."""
+
+    def leaf(item):
+        is_wide = _is_tensor(item) and item.dim() >= 2 and item.shape[1] == width
+        return item[:, : half(width)].clone() if is_wide else item
+
+    return _mapped(cloned(batch), leaf)
+
+
 def resized(batch, factor: float):
     """A batch of `factor` times the samples: the first half (0.5), or every sample twice (2).
 

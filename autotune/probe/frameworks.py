@@ -9,7 +9,7 @@ import functools
 import math
 import weakref
 
-from . import sites
+from . import resume, sites
 from .recorder import timed
 
 HF_FIELDS = (
@@ -64,6 +64,7 @@ def on_import(session, module) -> None:
     action = _ACTIONS.get(module.__name__)
     if action is not None:
         action(session, module)
+    resume.on_import(session, module)
 
 
 def _wrap(session, owner, name: str, kind: str) -> None:

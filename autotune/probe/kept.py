@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .copies import cloned, shallow
+from .copies import cloned, half, narrowed, shallow
 
 MOST = 16
 MOST_BYTES = 256 << 20
@@ -39,11 +39,20 @@ class Kept:
         """A phase begins: forget what the last one was handed."""
         self._handed = []
 
-    def next(self):
-        """A copy of the next kept batch."""
+    def are_padded(self) -> bool:
+        """Whether the batches are of tokens, with padding in some of them."""
+        rows = [row for _, row in self._batches]
+        known = all(row.get("useful_tokens") is not None for row in rows)
+        return bool(rows) and known and any(row["useful_tokens"] < row["tokens"] for row in rows)
+
+    def next(self, narrow: bool = False):
+        """A copy of the next kept batch; `narrow`: of the first half of its width."""
         size = len(self._batches)
         step = STEP if size % STEP else 1
         batch, row = self._batches[len(self._handed) * step % size]
+        if narrow:
+            self._handed.append({**row, "tokens": row["num_samples"] * half(row["width"])})
+            return narrowed(batch, row["width"])
         self._handed.append(row)
         return cloned(batch)
 

@@ -17,6 +17,7 @@ from . import (
     hooks_data,
     hooks_model,
     hooks_optimizer,
+    override,
     snapshot,
 )
 from .losses import Losses
@@ -74,14 +75,20 @@ class Session:
     def _install_all(self) -> None:
         for hooks in (hooks_data, hooks_model, hooks_optimizer, hooks_calls):
             hooks.install(self)
+        override.install(self)
         for name in FRAMEWORKS:
             module = sys.modules.get(name)
             # One that is still being imported (it imports torch itself) comes by its own callback.
             if module is not None and not getattr(module.__spec__, "_initializing", False):
-                frameworks.on_import(self, module)
+                self.on_framework(module)
         self.memory_row["rss_start_bytes"] = describe.resident_bytes("VmRSS")
         self.sampler.start()
         atexit.register(self._at_exit)
+
+    def on_framework(self, module) -> None:
+        """A framework's module is there: hook what it defines, and give its calls what the Request says."""
+        frameworks.on_import(self, module)
+        override.on_import(self, module)
 
     def _after_fork(self) -> None:
         """A forked child starts afresh: it is a worker, or a rank that will train and report for itself."""
@@ -277,4 +284,4 @@ def begin(request: dict) -> None:
 def on_framework(module) -> None:
     """A framework module was imported after torch."""
     if _sessions and os.environ.get("AUTOTUNE_LOADER") is None:
-        frameworks.on_import(_sessions[0], module)
+        _sessions[0].on_framework(module)

@@ -11,13 +11,16 @@ import os
 import sys
 from collections import deque
 
-from . import alone, clock, ending, kernels
+from . import alone, changed, clock, ending, kernels
 from .copies import resized
 from .kept import Kept
 
 PHASE_S = 1.5
 LEAST_STEPS, MOST_STEPS = 3, 10
 WORTH_LOADING_SHARE = 0.02
+TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
+"""The phases that train on kept batches."""
+
 PROFILE_LIMIT_SHARE = 0.25
 """Profiled steps take no more of the phases' time than this, where one step leaves a choice."""
 
@@ -31,6 +34,7 @@ class Plan:
         self._phases = deque()
         self._marks = []
         self._profile = None
+        self._undo = None
         self._began = 0
         self.is_active = False
         self.current = ""
@@ -69,8 +73,10 @@ class Plan:
         if not len(self._kept):
             return [*profile, *phases]
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
-        halves = [("micro_batch", {"factor": 0.5}), ("micro_batch", {"factor": 2})]
-        return [*profile, ("replay", {"num_batches": len(self._kept)}), *loading, *phases, *halves]
+        sizes = [("micro_batch", {"factor": 0.5}), ("micro_batch", {"factor": 2})]
+        narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
+        others = [("replay_changed", arguments) for arguments in changed.choices(session)]
+        return [*profile, ("replay", {"num_batches": len(self._kept)}), *loading, *phases, *sizes, *narrow, *others]
 
     def _worker_counts(self) -> list:
         session = self._session
@@ -116,7 +122,7 @@ class Plan:
 
     def _remade(self):
         """A copy of the next kept batch, of the size that the phase asks for."""
-        batch = self._kept.next()
+        batch = self._kept.next(narrow=self.current == "narrow_batch")
         factor = self._phases[0][1].get("factor", 1)
         return resized(batch, factor) if factor != 1 else batch
 
@@ -126,10 +132,13 @@ class Plan:
         if self.current == "profile" and self._profile.on_step():
             self._record_profile()
             return
-        if self.current not in ("replay", "micro_batch"):
+        if self.current not in TRAINING:
             return
         self._marks.append((clock.now(), len(self._session.recorder.events)))
-        if len(self._marks) >= self._wanted_steps() + 2:
+        spent_s = (clock.now() - self._marks[0][0]) / 1e9
+        # A changed setting may make steps many times as long.
+        wanted = self._wanted_steps() if spent_s < 2 * PHASE_S else LEAST_STEPS
+        if len(self._marks) >= wanted + 2:
             self._record("completed", self._step_result())
 
     def _wanted_steps(self) -> int:
@@ -177,6 +186,7 @@ class Plan:
         self._end_phase()
 
     def _end_phase(self) -> None:
+        self._take_back()
         self._phases.popleft()
         self._session.write("completed")
         self._next_phase()
@@ -187,16 +197,25 @@ class Plan:
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
         if self.current == "profile":
             self._profile = kernels.Profile(self._profiled_steps())
+        elif self.current == "replay_changed":
+            self._undo = changed.apply(self._session, self._phases[0][1])
         elif self.current == "serialise" and not len(self._kept):
             self._serialise()
         elif not self.current:
             ending.leave(self._session)
 
+    def _take_back(self) -> None:
+        """The script's own settings again: the Recording says what they are."""
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+
     def abandon(self) -> None:
         """The script ended by itself inside a phase: keep what it brought."""
+        self._take_back()
         if self.is_active and self.current == "profile":
             self._session.kernels = self._profile.table(self._session.recorder.origin)
-        if self.is_active and self.current in ("replay", "micro_batch") and len(self._marks) > 2:
+        if self.is_active and self.current in TRAINING and len(self._marks) > 2:
             self._session.what_ifs.append(self._row("completed", self._step_result()))
         self.is_active = False
 
@@ -206,6 +225,7 @@ class Plan:
 
     def failed(self, error: BaseException) -> None:
         """The script raised inside a phase: write down what is known and leave before its handlers run."""
+        self._take_back()
         if self._phases and self.current != "profile":
             outcome = "out_of_memory" if ending.is_out_of_memory(error) else "failed"
             self._session.what_ifs.append(self._row(outcome, {}))

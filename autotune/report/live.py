@@ -64,12 +64,13 @@ class Live:
     ) -> None:
         self.close()
 
-    def update(self, status: Progress) -> None:
-        """Show where the run is."""
+    def update(self, status: Progress, head: str = "") -> None:
+        """Show where the run is, after `head` where there are several."""
         if self._quiet:
             return
         self._time(status.steps)
-        self._show(clean(line(status, self._total, self._step_ms)))
+        text = line(status, self._total, self._step_ms)
+        self._show(clean(f"{head}: {text}" if head else text))
 
     def close(self) -> None:
         """Take the line away; a second call does nothing."""
@@ -81,9 +82,9 @@ class Live:
         """Learn the time of a step from when its number rises; the wait for the first one is start-up."""
         now = self._clock()
         if not step:
-            return
-        if self._step_at is None or step < self._step_at[0]:
-            self._step_at = (step, now)
+            self._step_at = self._step_ms = None
+        elif self._step_at is None or step < self._step_at[0]:
+            self._step_at, self._step_ms = (step, now), None
         elif step > self._step_at[0]:
             self._step_ms = (now - self._step_at[1]) * 1000 / (step - self._step_at[0])
             self._step_at = (step, now)

@@ -5,7 +5,7 @@ from collections import OrderedDict, UserDict, namedtuple
 import pytest
 import torch
 
-from autotune.probe.copies import cloned, resized, shallow
+from autotune.probe.copies import cloned, narrowed, resized, shallow
 
 Pair = namedtuple("Pair", ["x", "y"])
 
@@ -125,3 +125,16 @@ def test_what_lay_in_pinned_memory_does_so_again(monkeypatch):
     copies = cloned({"pinned": pinned, "plain": torch.ones(3)})
     assert (copies["pinned"].tolist(), copies["plain"].tolist()) == ([-1.0] * 3, [1.0] * 3)
     assert pinned.tolist() == [1.0] * 3
+
+
+def test_narrowed_cuts_what_is_as_wide_as_the_batch():
+    batch = {"input_ids": ids(), "labels": ids(), "weights": torch.ones(4), "features": torch.ones(4, 5), "name": "a"}
+    narrow = narrowed(batch, 3)
+    assert {name: tuple(value.shape) for name, value in narrow.items() if name != "name"} == {
+        "input_ids": (4, 1),
+        "labels": (4, 1),
+        "weights": (4,),
+        "features": (4, 5),
+    }
+    assert narrow["name"] == "a"
+    assert batch["input_ids"].shape == (4, 3)

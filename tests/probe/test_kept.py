@@ -68,6 +68,21 @@ def test_a_batch_that_is_changed_by_the_script_is_kept_as_it_was():
     assert "labels" in first
 
 
+def test_narrow_batches_are_counted_as_what_they_are():
+    kept = Kept()
+    kept.offer({"ids": torch.ones(2, 7)}, row(14, width=7))
+    assert kept.next(narrow=True)["ids"].shape == (2, 3)
+    assert kept.means() == {"samples": 2.0, "tokens": 6.0}
+
+
+@pytest.mark.parametrize(("useful", "padded"), [((14, 14), False), ((14, 9), True), ((9, None), False), ((), False)])
+def test_whether_the_batches_are_padded(useful, padded):
+    kept = Kept()
+    for tokens in useful:
+        kept.offer(torch.ones(2, 7), row(14, useful_tokens=tokens))
+    assert kept.are_padded() is padded
+
+
 def test_large_batches_are_not_kept_beyond_the_limit():
     kept = Kept()
     for index in range(5):

@@ -28,6 +28,7 @@ class Model(torch.nn.Module):
 @pytest.fixture(autouse=True)
 def short_phases(monkeypatch):
     monkeypatch.setattr(what_ifs, "PHASE_S", 0.0)
+    monkeypatch.setattr(what_ifs.changed, "choices", lambda _: [])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
 
@@ -168,8 +169,9 @@ def test_a_starving_loop_has_its_loader_measured_alone(attach, left, monkeypatch
         "completed",
         {"num_workers": 0, "loader": 0},
     )
-    assert 0 < len(row["result"]["batch_ns"]) <= 32
+    assert 0 < len(row["result"]["batch_ns"]) <= 256
     assert row["result"]["cpu_ns"] > 0
+    assert row["result"]["end_ns"] >= 0
     assert len(session.loaders) == 1, "the copy of the loader is no loader of the script"
 
 
@@ -184,6 +186,24 @@ def test_worker_counts_fit_the_processors(probed, monkeypatch, share, cpus, coun
     monkeypatch.setattr(what_ifs.os, "sched_getaffinity", lambda _: set(range(cpus)))
     assert probed.plan._worker_counts() == counts
     del loader
+
+
+def test_padded_batches_are_tried_at_half_their_width(attach, left):
+    session = attach(steps=4, warmup=1)
+    session.wait_share = lambda: 0.0
+    ids = torch.ones(400, 9, dtype=torch.int64)
+    ids[:, 6:] = 0
+    embedding, widths = torch.nn.Embedding(2, 3, padding_idx=0), []
+    optimizer = torch.optim.SGD(embedding.parameters(), lr=0.1)
+    with pytest.raises(left):
+        for (x,) in DataLoader(TensorDataset(ids), batch_size=4):
+            widths.append(x.shape[1])
+            embedding(x).sum().backward()
+            optimizer.step()
+    row = session.what_ifs[-1]
+    assert (row["name"], row["outcome"], row["arguments"]) == ("narrow_batch", "completed", {})
+    assert (row["result"]["samples"], row["result"]["tokens"]) == (4.0, 16.0)
+    assert widths == [9] * 20 + [4] * 5
 
 
 def test_a_script_that_ends_inside_a_phase_keeps_what_it_brought(attach):

@@ -1,0 +1,70 @@
+"""Searches on the disk: the run folder of each, with what another start of `tune` needs to go on with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from autotune.collect import artefacts
+from autotune.errors import UsageError
+from autotune.machine import identity
+
+STUDY = "study.db"
+_KEY = "tune"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A search: its run `folder`, the storage `url` and the `name` of its study, and the run that was `diagnosed`.
+
+    `diagnosed` is "" until the diagnosis is made.
+    """
+
+    folder: Path
+    url: str
+    name: str
+    diagnosed: str = ""
+
+
+def new(root: Path, words: Sequence[str], asked: Iterable[str], url: str | None) -> Kept:
+    """A search that begins now; `asked` are the options that its space depends on."""
+    folder = artefacts.new_run(root)
+    return Kept(folder, url or f"sqlite:///{folder / STUDY}", _name(words, asked))
+
+
+def resumed(root: Path, words: Sequence[str], asked: Iterable[str], url: str | None) -> Kept:
+    """The newest search of this command and these options that did not end. Raises UsageError when there is none."""
+    name = _name(words, asked)
+    for folder in reversed(artefacts.runs(root)):
+        row = _row(folder)
+        if row is not None and row["study"] == name and not row["ended"]:
+            return Kept(folder, url or f"sqlite:///{folder / STUDY}", name, row["diagnosed"])
+    raise UsageError(
+        "there is no interrupted search of this command with these options",
+        where="--resume",
+        to_do="Leave it out to begin one.",
+    )
+
+
+def keep(search: Kept, *, ended: bool) -> None:
+    """Write down where the search is."""
+    row = {"study": search.name, "diagnosed": search.diagnosed, "ended": ended}
+    artefacts.write_json(search.folder / artefacts.MANIFEST, {**identity(), _KEY: row})
+
+
+def _row(folder: Path) -> dict[str, Any] | None:
+    try:
+        row = artefacts.read_json(folder / artefacts.MANIFEST).get(_KEY)
+    except (UsageError, AttributeError):
+        return None
+    return row if isinstance(row, dict) and {"study", "diagnosed", "ended"} <= row.keys() else None
+
+
+def _name(words: Sequence[str], asked: Iterable[str]) -> str:
+    """The same for tuners of one command; the command itself may hold secrets."""
+    text = json.dumps([list(words), sorted(asked)])
+    return f"autotune-{sha256(text.encode()).hexdigest()[:16]}"

@@ -1,0 +1,182 @@
+"""tune: from a command to the settings that measurably win, and their patch."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+
+from autotune.api import diagnose, searches
+from autotune.api.searches import Kept
+from autotune.api.watch import Watch
+from autotune.api.winner import Search, winner
+from autotune.collect import artefacts, leftovers, lock
+from autotune.errors import ScriptError, UsageError
+from autotune.machine.signals import cleaned_up
+from autotune.machine.software import release
+from autotune.model.report import Report
+from autotune.model.rule import Effect
+from autotune.model.tuned import Space, Trial, Tuned
+from autotune.scan.command import scan_command
+from autotune.tune import overlay
+from autotune.tune.overlay import Script
+from autotune.tune.search import search
+from autotune.tune.space import space
+from autotune.tune.stopping import Stopping
+from autotune.tune.study import Study
+from autotune.tune.trial import Place, Trials, Usual, wanted
+from autotune.verify import scratch
+from autotune.verify.estimate import LEAST_PAIRS
+
+LEAST_TRIALS = 3
+"""A budget that holds fewer beside the proof finds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for. All of it ends after `budget_s` seconds, or the search after `num_trials` trials.
+
+    `knobs` are axes or settings, empty for all; `study` is a storage URL that several tuners may share, None for a
+    file in the run folder; `resume` goes on with the newest search of the same command that did not end.
+    """
+
+    words: tuple[str, ...]
+    budget_s: float | None = 600.0
+    num_trials: int | None = None
+    knobs: frozenset[str] = frozenset()
+    study: str | None = None
+    resume: bool = False
+    allow: frozenset[Effect] = field(default_factory=frozenset)
+    python: str | None = None
+    lock: bool = True
+
+
+def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str] = os.environ) -> Tuned:
+    """Search the settings of the command, and prove the best. Files are read and run in a scratch copy only.
+
+    Raises UsageError when the budget is too small or the study is of something else, ScriptError when the script does
+    not run as it is.
+    """
+    if not options.words:
+        raise UsageError("no script was given", to_do="Type: autotune tune train.py [ARGS...]")
+    began, root = time.monotonic(), artefacts.project_root(cwd)
+    leftovers.remove_leftovers(root)
+    with cleaned_up(), lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
+        kept, report = _diagnosed(options, watch, root, cwd, environ)
+        probes_s = time.monotonic() - began
+        script = _script(report, options.words, cwd, root)
+        found = space(report.evidence, options.knobs, options.allow, partial(overlay.settable, script))
+        originals = _originals(script, found, root)
+        with scratch.mirrored(root, frozenset(originals)) as mirror:
+            place = Place(root, cwd, environ, report.run.python, mirror, originals, watch.status)
+            ends_at = None if options.budget_s is None else began + options.budget_s
+            made = Search(kept, report, Trials(place, script, found, _usual(report)), watch, ends_at)
+            tuned = _searched(made, options) if found.axes else _nothing(found)
+    artefacts.mark_last(kept.folder)
+    searches.keep(kept, ended=not tuned.notes)
+    return replace(tuned, spent_s=time.monotonic() - began, probes_s=probes_s)
+
+
+def _diagnosed(
+    options: Options, watch: Watch, root: Path, cwd: Path, environ: Mapping[str, str]
+) -> tuple[Kept, Report]:
+    """The run folder of the search, and what its diagnosis says: made now, or by the search that is resumed."""
+    asked = (*options.knobs, *options.allow)
+    if options.resume:
+        kept = searches.resumed(root, options.words, asked, options.study)
+        return kept, diagnose.load(kept.diagnosed, cwd=cwd)
+    wanted = diagnose.Options(options.words, python=options.python, lock=False, stdout=sys.stderr.fileno())
+    report = diagnose.diagnose(wanted, watch.status, cwd=cwd, environ=environ)
+    if report.step is None:
+        raise ScriptError(
+            f"it does not run as it is: {report.run.error or report.run.outcome}",
+            where=options.words[0],
+            to_do="`autotune diagnose --load last` says more. Make it run, then tune it.",
+        )
+    kept = searches.new(root, options.words, asked, options.study)
+    kept = replace(kept, diagnosed=Path(report.run.folder).name)
+    searches.keep(kept, ended=False)
+    return kept, report
+
+
+def _script(report: Report, words: tuple[str, ...], cwd: Path, root: Path) -> Script:
+    versions = {name: found for name, text in report.software.items() if (found := release(text)) is not None}
+    bundle = scan_command(words, cwd=cwd, root=root, versions=versions)
+    return Script(words, report.evidence, bundle, versions, cache(lambda name: Path(name).read_bytes()))
+
+
+def _originals(script: Script, found: Space, root: Path) -> dict[Path, bytes]:
+    """The files that a candidate may change, as they are."""
+    alone = [
+        (*found.current[:at], point, *found.current[at + 1 :])
+        for at, axis in enumerate(found.axes)
+        for point in range(len(axis.points))
+    ]
+    paths = {path for one in alone for path in overlay.overlay(script, wanted(found, one)).files}
+    outside = next((path for path in paths if not path.is_relative_to(root)), None)
+    if outside is not None:
+        raise UsageError(
+            f"it lies outside the project {root}, so it cannot be changed in a copy",
+            where=str(outside),
+            to_do="Start autotune in a folder that holds all of the files.",
+        )
+    return {path: script.read(str(path)) for path in sorted(paths)}
+
+
+def _usual(report: Report) -> Usual:
+    step = report.step
+    assert step is not None
+    samples = step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None
+    return Usual(step.mean_ms / 1000, report.run.startup_s or 0.0, samples)
+
+
+def _nothing(found: Space) -> Tuned:
+    return Tuned(found, (), {}, None, "there is nothing to search in this script", 0.0, 0.0)
+
+
+def _searched(made: Search, options: Options) -> Tuned:
+    """Search, prove the best, and write its patch when it won."""
+    found, trial_s = made.trials.space, made.trials.usual.trial_s
+    made.watch.planned(found, trial_s, made.left_s)
+    stopping = Stopping(_search_s(made), options.num_trials, _planned_s(made.report))
+    study = Study(found, made.kept.url, made.kept.name)
+    made.watch.known(study.trials())
+    tried, stopped = search(found, made.forecast, made.attempt, stopping, study)
+    _check_own(tried, found, options.words)
+    return winner(made, tried, stopped)
+
+
+def _search_s(made: Search) -> float | None:
+    """What the search may take so that the proof has its time. Raises UsageError when that is too little."""
+    left_s, trial_s = made.left_s, made.trials.usual.trial_s
+    if left_s is None:
+        return None
+    missing_s = made.proof_s + LEAST_TRIALS * trial_s - left_s
+    if missing_s > 0:
+        raise UsageError(
+            f"it is too small: a start takes about {trial_s:.0f} s, and the proof alone needs {2 * LEAST_PAIRS}",
+            where="--budget",
+            to_do=f"Give it {missing_s:.0f} s more, at least.",
+        )
+    return left_s - made.proof_s
+
+
+def _planned_s(report: Report) -> float | None:
+    """What the planned run takes as it is."""
+    steps = report.run.planned_steps
+    return steps * report.step.mean_ms / 1000 if steps and report.step is not None else None
+
+
+def _check_own(tried: tuple[Trial, ...], found: Space, words: tuple[str, ...]) -> None:
+    own = [trial for trial in tried if trial.candidate == found.current]
+    if own and not any(trial.samples_per_s for trial in own):
+        raise ScriptError(
+            f"it went well when it was diagnosed, and not in a trial: {own[0].error}",
+            where=words[0],
+            to_do="Run it again; the trials run in a scratch copy of the project.",
+        )

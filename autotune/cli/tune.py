@@ -1,0 +1,148 @@
+"""autotune tune: a command and a budget in, the settings that win and their patch out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autotune.api import tune as api
+from autotune.cli.output import has_colour
+from autotune.cli.verify import _duration
+from autotune.collect import Status
+from autotune.model.evidence import Value
+from autotune.model.rule import Effect
+from autotune.model.tuned import Outcome, Space, Trial
+from autotune.model.verified import Schedule
+from autotune.report import tune_json, tune_text, verify_text
+from autotune.report.live import Live
+from autotune.report.units import duration, step_time
+
+RENDERERS = {"text": tune_text.render, "json": tune_json.render}
+BUDGET = "Time for all of it: diagnosis, trials, proof (default: 10m, without --trials)."
+BUDGET_S = 600.0
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--budget", callback=lambda *given: _seconds(*given), help=BUDGET)
+@click.option("--trials", type=click.IntRange(min=1), help="At most so many trials, in place of or beside --budget.")
+@click.option("--knobs", multiple=True, metavar="KNOB,...", help="Search only these: batch, workers, threads ...")
+@click.option("--study", metavar="URL", help="An Optuna storage; tuners on several machines may share one.")
+@click.option("--resume", is_flag=True, help="Go on with the newest search of this command that was interrupted.")
+@click.option("--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also changes of this effect.")
+@click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
+@click.option("--python", help="The interpreter of the script.")
+@click.option("--format", "format_", type=click.Choice(list(RENDERERS)), default="text", help="Output format.")
+@click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def command(command: tuple[str, ...], **given: Any) -> None:
+    """Search the settings of a script for those that measurably make it faster, and write their patch.
+
+    Every trial is a fresh start in a scratch copy: nothing of yours is written before `autotune apply`. What wins is
+    measured again in turns with your own settings; where nothing wins, the answer is to keep what you have.
+    """
+    with Live(quiet=given["quiet"]) as live:
+        teller = _Teller(live, given["quiet"], given["price"])
+        try:
+            tuned = api.tune(_options(command, given), teller, cwd=Path.cwd())
+        except (KeyboardInterrupt, SystemExit):
+            live.close()
+            click.echo(f"autotune: {teller.interrupted()}", err=True)
+            raise
+    click.echo(RENDERERS[given["format_"]](tuned, has_colour(None), 100, given["price"]), nl=False)
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    return None if text is None else _duration(context, parameter, text)
+
+
+def _options(command: tuple[str, ...], given: Mapping[str, Any]) -> api.Options:
+    has_end = given["budget"] is not None or given["trials"] is not None
+    return api.Options(
+        command,
+        budget_s=given["budget"] if has_end else BUDGET_S,
+        num_trials=given["trials"],
+        knobs=frozenset(part.strip() for each in given["knobs"] for part in each.split(",") if part.strip()),
+        study=given["study"],
+        resume=given["resume"],
+        allow=frozenset(map(Effect, given["allow"])),
+        python=given["python"],
+        lock=not given["no_lock"],
+    )
+
+
+@dataclass(slots=True)
+class _Teller:
+    """Says on stderr what goes on: a line for each trial that ended, and one that renews itself."""
+
+    live: Live
+    quiet: bool
+    price: float | None
+    own: float | None = None
+    best: Trial | None = None
+    now: str = "diagnosis"
+    ends_at: float | None = None
+
+    def status(self, status: Status) -> None:
+        self.live.update(status, head=f"{self.now}{self._left()}")
+
+    def planned(self, space: Space, trial_s: float, left_s: float | None) -> None:
+        self.ends_at = None if left_s is None else time.monotonic() + left_s
+        self._say(tune_text.plan(space, trial_s, left_s, self.price))
+
+    def known(self, trials: tuple[Trial, ...]) -> None:
+        for trial in trials:
+            self._note(trial)
+        if trials:
+            self._say(f"the study has {len(trials)} trials already{self._best()}")
+
+    def began(self, number: int, changes: Mapping[str, Value]) -> None:
+        self.now = f"trial {number}: {tune_text.changed(changes)}"
+
+    def ended(self, trial: Trial) -> None:
+        self._note(trial)
+        self._say(f"{self.now}: {self._came_to(trial)}")
+
+    def proving(self, planned: Schedule) -> None:
+        self.now = "proof"
+        self._say(
+            f"the best in turns with your own: {verify_text.plan(planned.seconds, len(planned.order), 0.0, None)}"
+        )
+
+    def interrupted(self) -> str:
+        """What is kept when the search is stopped."""
+        if self.best is None:
+            return "no trial had ended"
+        found = f"the best so far was {tune_text.changed(self.best.changes)}{self._factor(self.best)}, not proven"
+        return f"{found}; the trials are kept: go on with the same command and --resume"
+
+    def _note(self, trial: Trial) -> None:
+        if trial.samples_per_s and trial.outcome is Outcome.COMPLETED:
+            self.own = self.own or (None if trial.changes else trial.samples_per_s)
+            best = self.best.samples_per_s if self.best is not None else None
+            self.best = trial if best is None or trial.samples_per_s > best else self.best
+
+    def _best(self) -> str:
+        return f"; best {self._factor(self.best).lstrip(', ')}" if self.best is not None and self.best.changes else ""
+
+    def _came_to(self, trial: Trial) -> str:
+        if trial.step_ms is None or trial.outcome is not Outcome.COMPLETED:
+            return f"{tune_text.OUTCOMES[trial.outcome]}: {trial.error}"
+        return f"{step_time(trial.step_ms)} a step{self._factor(trial)}"
+
+    def _factor(self, trial: Trial) -> str:
+        return f", {trial.samples_per_s / self.own:.2f}x" if trial.changes and trial.samples_per_s and self.own else ""
+
+    def _left(self) -> str:
+        left_s = None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
+        return f"{self._best()}{f'; {duration(left_s)} left' if left_s is not None else ''}"
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            self.live.close()
+            click.echo(f"autotune: {text}", err=True)

@@ -1,0 +1,80 @@
+"""One JSON object, schema 1, described by `tune.schema.json` beside this file. An unknown value is null."""
+
+from __future__ import annotations
+
+from autotune import __version__
+from autotune.model.tuned import LeftOut, Space, Trial, Tuned
+from autotune.model.verified import Verified
+from autotune.report.json_out import SCHEMA, Json, dumps
+
+
+def render(tuned: Tuned, colour: bool, width: int, price: float | None = None) -> str:
+    """The object in one line. Keys keep the order of the schema."""
+    return dumps(document(tuned))
+
+
+def document(tuned: Tuned) -> Json:
+    """The search as plain values. `best` holds every setting that was searched: the user's own where nothing won."""
+    own = tuned.space.settings(tuned.space.current)
+    return {
+        "schema": SCHEMA,
+        "tool": {"name": "autotune", "version": __version__},
+        "best": {**own, **tuned.best},
+        "changes": dict(tuned.best),
+        "verified": _won(tuned.verified) if tuned.best and tuned.verified else None,
+        "measured": _measured(tuned.verified) if tuned.verified else None,
+        "trials": list(map(_trial, tuned.trials)),
+        "space": _space(tuned.space),
+        "left_out": list(map(_left_out, tuned.space.left_out)),
+        "dropped": list(map(_left_out, tuned.dropped)),
+        "stopped": tuned.stopped,
+        "spent_s": tuned.spent_s,
+        "probes_s": tuned.probes_s,
+        "patch": tuned.patch or None,
+        "notes": list(tuned.notes),
+    }
+
+
+def _won(verified: Verified) -> Json:
+    found = verified.estimate
+    return {"speedup": found.speedup, "low": found.low, "high": found.high}
+
+
+def _measured(verified: Verified) -> Json:
+    """What was measured of the best candidate, whether it won or not."""
+    before_ms, after_ms = verified.step_ms
+    return {
+        "verdict": verified.verdict.value,
+        "why": verified.why or None,
+        **_won(verified),
+        "step_ms": {"before": before_ms, "after": after_ms},
+        "losses": verified.losses.sameness.value,
+        "memory": {"before_bytes": verified.memory.before, "after_bytes": verified.memory.after},
+        "starts": len(verified.schedule.order),
+        "changes": {change.setting: change.new for change in verified.changes},
+    }
+
+
+def _trial(trial: Trial) -> Json:
+    return {
+        "number": trial.number,
+        "changes": dict(trial.changes),
+        "outcome": trial.outcome.value,
+        "samples_per_s": trial.samples_per_s,
+        "step_ms": trial.step_ms,
+        "memory_bytes": trial.memory_bytes,
+        "forecast": trial.forecast,
+        "wall_s": trial.wall_s,
+        "error": trial.error or None,
+    }
+
+
+def _space(space: Space) -> list[Json]:
+    return [
+        {"name": axis.name, "points": [dict(point) for point in axis.points], "current": axis.current}
+        for axis in space.axes
+    ]
+
+
+def _left_out(one: LeftOut) -> Json:
+    return {"setting": one.setting, "why": one.why}

@@ -1,0 +1,174 @@
+"""What `autotune tune` prints: what won and by how much, every trial with its outcome, what was not searched, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from autotune.model.evidence import Value
+from autotune.model.rule import Effect
+from autotune.model.tuned import LeftOut, Outcome, Space, Trial, Tuned
+from autotune.model.verified import Verified
+from autotune.report.closing import wrap_command
+from autotune.report.layout import MIN_WIDTH, Line, cells, pad, paragraph, printed, wrap
+from autotune.report.units import duration, literal, money, size, step_time
+from autotune.report.verify_text import _losses, _memory, _predicted, _step
+
+OUTCOMES = {
+    Outcome.COMPLETED: "",
+    Outcome.OUT_OF_MEMORY: "out of memory",
+    Outcome.FAILED: "failed",
+    Outcome.TIMED_OUT: "timed out",
+    Outcome.PRUNED: "stopped early",
+}
+
+
+def render(tuned: Tuned, colour: bool, width: int, price: float | None = None) -> str:
+    """The search as text; `price` is USD per hour of this machine."""
+    width = max(MIN_WIDTH, width)
+    return printed(_lines(tuned, width, price), colour, width)
+
+
+def plan(space: Space, trial_s: float, left_s: float | None, price: float | None) -> str:
+    """What is going to be searched and spent, in one line."""
+    size_of = 1
+    for axis in space.axes:
+        size_of *= len(axis.points)
+    names = ", ".join(f"{axis.name} ({len(axis.points)})" for axis in space.axes)
+    cost = f", {money(left_s / 3600 * price)} at most" if price is not None and left_s is not None else ""
+    within = f"; {duration(left_s)} left{cost}" if left_s is not None else ""
+    return f"{size_of} configurations of {names}; a trial takes about {duration(trial_s)}{within}"
+
+
+def changed(changes: Mapping[str, Value]) -> str:
+    """ "num_workers=2 prefetch_factor=8"; your own without any."""
+    return " ".join(f"{name.partition('.')[2]}={value}" for name, value in changes.items()) or "your own"
+
+
+def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
+    noun = "trial" if len(tuned.trials) == 1 else "trials"
+    yield Line(f"autotune tune: {len(tuned.trials)} {noun}, {duration(tuned.spent_s)}", "heading")
+    yield Line("")
+    yield from _verdict(tuned, width)
+    if tuned.verified is not None:
+        yield from paragraph("Step", _step(tuned.verified), width)
+        yield from paragraph("Losses", _losses(tuned.verified.losses), width)
+        yield from paragraph("Memory", _memory(tuned.verified.memory), width)
+        yield from paragraph("Predicted", _predicted(tuned.verified), width)
+    if tuned.trials:
+        yield Line("")
+        yield from _table(tuned, width)
+    yield Line("")
+    yield from _listed("Not searched", tuned.space.left_out, width)
+    yield from _listed("Left as it was", tuned.dropped, width)
+    yield from paragraph("Stopped", tuned.stopped, width)
+    for note in tuned.notes:
+        yield from paragraph("Note", note, width)
+    yield from paragraph("Cost", _cost(tuned, price), width)
+    if tuned.patch:
+        yield Line("")
+        yield from wrap_command("Next", _next(tuned.verified), "what it would write into your files", 26, width)
+
+
+def _verdict(tuned: Tuned, width: int) -> Iterator[Line]:
+    verified = tuned.verified
+    if not tuned.best or verified is None:
+        text = f"Keep what you have: {_why_kept(tuned)}."
+        yield from (Line(line.text, "heading") for line in wrap(text, width, rest="  "))
+        return
+    found = verified.estimate
+    text = f"Best: {found.speedup:.2f}x as fast as your own, 95 % interval {found.low:.2f} to {found.high:.2f}."
+    yield from (Line(line.text, "apply") for line in wrap(text, width, rest="  "))
+    for change in verified.changes:
+        old, new = literal(change.old, ""), literal(change.new, "")
+        gain = f", {change.gain}" if change.gain else ""
+        yield from wrap(f"{change.setting}: {old} -> {new} ({change.effect}{gain})", width, first="  ", rest="    ")
+        if change.by_hand:
+            yield from wrap(f"by hand: {change.by_hand}", width, first="    ", rest="    ")
+
+
+def _next(verified: Verified | None) -> str:
+    """What `apply` has to be told, so that it takes the whole of what was proven."""
+    altering = verified is not None and any(change.effect is Effect.ALTERING for change in verified.changes)
+    return f"autotune apply{' --allow altering' if altering else ''} --diff"
+
+
+def _why_kept(tuned: Tuned) -> str:
+    verified = tuned.verified
+    if tuned.notes:
+        return "nothing was proven. To try that again, type the same command with --resume"
+    if verified is None:
+        return "nothing was found that is faster" if tuned.trials else tuned.stopped
+    found = verified.estimate
+    against = f"the best of the trials was {found.speedup:.2f}x ({found.low:.2f} to {found.high:.2f})"
+    return f"{against} when it was measured in turns with your own{f'; {verified.why}' if verified.why else ''}"
+
+
+def _table(tuned: Tuned, width: int) -> Iterator[Line]:
+    """Every trial: its step, its speed against your own, what it changed, and why it lost where it did not end well."""
+    own = [trial.samples_per_s for trial in tuned.trials if not trial.changes and trial.samples_per_s]
+    base = sum(own) / len(own) if own else None
+    rows = [(_time(trial), _speedup(trial, base), _expected(trial), _peak(trial)) for trial in tuned.trials]
+    columns = [max(map(cells, column)) for column in zip(_HEADS, *rows, strict=True)]
+    yield Line(f"Trial  {_row(_HEADS, columns)}  settings")
+    for trial, row in zip(tuned.trials, rows, strict=True):
+        first = f"{pad(str(trial.number), 5)}  {_row(row, columns)}  "
+        lost = f" -- {OUTCOMES[trial.outcome]}: {trial.error}" if trial.outcome is not Outcome.COMPLETED else ""
+        yield from wrap(f"{changed(trial.changes)}{lost}", width, first=first, rest=" " * min(cells(first), width // 2))
+
+
+def _row(values: Sequence[str], columns: Sequence[int]) -> str:
+    return "  ".join(value.rjust(column) for value, column in zip(values, columns, strict=True))
+
+
+_HEADS = ("step", "speedup", "expected", "memory")
+
+
+def _time(trial: Trial) -> str:
+    return step_time(trial.step_ms) if trial.step_ms is not None else "-"
+
+
+def _speedup(trial: Trial, base: float | None) -> str:
+    return f"{trial.samples_per_s / base:.2f}x" if trial.samples_per_s and base else "-"
+
+
+def _expected(trial: Trial) -> str:
+    return f"{trial.forecast:.2f}x" if trial.forecast is not None else "-"
+
+
+def _peak(trial: Trial) -> str:
+    return size(trial.memory_bytes) if trial.memory_bytes is not None else "-"
+
+
+def _listed(head: str, left: tuple[LeftOut, ...], width: int) -> Iterator[Line]:
+    """Settings by the reason that they share."""
+    by_reason: dict[str, list[str]] = {}
+    for one in left:
+        by_reason.setdefault(one.why, []).append(one.setting)
+    if by_reason:
+        yield Line(f"{head}:")
+    for why, names in by_reason.items():
+        yield from wrap(f"{', '.join(names)}: {why}", width, first="  ", rest="    ")
+
+
+def _cost(tuned: Tuned, price: float | None) -> str:
+    paid = f" ({money(tuned.spent_s / 3600 * price)})" if price is not None else ""
+    probes = f"of which the diagnosis and its probes {duration(tuned.probes_s)}"
+    return f"the search took {duration(tuned.spent_s)}{paid}, {probes}{_break_even(tuned, price)}"
+
+
+def _break_even(tuned: Tuned, price: float | None) -> str:
+    saved_ms = _saved_ms(tuned.verified) if tuned.best else 0.0
+    if saved_ms <= 0 or tuned.verified is None:
+        return ""
+    share = saved_ms / tuned.verified.step_ms[0]
+    steps = tuned.spent_s * 1000 / saved_ms
+    hourly = f", {money(price * share)}" if price is not None else ""
+    return (
+        f"; it saves {step_time(saved_ms)} a step, {duration(3600 * share)}{hourly} of each hour that you now train: "
+        f"won back after {steps:,.0f} steps"
+    )
+
+
+def _saved_ms(verified: Verified | None) -> float:
+    """A step as long as it was, less what the same work takes now."""
+    return verified.step_ms[0] * (1 - 1 / verified.estimate.speedup) if verified is not None else 0.0

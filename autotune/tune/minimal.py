@@ -1,0 +1,109 @@
+"""Which changes of the winner it can do without: those whose removal costs nothing beyond the noise of a trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.model.evidence import Value
+from autotune.model.tuned import Candidate, LeftOut, Space, Trial
+from autotune.report.units import percent
+from autotune.tune.belief import NOISE, Z90, Belief, Forecaster, Prior, believe, prior
+from autotune.tune.search import speeds
+
+Try = Callable[[Candidate], float | None]
+"""Tries a candidate: its speed in the unit of Trial.samples_per_s; None when it failed or cannot be paid any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minimal:
+    """What is left of the winner, what was dropped and why, and the share of the speed that each kept setting brings.
+
+    Settings that only change together bring the same.
+    """
+
+    candidate: Candidate
+    dropped: tuple[LeftOut, ...]
+    brings: Mapping[str, float]
+
+
+def minimal(space: Space, forecast: Forecaster, winner: Candidate, trials: Sequence[Trial], attempt: Try) -> Minimal:
+    """Take changes back while what is left is as fast as the winner, by what is believed after the trials.
+
+    Only what was tried is taken for as fast, and only what may be is tried; what was tried before is not tried again.
+    """
+    measured, kept, dropped = speeds(trials), winner, tuple[LeftOut, ...]()
+    while True:
+        simpler = list(simpler_than(space, kept))
+        before = prior(space, forecast, [winner, *simpler, *(one for one, _ in measured)])
+        measured += _tried(before, measured, winner, simpler, attempt)
+        share = _share(before, believe(before, measured), winner)
+        known = [one for one in simpler if any(other == one for other, _ in measured)]
+        best = max(known, key=share, default=kept)
+        if best == kept or share(best) < 1 - NOISE:
+            return Minimal(kept, dropped, _brings(space, share, kept))
+        dropped += tuple(_dropped(space, kept, best, share(best)))
+        kept = best
+
+
+def _tried(
+    before: Prior,
+    measured: Sequence[tuple[Candidate, float]],
+    winner: Candidate,
+    simpler: Iterable[Candidate],
+    attempt: Try,
+) -> Iterator[tuple[Candidate, float]]:
+    """The speeds of those that were not measured and may be as fast as the winner."""
+    belief, known = believe(before, measured), {one for one, _ in measured}
+    least = belief.mean[before.candidates.index(winner)] + math.log(1 - NOISE)
+    for one in simpler:
+        at = before.candidates.index(one)
+        if one not in known and belief.mean[at] + Z90 * belief.deviation[at] >= least:
+            speed = attempt(one)
+            if speed:
+                yield one, speed
+
+
+def _share(before: Prior, belief: Belief, winner: Candidate) -> Callable[[Candidate], float]:
+    """How fast a candidate is, of the winner."""
+
+    def share(candidate: Candidate) -> float:
+        at, of = before.candidates.index(candidate), before.candidates.index(winner)
+        return math.exp(belief.mean[at] - belief.mean[of])
+
+    return share
+
+
+def simpler_than(space: Space, candidate: Candidate) -> Iterator[Candidate]:
+    """The candidate with fewer changes on one axis: none of them, or those that stay keep their values."""
+    for number, (axis, at) in enumerate(zip(space.axes, candidate, strict=True)):
+        now = axis.points[axis.current]
+        changes = _changes(axis.points[at], now)
+        for other, point in enumerate(axis.points):
+            left = _changes(point, now)
+            if left.items() < changes.items():
+                yield (*candidate[:number], other, *candidate[number + 1 :])
+
+
+def _changes(point: Mapping[str, Value], now: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in point.items() if now.get(name) != value}
+
+
+def _dropped(space: Space, kept: Candidate, simpler: Candidate, ratio: float) -> Iterator[LeftOut]:
+    left = space.changes(simpler)
+    for name in space.changes(kept):
+        if name not in left:
+            brings = f"it brings {percent(1 - ratio)}" if ratio < 1 else "it brings nothing"
+            yield LeftOut(name, f"{brings}: less than trials differ by themselves ({percent(NOISE)})")
+
+
+def _brings(space: Space, share: Callable[[Candidate], float], kept: Candidate) -> Mapping[str, float]:
+    """The share of the speed that is lost without each setting's axis."""
+    found: dict[str, float] = {}
+    for number, axis in enumerate(space.axes):
+        without = (*kept[:number], axis.current, *kept[number + 1 :])
+        if without != kept:
+            changes = _changes(axis.points[kept[number]], axis.points[axis.current])
+            found |= dict.fromkeys(changes, 1 - share(without) / share(kept))
+    return found

@@ -1,0 +1,146 @@
+"""The points of those axes whose values follow from the script and the machine."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Set
+
+from autotune.model.evidence import RUN, Evidence, Value
+
+TRAIN = "loader#train"
+"""The loader whose settings are searched."""
+
+COUNTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+WORKERS_PER_CPU = 2
+"""Workers that wait for I/O need no CPU; more than so many are memory, start-up and hand-over."""
+
+DEFAULT_PREFETCH = 2
+PREFETCHES = (DEFAULT_PREFETCH, 8)
+"""Batches ready for each worker: torch's own, and enough for batches that take very different times."""
+
+DEFAULTS: Mapping[str, Value] = {
+    "loader.prefetch_factor": DEFAULT_PREFETCH,
+    "loader.persistent_workers": False,
+}
+"""What a loader with workers has where nothing is given."""
+
+MEMORY_SHARE = 0.9
+"""Of the memory: what a larger micro-batch may be expected to use, a tenth stays for longer samples than were seen."""
+
+SPARE_SHARE = 0.5
+"""Of the free memory and of the free /dev/shm: what more workers may be expected to use."""
+
+Point = dict[str, Value]
+Points = Callable[[Evidence, Set[str]], tuple[Point, ...]]
+"""The points of an axis, from the smallest to the largest; the settings that may change are given."""
+
+
+def batches(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
+    """Micro-batch x accumulation on the curve of the global batch; none without both, or while one of them is fixed."""
+    size, steps = (_whole(evidence, name) for name in ("loader.batch_size", "train.accumulation_steps"))
+    if not size or not steps or len(names) < 2:
+        return ()
+    sizes = [one for one in range(1, size * steps + 1) if size * steps % one == 0 and _fits(evidence, one / size)]
+    return tuple({"loader.batch_size": one, "train.accumulation_steps": size * steps // one} for one in sizes)
+
+
+def _fits(evidence: Evidence, factor: float) -> bool:
+    """Whether a micro-batch so many times as large may fit; what is not known may."""
+    if factor <= 1:
+        return True
+    if evidence.lookup(RUN, "batch_curve.double_ran_out") is True:
+        return factor < 2
+    now, doubled = (_number(evidence, name) for name in ("memory.used_share", "batch_curve.double_used_share"))
+    return now is None or doubled is None or now + (factor - 1) * max(0.0, doubled - now) <= MEMORY_SHARE
+
+
+def loaders(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
+    """Workers x prefetch x persistent x pinned; what is as by default is left out, but for what the script gives."""
+    counts = [count for count in _counts(evidence) if count or not _is_given(evidence, "loader.prefetch_factor")]
+    free = {name: values for name, values in _free(evidence).items() if name in names}
+    found = [
+        _loader(evidence, count, dict(zip(free, values, strict=True)))
+        for count in (counts if "loader.num_workers" in names else ())
+        for values in itertools.product(*free.values())
+    ]
+    return tuple(point for at, point in enumerate(found) if point not in found[:at] and _has_room(evidence, point))
+
+
+def _counts(evidence: Evidence) -> Iterator[int]:
+    cpus, now = _number(evidence, "machine.cpus_per_rank"), _whole(evidence, "loader.num_workers")
+    if cpus is not None and now is not None:
+        yield from sorted({now, *(count for count in COUNTS if count <= max(1, WORKERS_PER_CPU * cpus))})
+
+
+def _free(evidence: Evidence) -> Mapping[str, tuple[Value, ...]]:
+    """The values of a loader's other settings: those that could matter here, and what there is."""
+    prefetch = _whole(evidence, "loader.prefetch_factor") or DEFAULT_PREFETCH
+    persistent, pinned = (evidence.lookup(TRAIN, f"loader.{name}") for name in ("persistent_workers", "pin_memory"))
+    lasts = (True,) if _starts_again(evidence) else ()
+    return {
+        "loader.prefetch_factor": tuple(sorted({prefetch, *PREFETCHES})),
+        "loader.persistent_workers": tuple(sorted({persistent is True, *lasts})),
+        "loader.pin_memory": tuple(sorted({pinned is True, True})),
+    }
+
+
+def _starts_again(evidence: Evidence) -> bool:
+    """Whether more than one epoch starts the workers."""
+    seen = (_number(evidence, name) for name in ("run.num_planned_epochs", "loader.num_epochs_seen"))
+    return evidence.lookup(TRAIN, "loader.is_iterated_again") is True or any(
+        one is not None and one > 1 for one in seen
+    )
+
+
+def _loader(evidence: Evidence, count: int, others: Mapping[str, Value]) -> Point:
+    point: Point = {"loader.num_workers": count}
+    for name, value in others.items():
+        if not count and name == "loader.persistent_workers":
+            value = False
+        if (count or name != "loader.prefetch_factor") and (_is_given(evidence, name) or value != DEFAULTS.get(name)):
+            point[name] = value
+    return point
+
+
+def _is_given(evidence: Evidence, name: str) -> bool:
+    setting = evidence.setting(TRAIN, name)
+    return setting is not None and setting.value is not None and setting.origin != "default"
+
+
+def _has_room(evidence: Evidence, point: Mapping[str, Value]) -> bool:
+    """Whether the workers fit: each as large as a process of the run at most, their batches in /dev/shm."""
+    count, now = _int(point.get("loader.num_workers")) or 0, _whole(evidence, "loader.num_workers") or 0
+    resident, free = (_number(evidence, f"machine.{name}") for name in ("rss_peak_bytes", "memory_available_bytes"))
+    batch, shared = (_number(evidence, name) for name in ("loader.batch_bytes", "machine.shm_free_bytes"))
+    more = (count - now) * resident / (now + 1) if resident is not None else 0.0
+    ready = count * (_int(point.get("loader.prefetch_factor")) or DEFAULT_PREFETCH)
+    return count <= now or (
+        (free is None or more <= SPARE_SHARE * free)
+        and (batch is None or shared is None or ready * batch <= SPARE_SHARE * shared)
+    )
+
+
+def threads(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
+    """One thread, and twice as many as often as there are CPUs for them; what there is."""
+    now, cpus = _whole(evidence, "train.num_threads"), _number(evidence, "machine.cpus_per_rank")
+    if now is None or cpus is None or not names:
+        return ()
+    doubled = itertools.takewhile(lambda count: count <= cpus, (2**power for power in itertools.count()))
+    return tuple({"train.num_threads": count} for count in sorted({now, int(max(1, cpus)), *doubled}))
+
+
+WORKED_OUT: Mapping[str, Points] = {"batch": batches, "workers": loaders, "threads": threads}
+"""By the name of the axis in catalogue/settings.toml."""
+
+
+def _number(evidence: Evidence, name: str) -> float | None:
+    value = evidence.lookup(TRAIN, name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(evidence: Evidence, name: str) -> int | None:
+    return _int(evidence.lookup(TRAIN, name))
+
+
+def _int(value: Value | None) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,141 @@
+"""What is searched: the settings that this script and machine have, with the values that could help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+
+from autotune import catalogue
+from autotune.catalogue import SettingEntry
+from autotune.engine.expr import compile_expression
+from autotune.engine.fixes import effect_of
+from autotune.errors import UsageError
+from autotune.model.evidence import RUN, Evidence, Value
+from autotune.model.rule import Effect
+from autotune.model.tuned import Axis, LeftOut, Space
+from autotune.tune.points import MEMORY_SHARE, TRAIN, WORKED_OUT, Point
+
+FREE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
+OWNERS = {"loader": TRAIN, "optimizer": "optimizer#0", "run": RUN}
+"""Whose setting is searched, by the subject that the catalogue gives it."""
+
+UNSET = ("loader.prefetch_factor",)
+"""What a loader without workers does not have."""
+
+Settable = Callable[[str, str], str]
+"""(setting, subject) -> "" where it can be changed in this script, else why it cannot."""
+
+
+def space(evidence: Evidence, knobs: Set[str], allow: Set[Effect], settable: Settable) -> Space:
+    """The axes that `knobs` name (none: all of them), and what is in none of them with the reason.
+
+    What changes what is learned is in it only where `allow` has Effect.ALTERING. Raises UsageError for a knob that
+    there is not.
+    """
+    _check(knobs)
+    why = {name: _why_not(entry, evidence, knobs, allow, settable) for name, entry in searched().items()}
+    axes, left_out = [], [LeftOut(name, reason) for name, reason in why.items() if reason]
+    for name, entries in by_axis().items():
+        usable = [entry for entry in entries if not why[entry.name]]
+        axis = _axis(name, usable, evidence)
+        if axis is not None:
+            axes.append(axis)
+        else:
+            left_out += [LeftOut(entry.name, _why_no_axis(entry, usable, entries)) for entry in usable]
+    limit = evidence.lookup(RUN, "memory.limit_bytes")
+    may_use = int(MEMORY_SHARE * limit) if isinstance(limit, int | float) else None
+    return Space(tuple(axes), tuple(left_out), may_use, evidence.lookup(RUN, "device.type") == "cuda")
+
+
+def searched() -> Mapping[str, SettingEntry]:
+    """The settings with a [search] in the catalogue."""
+    return {name: entry for name, entry in catalogue.settings().items() if entry.search is not None}
+
+
+def by_axis() -> Mapping[str, list[SettingEntry]]:
+    """The searched settings by the name of their axis, in the catalogue's order."""
+    found: dict[str, list[SettingEntry]] = {}
+    for entry in searched().values():
+        found.setdefault(entry.search.axis if entry.search else "", []).append(entry)
+    return found
+
+
+def _check(knobs: Set[str]) -> None:
+    unknown = sorted(knob for knob in knobs if not any(_names(knob, entry) for entry in searched().values()))
+    if unknown:
+        raise UsageError(
+            f"there is no knob {', '.join(unknown)}", where="--knobs", to_do=f"There are: {', '.join(by_axis())}."
+        )
+
+
+def _names(knob: str, entry: SettingEntry) -> bool:
+    """A knob is an axis, a setting, or how the last part of a setting's name begins (accum)."""
+    axis = entry.search.axis if entry.search else ""
+    return knob in (axis, entry.name) or entry.name.partition(".")[2].startswith(knob)
+
+
+def _why_not(entry: SettingEntry, evidence: Evidence, knobs: Set[str], allow: Set[Effect], settable: Settable) -> str:
+    """Why a setting is not searched, whatever its axis; "" where nothing speaks against it."""
+    axis = [one for one in searched().values() if one.search and entry.search and one.search.axis == entry.search.axis]
+    if knobs and not any(_names(knob, one) for knob in knobs for one in axis):
+        return "not among the knobs"
+    owner = OWNERS[entry.subject]
+    if evidence.lookup(owner, entry.name) is None and entry.name not in UNSET:
+        return "its value in this run is not known"
+    reason = _why_no_use(entry, evidence, owner)
+    if reason:
+        return reason
+    effect = effect_of(entry.name, evidence, owner)
+    if effect not in FREE | allow:
+        return f"it is {effect}: what is learned may change"
+    return settable(entry.name, owner)
+
+
+def _why_no_use(entry: SettingEntry, evidence: Evidence, owner: str) -> str:
+    when = entry.search.when if entry.search else ""
+    if not when:
+        return ""
+    answer, missing = compile_expression(when).evaluate(
+        lambda name: value if (value := evidence.lookup(owner, name)) is not None else evidence.lookup(TRAIN, name)
+    )
+    if answer is None:
+        return f"not known here: {', '.join(missing)}"
+    return "" if answer else f"only where {when}"
+
+
+def _axis(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> Axis | None:
+    """The axis of these settings; None where there is nothing to choose from."""
+    if not usable:
+        return None
+    points = _points(name, usable, evidence)
+    current = _current(points, usable, evidence)
+    if len(points) < 2 or current is None:
+        return None
+    owner = next((OWNERS[one.subject] for one in usable if one.subject != RUN), RUN)
+    return Axis(name, owner, points, current, is_ordered=name in WORKED_OUT)
+
+
+def _points(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> tuple[Point, ...]:
+    if name in WORKED_OUT:
+        return WORKED_OUT[name](evidence, {entry.name for entry in usable})
+    (entry,) = usable
+    values = entry.search.values if entry.search else ()
+    return tuple({entry.name: value} for value in dict.fromkeys((*_now(entry, evidence), *values)))
+
+
+def _now(entry: SettingEntry, evidence: Evidence) -> Iterator[Value]:
+    value = evidence.lookup(OWNERS[entry.subject], entry.name)
+    if value is not None:
+        yield value
+
+
+def _current(points: Sequence[Point], usable: Sequence[SettingEntry], evidence: Evidence) -> int | None:
+    """The point that the user has: the one whose every value is as it is, or as by default where it is not known."""
+    now = {entry.name: value for entry in usable for value in _now(entry, evidence)}
+    return next((at for at, point in enumerate(points) if all(now.get(name) == point[name] for name in point)), None)
+
+
+def _why_no_axis(entry: SettingEntry, usable: Sequence[SettingEntry], entries: Sequence[SettingEntry]) -> str:
+    if entry.search and entry.search.values:
+        return "it has the value already that could help"
+    fixed = [one.name for one in entries if one not in usable and not (one.search and one.search.when)]
+    return f"only together with {', '.join(fixed)}" if fixed else "there is nothing to choose from"

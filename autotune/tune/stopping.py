@@ -1,0 +1,60 @@
+"""When a search ends, and what it says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from autotune.model.tuned import Trial
+from autotune.report.units import duration
+
+LEAST_GAIN = 0.005
+"""Of the step: a trial that is expected to bring less ends a search whose run is of unknown length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """What the user gave the search: seconds or trials (None: no limit), and how long the planned run takes now.
+
+    A run that is shorter than the budget is not what it is searched for: then `planned_s` does not count.
+    """
+
+    budget_s: float | None = None
+    trials: int | None = None
+    planned_s: float | None = None
+
+
+def out_of(stopping: Stopping, spent_s: float, trials: Sequence[Trial]) -> str:
+    """Why no further trial may be made; "" where one may. `spent_s` is what this search took so far."""
+    if stopping.trials is not None and len(trials) >= stopping.trials:
+        return f"the {_several(stopping.trials)} that were allowed are made"
+    if stopping.budget_s is not None and spent_s + trial_s(trials) > stopping.budget_s:
+        return f"the budget of {duration(stopping.budget_s)} does not hold another trial"
+    return ""
+
+
+def not_worth(stopping: Stopping, gain: float, trials: Sequence[Trial]) -> str:
+    """Why the next trial is not worth making; "" where it is. `gain` is what it may be expected to save of a step.
+
+    The planned run is measured by what it would take as it is; where its length is not known the gain alone decides.
+    """
+    planned_s, cost_s = stopping.planned_s, trial_s(trials)
+    if planned_s is not None and planned_s > (stopping.budget_s or 0.0) and cost_s:
+        if gain * planned_s < cost_s:
+            return (
+                f"another trial takes {duration(cost_s)} and may be expected to save "
+                f"{duration(gain * planned_s)} of the planned run"
+            )
+    elif gain < LEAST_GAIN:
+        return f"another trial may be expected to bring less than {LEAST_GAIN:.1%} of the step".replace("%", " %")
+    return ""
+
+
+def trial_s(trials: Sequence[Trial]) -> float:
+    """What a trial takes, by those that were made; 0 before the first."""
+    return fmean(trial.wall_s for trial in trials) if trials else 0.0
+
+
+def _several(count: int) -> str:
+    return f"{count} trial" if count == 1 else f"{count} trials"

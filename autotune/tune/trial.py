@@ -1,0 +1,176 @@
+"""Trials: the user's command with the settings of a candidate, each in a fresh start."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from autotune import catalogue, collect
+from autotune.machine import limits
+from autotune.model.evidence import RUN, Value
+from autotune.model.tuned import Candidate, Outcome, Space, Trial
+from autotune.model.verified import AFTER, BEFORE, Start
+from autotune.tune.outcome import End, ended
+from autotune.tune.overlay import Key, Overlay, Script, overlay
+from autotune.verify.mirror import Mirror
+from autotune.verify.schedule import LEAST_STEPS, MOST_STEPS, WINDOW_S
+from autotune.verify.sides import Sides
+from autotune.verify.starts import Runner, Show
+
+LOSING = 3.0
+"""A candidate whose steps take so many times as long as the user's own is not measured to the end."""
+
+START_UP = 4.0
+"""So many times the user's own start-up a candidate may take: it compiles, or spawns workers."""
+
+LEAST_START_UP_S, LEAST_WINDOW_S = 30.0, 5.0
+
+LEAST_WARMUP = 3
+END_S = 0.5
+"""From the end of the window to the end of the last process."""
+
+WARMUP_STEPS = 20
+"""Steps that a candidate may need before its window: what its workers prepared is used up first."""
+
+LEAST_FREE_SHARE = 0.03
+"""Of the memory that this process may use: with less left a trial is ended before the machine swaps or kills."""
+
+
+class _MemoryShortError(Exception):
+    """The host is about to run out of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The user's own run, as the diagnosis saw it; `samples` are those of a step, None when they are not known."""
+
+    step_s: float
+    startup_s: float
+    samples: float | None
+
+    @property
+    def trial_s(self) -> float:
+        """What a trial takes, about."""
+        steps = self.request.steps or 0
+        return self.startup_s + (LEAST_WARMUP + steps) * self.step_s + END_S
+
+    @property
+    def request(self) -> collect.Request:
+        """What is measured in a trial: the window of a verification, and no longer than a losing candidate needs."""
+        steps = min(MOST_STEPS, max(LEAST_STEPS, math.ceil(WINDOW_S / self.step_s)))
+        return collect.Request(
+            steps=steps,
+            time_limit_s=max(LEAST_WINDOW_S, LOSING * self.step_s * (steps + WARMUP_STEPS)),
+            startup_limit_s=max(LEAST_START_UP_S, START_UP * self.startup_s),
+            what_ifs=False,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where trials run. `python` runs scripts that name none.
+
+    `originals` are the contents of the files that a trial may change, by real path; `mirror` is None without any.
+    """
+
+    root: Path
+    cwd: Path
+    environ: Mapping[str, str]
+    python: str
+    mirror: Mirror | None
+    originals: Mapping[Path, bytes]
+    show: Show
+
+
+@dataclass(slots=True)
+class Trials:
+    """The trials of one search. `starts` are the measured ones, by candidate."""
+
+    place: Place
+    script: Script
+    space: Space
+    usual: Usual
+    starts: dict[Candidate, Start] = field(default_factory=dict)
+
+    def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> Trial:
+        """Start the command once with the settings of `candidate`, of which the speedup `forecast` is expected."""
+        began = time.monotonic()
+        made = self.overlay(candidate)
+        start, (outcome, error) = self._measured(candidate, made)
+        has_pace = start is not None and outcome in (Outcome.COMPLETED, Outcome.PRUNED)
+        return Trial(
+            number=number,
+            candidate=candidate,
+            changes=self.space.changes(candidate),
+            outcome=outcome,
+            wall_s=time.monotonic() - began,
+            samples_per_s=self._rate(start) if start is not None and has_pace else None,
+            step_ms=start.step_ms if start is not None else None,
+            memory_bytes=start.memory_bytes if start is not None else None,
+            forecast=forecast,
+            error=error,
+        )
+
+    def overlay(self, candidate: Candidate) -> Overlay:
+        """What realises `candidate`."""
+        return overlay(self.script, wanted(self.space, candidate))
+
+    def runner(self, sides: Mapping[str, Overlay], against: str = "") -> Runner:
+        """What starts each side with its overlay."""
+        place = self.place
+        files = {side: {**place.originals, **made.files} for side, made in sides.items()}
+        words = {side: made.words for side, made in sides.items()}
+        compared = Sides(against, words, {BEFORE: place.originals, **files}, sides[AFTER].changes)
+        show = _guarded(place, LEAST_FREE_SHARE * limits.memory_limit())
+        return Runner(place.root, place.cwd, place.environ, place.python, compared, place.mirror, show)
+
+    def request(self, made: Overlay) -> collect.Request:
+        """The Request of a start with the overlay `made`, whose calls stand in the mirror."""
+        mirror = self.place.mirror
+        placed = [replace(one, file=mirror.mapped(one.file)) if mirror else one for one in made.overrides]
+        return replace(self.usual.request, overrides=tuple(placed))
+
+    def _measured(self, candidate: Candidate, made: Overlay) -> tuple[Start | None, End]:
+        if made.missing:
+            why = "; ".join(f"{name} cannot be set: {reason}" for name, reason in made.missing.items())
+            return None, (Outcome.FAILED, why)
+        try:
+            collected, start, derived = self.runner({AFTER: made}).run(AFTER, self.request(made))
+        except _MemoryShortError as short:
+            return None, (Outcome.OUT_OF_MEMORY, str(short))
+        end = ended(collected, start, derived, made.asked)
+        if start is not None and end[0] is Outcome.COMPLETED:
+            self.starts[candidate] = start
+        return start, end
+
+    def _rate(self, start: Start) -> float:
+        """Samples a second; steps a second where the user's own samples are not known."""
+        samples = (start.samples or self.usual.samples) if self.usual.samples else 1.0
+        return (samples or 1.0) * 1000 / start.step_ms
+
+
+def wanted(space: Space, candidate: Candidate) -> dict[Key, Value]:
+    """The settings that the user has otherwise, by subject and name."""
+    owners = {name: subject(name, axis.subject) for axis in space.axes for point in axis.points for name in point}
+    return {(owners[name], name): value for name, value in space.changes(candidate).items()}
+
+
+def subject(name: str, of_axis: str) -> str:
+    """Whose setting it is: an axis of a loader may hold settings of the run as well."""
+    return RUN if catalogue.settings()[name].subject == RUN else of_axis
+
+
+def _guarded(place: Place, least_bytes: float) -> Show:
+    """What a start calls all the time: shows where it is, and looks at the memory of the host."""
+    mirror = f"{place.mirror.place}/" if place.mirror is not None else ""
+
+    def shown(status: collect.Status) -> None:
+        left = limits.memory_available()
+        if left < least_bytes:
+            raise _MemoryShortError(f"ended by autotune: only {left >> 20} MiB of the host's memory were left")
+        place.show(replace(status, where=status.where.removeprefix(mirror)))
+
+    return shown

@@ -1,0 +1,335 @@
+"""From a command to what wins: with a diagnosis and trials that are made up, and once with real ones."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from autotune import engine
+from autotune.api import apply, diagnose, searches
+from autotune.api import tune as api
+from autotune.collect import artefacts
+from autotune.errors import BusyError, ScriptError, UsageError
+from autotune.model.evidence import RUN, Fact, Location, Setting
+from autotune.model.finding import Evaluation
+from autotune.model.report import Report, RunSummary, Step
+from autotune.model.tuned import Outcome, Trial
+from autotune.model.verified import (
+    AFTER,
+    BEFORE,
+    Estimate,
+    Losses,
+    Memory,
+    Sameness,
+    Schedule,
+    Verdict,
+    Verified,
+)
+from autotune.scan.command import scan_command
+from autotune.tune import proof
+from autotune.tune.trial import Trials
+
+TRAIN = "loader#train"
+SCRIPT = """\
+import argparse
+from torch.utils.data import DataLoader
+parser = argparse.ArgumentParser()
+parser.add_argument("--workers", type=int, default=0)
+args = parser.parse_args()
+loader = DataLoader(rows(), num_workers=args.workers)
+for batch in loader:
+    loss(batch).backward()
+    optimizer.step()
+"""
+FACTS = {"run.framework": "raw", "machine.cpus_per_rank": 2.0, "device.type": "cpu"}
+
+
+def report(root: Path, **facts) -> Report:
+    """What a diagnosis of the script says."""
+    run = artefacts.new_run(root)
+    (run / "run.json").write_text("{}")
+    bundle = scan_command(("train.py",), cwd=root, root=root, versions={})
+    at = Location(str(root / "train.py"), 6, "DataLoader")
+    seen = [
+        Setting("loader.num_workers", TRAIN, 0, "observed", at, spelling="num_workers"),
+        Setting("train.num_threads", RUN, 2, "observed"),
+    ]
+    known = [Fact(name, RUN, value) for name, value in {**FACTS, **facts}.items()]
+    static = engine.join(bundle.facts, bundle.settings)
+    return Report(
+        run=RunSummary(str(run), ("train.py",), "completed", python=sys.executable, startup_s=2.0),
+        machine={},
+        software={},
+        step=Step(20, 100.0, 100.0, 100.0, {}, samples_per_s=320.0),
+        evidence=engine.observed_over(static, engine.join(known, seen)),
+        evaluation=Evaluation((), (), ()),
+        recommendations=(),
+    )
+
+
+@dataclass
+class Made:
+    """What the made-up parts bring; `speed` gives samples a second, or an outcome, for the changes of a trial."""
+
+    report: Report | BaseException
+    speed: object
+    verified: object = None
+    tried: list = field(default_factory=list)
+    told: list = field(default_factory=list)
+    diagnosed: int = 0
+
+    def status(self, status) -> None: ...
+
+    def planned(self, space, trial_s, left_s) -> None:
+        self.told.append(("planned", space, trial_s))
+
+    def known(self, trials) -> None:
+        self.told.append(("known", trials))
+
+    def began(self, number, changes) -> None: ...
+
+    def ended(self, trial) -> None:
+        self.told.append(("ended", trial))
+
+    def proving(self, planned) -> None:
+        self.told.append(("proving", planned))
+
+
+def faster_with_two(changes):
+    return 100.0 + 60.0 * (changes.get("loader.num_workers") == 2) - 1.0 * (changes.get("train.num_threads", 2) - 2)
+
+
+def verified(trials, chosen, verdict=Verdict.FASTER, sameness=Sameness.IDENTICAL) -> Verified:
+    return Verified(
+        against="",
+        changes=trials.overlay(chosen).changes,
+        verdict=verdict,
+        why="",
+        estimate=Estimate(1.6, 1.5, 1.7, (1.4, 1.8), 0.01, True),
+        step_ms=(100.0, 62.5),
+        is_per_sample=False,
+        losses=Losses(sameness, 20, ""),
+        memory=Memory("processes", None, None),
+        schedule=Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0),
+        seconds=40.0,
+    )
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path
+
+
+@pytest.fixture
+def made(root, monkeypatch):
+    found = Made(report(root), faster_with_two)
+
+    def diagnosed(options, show, *, cwd, environ):
+        found.diagnosed += 1
+        if isinstance(found.report, BaseException):
+            raise found.report
+        return found.report
+
+    def attempt(self, number, candidate, forecast):
+        changes = self.space.changes(candidate)
+        found.tried.append(changes)
+        came = found.speed(changes)
+        if isinstance(came, BaseException):
+            raise came
+        ended = (came, None, "lost") if isinstance(came, Outcome) else (Outcome.COMPLETED, came, "")
+        step_ms = 32_000 / ended[1] if ended[1] else None
+        return Trial(number, candidate, changes, ended[0], 0.01, ended[1], step_ms, forecast=forecast, error=ended[2])
+
+    def proven(trials, chosen, left_s, announce):
+        announce(Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0))
+        said = found.verified or verified
+        return said(trials, chosen)
+
+    monkeypatch.setattr(diagnose, "diagnose", diagnosed)
+    monkeypatch.setattr(diagnose, "load", lambda name, *, cwd: found.report)
+    monkeypatch.setattr(Trials, "attempt", attempt)
+    monkeypatch.setattr(proof, "proven", proven)
+    return found
+
+
+def tune(made: Made, root: Path, **fields):
+    options = api.Options(**{"words": ("train.py",), "budget_s": 1000.0, "lock": False, **fields})
+    return api.tune(options, made, cwd=root)
+
+
+def test_what_wins_is_proven_and_is_the_patch_that_apply_takes(made, root) -> None:
+    before = (root / "train.py").read_bytes()
+    tuned = tune(made, root)
+    assert tuned.best == {"loader.num_workers": 2}
+    assert tuned.verified.estimate.speedup == 1.6
+    assert tuned.trials[0].changes == {}
+    assert (root / "train.py").read_bytes() == before
+    planned = apply.plan(apply.Options(), cwd=root)
+    assert [(path.name, b"default=2" in after) for path, _, after in planned.files] == [("train.py", True)]
+    assert planned.chosen[0].gain.startswith("brings 3")
+    assert [kind for kind, *_ in made.told].count("proving") == 1
+
+
+def test_where_nothing_is_faster_nothing_is_proven_and_apply_finds_nothing(made, root) -> None:
+    made.speed = lambda changes: 100.0 if not changes else 80.0
+    tuned = tune(made, root)
+    assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
+    assert "proving" not in {kind for kind, *_ in made.told}
+    with pytest.raises(UsageError, match="no patch"):
+        apply.plan(apply.Options(), cwd=root)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"verdict": Verdict.CANNOT_TELL}, {"verdict": Verdict.SLOWER}, {"sameness": Sameness.DIFFERENT}],
+    ids=["cannot tell", "slower", "other losses"],
+)
+def test_what_does_not_win_the_proof_is_not_recommended(made, root, fields) -> None:
+    made.verified = lambda trials, chosen: verified(trials, chosen, **fields)
+    tuned = tune(made, root)
+    assert (tuned.best, tuned.patch) == ({}, "")
+    assert tuned.verified is not None
+
+
+@pytest.mark.parametrize("error", [BusyError("others measure"), ScriptError("it crashed")], ids=repr)
+def test_a_proof_that_fails_is_none(made, root, error) -> None:
+    def fail(trials, chosen):
+        raise error
+
+    made.verified = fail
+    tuned = tune(made, root)
+    assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
+    assert tuned.notes == (f"the fastest of the trials was not proven: {error.what}",)
+    made.verified = None
+    tried = list(made.tried)
+    assert tune(made, root, resume=True).best == {"loader.num_workers": 2}
+    assert made.tried == tried
+
+
+def test_losers_of_every_kind_do_not_end_the_search(made, root) -> None:
+    def speed(changes):
+        if changes.get("train.num_threads") == 1:
+            return Outcome.TIMED_OUT
+        lost = {1: Outcome.FAILED, 3: Outcome.PRUNED, 4: Outcome.OUT_OF_MEMORY}
+        return lost.get(changes.get("loader.num_workers"), faster_with_two(changes))
+
+    made.speed = speed
+    assert tune(made, root).best == {"loader.num_workers": 2}
+    assert len(made.tried) > 3
+
+
+def test_a_script_that_fails_as_it_is_is_said(made, root) -> None:
+    made.speed = lambda changes: Outcome.FAILED
+    with pytest.raises(ScriptError, match="went well when it was diagnosed, and not in a trial: lost"):
+        tune(made, root)
+
+
+def test_a_script_without_a_step_is_not_tuned(made, root) -> None:
+    made.report = replace(made.report, step=None, run=replace(made.report.run, outcome="out_of_memory"))
+    with pytest.raises(ScriptError, match="does not run as it is: out_of_memory"):
+        tune(made, root)
+
+
+def test_a_budget_that_holds_no_proof_is_refused_before_a_trial(made, root) -> None:
+    with pytest.raises(UsageError, match="too small: a start takes about"):
+        tune(made, root, budget_s=20.0)
+    assert made.tried == []
+
+
+def test_trials_are_counted(made, root) -> None:
+    made.speed = lambda changes: 100.0 + 10 * len(changes)
+    tuned = tune(made, root, budget_s=None, num_trials=2)
+    assert len(tuned.trials) >= 2
+    assert tuned.stopped == "the 2 trials that were allowed are made"
+
+
+def test_knobs_limit_the_space(made, root) -> None:
+    tuned = tune(made, root, knobs=frozenset({"threads"}))
+    assert [axis.name for axis in tuned.space.axes] == ["threads"]
+    with pytest.raises(UsageError, match="no knob fantasy"):
+        tune(made, root, knobs=frozenset({"fantasy"}))
+
+
+def test_without_anything_to_search_it_says_so(made, root) -> None:
+    made.report = report(root, **{"device.type": "cuda"})
+    evidence = replace(made.report.evidence, settings={})
+    made.report = replace(made.report, evidence=evidence)
+    tuned = tune(made, root)
+    assert (tuned.trials, tuned.best, tuned.stopped) == ((), {}, "there is nothing to search in this script")
+
+
+def test_interrupted_the_search_goes_on_where_it_was(made, root) -> None:
+    def interrupted(changes):
+        return KeyboardInterrupt() if len(made.tried) == 3 else faster_with_two(changes)
+
+    made.speed = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        tune(made, root)
+    kept = made.tried[:2]
+    made.speed, made.tried = faster_with_two, []
+    tuned = tune(made, root, resume=True)
+    assert made.diagnosed == 1
+    assert [dict(trial.changes) for trial in tuned.trials[:2]] == kept
+    assert all(changes not in kept for changes in made.tried[:1])
+    assert tuned.best == {"loader.num_workers": 2}
+    with pytest.raises(UsageError, match="no interrupted search"):
+        tune(made, root, resume=True)
+
+
+def test_only_the_same_command_is_resumed(made, root) -> None:
+    made.speed = lambda changes: KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        tune(made, root)
+    for other in ({"words": ("train.py", "--workers", "1")}, {"knobs": frozenset({"threads"})}):
+        with pytest.raises(UsageError, match="no interrupted search"):
+            tune(made, root, resume=True, **other)
+
+
+def test_two_tuners_on_one_storage_share_the_trials(made, root) -> None:
+    url = f"sqlite:///{root / 'shared.db'}"
+    first = tune(made, root, study=url, budget_s=None, num_trials=3)
+    tried, made.tried = made.tried, []
+    made.report = report(root)
+    second = tune(made, root, study=url)
+    assert second.trials[:3] == first.trials[:3]
+    assert made.tried[0] not in tried[:3]
+
+
+def test_two_tuners_at_once_never_try_the_same(made, root) -> None:
+    """Correctness, not speed: each of them sees what the other tries at the moment."""
+    url = f"sqlite:///{root / 'shared.db'}"
+    slow = faster_with_two
+
+    def speed(changes):
+        time.sleep(0.05)
+        return slow(changes)
+
+    made.speed = speed
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(tune, made, root, study=url, budget_s=None, num_trials=8) for _ in range(2)]
+        first, second = (each.result(timeout=100) for each in both)
+    assert first.best == second.best == {"loader.num_workers": 2}
+    searched = made.tried[:5]
+    assert all(changes not in searched[:at] for at, changes in enumerate(searched))
+    numbers = [trial.number for trial in first.trials]
+    assert len(set(numbers)) == len(numbers) >= 8
+
+
+def test_the_words_of_a_command_are_not_kept(made, root) -> None:
+    kept = searches.new(root, ("train.py", "--token", "s3cret"), (), None)
+    searches.keep(kept, ended=False)
+    assert "s3cret" not in (kept.folder / "run.json").read_text()
+    assert searches.resumed(root, ("train.py", "--token", "s3cret"), (), None) == kept
+
+
+def test_without_a_script_it_says_what_to_type(root) -> None:
+    with pytest.raises(UsageError, match="no script was given"):
+        api.tune(api.Options(()), Made(None, None), cwd=root, environ=os.environ)

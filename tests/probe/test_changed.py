@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from autotune.probe import changed, what_ifs
+
+
+@pytest.fixture
+def one_cpu(monkeypatch):
+    monkeypatch.setattr(changed.os, "sched_getaffinity", lambda _: {0}, raising=False)
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """threads(n): the script has n threads; what sets them only notes it."""
+    count = [1]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: count[0])
+    monkeypatch.setattr(torch, "set_num_threads", lambda value: count.__setitem__(0, value))
+
+    def have(value):
+        count[0] = value
+        return count
+
+    return have
+
+
+@pytest.mark.parametrize(("now", "cpus", "tried"), [(1, 1, []), (1, 4, [4]), (4, 4, [1]), (2, 4, [1, 4]), (2, 1, [1])])
+def test_one_thread_and_as_many_as_there_are_cpus(probed, threads, monkeypatch, now, cpus, tried):
+    threads(now)
+    monkeypatch.setattr(changed.os, "sched_getaffinity", lambda _: set(range(cpus)), raising=False)
+    assert changed.choices(probed) == [{"threads": count} for count in tried]
+
+
+@pytest.mark.parametrize(("fused", "choice"), [(None, [{"fused": True}]), (False, [{"fused": True}]), (True, [])])
+def test_fused_updates_are_tried_where_there_are_some_to_use(probed, threads, one_cpu, fused, choice):
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], fused=fused)
+    assert changed.choices(probed) == choice
+    del optimizer
+
+
+def test_nothing_is_tried_on_cuda(probed, monkeypatch):
+    monkeypatch.setattr(probed, "trains_on_cuda", lambda: True)
+    assert changed.choices(probed) == []
+
+
+def test_threads_are_taken_back(probed, threads):
+    count = threads(3)
+    undo = changed.apply(probed, {"threads": 1})
+    assert count == [1]
+    undo()
+    assert count == [3]
+
+
+def test_fused_is_taken_back(probed):
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], foreach=True)
+    undo = changed.apply(probed, {"fused": True})
+    assert (optimizer.param_groups[0]["foreach"], optimizer.param_groups[0]["fused"]) == (False, True)
+    undo()
+    assert (optimizer.param_groups[0]["foreach"], optimizer.param_groups[0]["fused"]) == (True, None)
+
+
+def test_the_recording_says_what_the_script_had(attach, left, monkeypatch, threads, one_cpu):
+    monkeypatch.setattr(what_ifs, "PHASE_S", 0.0)
+    session = attach(steps=3, warmup=1)
+    session.wait_share = lambda: 0.0
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    fused = []
+    with pytest.raises(left):
+        for (x,) in DataLoader(TensorDataset(torch.ones(4096, 2)), batch_size=4):
+            model(x).sum().backward()
+            optimizer.step()
+            fused.append(optimizer.param_groups[0]["fused"])
+    row = session.what_ifs[-1]
+    assert (row["name"], row["arguments"], row["outcome"]) == ("replay_changed", {"fused": True}, "completed")
+    assert len(row["result"]["update_ns"]) == len(row["result"]["step_ns"]) == what_ifs.LEAST_STEPS
+    assert fused[-what_ifs.LEAST_STEPS :] == [True] * what_ifs.LEAST_STEPS
+    assert fused[: 4 + 5] == [None] * 9
+    assert session.described_optimizers()[0]["arguments"].get("fused") is None

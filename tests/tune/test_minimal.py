@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pytest
+
+from autotune.model.tuned import Axis, Outcome, Space, Trial
+from autotune.tune.minimal import minimal, simpler_than
+
+LOADERS = (
+    {"loader.num_workers": 0},
+    {"loader.num_workers": 2},
+    {"loader.num_workers": 2, "loader.prefetch_factor": 8},
+)
+WORKERS = Axis("workers", "loader#train", LOADERS, 0)
+FUSED = Axis("fused", "optimizer#0", ({"optimizer.fused": False}, {"optimizer.fused": True}), 0, is_ordered=False)
+SPACE = Space((WORKERS, FUSED))
+OWN, WINNER = (0, 0), (2, 1)
+
+
+def unknown(settings) -> None:
+    return None
+
+
+def trials(**speeds) -> list[Trial]:
+    """Trials by name: own=..., winner=...; twice as fast unless told."""
+    found = {OWN: speeds.get("own", 10.0), WINNER: speeds.get("winner", 20.0)}
+    return [Trial(n, one, {}, Outcome.COMPLETED, 1.0, speed) for n, (one, speed) in enumerate(found.items())]
+
+
+def test_simpler_candidates_take_changes_of_one_axis_back() -> None:
+    assert list(simpler_than(SPACE, WINNER)) == [(0, 1), (1, 1), (2, 0)]
+    assert list(simpler_than(SPACE, (1, 0))) == [(0, 0)]
+    assert list(simpler_than(SPACE, OWN)) == []
+
+
+def test_what_brings_nothing_is_dropped_one_after_the_other() -> None:
+    speeds = {(0, 1): 10.0, (1, 1): 20.1, (2, 0): 19.9, (1, 0): 19.8}
+    found = minimal(SPACE, unknown, WINNER, trials(), speeds.get)
+    assert found.candidate == (1, 0)
+    assert [one.setting for one in found.dropped] == ["loader.prefetch_factor", "optimizer.fused"]
+    assert found.dropped[0].why == "it brings nothing: less than trials differ by themselves (3.0 %)"
+    assert found.dropped[1].why.startswith("it brings 1.")
+    assert found.brings == {"loader.num_workers": pytest.approx(0.5, abs=0.02)}
+
+
+def test_what_brings_something_is_kept_and_says_how_much() -> None:
+    speeds = {(0, 1): 11.0, (1, 1): 19.0, (2, 0): 18.0}
+    found = minimal(SPACE, unknown, WINNER, trials(), speeds.get)
+    assert (found.candidate, found.dropped) == (WINNER, ())
+    assert found.brings["optimizer.fused"] == pytest.approx(0.1, abs=0.02)
+    assert found.brings["loader.num_workers"] == found.brings["loader.prefetch_factor"] > 0.3
+
+
+def test_what_cannot_be_tried_is_kept() -> None:
+    found = minimal(SPACE, unknown, WINNER, trials(), lambda candidate: None)
+    assert (found.candidate, found.dropped) == (WINNER, ())
+
+
+def test_only_what_may_be_as_fast_is_tried_and_only_once() -> None:
+    tried = []
+    known = [*trials(), Trial(2, (1, 1), {}, Outcome.COMPLETED, 1.0, 12.0)]
+
+    def attempt(candidate) -> float:
+        tried.append(candidate)
+        return 12.0
+
+    minimal(SPACE, unknown, WINNER, known, attempt)
+    assert (1, 1) not in tried
+    assert len(tried) == len(set(tried))
+
+
+def test_small_losses_do_not_add_up() -> None:
+    speeds = {(0, 1): 10.0, (1, 1): 19.6, (2, 0): 19.6, (1, 0): 19.2}
+    assert minimal(SPACE, unknown, WINNER, trials(), speeds.get).candidate in {(1, 1), (2, 0)}

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from autotune.model.tuned import Outcome, Trial
+from autotune.tune.stopping import Stopping, not_worth, out_of
+
+TRIALS = [Trial(number, (0,), {}, Outcome.COMPLETED, 10.0, samples_per_s=1.0) for number in range(3)]
+
+
+def test_trials_are_counted() -> None:
+    assert out_of(Stopping(trials=3), 0.0, TRIALS) == "the 3 trials that were allowed are made"
+    assert out_of(Stopping(trials=4), 0.0, TRIALS) == ""
+
+
+def test_a_budget_has_to_hold_the_next_trial() -> None:
+    assert out_of(Stopping(budget_s=60.0), 50.0, TRIALS) == ""
+    assert out_of(Stopping(budget_s=60.0), 51.0, TRIALS) == "the budget of 1 min 0 s does not hold another trial"
+
+
+def test_a_trial_costs_less_than_it_may_save_of_a_planned_run() -> None:
+    stopping = Stopping(budget_s=60.0, planned_s=1000.0)
+    assert not_worth(stopping, 0.0101, TRIALS) == ""
+    assert "takes 10 s and may be expected to save 9.9 s of the planned run" in not_worth(stopping, 0.0099, TRIALS)
+
+
+@pytest.mark.parametrize("planned_s", [None, 59.0])
+def test_a_run_of_unknown_length_or_shorter_than_the_budget_ends_by_the_gain_alone(planned_s) -> None:
+    stopping = Stopping(budget_s=60.0, planned_s=planned_s)
+    assert not_worth(stopping, 0.0051, TRIALS) == ""
+    assert not_worth(stopping, 0.0049, TRIALS) == "another trial may be expected to bring less than 0.5 % of the step"

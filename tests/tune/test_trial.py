@@ -1,0 +1,139 @@
+"""Trials with real processes that go wrong in every way, and what is left of them."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import psutil
+import pytest
+from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
+
+from autotune.collect import Status
+from autotune.machine import limits
+from autotune.model.tuned import Axis, Outcome, Space, Trial
+from autotune.tune import trial as module
+from autotune.tune.trial import Place, Trials, Usual
+from autotune.verify import scratch
+from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
+
+SPACE = Space((Axis("workers", "loader#train", tuple({"loader.num_workers": count} for count in range(10)), 0),))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "pyproject.toml").write_text("")
+    (folder / "train.py").write_text(MISBEHAVING)
+    return folder
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {
+        str(path): sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*")
+        if path.is_file() and ".autotune" not in path.parts
+    }
+
+
+def running(root: Path) -> list[list[str]]:
+    """Processes that work in the project or were started by a trial."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = process.cmdline()
+            if process.status() != psutil.STATUS_ZOMBIE and (
+                str(root) in process.environ().get("AUTOTUNE_REQUEST", "") or line == ["sleep", "1234"]
+            ):
+                found.append(line)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture
+def attempt(root, monkeypatch):
+    """attempt(point): the trial of that number of workers; nothing of it may be left, and no file changed."""
+    monkeypatch.setattr(module, "LEAST_START_UP_S", 20.0)
+    before = tree(root), set(os.listdir("/dev/shm"))
+
+    def run(point: int, show=lambda status: None) -> Trial:
+        original = {root / "train.py": (root / "train.py").read_bytes()}
+        script = as_diagnosed(root / "train.py", LOADER_LINE)
+        with scratch.mirrored(root, frozenset(original)) as mirror:
+            place = Place(root, root, dict(os.environ), sys.executable, mirror, original, show)
+            trials = Trials(place, script, SPACE, Usual(0.1, 1.0, 4.0))
+            made = trials.attempt(point, (point,), None)
+        assert running(root) == []
+        assert list((root / ".autotune" / "runs").iterdir()) == []
+        return made
+
+    yield run
+    assert (tree(root), set(os.listdir("/dev/shm"))) == before
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("point", "outcome", "error"),
+    [
+        (0, Outcome.COMPLETED, ""),
+        (1, Outcome.FAILED, "ModuleNotFoundError: No module named 'no_such_module'"),
+        (2, Outcome.TIMED_OUT, "no optimizer step in 2"),
+        (3, Outcome.OUT_OF_MEMORY, "allocate"),
+        (4, Outcome.FAILED, "ValueError: no more rows"),
+        (5, Outcome.FAILED, "killed by signal"),
+        (6, Outcome.TIMED_OUT, "no step was measured"),
+        (7, Outcome.FAILED, "asked for loader.num_workers = 7, and the run had 0"),
+        (8, Outcome.FAILED, "No space left on device"),
+        (9, Outcome.PRUNED, "far too slow to win"),
+    ],
+    ids=["good", "import", "hang", "memory", "step 3", "worker killed", "hang in a step", "other", "disk full", "slow"],
+)
+def test_how_a_trial_ends(attempt, point: int, outcome: Outcome, error: str) -> None:
+    made = attempt(point)
+    assert (made.outcome, made.number) == (outcome, point)
+    assert error in made.error
+    assert made.changes == ({"loader.num_workers": point} if point else {})
+    assert (made.samples_per_s is not None) == (outcome in (Outcome.COMPLETED, Outcome.PRUNED))
+
+
+@pytest.mark.train
+def test_a_trial_ends_before_the_host_swaps(attempt, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "memory_available", lambda: 1 << 20)
+    made = attempt(0)
+    assert made.outcome is Outcome.OUT_OF_MEMORY
+    assert made.error == "ended by autotune: only 1 MiB of the host's memory were left"
+
+
+@pytest.mark.train
+def test_interrupted_in_a_trial_nothing_is_left(attempt, root) -> None:
+    def interrupt(status: Status) -> None:
+        if status.steps:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attempt(0, interrupt)
+    assert running(root) == []
+    assert list((root / ".autotune" / "runs").iterdir()) == []
+
+
+def test_a_trial_is_as_long_as_a_window_of_a_verification() -> None:
+    request = Usual(0.01, 5.0, None).request
+    assert request.steps == math.ceil(WINDOW_S / 0.01)
+    assert request.what_ifs is False
+    assert request.time_limit_s == max(5.0, 3 * 0.01 * (request.steps + 20))
+    assert request.startup_limit_s == 30.0
+    assert Usual(0.1, 20.0, None).request.startup_limit_s == 80.0
+    assert Usual(10.0, 5.0, None).request.steps == LEAST_STEPS
+
+
+def test_what_cannot_be_set_is_not_started(root) -> None:
+    space = Space((Axis("compile", "run", ({"train.compile": False}, {"train.compile": True}), 0),))
+    script = as_diagnosed(root / "train.py", LOADER_LINE)
+    place = Place(root, root, {}, "no-python", None, {}, lambda status: None)
+    made = Trials(place, script, space, Usual(0.1, 1.0, None)).attempt(3, (1,), 1.2)
+    assert (made.outcome, made.forecast) == (Outcome.FAILED, 1.2)
+    assert made.error.startswith("train.compile cannot be set: ")

@@ -1,0 +1,89 @@
+"""How a trial ended, from measurements that are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotune.collect import Collected
+from autotune.machine import Sampled
+from autotune.model.derived import Derived
+from autotune.model.evidence import Setting
+from autotune.model.recording import Recording, Window
+from autotune.model.tuned import Outcome
+from autotune.model.verified import AFTER, Start
+from autotune.tune.outcome import ended
+
+EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
+UNKNOWN = dict.fromkeys(("error", "device", "io", "compile", "kernels"))
+WINDOW = Window(3, 20, 0, 10, (1,) * 23, "optimizer", "steps")
+RECORDING = Recording(
+    outcome="completed", origin_ns=0, process={"argv": ["train.py"]}, software={}, frameworks={}, torch_state={},
+    environment={}, memory={}, what_ifs=(), side_effects={}, overhead={}, sampler_interval_ns=1, window=WINDOW,
+    **UNKNOWN, **EMPTY,
+)  # fmt: skip
+START = Start(AFTER, 50.0, 20, 3, 5.0)
+GOOD = Collected(Path(), (RECORDING,), "probe", None, 5.0, 1.0, Sampled(5.0, 10, num_oom_kills=0))
+WORKERS = ("loader#train", "loader.num_workers")
+SEEN = Derived((), (Setting("loader.num_workers", "loader#train", 2, "observed"),), None)
+ERROR = {"type": "ValueError", "message": "no rows", "traceback": []}
+
+
+def raised(kind: str, **error) -> tuple[Recording, ...]:
+    return (replace(RECORDING, outcome=kind, window=None, error={**ERROR, **error}),)
+
+
+def test_a_trial_that_had_what_was_asked_is_completed() -> None:
+    assert ended(GOOD, START, SEEN, {WORKERS: 2}) == (Outcome.COMPLETED, "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({WORKERS: 4}, "asked for loader.num_workers = 4, and the run had 2"),
+        ({("run", "train.compile"): True}, "asked for train.compile = True, and that was not observed"),
+    ],
+)
+def test_a_trial_that_had_something_else_is_failed(asked, error: str) -> None:
+    assert ended(GOOD, START, SEEN, asked) == (Outcome.FAILED, error)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"recordings": raised("out_of_memory", message="can't allocate")}, (Outcome.OUT_OF_MEMORY, "can't allocate")),
+        ({"recordings": (), "ended_by": "script", "exit_code": -9, "sampled": Sampled(5.0, 1, num_oom_kills=1)},
+         (Outcome.OUT_OF_MEMORY, "killed by signal 9")),
+        ({"recordings": raised("raised"), "ended_by": "script", "exit_code": 1},
+         (Outcome.FAILED, "ValueError: no rows")),
+        ({"recordings": raised("raised", message="")}, (Outcome.FAILED, "ValueError")),
+        ({"recordings": (), "ended_by": "script", "exit_code": 1, "said": "Traceback\nImportError: no such\n"},
+         (Outcome.FAILED, "ImportError: no such")),
+        ({"recordings": (), "ended_by": "script", "exit_code": 3}, (Outcome.FAILED, "exit code 3")),
+        ({"recordings": (), "ended_by": "script", "exit_code": -11}, (Outcome.FAILED, "killed by signal 11")),
+        ({"recordings": (), "ended_by": "startup_limit", "waiting_in": "train.py:3 load"},
+         (Outcome.TIMED_OUT, "no optimizer step in 5 s; it was in train.py:3 load")),
+        ({"recordings": (), "ended_by": "time_limit"}, (Outcome.TIMED_OUT, "no step was measured in 5 s")),
+        ({"recordings": (), "ended_by": "not_injected"}, (Outcome.FAILED, "ignores the environment")),
+        ({"recordings": (), "ended_by": "script", "exit_code": 0}, (Outcome.FAILED, "ended before a step")),
+        ({"recordings": (), "bugs": ("KeyError\nframe",)}, (Outcome.FAILED, "a bug of ours: KeyError")),
+    ],
+)  # fmt: skip
+def test_what_was_not_measured_says_why(fields, expected) -> None:
+    outcome, error = ended(replace(GOOD, **fields), None, None, {})
+    assert outcome is expected[0]
+    assert expected[1] in error
+
+
+def test_a_window_that_time_ended_is_of_a_loser() -> None:
+    late = replace(RECORDING, window=replace(WINDOW, ended_by="time_limit"))
+    outcome, error = ended(replace(GOOD, recordings=(late,)), START, SEEN, {})
+    assert outcome is Outcome.PRUNED
+    assert error == "50.0 ms a step after 20: far too slow to win"
+
+
+def test_a_script_that_fails_after_its_window_has_failed() -> None:
+    late = (replace(RECORDING, outcome="raised", error=ERROR),)
+    assert ended(replace(GOOD, recordings=late), START, SEEN, {})[0] is Outcome.FAILED

@@ -1,0 +1,105 @@
+"""The winner against the user's own, with starts that take no time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from test_trial_outcome import GOOD
+from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
+
+from autotune.errors import ScriptError
+from autotune.model.derived import Derived
+from autotune.model.evidence import Setting
+from autotune.model.patch import PatchChange
+from autotune.model.rule import Effect
+from autotune.model.tuned import Axis, Space
+from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Start, Verdict
+from autotune.tune import proof
+from autotune.tune.trial import Place, Trials, Usual
+from autotune.verify.starts import Runner
+
+SPACE = Space((Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 2}), 0),))
+OWN, BEST = (0,), (1,)
+
+
+@pytest.fixture
+def trials(tmp_path, monkeypatch):
+    """Trials of both candidates that went well."""
+    (tmp_path / "train.py").write_text(MISBEHAVING)
+    place = Place(tmp_path, tmp_path, {}, "python", None, {}, lambda status: None)
+    made = Trials(place, as_diagnosed(Path(tmp_path / "train.py"), LOADER_LINE), SPACE, Usual(0.1, 1.0, 4.0))
+    made.starts[OWN], made.starts[BEST] = start(AFTER, 100.0), start(AFTER, 80.0)
+    return made
+
+
+def start(side: str, step_ms: float) -> Start:
+    return Start(side, step_ms, 20, 3, 4.0, losses=(1.0, 0.5))
+
+
+@dataclass
+class Ran:
+    """What the starts of each side bring; `asked` are (side, Request, words)."""
+
+    step_ms: dict = field(default_factory=lambda: {BEFORE: 100.0, AFTER: 80.0})
+    workers: dict = field(default_factory=lambda: {BEFORE: 0, AFTER: 2})
+    asked: list = field(default_factory=list)
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """What each side brings; `asked` are its Requests."""
+    brought = Ran()
+
+    def run(self, side, request):
+        brought.asked.append((side, request, self.sides.words[side]))
+        seen = Setting("loader.num_workers", "loader#train", brought.workers[side], "observed")
+        return GOOD, start(side, brought.step_ms[side]), Derived((), (seen,), None)
+
+    monkeypatch.setattr(Runner, "run", run)
+    return brought
+
+
+def test_sides_take_turns_and_the_faster_one_wins(trials, ran) -> None:
+    told = []
+    verified = proof.proven(trials, BEST, 1000.0, told.append)
+    assert [side for side, *_ in ran.asked][:4] == [BEFORE, AFTER, AFTER, BEFORE]
+    assert verified.verdict is Verdict.FASTER
+    assert verified.estimate.speedup == pytest.approx(1.25)
+    assert [change.setting for change in verified.changes] == ["loader.num_workers"]
+    assert proof.has_won(verified)
+    assert len(told) == 1
+    assert len(verified.schedule.order) == len(ran.asked)
+
+
+def test_both_sides_measure_the_same_steps(trials, ran) -> None:
+    proof.proven(trials, BEST, 1000.0, lambda planned: None)
+    assert len({(request.steps, request.warmup) for _, request, _ in ran.asked}) == 1
+
+
+def test_the_least_number_of_pairs_is_made_whatever_is_left(trials, ran) -> None:
+    proof.proven(trials, BEST, -5.0, lambda planned: None)
+    assert len(ran.asked) == 8
+
+
+def test_a_start_that_has_other_settings_is_no_proof(trials, ran) -> None:
+    ran.workers = {BEFORE: 0, AFTER: 0}
+    with pytest.raises(ScriptError, match="num_workers = 2, and the run had 0"):
+        proof.proven(trials, BEST, 1000.0, lambda planned: None)
+
+
+def test_without_a_trial_of_this_tuner_it_is_rehearsed(trials, ran) -> None:
+    trials.starts.clear()
+    verified = proof.proven(trials, BEST, 1000.0, lambda planned: None)
+    assert verified.verdict is Verdict.FASTER
+    assert [side for side, *_ in ran.asked][:2] == [AFTER, AFTER]
+
+
+def test_other_losses_win_only_where_that_was_allowed(trials, ran) -> None:
+    verified = proof.proven(trials, BEST, 1000.0, lambda planned: None)
+    other = replace(verified, losses=Losses(Sameness.DIFFERENT, 20, ""))
+    change = PatchChange("data.packing", "run", False, True, ("tune",), Effect.ALTERING)
+    assert not proof.has_won(other)
+    assert proof.has_won(replace(other, changes=(change,)))
+    assert not proof.has_won(replace(verified, verdict=Verdict.NO_DIFFERENCE))
