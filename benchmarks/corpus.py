@@ -102,23 +102,6 @@ def measure(args: argparse.Namespace, name: str) -> Result:
         return diagnose(case, name, shlex.split(args.options), args.limit)
 
 
-def stored(out: Path | None, name: str) -> Result | None:
-    """The kept result of a case, or None."""
-    path = out / f"{name}.json" if out else None
-    if path is None or not path.exists():
-        return None
-    return Result(**json.loads(path.read_text(encoding="utf-8")))
-
-
-def keep(out: Path | None, result: Result) -> None:
-    if out is None:
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{result.id}.json"
-    path.with_suffix(".part").write_text(json.dumps(asdict(result)), encoding="utf-8")
-    path.with_suffix(".part").replace(path)
-
-
 def chosen(labels: Mapping[str, measuring.Json], only: Sequence[str], skip: Sequence[str]) -> list[str]:
     """The case ids to run, in the labels' order. Raises SystemExit for an id that has no label."""
     unknown = sorted({*only, *skip} - set(labels))
@@ -186,14 +169,10 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     labels = read_labels(args.labels)
-    results: list[Result] = []
-    for name in chosen(labels, args.only, args.skip):
-        result = None if args.again else stored(args.out, name)
-        if result is None:
-            print(f"corpus: {name}", file=sys.stderr)
-            result = measure(args, name)
-            keep(args.out, result)
-        results.append(result)
+    results = [
+        Result(**measuring.kept(args.out, name, lambda name=name: asdict(measure(args, name)), again=args.again))
+        for name in chosen(labels, args.only, args.skip)
+    ]
     scores = [scoring.score(labels[one.id], one.document, one.outcome) for one in results]
     rows = [
         {"id": result.id, "wall_s": result.wall_s, "why": result.why, **asdict(one)}

@@ -106,7 +106,8 @@ def failure(ended: Ended) -> str:
     if ended.code is None:
         return f"stopped after {ended.wall_s:.0f} s"
     lines = [line for line in ended.err.splitlines() if line.strip()]
-    return f"exit {ended.code}: {lines[-1] if lines else 'no message'}"
+    own = [line for line in lines if line.startswith("autotune: ")]
+    return f"exit {ended.code}: {(own or lines or ['no message'])[-1]}"
 
 
 def interval(
@@ -117,6 +118,20 @@ def interval(
     drawn = sorted(statistic(draw.choices(values, k=len(values))) for _ in range(DRAWS))
     edge = (1 - level) / 2
     return statistic(values), drawn[int(edge * DRAWS)], drawn[int((1 - edge) * DRAWS) - 1]
+
+
+def kept(out: Path | None, name: str, measure: Callable[[], Json], *, again: bool = False) -> Json:
+    """What `out` keeps under this name; else, or `again`, what is measured now, kept at once."""
+    path = out / f"{name}.json" if out else None
+    if path is not None and path.exists() and not again:
+        return json.loads(path.read_text(encoding="utf-8"))
+    print(f"benchmark: {name}", file=sys.stderr, flush=True)
+    result = measure()
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".part").write_text(json.dumps(result, indent=1), encoding="utf-8")
+        path.with_suffix(".part").replace(path)
+    return result
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
