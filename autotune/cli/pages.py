@@ -26,16 +26,17 @@ class Symptom:
     says: str
     families: tuple[str, ...]
     rules: tuple[str, ...]
+    without: tuple[str, ...]
 
     def fits(self, rule: Rule) -> bool:
-        return rule.id in self.rules or family(rule) in self.families
+        return rule.id in self.rules or (family(rule) in self.families and rule.id not in self.without)
 
 
 def symptoms() -> tuple[Symptom, ...]:
     """The symptoms that came with the rules."""
     data = tomllib.loads((rules_folder() / "symptoms.toml").read_text(encoding="utf-8"))
-    rows = data["symptom"]
-    return tuple(Symptom(row["says"], tuple(row.get("families", ())), tuple(row.get("rules", ()))) for row in rows)
+    lists = ("families", "rules", "without")
+    return tuple(Symptom(row["says"], *(tuple(row.get(key, ())) for key in lists)) for row in data["symptom"])
 
 
 def family(rule: Rule) -> str:
@@ -71,7 +72,7 @@ def _page(rule: Rule) -> Iterator[str]:
 
 def _plain(line: str) -> str:
     """A line that Markdown shows as it stands."""
-    return line.replace("<", "\\<").replace("*", "\\*").replace("`", "\\`")
+    return line.replace("<", "\\<").replace("*", "\\*")
 
 
 def _by_family(rules: Sequence[Rule]) -> Iterator[str]:

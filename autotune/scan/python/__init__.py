@@ -16,6 +16,7 @@ from autotune.scan.python import (
     datasets,
     distributed,
     environment,
+    evaluated,
     facts,
     hot,
     kept,
@@ -98,6 +99,7 @@ def _facts(parts: Parts) -> Iterator[Fact]:
     yield from accelerated.facts(parts)
     yield from switches.facts(parts)
     yield from kept.facts(parts)
+    yield from evaluated.facts(parts)
     yield from environment.facts(parts)
     yield from facts.facts(parts)
 

@@ -25,13 +25,20 @@ def facts(parts: Parts) -> Iterator[Fact]:
 
 def _kept(parts: Parts, step: Step) -> Iterator[ast.AST]:
     """Where the loss of a step, as its backward had it, is added to a number or put into a list."""
-    loss = base_name(step.backward) if step.backward is not None else ""
+    loss = _loss(step.backward) if step.backward is not None else ""
     for node in ast.walk(step.node) if loss else ():
         kept, into = _parts(node)
         if not isinstance(kept, ast.Name) or kept.id != loss or not isinstance(into, ast.Name):
             continue
         if not _is_cut(parts, kept) and not _is_without_graph(parts, node) and _outlives(parts, step, into):
             yield node
+
+
+def _loss(backward: ast.Call) -> str:
+    """The name in loss.backward(), scaler.scale(loss).backward() and accelerator.backward(loss)."""
+    scaled = backward.func.value if isinstance(backward.func, ast.Attribute) else None
+    given = [*backward.args[:1], *(scaled.args[:1] if isinstance(scaled, ast.Call) else ())]
+    return last_name(given[0]) if given else base_name(backward)
 
 
 def _parts(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:

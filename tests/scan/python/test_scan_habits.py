@@ -147,6 +147,8 @@ def test_the_places_are_those_of_the_calls() -> None:
     [
         (STEP + "total += loss", 1),
         (STEP + "losses.append(loss)", 1),
+        (STEP.replace("loss.b", "scaler.scale(loss).b") + "total += loss", 1),
+        (STEP.replace("loss.backward()", "accelerator.backward(loss)") + "total += loss", 1),
         (STEP + "total += loss.item()", 0),
         (STEP + "loss = loss.item()\ntotal += loss", 0),
         (STEP + "with torch.no_grad():\n    total += loss", 0),
@@ -173,3 +175,22 @@ def test_losses_that_are_kept(body: str, expected: int) -> None:
 def test_variables_that_a_script_sets(line: str, debug: str, links: str) -> None:
     assert fact("debug_variables", before=f"import os\n{line}\n") == debug
     assert fact("restricted_links", before=f"import os\n{line}\n") == links
+
+
+EVALUATION = "model.eval()\nfor x in test_loader:\n    total += model(x).sum()\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (EVALUATION, True),
+        ("with torch.no_grad():\n" + "".join(f"    {line}\n" for line in EVALUATION.splitlines()), False),
+        (EVALUATION.replace("model(x)", "other(x)"), False),
+        ("for x in test_loader:\n    total += model(x).sum()\nmodel.eval()\n", False),
+        ("@torch.no_grad()\ndef evaluate():\n    pass\n" + EVALUATION, False),
+        ("", False),
+    ],
+)
+def test_an_evaluation_with_gradients(after: str, expected: bool) -> None:
+    loop = "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"
+    assert facts(scan(f"import torch\ntotal = 0\n{loop}{after}")).get("code.evaluates_with_grad") is expected
