@@ -21,6 +21,10 @@ LEAST_STEPS = 20
 MOST_WIDTH = 0.1
 """Half width of the interval, as a share of the loss, above which "no difference seen" says nothing."""
 
+MOST_TIMES = 2
+"""A loss counts as so many times the largest of the unchanged script at most: one that explodes is no less different
+for being as scattered as it is large."""
+
 NUM_BLOCKS = 10
 _T99_OF_BLOCKS = 3.250
 _T99 = {2: 9.925, 4: 4.604, 6: 3.707, 8: 3.355, 10: 3.169, 12: 3.055, 14: 2.977, 16: 2.921, 18: 2.878}
@@ -80,7 +84,7 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
         return Losses(Sameness.DIFFERENT, steps, "one side has a loss that is no finite number")
     if steps < LEAST_STEPS:
         return Losses(Sameness.NOT_COMPARED, steps, _too_few(steps))
-    differences = [b - a for a, b in zip(before, after, strict=True)]
+    differences = [b - a for a, b in zip(before, _capped(after, before), strict=True)]
     size = steps // NUM_BLOCKS
     blocks = [statistics.fmean(differences[size * at : size * (at + 1)]) for at in range(NUM_BLOCKS)]
     half = _T99_OF_BLOCKS * statistics.stdev(blocks) / math.sqrt(NUM_BLOCKS)
@@ -89,15 +93,21 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
 
 def _of_starts(known: list[list[list[float]]], steps: int) -> Losses:
     """The script draws anew at every start: the mean loss of a start is one observation."""
-    means = [[statistics.fmean(one) for one in side] for side in known]
-    if not all(math.isfinite(mean) for side in means for mean in side):
+    if not all(math.isfinite(loss) for side in known for one in side for loss in one):
         return Losses(Sameness.DIFFERENT, steps, "a start has a loss that is no finite number")
+    usual = [loss for one in known[0] for loss in one]
+    means = [[statistics.fmean(_capped(one, usual)) for one in side] for side in known]
     if steps < LEAST_STEPS or min(map(len, means)) < 2:
         return Losses(Sameness.NOT_COMPARED, steps, _too_few(steps))
     size = min(map(len, means))
     error = math.sqrt(sum(statistics.variance(side) / len(side) for side in means))
     difference = statistics.fmean(means[1]) - statistics.fmean(means[0])
     return _told(difference, _T99[2 * size - 2] * error, abs(statistics.fmean(means[0])), steps, "starts")
+
+
+def _capped(losses: Sequence[float], usual: Sequence[float]) -> list[float]:
+    most = MOST_TIMES * max(map(abs, usual))
+    return [max(-most, min(most, loss)) for loss in losses]
 
 
 def _told(difference: float, half: float, scale: float, steps: int, of: str) -> Losses:

@@ -6,8 +6,9 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from autotune.model.verified import Estimate, Memory, Schedule, Start, Verified
+from autotune.model.verified import Estimate, Losses, Memory, Schedule, Start, Verified
 from autotune.verify import undisturbed
+from autotune.verify.accumulation import explained
 from autotune.verify.estimate import estimate
 from autotune.verify.losses import compare
 from autotune.verify.schedule import paired
@@ -34,13 +35,18 @@ def summarise(
         estimate=found,
         step_ms=step_ms,
         is_per_sample=per_sample,
-        losses=compare([one.losses for one in before], [one.losses for one in after], sides.effect),
+        losses=_losses(sides, before, after),
         memory=_memory(before, after),
         schedule=planned,
         seconds=seconds,
         predicted=sides.predicted,
         notes=notes,
     )
+
+
+def _losses(sides: Sides, before: Sequence[Start], after: Sequence[Start]) -> Losses:
+    found = compare([one.losses for one in before], [one.losses for one in after], sides.effect)
+    return explained(found, before[0].losses, after[0].losses, sides.changes)
 
 
 def _has_other_samples(before: Sequence[Start], after: Sequence[Start]) -> bool:

@@ -62,6 +62,17 @@ def test_a_change_of_what_is_learned_is_caught(change) -> None:
     assert same([FALLING] * 4, [change] * 4) is Sameness.DIFFERENT
 
 
+def test_a_loss_that_explodes_is_caught_however_scattered_it_is() -> None:
+    exploded = [2.0 * (-1.8) ** step if step > 3 else loss for step, loss in enumerate(FALLING)]
+    for after in (exploded, [abs(loss) for loss in exploded]):
+        found = compare([FALLING] * 4, [after] * 4, Effect.EQUIVALENT)
+        assert found.sameness is not Sameness.ALIKE
+    growing = [2.0 * 1.8**step for step in range(40)]
+    assert same([FALLING] * 4, [growing] * 4) is Sameness.DIFFERENT
+    starts = [[2.0 * (1.5 + seed / 10) ** step for step in range(40)] for seed in range(4)]
+    assert same([drawn(seed) for seed in range(4)], starts) is Sameness.DIFFERENT
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_breaks_is_caught(value: float) -> None:
     assert same([FALLING] * 2, [[*FALLING[:-1], value]] * 2) is Sameness.DIFFERENT
