@@ -28,7 +28,7 @@ from autotune.tune.overlay import Script
 from autotune.tune.search import search
 from autotune.tune.space import space
 from autotune.tune.stopping import Stopping
-from autotune.tune.study import Study
+from autotune.tune.study import Asked, Study
 from autotune.tune.trial import Place, Trials, Usual, wanted
 from autotune.verify import scratch
 from autotune.verify.estimate import LEAST_PAIRS
@@ -144,11 +144,23 @@ def _searched(made: Search, options: Options) -> Tuned:
     found, trial_s = made.trials.space, made.trials.usual.trial_s
     made.watch.planned(found, trial_s, made.left_s)
     stopping = Stopping(_search_s(made), options.num_trials, _planned_s(made.report))
-    study = Study(found, made.kept.url, made.kept.name)
+    study = _Told(found, made.kept, made.watch)
     made.watch.known(study.trials())
     tried, stopped = search(found, made.forecast, made.attempt, stopping, study)
     _check_own(tried, found, options.words)
     return winner(made, tried, stopped)
+
+
+class _Told(Study):
+    """A study whose watcher is told of each trial once that is kept: what was said to have ended is never lost."""
+
+    def __init__(self, found: Space, kept: Kept, watch: Watch) -> None:
+        super().__init__(found, kept.url, kept.name)
+        self._watch = watch
+
+    def tell(self, asked: Asked, trial: Trial) -> None:
+        super().tell(asked, trial)
+        self._watch.ended(trial)
 
 
 def _search_s(made: Search) -> float | None:

@@ -54,11 +54,9 @@ class Search:
         return predict.step_ms(settings, self.report.evidence)
 
     def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> Trial:
-        """One trial, of which the reader is told."""
+        """One trial. The reader is told of its end when it is kept."""
         self.watch.began(number, self.trials.space.changes(candidate))
-        trial = self.trials.attempt(number, candidate, forecast)
-        self.watch.ended(trial)
-        return trial
+        return self.trials.attempt(number, candidate, forecast)
 
 
 def winner(made: Search, tried: tuple[Trial, ...], stopped: str) -> Tuned:
@@ -80,6 +78,7 @@ def _speed(made: Search, first: int, more: list[Trial], candidate: Candidate) ->
     if made.left_s is not None and made.left_s < made.proof_s + made.trials.usual.trial_s:
         return None
     trial = made.attempt(first + len(more), candidate, None)
+    made.watch.ended(trial)
     more.append(trial)
     return trial.samples_per_s if trial.outcome is Outcome.COMPLETED else None
 

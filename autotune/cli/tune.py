@@ -99,7 +99,8 @@ class _Teller:
         for trial in trials:
             self._note(trial)
         if trials:
-            self._say(f"the study has {len(trials)} trials already{self._best()}")
+            noun = "trial" if len(trials) == 1 else "trials"
+            self._say(f"the study has {len(trials)} {noun} already{self._best()}")
 
     def began(self, number: int, changes: Mapping[str, Value]) -> None:
         self.now = f"trial {number}: {tune_text.changed(changes)}"

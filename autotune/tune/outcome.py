@@ -10,7 +10,11 @@ from autotune.model.evidence import Value
 from autotune.model.recording import Recording
 from autotune.model.tuned import Outcome
 from autotune.model.verified import Start
+from autotune.report.layout import clean, shorten
 from autotune.report.units import step_time
+
+MOST_CELLS = 200
+"""Of an error's line: more is kept by nobody."""
 
 Key = tuple[str, str]
 End = tuple[Outcome, str]
@@ -57,13 +61,17 @@ def _unmeasured(collected: Collected) -> End:
 
 
 def _last_words(collected: Collected, first: Recording | None) -> str:
+    """The line of its error as the script wrote it: a Recording keeps the messages of few."""
     error = first.error if first is not None else None
+    lines = [line.strip() for line in collected.said.splitlines() if line.strip()]
+    if error is not None:
+        lines = [line for line in lines if f"{error['type']}: " in line]
+    if lines:
+        return shorten(clean(lines[-1]), MOST_CELLS)
     if error is not None:
         return f"{error['type']}: {error['message']}".removesuffix(": ")
-    said = collected.said.strip().splitlines()
     code = collected.exit_code
-    how = f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-    return said[-1].strip() if said else how
+    return f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
 def _other(derived: Derived, asked: Mapping[Key, Value]) -> str:

@@ -10,7 +10,6 @@ from autotune.errors import ScriptError
 from autotune.model.rule import Effect
 from autotune.model.tuned import Candidate, Outcome
 from autotune.model.verified import AFTER, BEFORE, Sameness, Schedule, Start, Verdict, Verified
-from autotune.tune.outcome import ended
 from autotune.tune.trial import Trials
 from autotune.verify import rounds
 from autotune.verify.estimate import LEAST_PAIRS
@@ -20,6 +19,9 @@ from autotune.verify.summary import summarise
 
 AGAINST = "the best settings against your own"
 UNLIMITED_S = 1e6
+PATIENCE = 10.0
+"""Times as long as a trial may take: here a slow start is a measurement, and is not cut off as that of a loser."""
+
 SLACK = 1.1
 """Of the time that the least number of pairs takes: what a start takes differs a little."""
 
@@ -68,9 +70,14 @@ def _planned(rehearsed: list[Start], left_s: float) -> Schedule:
 
 def _start(trials: Trials, runner: Runner, side: str, candidate: Candidate, planned: Schedule) -> Start:
     made = trials.overlay(candidate)
-    request = replace(trials.request(made), steps=planned.steps, warmup=planned.warmup)
-    collected, start, derived = runner.run(side, request)
-    outcome, error = ended(collected, start, derived, made.asked)
+    own = trials.request(made)
+    request = replace(
+        own,
+        default_steps=max(own.default_steps, planned.steps),
+        warmup=planned.warmup,
+        time_limit_s=PATIENCE * own.time_limit_s,
+    )
+    start, (outcome, error) = trials.run(runner, side, request, made.asked)
     if start is None or outcome is not Outcome.COMPLETED:
         raise _failed(error)
     return start

@@ -15,8 +15,9 @@ from autotune.model.tuned import Candidate, Outcome, Space, Trial
 from autotune.model.verified import AFTER, BEFORE, Start
 from autotune.tune.outcome import End, ended
 from autotune.tune.overlay import Key, Overlay, Script, overlay
+from autotune.tune.pace import lasting
 from autotune.verify.mirror import Mirror
-from autotune.verify.schedule import LEAST_STEPS, MOST_STEPS, WINDOW_S
+from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
 from autotune.verify.sides import Sides
 from autotune.verify.starts import Runner, Show
 
@@ -28,15 +29,31 @@ START_UP = 4.0
 
 LEAST_START_UP_S, LEAST_WINDOW_S = 30.0, 5.0
 
+USED_UP = 4
+"""A window is so many times as long as what workers have ready: batches of before it are few of it then."""
+
+MOST_READY_S = 10.0
+"""At the user's own pace, the part of a window that is only made for that reason."""
+
 LEAST_WARMUP = 3
 END_S = 0.5
 """From the end of the window to the end of the last process."""
 
 WARMUP_STEPS = 20
-"""Steps that a candidate may need before its window: what its workers prepared is used up first."""
+"""Steps that a candidate may need before its window, beside those that use up what its workers prepared."""
 
 LEAST_FREE_SHARE = 0.03
 """Of the memory that this process may use: with less left a trial is ended before the machine swaps or kills."""
+
+
+READY: Mapping[Key, int] = {
+    ("loader#train", "loader.num_workers"): 0,
+    ("loader#train", "loader.prefetch_factor"): 2,
+    (RUN, "train.accumulation_steps"): 1,
+}
+"""What says how many batches, of how many a step, are ready; and what it is by default."""
+
+Ran = tuple[Start | None, End]
 
 
 class _MemoryShortError(Exception):
@@ -54,16 +71,17 @@ class Usual:
     @property
     def trial_s(self) -> float:
         """What a trial takes, about."""
-        steps = self.request.steps or 0
-        return self.startup_s + (LEAST_WARMUP + steps) * self.step_s + END_S
+        return self.startup_s + max(WINDOW_S, LEAST_STEPS * self.step_s) + LEAST_WARMUP * self.step_s + END_S
 
-    @property
-    def request(self) -> collect.Request:
-        """What is measured in a trial: the window of a verification, and no longer than a losing candidate needs."""
-        steps = min(MOST_STEPS, max(LEAST_STEPS, math.ceil(WINDOW_S / self.step_s)))
+    def request(self, ready: int) -> collect.Request:
+        """What is measured of a candidate whose workers have batches of `ready` steps ready: no longer than a loser
+        needs to be known as one."""
+        steps = max(LEAST_STEPS, min(USED_UP * ready, round(MOST_READY_S / self.step_s)))
+        most_steps = max(steps, math.ceil(WINDOW_S / self.step_s)) + ready + WARMUP_STEPS
         return collect.Request(
-            steps=steps,
-            time_limit_s=max(LEAST_WINDOW_S, LOSING * self.step_s * (steps + WARMUP_STEPS)),
+            default_steps=steps,
+            min_s=WINDOW_S,
+            time_limit_s=max(LEAST_WINDOW_S, LOSING * self.step_s * most_steps),
             startup_limit_s=max(LEAST_START_UP_S, START_UP * self.startup_s),
             what_ifs=False,
         )
@@ -131,17 +149,32 @@ class Trials:
         """The Request of a start with the overlay `made`, whose calls stand in the mirror."""
         mirror = self.place.mirror
         placed = [replace(one, file=mirror.mapped(one.file)) if mirror else one for one in made.overrides]
-        return replace(self.usual.request, overrides=tuple(placed))
+        return replace(self.usual.request(self._ready(made)), overrides=tuple(placed))
+
+    def run(self, runner: Runner, side: str, request: collect.Request, asked: Mapping[Key, Value]) -> Ran:
+        """One start of a side that should have the settings `asked`: how it went, at the pace that lasts."""
+        try:
+            collected, start, derived = runner.run(side, request)
+        except _MemoryShortError as short:
+            return None, (Outcome.OUT_OF_MEMORY, str(short))
+        if start is not None:
+            start = lasting(start, collected.recordings[0])
+        return start, ended(collected, start, derived, asked)
+
+    def _ready(self, made: Overlay) -> int:
+        """Optimizer steps whose batches the workers may have ready."""
+        workers, prefetch, batches = (self._whole(made, key, default) for key, default in READY.items())
+        return math.ceil(workers * prefetch / batches)
+
+    def _whole(self, made: Overlay, key: Key, default: int) -> int:
+        value = made.asked[key] if key in made.asked else self.script.evidence.lookup(*key)
+        return value if isinstance(value, int) else default
 
     def _measured(self, candidate: Candidate, made: Overlay) -> tuple[Start | None, End]:
         if made.missing:
             why = "; ".join(f"{name} cannot be set: {reason}" for name, reason in made.missing.items())
             return None, (Outcome.FAILED, why)
-        try:
-            collected, start, derived = self.runner({AFTER: made}).run(AFTER, self.request(made))
-        except _MemoryShortError as short:
-            return None, (Outcome.OUT_OF_MEMORY, str(short))
-        end = ended(collected, start, derived, made.asked)
+        start, end = self.run(self.runner({AFTER: made}), AFTER, self.request(made), made.asked)
         if start is not None and end[0] is Outcome.COMPLETED:
             self.starts[candidate] = start
         return start, end

@@ -77,7 +77,7 @@ def test_a_method_finds_the_fastest_of_a_simple_grid(search, table, name) -> Non
 
 def test_autotune_needs_fewer_trials_than_it_is_allowed(search, table) -> None:
     run = search.replay(table, "autotune", (0, 1), 0)
-    assert run.needed < 20
+    assert run.needed() < 20
     assert len(run.regrets) < search.MOST_TRIALS
 
 
@@ -89,7 +89,21 @@ def test_doubling_looks_at_the_batch_alone(search, table) -> None:
     ("regrets", "needed"), [((0.5, 0.02, 0.0), 2.5), ((0.5, 0.02, 0.04, 0.01), 4.5), ((0.0,), 1.5), ((0.5, 0.1), 40.5)]
 )
 def test_a_run_is_there_once_its_best_is_good_and_stays_so(search, regrets, needed) -> None:
-    assert search.Run("grid", "TPE", regrets, 0.5).needed == needed
+    assert search.Run("grid", "TPE", regrets, 0.5).needed() == needed
+
+
+def test_ten_per_cent_are_reached_earlier(search) -> None:
+    run = search.Run("grid", "TPE", (0.5, 0.08, 0.02), 0.0)
+    assert (run.needed(0.1), run.needed(0.03)) == (2, 3)
+
+
+def test_a_grid_that_was_recorded_once_is_left_out(search, table, tmp_path) -> None:
+    file = tmp_path / "grid.json"
+    document = json.loads(file.read_text())
+    row = document["workloads"][0]
+    row["times_ms"] = {words: times[:1] for words, times in row["times_ms"].items()}
+    file.write_text(json.dumps(document))
+    assert table.name not in [one.name for one in search.tables(file)]
 
 
 def test_a_replay_chooses_and_scores_on_different_rounds(search, table) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -80,17 +81,17 @@ def attempt(root, monkeypatch):
     ("point", "outcome", "error"),
     [
         (0, Outcome.COMPLETED, ""),
-        (1, Outcome.FAILED, "ModuleNotFoundError: No module named 'no_such_module'"),
+        (1, Outcome.PRUNED, "far too slow to win"),
         (2, Outcome.TIMED_OUT, "no optimizer step in 2"),
         (3, Outcome.OUT_OF_MEMORY, "allocate"),
         (4, Outcome.FAILED, "ValueError: no more rows"),
-        (5, Outcome.FAILED, "killed by signal"),
+        (5, Outcome.FAILED, "Error: "),
         (6, Outcome.TIMED_OUT, "no step was measured"),
         (7, Outcome.FAILED, "asked for loader.num_workers = 7, and the run had 0"),
         (8, Outcome.FAILED, "No space left on device"),
-        (9, Outcome.PRUNED, "far too slow to win"),
+        (9, Outcome.FAILED, "ModuleNotFoundError: No module named 'no_such_module'"),
     ],
-    ids=["good", "import", "hang", "memory", "step 3", "worker killed", "hang in a step", "other", "disk full", "slow"],
+    ids=["good", "slow", "hang", "memory", "step 3", "worker killed", "hang in a step", "other", "disk full", "import"],
 )
 def test_how_a_trial_ends(attempt, point: int, outcome: Outcome, error: str) -> None:
     made = attempt(point)
@@ -111,7 +112,7 @@ def test_a_trial_ends_before_the_host_swaps(attempt, monkeypatch) -> None:
 @pytest.mark.train
 def test_interrupted_in_a_trial_nothing_is_left(attempt, root) -> None:
     def interrupt(status: Status) -> None:
-        if status.steps:
+        if status.elapsed_s > 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -121,13 +122,35 @@ def test_interrupted_in_a_trial_nothing_is_left(attempt, root) -> None:
 
 
 def test_a_trial_is_as_long_as_a_window_of_a_verification() -> None:
-    request = Usual(0.01, 5.0, None).request
-    assert request.steps == math.ceil(WINDOW_S / 0.01)
+    request = Usual(0.1, 5.0, None).request(0)
+    assert (request.default_steps, request.min_s, request.steps) == (LEAST_STEPS, WINDOW_S, None)
     assert request.what_ifs is False
-    assert request.time_limit_s == max(5.0, 3 * 0.01 * (request.steps + 20))
+    assert request.time_limit_s == pytest.approx(3 * 0.1 * (max(LEAST_STEPS, math.ceil(WINDOW_S / 0.1)) + 20))
     assert request.startup_limit_s == 30.0
-    assert Usual(0.1, 20.0, None).request.startup_limit_s == 80.0
-    assert Usual(10.0, 5.0, None).request.steps == LEAST_STEPS
+    assert Usual(0.1, 20.0, None).request(0).startup_limit_s == 80.0
+
+
+def test_a_window_is_longer_than_what_workers_have_ready_where_that_is_not_dear() -> None:
+    assert Usual(0.01, 5.0, None).request(32).default_steps == 128
+    assert Usual(0.2, 5.0, None).request(32).default_steps == 50
+    assert Usual(10.0, 5.0, None).request(32).default_steps == LEAST_STEPS
+
+
+def test_ready_batches_are_of_the_candidate(root) -> None:
+    script = as_diagnosed(root / "train.py", LOADER_LINE)
+    place = Place(root, root, {}, "no-python", None, {}, lambda status: None)
+    trials = Trials(place, script, SPACE, Usual(0.01, 1.0, None))
+    assert trials.request(trials.overlay((0,))).default_steps == LEAST_STEPS
+    assert trials.request(trials.overlay((4,))).default_steps == 4 * 4 * 2
+
+
+def test_a_candidate_without_workers_has_nothing_ready(root) -> None:
+    script = as_diagnosed(root / "train.py", LOADER_LINE, workers=4)
+    place = Place(root, root, {}, "no-python", None, {}, lambda status: None)
+    space = replace(SPACE, axes=(replace(SPACE.axes[0], current=4),))
+    trials = Trials(place, script, space, Usual(0.01, 1.0, None))
+    assert trials.request(trials.overlay((0,))).default_steps == LEAST_STEPS
+    assert trials.request(trials.overlay((4,))).default_steps == 4 * 4 * 2
 
 
 def test_what_cannot_be_set_is_not_started(root) -> None:

@@ -73,9 +73,17 @@ def test_sides_take_turns_and_the_faster_one_wins(trials, ran) -> None:
     assert len(verified.schedule.order) == len(ran.asked)
 
 
-def test_both_sides_measure_the_same_steps(trials, ran) -> None:
+def test_both_sides_measure_the_steps_of_the_schedule_after_the_same_warm_up(trials, ran) -> None:
+    told = []
+    proof.proven(trials, BEST, 1000.0, told.append)
+    assert {request.warmup for _, request, _ in ran.asked} == {3}
+    assert min(request.default_steps for _, request, _ in ran.asked) == told[0].steps
+
+
+def test_a_slow_start_is_measured_to_its_end(trials, ran) -> None:
     proof.proven(trials, BEST, 1000.0, lambda planned: None)
-    assert len({(request.steps, request.warmup) for _, request, _ in ran.asked}) == 1
+    longest_of_a_trial = trials.request(trials.overlay(BEST)).time_limit_s
+    assert min(request.time_limit_s for _, request, _ in ran.asked) > 5 * longest_of_a_trial
 
 
 def test_the_least_number_of_pairs_is_made_whatever_is_left(trials, ran) -> None:

@@ -26,7 +26,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--workers", type=int, default=0)
 args = parser.parse_args()
 mode = int(re.search(r"--workers.*default=(\\d)", open(__file__).read())[1])
-if mode == 1:
+if mode == 9:
     import no_such_module
 
 import torch
@@ -54,8 +54,8 @@ def misbehave(step):
         time.sleep(1000)
     if mode == 8 and step == 3:
         open("/dev/full", "w", buffering=1).write("\\n")
-    if mode == 9:
-        time.sleep(0.5)
+    if mode == 1:
+        time.sleep(1.0)
 
 
 if mode == 2:
