@@ -19,6 +19,7 @@ from autotune.patch import joint
 from autotune.patch.couple import lacking
 from autotune.patch.file import NAME, loads
 from autotune.patch.journal import Journal
+from autotune.patch.renew import paired
 from autotune.patch.renew import renewed as renew
 from autotune.patch.retyped import retyped
 
@@ -66,7 +67,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
     file = _file(options.name, cwd)
     made = loads(_bytes(file), str(file))
     root = _root(file, made)
-    renewed = [renew(change, lambda name: _bytes(_inside(root, name))) for change in made.changes]
+    renewed = list(paired([renew(change, lambda name: _bytes(_inside(root, name))) for change in made.changes]))
     chosen, left = _chosen([each.change for each in renewed], options)
     kept = [each for each in renewed if each.change in chosen]
     for stale in (each.stale for each in kept if each.stale is not None):
@@ -91,7 +92,9 @@ def write(planned: Planned) -> Journal | None:
     if not planned.files:
         return None
     artefacts.make_home(planned.root)
-    return patch.write(planned.root / PATCHES, planned.title, planned.files)
+    inside = [change for change in planned.chosen if any(edit.file != TYPED for edit in change.edits)]
+    changes = [(change.setting, change.subject) for change in inside]
+    return patch.write(planned.root / PATCHES, planned.title, planned.files, changes=changes)
 
 
 def undo(number: int | None, *, cwd: Path) -> Journal:

@@ -44,7 +44,7 @@ def write(report: Report, bundle: Bundle | None, versions: Mapping[str, Version]
     planned = patch.plan(wanted, bundle, lambda name: Path(name).read_bytes(), versions)
     changes = patch.coupled(accepted(planned, report.run.python, place))
     # The command as the run knows it: without what may be a secret.
-    made = Patch(str(place.root), place.run.name, report.run.command, tuple(_relative(changes, place.root)))
+    made = Patch(str(place.root), place.run.name, report.run.command, tuple(relative(changes, place.root)))
     artefacts.write_text(place.run / NAME, dumps(made))
     return str(place.run / NAME)
 
@@ -127,7 +127,7 @@ def _wanted(recommendation: Recommendation, report: Report) -> Iterator[Wanted]:
         yield Wanted(change, subject, report.evidence.setting(subject, change.setting), rules, words)
 
 
-def _relative(changes: Iterable[PatchChange], root: Path) -> Iterator[PatchChange]:
+def relative(changes: Iterable[PatchChange], root: Path) -> Iterator[PatchChange]:
     """The changes with the files below `root` named from there."""
     for change in changes:
         edits = tuple(_below(edit, root) for edit in change.edits)

@@ -96,6 +96,8 @@ def _recover() -> None:
         for journal in recover(cwd):
             what = f"took back the interrupted patch {journal.number}{journal.exceptions}"
             click.echo(f"autotune: {what}", err=True)
+    except AutotuneError as error:
+        click.echo(f"autotune: {error}", err=True)
     except Exception as error:
         click.echo(f"autotune: an interrupted patch cannot be taken back: {error}", err=True)
 

@@ -24,19 +24,22 @@ def again(data: bytes, edit: Edit, near: int | None = None) -> Edit | None:
     """`edit` where its key stands in `data`; None where it is made already.
 
     `near` is a byte of the call that is meant, where a script has several. Raises UsageError, which says why, unless
-    the old text stands at exactly one place of that key, or exactly one holder lacks the key that is added.
+    the old text stands at exactly one place of that key, or exactly one holder lacks the key that is added. What a call
+    gets is only certain where no other call has its name: that one may have the value that is wanted, or the old one.
     """
     source = spell.read(data, edit.file)
     if help_text.is_of_help(edit):
         span = help_text.found_again(data, source, edit)
         return None if span is None else _moved(data, edit, span, edit.old, edit.new)
+    if isinstance(source, Source) and "." in edit.key and not edit.key.startswith("-"):
+        _call(source, edit.key, near)
     spans = places(source, edit.key, edit.old, near)
     if len(spans) > 1:
         lines = " and ".join(str(line_of(data, span)) for span in spans)
         raise UsageError(f"it stands at lines {lines} now")
     if spans:
         return _replaced(data, source, edit, spans[0])
-    if not _is_added(edit):
+    if not is_added(edit):
         raise UsageError("it is not there any more")
     splice = _added(data, source, edit, near)
     return _moved(data, edit, splice.span, spell.text(data, splice.span), splice.text)
@@ -51,14 +54,23 @@ def _moved(data: bytes, edit: Edit, span: Span, old: str, new: str) -> Edit:
     return replace(edit, sha256=sha256(data), span=span, old=old, new=new)
 
 
-def _is_added(edit: Edit) -> bool:
+def _call(source: Source, key: str, near: int | None) -> ast.Call:
+    """The one call that gets the value of a key "DataLoader.num_workers"."""
+    name = key.partition(".")[0]
+    found = calls(source, name, near)
+    if len(found) != 1:
+        raise UsageError(f"{name} is called at {len(found)} places now")
+    return found[0]
+
+
+def is_added(edit: Edit) -> bool:
     """Whether the edit replaces nothing but a comment, which it writes again."""
     return not edit.old.strip() or edit.old.lstrip().startswith(_COMMENTS)
 
 
 def _replaced(data: bytes, source: Any, edit: Edit, span: Span) -> Edit | None:
     now = spell.text(data, span)
-    if now == edit.new or (now and _is_added(edit) and _is_value(now, edit)):
+    if now == edit.new or (now and is_added(edit) and _is_value(now, edit)):
         return None
     if now != edit.old:
         was = f", not {spell.shown(edit.old)}" if edit.old else ""
@@ -83,10 +95,7 @@ def _added(data: bytes, source: Any, edit: Edit, near: int | None) -> Splice:
     at = Location(edit.file, 1)
     if isinstance(source, Source):
         name, _, key = key.partition(".")
-        found = calls(source, name, near)
-        if len(found) != 1:
-            raise UsageError(f"{name} is called at {len(found)} places now")
-        at = Location(edit.file, found[0].lineno, name)
+        at = Location(edit.file, _call(source, edit.key, near).lineno, name)
     elif not isinstance(source, Document):
         raise UsageError("which command it belongs to is not certain any more")
     return spell.inserted(data, at, key, cast(Value, _value(edit)), flag="")

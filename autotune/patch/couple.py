@@ -62,11 +62,16 @@ def are_partners(one: PatchChange, other: PatchChange) -> bool:
     return one.subject == other.subject if len(kinds) == 1 else bool(set(one.rules) & set(other.rules))
 
 
+def is_pair(one: PatchChange, other: PatchChange) -> bool:
+    """Whether two changes that one rule asks for are of settings of which neither changes without the other."""
+    names = {one.setting, other.setting}
+    return any(names == set(pair) for pair in PAIRS) and bool(set(one.rules) & set(other.rules))
+
+
 def _needs(change: PatchChange, other: PatchChange, calls: Sequence[Call]) -> bool:
-    both = (change.setting, other.setting)
-    if any(set(both) == set(pair) for pair in PAIRS):
-        return bool(set(change.rules) & set(other.rules))
-    if set(both) == set(INTERVALS):
+    if is_pair(change, other):
+        return True
+    if {change.setting, other.setting} == set(INTERVALS):
         given = [call.arguments[BEST] for call in calls if BEST in call.arguments]
         return any(one.value is not False for one in given)
     without = other.setting == WORKERS and other.subject == change.subject and not other.old

@@ -15,7 +15,7 @@ from autotune.syntax.python import Source
 _MARK = " help"
 """What stands behind the option in the key of such an edit."""
 
-_SPELLED = rb"(?i:\bdefault)s?(?:\s+value)?(?:\s+is|\s+to|\s*[:=])?\s*(%b)(?![\w-])(?!\.\w)"
+_SPELLED = rb"(?i:\bdefaults?(?:\s+value)?(?:\s+is\s|\s+to\s|\s*[:=])|[(\[]default\s)\s*(%b)(?![\w-])(?![.,]\w)"
 _SAFE = re.compile(r"[\w.,:/+-]+", re.ASCII)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -19,6 +20,7 @@ from packaging.version import Version
 
 from autotune.errors import UsageError
 from autotune.model.finding import Install
+from autotune.model.scanned import Pin
 
 Release = tuple[int, ...]
 
@@ -30,12 +32,20 @@ _NAMES = {
 }
 
 
-def install(requirement: str, known: Mapping[str, Release], platform: str | None, *, python: str = "python") -> Install:
+def install(
+    requirement: str,
+    known: Mapping[str, Release],
+    platform: str | None,
+    *,
+    python: str = "python",
+    pins: Iterable[Pin] = (),
+) -> Install:
     """How to install `requirement` ("flash-attn", "transformers>=4.42,<5") into the environment of `python`.
 
     `known` has the release of "python", of the packages by distribution name, of "torch_cuda" (what torch was built
     for), "driver_cuda" and "capability" (of the GPU); what is not known is absent. `platform` is as wheels name it,
-    e.g. "linux_x86_64", None when it is not known. Raises UsageError for a text that is no requirement.
+    e.g. "linux_x86_64", None when it is not known. Of `pins`, the project's, those that the release does not meet are
+    named: installing that file again would take it back. Raises UsageError for a text that is no requirement.
     """
     asked = _parsed(requirement)
     package = canonicalize_name(asked.name)
@@ -47,7 +57,8 @@ def install(requirement: str, known: Mapping[str, Release], platform: str | None
     for wheel in wheels:
         against = list(_against(wheel, row["seen"], known, platform))
         if not against:
-            return _fitting(package, wheel, row, known, python)
+            fitting = _fitting(package, wheel, row, known, python)
+            return replace(fitting, why="; ".join([fitting.why, *_pinned(package, wheel["release"], pins)]))
         reasons.append(against)
     return _not_fitting(requirement, package, row, reasons)
 
@@ -57,6 +68,14 @@ def _fitting(package: str, wheel: Mapping[str, Any], row: Any, known: Mapping[st
     command = f"{pip} install {wheel['install'].format_map({'pip': pip, **_words(known)})}"
     needs = " and ".join(f"{_NAMES.get(name, name)} {_dotted(known[name])}" for name in wheel["needs"])
     return Install(package, True, command, f"a wheel for {needs} is published (as of {row['checked']})")
+
+
+def _pinned(package: str, release: str, pins: Iterable[Pin]) -> Iterator[str]:
+    """What to say of the pins that `release` ("" for the one that is installed) does not meet."""
+    for pin in pins:
+        bound = _parsed(pin.requirement)
+        if release and canonicalize_name(bound.name) == package and not bound.specifier.contains(release):
+            yield f"{pin.place} pins {pin.requirement}: change it too"
 
 
 def _words(known: Mapping[str, Release]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autotune.errors import UsageError
 from autotune.patch.disk import Disk
 
 SCHEMA = 1
@@ -28,6 +29,10 @@ ENDED = "ended"
 STATES = (WRITING, WRITTEN, UNDOING, UNDONE, LEFT, ENDED)
 UNFINISHED = (WRITING, UNDOING)
 """States that only a crash leaves behind: what they began is taken back, or taken back to the end."""
+
+
+ChangeName = tuple[str, str]
+"""The setting and the subject of a change: no patch has two changes of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class Written:
 class Journal:
     """One written patch. `number` names its folder; `title` is what `undo` prints.
 
+    `changes` are the changes that its bytes make, each by its setting and subject; empty where nobody said.
     `left` are the indices of the files that somebody changed after a crash: they stay as they are, in state "left".
     """
 
@@ -51,6 +57,7 @@ class Journal:
     title: str
     files: tuple[Written, ...]
     left: tuple[int, ...] = ()
+    changes: tuple[ChangeName, ...] = ()
 
     @property
     def number(self) -> int:
@@ -78,7 +85,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A folder whose journal cannot be read, and why: nobody knows which files it is of."""
+    """A folder whose journal makes no sense, and why: nobody knows which files it is of."""
 
     folder: Path
     why: str
@@ -94,13 +101,15 @@ def is_below(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.absolute().parents[1].resolve())
 
 
-def begin(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], disk: Disk) -> Journal:
+def begin(
+    folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], changes: Sequence[ChangeName], disk: Disk
+) -> Journal:
     """Keep (path, before, after) of all files in a new folder below `folder`, and say that writing begins."""
     for ended in (each for each in journals(folder) if each.state == ENDED):
         turned(ended, UNDONE, disk)
     own = _new_folder(folder, disk)
     written = tuple(Written(str(path), sha256(before), sha256(after)) for path, before, after in files)
-    journal = Journal(own, WRITING, title, written)
+    journal = Journal(own, WRITING, title, written, changes=tuple(changes))
     for index, (_, before, after) in enumerate(files):
         disk.create(journal.before(index), before)
         disk.create(journal.after(index), after)
@@ -111,9 +120,10 @@ def begin(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], 
 def save(journal: Journal, disk: Disk) -> None:
     """Replace the journal's file by one with this state."""
     part = journal.folder / f"{_NAME}.part"
-    data = {"schema": SCHEMA, "state": journal.state, "title": journal.title, "left": journal.left}
+    data = {name: getattr(journal, name) for name in ("state", "title", "left", "changes")}
+    files = [asdict(one) for one in journal.files]
     disk.remove(part)
-    disk.create(part, json.dumps({**data, "files": [asdict(one) for one in journal.files]}, indent=1).encode())
+    disk.create(part, json.dumps({"schema": SCHEMA, **data, "files": files}, indent=1).encode())
     disk.replace(part, journal.folder / _NAME)
 
 
@@ -125,12 +135,15 @@ def turned(journal: Journal, state: str, disk: Disk) -> Journal:
 
 
 def journals(folder: Path) -> tuple[Journal, ...]:
-    """All journals below `folder`, the oldest first. A folder without a journal never began to write."""
+    """All journals below `folder`, the oldest first. A folder without a journal never began to write.
+
+    Raises UsageError when the disk does not give one of them: it may be healthy, so nothing is done without it.
+    """
     return tuple(each for each in map(_loaded, _numbered(folder)) if isinstance(each, Journal))
 
 
 def damaged(folder: Path) -> tuple[Damaged, ...]:
-    """The folders below `folder` whose journal cannot be read."""
+    """The folders below `folder` whose journal makes no sense. Raises UsageError as `journals` does."""
     return tuple(each for each in map(_loaded, _numbered(folder)) if isinstance(each, Damaged))
 
 
@@ -147,20 +160,34 @@ def aside(folder: Path) -> Path:
 def _numbered(folder: Path) -> list[Path]:
     try:
         numbered = sorted((one for one in folder.iterdir() if one.name.isdecimal()), key=lambda one: int(one.name))
-    except OSError:
+        return [one for one in numbered if (one / _NAME).is_file()]
+    except FileNotFoundError:
         return []
-    return [one for one in numbered if (one / _NAME).is_file()]
+    except OSError as error:
+        raise _unreadable(folder, error) from error
 
 
 def _loaded(folder: Path) -> Journal | Damaged:
     try:
-        return _read(folder)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        data = (folder / _NAME).read_bytes()
+    except OSError as error:
+        raise _unreadable(folder / _NAME, error) from error
+    try:
+        return _read(folder, data)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         return Damaged(folder, str(error) or "it cannot be read")
 
 
-def _read(folder: Path) -> Journal:
-    data: Any = json.loads((folder / _NAME).read_bytes())
+def _unreadable(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"what undo needs cannot be read: {error.strerror}; nothing was changed",
+        where=str(path),
+        to_do="It is left as it is: try again when the disk gives it.",
+    )
+
+
+def _read(folder: Path, journal: bytes) -> Journal:
+    data: Any = json.loads(journal)
     files = tuple(Written(**row) for row in data["files"])
     left, state, title = tuple(data.get("left", ())), data["state"], data["title"]
     if not files or not all(isinstance(text, str) for one in files for text in (one.path, one.before, one.after)):
@@ -169,7 +196,8 @@ def _read(folder: Path) -> Journal:
         raise ValueError(f"its state is {state!r}")
     if not all(type(index) is int and 0 <= index < len(files) for index in left):
         raise ValueError("`left` names files that it does not have")
-    return Journal(folder, state, title, files, left)
+    changes = tuple((setting, subject) for setting, subject in data.get("changes", ()))
+    return Journal(folder, state, title, files, left, changes)
 
 
 def _new_folder(folder: Path, disk: Disk) -> Path:

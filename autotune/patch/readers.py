@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
+from autotune.catalogue.dialects import dialects, is_own, readings
 from autotune.errors import UsageError
 from autotune.model.evidence import Location
+from autotune.model.patch import Edit
 from autotune.model.scanned import TYPED, Call, Given
 from autotune.patch import spell
 from autotune.syntax import python
+from autotune.syntax.edit_python import last_name
 
 LOGS = ("print", "info", "debug", "warning", "write", "set_description", "set_postfix")
 """Calls that show a value and change nothing."""
@@ -42,13 +46,50 @@ def check(given: Given, consumer: Call, calls: Sequence[Call], read: Callable[[s
         raise UsageError(f"{at.key} is read for something else too, at {places}")
 
 
+def check_again(data: bytes, edit: Edit, setting: str) -> None:
+    """Raises UsageError, which names the lines, when the file of an edit reads the old value for something else too.
+
+    The file changed since the diagnosis, of which an edit knows no consumer: every call that takes `setting` is one.
+    """
+    calls, keys = _consumers(setting)
+    head, dot, _ = edit.key.partition(".")
+    if not edit.file.endswith(".py"):
+        lines = [line for _, line in _put(data, Location(edit.file, 1, key=edit.key), keys)]
+    elif dot and not edit.key.startswith("-") and _takes(head, calls):
+        return
+    else:
+        start = edit.span.start
+        column = start - data.rfind(b"\n", 0, start)
+        at = Location(edit.file, data.count(b"\n", 0, start) + 1, "add_argument", column=column, key=edit.key)
+        tree = python.read(data, edit.file).tree
+        named = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _takes(last_name(node.func), calls))
+        within = {line for node in named for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+        lines = [line for line in _lines(tree, at) if line not in within]
+    if lines:
+        raise UsageError(f"it is read for something else too, at line {', '.join(map(str, lines[:_MOST]))}")
+
+
+@cache
+def _consumers(setting: str) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
+    """The calls that take a setting, each with its dialect, and their keys for it."""
+    found = [(name, one) for name in dialects() for one in readings(name, {}) if one.setting == setting]
+    return frozenset((name, one.call) for name, one in found), frozenset(key for _, one in found for key in one.keys)
+
+
+def _takes(name: str, calls: frozenset[tuple[str, str]]) -> bool:
+    return bool(name) and any(name == call or (call and is_own(dialect, name)) for dialect, call in calls)
+
+
 def _references(data: bytes, given: Given) -> list[tuple[str, int]]:
     """The lines of a config that put ${key} into other values, where those are more than the one at hand."""
-    at = given.location
+    return _put(data, given.location, [given.key])
+
+
+def _put(data: bytes, at: Location, keys: Iterable[str]) -> list[tuple[str, int]]:
     entries = getattr(spell.read(data, at.file), "entries", ())
     own = next((entry.key for entry in entries if entry.span == at.span), at.key)
     lines = [(at.file, entry.line) for entry in entries if f"${{{own}}}" in entry.text]
-    is_through_one = not f".{own}".endswith(f".{given.key}")
+    is_through_one = not any(f".{own}".endswith(f".{key}") for key in keys)
     return lines if len(lines) > is_through_one else []
 
 
@@ -90,7 +131,10 @@ def _variable(nodes: Sequence[ast.AST], at: Location) -> str:
 
 
 def _reads(nodes: Sequence[ast.AST], name: str, kind: str) -> Iterator[ast.expr]:
-    """Each read of a name, of an item, or of an attribute or item. A dict that gets more items is not read there."""
+    """Each read of a name, of an item, or of an attribute or item. A dict that gets more items is not read there.
+
+    An object that is passed on as a whole is not read: what gets it may read nothing of it.
+    """
     updated = {
         id(node.func.value)
         for node in nodes
@@ -120,6 +164,8 @@ def _targets(nodes: Sequence[ast.AST]) -> Mapping[int, tuple[str, bool]]:
 
 
 def _read_name(node: ast.expr, kind: str) -> object:
+    if isinstance(node, ast.Call):
+        return None if kind == _NAME else _asked_for(node, kind)
     if not isinstance(getattr(node, "ctx", None), ast.Load):
         return None
     if kind == _NAME:
@@ -129,15 +175,22 @@ def _read_name(node: ast.expr, kind: str) -> object:
     return node.attr if kind == _MEMBER and isinstance(node, ast.Attribute) else None
 
 
+def _asked_for(call: ast.Call, kind: str) -> object:
+    """The name in options.get("workers"), and in getattr(args, "workers"); the environment has names of its own."""
+    asked = last_name(call.func)
+    given: Sequence[ast.expr] = ()
+    if asked == "getattr" and kind == _MEMBER:
+        given = call.args[1:2]
+    elif asked in ("get", "pop") and isinstance(call.func, ast.Attribute) and last_name(call.func.value) != "environ":
+        given = call.args[:1]
+    return given[0].value if given and isinstance(given[0], ast.Constant) else None
+
+
 def _unlogged(tree: ast.AST) -> Iterator[ast.AST]:
     """Every node but those in a call that only shows values."""
     left = [tree]
     while left:
         node = left.pop()
-        if not (isinstance(node, ast.Call) and _called(node.func) in LOGS):
+        if not (isinstance(node, ast.Call) and last_name(node.func) in LOGS):
             yield node
             left += ast.iter_child_nodes(node)
-
-
-def _called(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -20,6 +20,7 @@ from autotune.patch.journal import (
     UNDONE,
     UNFINISHED,
     WRITTEN,
+    ChangeName,
     Damaged,
     Journal,
     is_below,
@@ -29,14 +30,23 @@ from autotune.patch.journal import (
 
 _PART = ".autotune-part"
 
+_NOT_YET = "an interrupted patch is not taken back yet"
+
 
 class _BusyError(UsageError):
     """Another process holds the lock."""
 
 
-def write(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], disk: Disk | None = None) -> Journal:
+def write(
+    folder: Path,
+    title: str,
+    files: Sequence[tuple[Path, bytes, bytes]],
+    disk: Disk | None = None,
+    changes: Sequence[ChangeName] = (),
+) -> Journal:
     """Replace the contents of all files (path, before, after), or of none; `folder` keeps what undo needs.
 
+    `changes` names what the new contents change, for whoever reads the journal.
     A symbolic link stays one: its target is written. Raises UsageError, with nothing changed, when a file is not
     what `before` says, cannot be written, is given twice or lies outside the project of `folder`, the disk is full, or
     another autotune writes.
@@ -48,7 +58,7 @@ def write(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], 
         for path, before, _ in real:
             _check(path, sha256(before), disk)
         _check_places([path for path, _, _ in real], folder)
-        journal = _kept(folder, title, real, disk)
+        journal = _kept(folder, title, real, changes, disk)
         try:
             _put([(journal.after(index), path) for index, (path, _, _) in enumerate(real)], disk)
             return turned(journal, WRITTEN, disk)
@@ -89,7 +99,7 @@ def recover(folder: Path, disk: Disk | None = None) -> tuple[Journal, ...]:
     if not damaged and not _unfinished(folder):  # nearly always: no lock
         return ()
     try:
-        with _locked(folder):
+        with _locked(folder, _NOT_YET):
             recovered = _recovered(folder, disk or Disk())
     except _BusyError:
         return ()
@@ -115,7 +125,7 @@ def _recovered(folder: Path, disk: Disk) -> tuple[Journal, ...]:
         unfinished = _unfinished(folder)
         return tuple(_take_back(each, disk, ENDED if each.state == UNDOING else UNDONE) for each in unfinished)
     except OSError as error:
-        raise _refused(error, "an interrupted patch is not taken back yet") from error
+        raise _refused(error, _NOT_YET) from error
 
 
 def _unfinished(folder: Path) -> list[Journal]:
@@ -170,9 +180,11 @@ def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}{_PART}")
 
 
-def _kept(folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], disk: Disk) -> Journal:
+def _kept(
+    folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], changes: Sequence[ChangeName], disk: Disk
+) -> Journal:
     try:
-        return journals.begin(folder, title, files, disk)
+        return journals.begin(folder, title, files, changes, disk)
     except OSError as error:
         raise _refused(error, "nothing was changed") from error
 
@@ -241,13 +253,16 @@ def _refused(error: OSError, state: str) -> UsageError:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of `folder`; the system takes it away from a process that dies."""
+def _locked(folder: Path, without: str = "nothing was changed") -> Iterator[None]:
+    """Hold the lock of `folder`; the system takes it away from a process that dies.
+
+    `without` says how things stand where the lock cannot be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / "lock").open("w")
     except OSError as error:
-        raise _refused(error, "nothing was changed") from error
+        raise _refused(error, without) from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -111,6 +111,16 @@ def test_one_that_alters_training_keeps_its_partner_back(project: Path) -> None:
     assert len(plan(project, allow=Effect.ALTERING).chosen) == 2
 
 
+def test_one_whose_partner_somebody_made_is_refused(project: Path) -> None:
+    keep(project, BATCH, STEPS, WORKERS)
+    (project / "args.json").write_bytes(ARGS.replace(b"8", b"16"))
+    with pytest.raises(UsageError, match=r"somebody wrote loader\.batch_size = 2"):
+        plan(project)
+    assert names(plan(project, "loader.num_workers")) == ["loader.num_workers"]
+    (project / "args.json").write_bytes(ARGS.replace(b"8", b"16").replace(b"4", b"2"))
+    assert names(plan(project)) == ["loader.num_workers"]
+
+
 def test_one_whose_partner_was_deleted_from_the_file_is_left(project: Path) -> None:
     keep(project, STEPS)
     assert not plan(project).chosen
@@ -153,10 +163,12 @@ def test_a_value_that_changed_since_is_refused_and_nothing_is_written(project: P
 
 
 def test_what_was_written_before_is_left_out_and_its_partner_is_not(project: Path) -> None:
-    keep(project, BATCH, STEPS, WORKERS)
+    evaluations = replace(BATCH, setting="evaluation.interval_steps", needs=("checkpoint.interval_steps",))
+    saves = replace(STEPS, setting="checkpoint.interval_steps", needs=("evaluation.interval_steps",))
+    keep(project, evaluations, saves, WORKERS)
     (project / "args.json").write_bytes(ARGS.replace(b"8", b"16"))
     planned = plan(project)
-    assert reasons(planned) == {"loader.batch_size": "it is so already"}
+    assert reasons(planned) == {"evaluation.interval_steps": "it is so already"}
     apply.write(planned)
     assert (project / "args.json").read_bytes() == ARGS.replace(b"8", b"16").replace(b"4", b"2")
     assert not plan(project).chosen

@@ -194,7 +194,7 @@ def test_a_damaged_journal_is_said_once_and_blocks_nothing(project: Path, capsys
     capsys.readouterr()
     assert run(["rules"]) == 0
     assert capsys.readouterr().err == (
-        f"autotune: an interrupted patch cannot be taken back: {patches / '1.damaged'}: a damaged journal (Expecting "
+        f"autotune: {patches / '1.damaged'}: a damaged journal (Expecting "
         "property name enclosed in double quotes: line 1 column 2 (char 1)) was set aside: what it wrote stays, and "
         "undo does not know it\nThe files from before and after it are kept there (before-0, after-0, ...): compare "
         "them with yours.\n"

@@ -27,6 +27,8 @@ def with_help(text: str, old: str, new: str) -> str:
     [
         "'rows (default: {})'",
         "'rows (Default {}).'",
+        "'rows [default={}]'",
+        "'rows, the default is {}'",
         "'ü, by default={}, and 64 more'",
         "'rows, defaults to {}'",
         '"""rows\n    default value is {}\n    """',
@@ -45,6 +47,9 @@ def test_a_default_that_is_spelled(text: str) -> None:
         "'default: 640'",
         "'default: 64.5'",
         "'default: 64-128'",
+        "'default: 64,000'",
+        "'by default 64 rows are read'",
+        "'the default of 64 rows'",
         "'default: 64, or default: 64'",
         "f'default: 64 {rows}'",
         "'default: ' '64'",

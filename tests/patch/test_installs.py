@@ -8,6 +8,7 @@ import pytest
 from packaging.version import Version
 
 from autotune.errors import UsageError
+from autotune.model.scanned import Pin
 from autotune.patch.installs import install
 
 LINUX = "linux_x86_64"
@@ -140,3 +141,29 @@ def test_the_table_is_sound(package):
             assert not last or Version(first) <= Version(last)
         named = set(re.findall(r"{(\w+?)(?:_minor)?}", wheel["install"])) - {"pip", "python_tag"}
         assert named <= set(wheel["needs"]), "a command may only name what its wheel needs: the rest may not be known"
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "pin", "is_named"),
+    [
+        ("transformers>=4.42,<5", "transformers==4.40", True),
+        ("transformers>=4.42,<5", "Transformers<4.57", True),
+        ("transformers>=4.42,<5", "transformers~=4.57.0", False),
+        ("transformers>=4.42,<5", "transformers<5", False),
+        ("transformers>=4.42,<5", "torch==2.4.0", False),
+        ("flash-attn", "flash_attn==2.6.3", True),
+    ],
+)
+def test_a_pin_that_the_release_does_not_meet_is_named(asked_for: str, pin: str, is_named: bool) -> None:
+    found = install(asked_for, KNOWN, LINUX, pins=[Pin("trl==0.9", "a.txt:1"), Pin(pin, "requirements.txt:3")])
+    assert found.command
+    told = found.why.endswith(f"; requirements.txt:3 pins {pin}: change it too")
+    assert (told, "a.txt" in found.why) == (is_named, False)
+
+
+def test_no_pin_is_named_where_the_release_stays_or_nothing_is_installed() -> None:
+    pins = [Pin("kernels==0.1", "requirements.txt:1"), Pin("transformers==5.0", "requirements.txt:2")]
+    stays = install("kernels", {**KNOWN, "transformers": (5, 23, 0)}, LINUX, pins=pins)
+    assert stays.command and "pins" not in stays.why
+    none = install("transformers>=99", KNOWN, LINUX, pins=pins)
+    assert not none.command and "requirements.txt" not in none.why

@@ -265,13 +265,21 @@ def test_a_patch_that_is_written_meanwhile_is_not_taken_back(project: Path, monk
     journal = turned(write(journal_folder(project), "t", files(project)), "writing", Disk())
     real = written._locked
 
-    def late(folder: Path) -> AbstractContextManager[None]:
+    def late(folder: Path, without: str) -> AbstractContextManager[None]:
         turned(journal, "written", Disk())
-        return real(folder)
+        return real(folder, without)
 
     monkeypatch.setattr(written, "_locked", late)
     assert recover(journal_folder(project)) == ()
     assert contents(project) == AFTER
+
+
+def test_a_lock_that_cannot_be_made_says_what_is_not_done(project: Path) -> None:
+    interrupted(project)
+    (journal_folder(project) / "lock").unlink()
+    (journal_folder(project) / "lock").mkdir()
+    with pytest.raises(UsageError, match=r"cannot be written: .*; an interrupted patch is not taken back yet"):
+        recover(journal_folder(project))
 
 
 def test_what_another_process_writes_now_is_left_to_it(project: Path) -> None:
@@ -467,6 +475,7 @@ def test_a_damaged_journal_is_set_aside_and_keeps_everything(project: Path, data
         ('"written"', '"finished"'),
         ('"written"', "[1]"),
         ('"left": []', '"left": [7]'),
+        ('"changes": []', '"changes": [["loader.num_workers"]]'),
         ('"path": "', '"path": 1, "x": "'),
     ],
 )
@@ -489,3 +498,35 @@ def test_a_damaged_journal_keeps_nobody_from_writing_and_undoing(project: Path) 
     assert undo(folder).number == 3
     assert undo(folder).number == 1
     assert (folder / "2.damaged" / "before-0").read_bytes() == BEFORE["run.sh"]
+
+
+def test_a_journal_that_the_disk_does_not_give_is_left_as_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = journal_folder(project)
+    write(folder, "first", files(project))
+    journal, read = folder / "1" / "journal.json", Path.read_bytes
+
+    def failing(path: Path) -> bytes:
+        if path == journal:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", failing)
+        for act in (recover, undo, lambda folder: write(folder, "second", files(project))):
+            with pytest.raises(UsageError, match="Input/output error; nothing was changed") as error:
+                act(folder)
+            assert error.value.where == str(journal)
+    assert undo(folder).number == 1
+    assert contents(project) == BEFORE
+
+
+def test_a_folder_of_patches_that_the_disk_does_not_give(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = journal_folder(project)
+    write(folder, "first", files(project))
+
+    def failing(_: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "iterdir", failing)
+    with pytest.raises(UsageError, match="Permission denied; nothing was changed"):
+        undo(folder)

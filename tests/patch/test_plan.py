@@ -398,6 +398,11 @@ def test_two_arguments_of_a_call_without_any(project: Project) -> None:
         ("def make(n):\n    return DataLoader([2], num_workers=n)\nmake(args.workers)", ""),
         ("def make(n):\n    return DataLoader([2], num_workers=n)\nmake(n=args.workers)", ""),
         ("def make(n):\n    return n * 2\nmake(args.workers)", "train.py:13"),
+        ("model.lr = getattr(args, 'workers', 0)", "train.py:12"),
+        ("n = getattr(args, 'workers')\nother = DataLoader([2], num_workers=n)", ""),
+        ("model.lr = getattr(args, 'lr', 'workers')", ""),
+        ("import os\nmodel.lr = os.environ.get('workers')", ""),
+        ("options = {}\nmodel.lr = options.get('workers')", "train.py:13"),
         ("def make(m):\n    return m * 2\nmake(1, args.workers)", "train.py:14"),
     ],
 )

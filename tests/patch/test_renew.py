@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
 
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.patch.journal import sha256
-from autotune.patch.renew import renewed
+from autotune.patch.renew import Renewed, paired, renewed
 
 DATA = b"workers = 0\n"
 EDIT = Edit("a.py", sha256(DATA), "workers", Span(10, 11), "0", "4")
@@ -34,7 +37,7 @@ def test_a_value_that_moved() -> None:
 
 def test_a_value_that_is_there_already() -> None:
     one = renewed(CHANGE, reading(b"workers = 4\n"))
-    assert (one.change.edits, one.moved, one.stale) == ((SAID,), (), None)
+    assert (one.change.edits, one.moved, one.stale, one.is_made) == ((SAID,), (), None, True)
 
 
 def test_a_value_that_is_another_one() -> None:
@@ -43,3 +46,59 @@ def test_a_value_that_is_another_one() -> None:
     assert one.stale is not None
     assert one.stale.where == "a.py"
     assert "it is 1 now, not 0; nothing was changed" in one.stale.what
+
+
+BATCH = PatchChange("loader.batch_size", "loader#train", 8, 16, ("GA004",), Effect.EQUIVALENT, edits=(EDIT,))
+STEPS = PatchChange("train.accumulation_steps", "run", 4, 2, ("GA004",), Effect.EQUIVALENT, edits=(EDIT,))
+MADE = Renewed(replace(BATCH, edits=()), is_made=True)
+
+
+def test_half_of_a_pair_is_stale() -> None:
+    _, steps = paired([MADE, Renewed(STEPS)])
+    assert steps.stale is not None
+    assert steps.stale.where == "a.py"
+    assert "somebody wrote loader.batch_size = 16, and train.accumulation_steps = 2 only" in steps.stale.what
+    of_help = replace(EDIT, key="--batch help")
+    _, steps = paired([replace(MADE, change=replace(BATCH, edits=(of_help,))), Renewed(STEPS)])
+    assert steps.stale is not None
+
+
+def test_a_pair_that_is_there_or_not_or_of_two_rules_is_as_it_was() -> None:
+    of_help = replace(EDIT, key="--steps help")
+    for steps in (
+        Renewed(replace(STEPS, edits=(of_help,)), is_made=True),
+        Renewed(replace(STEPS, edits=(SAID,))),
+        Renewed(replace(STEPS, rules=("ME001",))),
+    ):
+        assert list(paired([MADE, steps])) == [MADE, steps]
+    both = [Renewed(BATCH), Renewed(STEPS)]
+    assert list(paired(both)) == both
+
+
+OPTION = "p.add_argument('--rows', default=8)\n"
+LOADER = "DataLoader(x, batch_size=args.rows)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "now", "why"),
+    [
+        ("a.py", "--rows", f"{OPTION}{LOADER}{LOADER}", ""),
+        ("a.py", "--rows", f"{OPTION}{LOADER}lr = 0.1 * args.rows\nf(lr)\n", "line 3"),
+        ("a.py", "--rows", f"{OPTION}t(T(\n  batch_size=1,\n  eval_batch_size=args.rows))\n", "line 4"),
+        ("a.py", "--rows", f"{OPTION}TrainingArguments(o,\n  per_device_train_batch_size=args.rows)\n", ""),
+        ("a.py", "ROWS", "ROWS = 8\nDataLoader(x, ROWS)\n", ""),
+        ("a.py", "ROWS", "ROWS = 8\nDataLoader(x, ROWS)\nf(ROWS)\n", "line 3"),
+        ("a.py", "rows", "c = {'rows': 8}\nDataLoader(x, c['rows'])\nf(rows)\n", ""),
+        ("a.py", "rows", "c = {'rows': 8}\nDataLoader(x, c['rows'])\nf(c.get('rows'))\n", "line 3"),
+        ("a.py", "Setup.rows", "c = Setup(rows=8)\nDataLoader(x, c.rows)\nf(c.rows)\n", "line 3"),
+        ("a.py", "DataLoader.batch_size", "a = DataLoader(x, batch_size=8)\nf(a.batch_size)\n", ""),
+        ("a.yaml", "rows", "rows: 8\nbatch_size: ${rows}\n", ""),
+        ("a.yaml", "rows", "rows: 8\nbatch_size: ${rows}\nsteps: ${rows}\n", "line 2, 3"),
+        ("a.yaml", "batch_size", "batch_size: 8\nsteps: ${batch_size}\n", "line 2"),
+    ],
+)
+def test_a_value_that_something_else_reads_now_is_stale(name: str, key: str, now: str, why: str) -> None:
+    edit = Edit(name, "0" * 64, key, Span(0, 0), "8", "16")
+    one = renewed(replace(BATCH, edits=(edit,)), lambda _: now.encode())
+    assert (one.stale is None) is not bool(why)
+    assert one.stale is None or f"it is read for something else too, at {why}; nothing was changed" in one.stale.what
