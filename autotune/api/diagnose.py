@@ -19,7 +19,7 @@ from autotune.model.finding import Finding, Gain
 from autotune.model.recording import Recording
 from autotune.model.report import Report
 from autotune.model.rule import Rule
-from autotune.scan.command import scan_command
+from autotune.scan.command import pins, scan_command
 from autotune.verify import history
 
 Show = Callable[[progress.Status], None]
@@ -70,7 +70,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
     facts += (*storage(collected.recordings), *extras.facts(cwd))
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
-    known = Known(run, facts, versions, *static)
+    known = Known(run, facts, versions, *static, pins=pins(bundle, cwd=cwd, root=root))
     collect.write_manifest(collected, manifest.stored(known))
     artefacts.mark_last(folder)
     outcome.check(run, collected)
@@ -126,7 +126,8 @@ def build(
     evidence = engine.observed_over(engine.join(known.static_facts, known.static_settings), observed)
     evaluation = engine.evaluate(rules, evidence)
     findings = [
-        extras.completed(_with_gain(one, evidence), evidence, known.run.python, place) for one in evaluation.findings
+        extras.completed(_with_gain(one, evidence), evidence, known.run.python, place, known.pins)
+        for one in evaluation.findings
     ]
     recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")

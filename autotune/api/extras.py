@@ -13,6 +13,7 @@ from autotune.engine.fixes import applying_fixes
 from autotune.model.evidence import RUN, Evidence, Fact, Value
 from autotune.model.finding import Finding, Install, Script
 from autotune.model.rule import Fix
+from autotune.model.scanned import Pin
 from autotune.patch.generated import Stage, Tokenise, stage, tokenise
 from autotune.patch.installs import install
 
@@ -30,12 +31,15 @@ RELEASES = {
 """What decides which wheel fits, by its name in installs.toml."""
 
 
-def completed(finding: Finding, evidence: Evidence, python: str, place: Place) -> Finding:
-    """`finding` with the install and the script that its advice needs; `python` is the script's interpreter."""
+def completed(finding: Finding, evidence: Evidence, python: str, place: Place, pins: Iterable[Pin] = ()) -> Finding:
+    """`finding` with the install and the script that its advice needs.
+
+    `python` is the script's interpreter, `pins` are what the project's files bound.
+    """
     fixes = applying_fixes(finding.rule, evidence, finding.subject)
     return replace(
         finding,
-        install=_install(fixes, evidence, python or "python"),
+        install=_install(fixes, evidence, python or "python", tuple(pins)),
         script=_script(fixes, evidence, finding.subject, place),
     )
 
@@ -78,12 +82,12 @@ def data_facts(subject: str, path: Path) -> Iterator[Fact]:
         yield Fact("loader.data_bytes", subject, sum(sizes))
 
 
-def _install(fixes: Iterable[Fix], evidence: Evidence, python: str) -> Install | None:
+def _install(fixes: Iterable[Fix], evidence: Evidence, python: str, pins: tuple[Pin, ...]) -> Install | None:
     """Of several installs the first that fits, else the first."""
     values = {name: evidence.lookup(RUN, fact) for name, fact in RELEASES.items()}
     known = {name: value for name, value in values.items() if isinstance(value, tuple)}
     platform = _text(evidence.lookup(RUN, "machine.platform")) or None
-    found = [install(fix.install, known, platform, python=python) for fix in fixes if fix.install]
+    found = [install(fix.install, known, platform, python=python, pins=pins) for fix in fixes if fix.install]
     return next((each for each in found if each.fits), found[0] if found else None)
 
 

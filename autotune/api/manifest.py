@@ -10,6 +10,7 @@ from typing import Any
 from autotune.model.evidence import Fact, Location, Setting, Span
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
+from autotune.model.scanned import Pin
 
 Json = Mapping[str, Any]
 
@@ -19,7 +20,7 @@ class Known:
     """All that a diagnosis knows but for its Recordings.
 
     `facts` are of the machine and the software, `versions` those of packages as they name them; the static facts and
-    settings are what the files behind the command say.
+    settings are what the files behind the command say, `pins` what the project's files bound of packages.
     """
 
     run: RunSummary
@@ -27,6 +28,7 @@ class Known:
     versions: Mapping[str, str]
     static_facts: tuple[Fact, ...] = ()
     static_settings: tuple[Setting, ...] = ()
+    pins: tuple[Pin, ...] = ()
 
 
 def stored(known: Known) -> dict[str, Any]:
@@ -37,6 +39,7 @@ def stored(known: Known) -> dict[str, Any]:
         "software": dict(known.versions),
         "static_facts": [asdict(fact) for fact in known.static_facts],
         "static_settings": [asdict(setting) for setting in known.static_settings],
+        "pins": [asdict(pin) for pin in known.pins],
     }
 
 
@@ -53,6 +56,7 @@ def restored(row: Json, recordings: Sequence[Recording], path: Path) -> Known:
         versions=row.get("software") or dict(recordings[0].software),
         static_facts=tuple(_fact(each) for each in row.get("static_facts", [])),
         static_settings=tuple(_setting(each) for each in row.get("static_settings", [])),
+        pins=tuple(Pin(**each) for each in row.get("pins", [])),
     )
 
 

@@ -61,7 +61,7 @@ class Install:
     """What a fix needs installed; nothing installs it but the reader.
 
     `fits` is True when a published wheel is known to, None when nobody can tell from here. `command` is what to type
-    ("" unless a wheel fits), `why` what it was decided by.
+    ("" unless a wheel fits), `why` what it was decided by, and which pins of the project it is against.
     """
 
     package: str

@@ -23,6 +23,9 @@ PHASES = (
 )
 """The phases of a step, in the order of time. "recompute" is activation checkpointing's second forward."""
 
+STEPS_WITHOUT_LENGTH = 1000
+"""Steps that times are given for when the length of the run is unknown."""
+
 
 OUTCOMES = (
     "completed",

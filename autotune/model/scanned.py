@@ -12,6 +12,14 @@ TYPED = "<command line>"
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """A requirement that bounds a package from above ("transformers==4.40"), and where: "requirements.txt:3"."""
+
+    requirement: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """A value that a file gives to an argument of a call, a flag of a command or a key of a config.
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from autotune.model.outlook import MemoryBudget, MemoryPart
 from autotune.model.recording import Json, Recording
 
-PROCESS, WEIGHTS, GRADIENTS, OPTIMIZER = "process", "weights", "gradients", "optimizer state"
+PROCESS, WEIGHTS, GRADIENTS, OPTIMIZER = "Python and torch", "weights", "gradients", "optimizer state"
 ACTIVATIONS, CACHE, HEADROOM = "activations and the rest", "allocator cache", "headroom"
 
 _ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 _STATES = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "Adadelta": 2, "Adagrad": 1}
-"""Tensors of a parameter's own size that torch's optimizers keep. SGD keeps one with momentum, which is not seen."""
+"""Tensors of a parameter's own size that torch's optimizers keep. SGD keeps one with momentum."""
 
 _IN_REST = " is not known; it is part of the rest"
 _SHARDED = ("FullyShardedDataParallel", "FSDP")
@@ -43,14 +43,19 @@ def _models(recording: Recording) -> list[Json]:
     trained = {event.ref for event in recording.events if event.kind == "forward" and event.flag & 1}
     known = [model for model in recording.models if model.get("param_bytes") is not None]
     found = [model for model in known if model["id"] in trained] or known
-    return list({(model["type"], model["num_params"], model["param_bytes"]): model for model in found}.values())
+    alike: dict[tuple[object, ...], dict[tuple[object, ...], list[Json]]] = {}
+    for model in found:
+        of_a_kind = alike.setdefault((model["type"], model["num_params"], model["param_bytes"]), {})
+        of_a_kind.setdefault((model.get("parallel"), model.get("compiled")), []).append(model)
+    # Two that are wrapped alike are two models, as twin critics; each of them may have been called unwrapped too.
+    return [model for wrapped in alike.values() for model in max(reversed(wrapped.values()), key=len)]
 
 
 def _process(memory: Json, on_device: bool) -> Iterator[MemoryPart]:
-    """Interpreter and libraries, which share the host's memory with the model."""
+    """The interpreter and torch, which share the host's memory with the model; later imports are in the rest."""
     if not on_device:
         start = memory.get("rss_start_bytes")
-        how = "Python and its libraries, before there was a model" if start is not None else "not seen at the start"
+        how = "resident once torch was imported" if start is not None else "not seen at the start"
         yield MemoryPart(PROCESS, start, None if start is None else "measured", how)
 
 
@@ -81,7 +86,10 @@ def _trained_bytes(model: Json) -> int | None:
 
 
 def _optimizer_state(recording: Recording, models: Sequence[Json], gradients: int | None) -> MemoryPart:
-    """What one serialised state holds beside the weights, or else what torch's class keeps for each parameter."""
+    """What was read, or what one serialised state held beside the weights, or else what torch's class keeps."""
+    kept = _kept_bytes(recording)
+    if kept is not None:
+        return MemoryPart(OPTIMIZER, kept, "measured", "read off the optimizer's state")
     saved = next((w for w in recording.what_ifs if w.name == "serialise" and w.outcome == "completed"), None)
     whole = len(models) == 1 and models[0].get("parallel") not in _SHARDED
     if saved is not None and whole and saved.result["bytes"] >= models[0]["param_bytes"]:
@@ -97,14 +105,27 @@ def _optimizer_state(recording: Recording, models: Sequence[Json], gradients: in
     return MemoryPart(OPTIMIZER, count * gradients, "modelled", how)
 
 
+def _kept_bytes(recording: Recording) -> int | None:
+    """Bytes of all optimizers' states in the memory that the budget is of; None when one of them was not read."""
+    kind = "cuda" if (recording.device or {}).get("type") == "cuda" else "cpu"
+    states = [row.get("state_bytes") for row in recording.optimizers if row.get("type")]
+    known = [state.get(kind, 0) for state in states if state is not None]
+    return sum(known) if known and len(known) == len(states) else None
+
+
 def _num_states(optimizer: Json) -> int | None:
     """Tensors per parameter of torch's own classes; None for others."""
-    count = _STATES.get(optimizer["type"]) if str(optimizer["module"]).startswith("torch.optim") else None
-    return None if count is None else count + bool(optimizer["arguments"].get("amsgrad"))
+    arguments = optimizer["arguments"]
+    if not str(optimizer["module"]).startswith("torch.optim"):
+        return None
+    if optimizer["type"] == "SGD" and "momentum" in arguments:
+        return int(arguments["momentum"] > 0)
+    count = _STATES.get(optimizer["type"])
+    return None if count is None else count + bool(arguments.get("amsgrad"))
 
 
 def _rest(peak: int | None, parts: Sequence[MemoryPart]) -> MemoryPart:
-    """What is left of the peak: activations, batches, temporary results, and whatever part above is unknown."""
+    """What is left of the peak: activations, batches, temporary results, later imports, and what above is unknown."""
     if peak is None:
         return MemoryPart(ACTIVATIONS, None, None, "the peak of what was in use is not known")
     unknown = [part.name for part in parts if part.num_bytes is None]

@@ -95,7 +95,8 @@ def optimizer(instance) -> dict:
     """The Optimizer fields of an optimizer."""
     kind = type(instance)
     group = instance.param_groups[0]
-    named = {name: group.get(name) for name in ("fused", "foreach", "capturable", "amsgrad", "weight_decay")}
+    names = ("fused", "foreach", "capturable", "amsgrad", "weight_decay", "momentum")
+    named = {name: group.get(name) for name in names}
     parameters = [parameter for group in instance.param_groups for parameter in group["params"]]
     return {
         "type": kind.__name__,
@@ -103,7 +104,36 @@ def optimizer(instance) -> dict:
         "arguments": {name: value for name, value in named.items() if isinstance(value, (bool, int, float))},
         "num_params": sum(parameter.numel() for parameter in parameters),
         "has_fused": _has_fused(instance, parameters),
+        "state_bytes": _state_bytes(instance),
     }
+
+
+def _state_bytes(instance):
+    """{type of device: bytes} of the tensors that an optimizer keeps here; None when they cannot be read."""
+    try:
+        return _num_bytes({id(tensor): tensor for tensor in _tensors(dict(instance.state))}.values())
+    except Exception:  # the user's own class may do anything here
+        return None
+
+
+def _num_bytes(tensors):
+    """{type of device: bytes}; None when a tensor does not take what its elements do, as a quantised one."""
+    torch, sizes = sys.modules["torch"], {}
+    for tensor in tensors:
+        own = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # the shard of a DTensor
+        if type(own) not in (torch.Tensor, torch.nn.Parameter):
+            return None
+        sizes[own.device.type] = sizes.get(own.device.type, 0) + own.numel() * own.element_size()
+    return sizes
+
+
+def _tensors(value):
+    """The tensors in dicts and lists."""
+    if isinstance(value, sys.modules["torch"].Tensor):
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(item)
 
 
 def _has_fused(instance, parameters: list):

@@ -12,8 +12,9 @@ from pathlib import Path
 from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import Location, Setting
-from autotune.model.scanned import TYPED, Bundle, Call, Given
+from autotune.model.scanned import TYPED, Bundle, Call, Given, Pin
 from autotune.scan.bundle import bundle, of_launch
+from autotune.scan.declared import Declared
 from autotune.scan.launch import launches
 from autotune.scan.library import Library
 from autotune.syntax import shell
@@ -39,6 +40,16 @@ def scan_command(words: Sequence[str], *, cwd: Path, root: Path, versions: Mappi
         return None
     found = [parts for one in commands if (parts := of_launch(library, one)) is not None]
     return _placed(bundle(found[0], library, versions, ()), real) if len(found) == 1 else None
+
+
+def pins(found: Bundle | None, *, cwd: Path, root: Path) -> tuple[Pin, ...]:
+    """What the project's files bound of packages, seen from the script, or from `cwd` where no bundle is known."""
+    real, here = Path(os.path.realpath(root)), Path(os.path.realpath(cwd))
+    if found is not None:
+        return Declared(real).pins(found.files[0])
+    if not here.is_relative_to(real):
+        return ()
+    return Declared(real).pins(posixpath.normpath(f"{here.relative_to(real).as_posix()}/{TYPED}"))
 
 
 def _placed(found: Bundle, root: Path) -> Bundle:

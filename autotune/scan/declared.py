@@ -13,7 +13,7 @@ from autotune import catalogue
 from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Fact
-from autotune.model.scanned import Note
+from autotune.model.scanned import Note, Pin
 from autotune.scan.ranges import Range, ranges, widest
 
 LOCKS = ("uv.lock", "poetry.lock")
@@ -29,10 +29,14 @@ _PREFIX = "software."
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """What a file or folder says of packages, by name: the release that is pinned, and the range that is asked for."""
+    """What a file or folder says of packages, by name: the release that is pinned, and the range that is asked for.
+
+    `bounded` are the requirements that bound a package from above, where they stand.
+    """
 
     pinned: Mapping[str, Version] = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    bounded: tuple[Pin, ...] = ()
 
 
 @dataclass(slots=True)
@@ -50,6 +54,10 @@ class Declared:
     def ranges(self, file: str) -> Mapping[str, Range]:
         """Ranges of the nearest folder that says anything of packages."""
         return next((known.ranges for known in self._upwards(file) if known.pinned or known.ranges), {})
+
+    def pins(self, file: str) -> tuple[Pin, ...]:
+        """What the nearest folder that says anything of packages bounds from above, lock files aside."""
+        return next((known.bounded for known in self._upwards(file) if known.pinned or known.ranges), ())
 
     def _upwards(self, file: str) -> Iterator[Releases]:
         folder = file
@@ -73,10 +81,12 @@ class Declared:
         found = {package: next(iter(versions)) for package, versions in agreed.items() if len(versions) == 1}
         for name in (one for one in LOCKS if one in names):
             found.update(self._of_file(posixpath.join(folder, name)).pinned)
-        return Releases(found, widest(row for one in stated for row in one.ranges.items()))
+        pins = tuple(pin for one in stated for pin in one.bounded)
+        return Releases(found, widest(row for one in stated for row in one.ranges.items()), pins)
 
     def _of_file(self, name: str) -> Releases:
-        from autotune.scan.requirements import requirements, versions  # most projects pin nothing where a script stands
+        # Most projects pin nothing where a script stands.
+        from autotune.scan.requirements import bounded, requirements, versions
 
         path, base = self.root / name, posixpath.basename(name)
         if not Path(os.path.realpath(path)).is_relative_to(self.root) or not path.is_file():
@@ -86,7 +96,8 @@ class Declared:
                 data = file.read(LIMIT + 1)
             if len(data) > LIMIT:
                 raise UsageError(f"larger than {LIMIT // 1_000_000} MB", where=name)
-            return Releases(versions(data, base), ranges(requirements(data, base)))
+            pins = [Pin(text, f"{name}:{line}" if line else name) for text, line in bounded(data, base)]
+            return Releases(versions(data, base), ranges(requirements(data, base)), tuple(pins))
         except OSError as error:
             self.notes.append(Note(name, f"cannot be read: {error.strerror}"))
         except UsageError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from autotune.catalogue.dialects import Version, version
 from autotune.errors import UsageError
-from autotune.scan.ranges import known_name
+from autotune.scan.ranges import known_name, ranges
 
 Pin = tuple[str, str]
 """A package and its release as they are written."""
@@ -24,6 +24,8 @@ CONDA = re.compile(rf"([a-z0-9][\w.-]*)\s*={{1,2}}\s*{_RELEASE}(?![\w.*-])(?![^#
 
 PLAIN = re.compile(rf"={{0,3}}\s*{_RELEASE}")
 """The release of a package alone: poetry's "4.46.1"."""
+
+QUOTED = re.compile(r"""["']([^"']*)["']""")
 
 CONDITIONS = {"markers", "platform", "python"}
 """Keys of poetry that say on which machines a release is wanted."""
@@ -49,6 +51,30 @@ def requirements(data: bytes, name: str) -> Iterator[str]:
         yield from _of_project(_parsed(text, name))
     elif not name.endswith(".lock"):
         yield from map(_plain, text.splitlines())
+
+
+def bounded(data: bytes, name: str) -> Iterator[tuple[str, int | None]]:
+    """Requirements of the file `name` that a newer release may not meet, each with its line, None where that is unsure.
+
+    As "transformers==4.40" and "torch>=2.1,<2.5", without extras; none of poetry's own tables and of a conda package.
+    """
+    lines = _lines(data) if name.endswith(".toml") else None
+    for number, line in enumerate(requirements(data, name), start=1):
+        found = EXACT.match(line)
+        text = (
+            f"{found[1]}=={found[2]}" if found else next((one.text for one in ranges([line]).values() if one.high), "")
+        )
+        if text:
+            yield text, number if lines is None else lines.get(line)
+
+
+def _lines(data: bytes) -> Mapping[str, int]:
+    """The one line of each quoted text of a TOML file that stands in it once."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(data.decode("utf-8", errors="replace").splitlines(), start=1):
+        for text in QUOTED.findall(line):
+            found.setdefault(_plain(text), []).append(number)
+    return {text: numbers[0] for text, numbers in found.items() if len(numbers) == 1}
 
 
 def _plain(line: str) -> str:

@@ -18,6 +18,7 @@ from autotune.engine import evaluate, load_rules
 from autotune.model.evidence import RUN, Evidence, Setting
 from autotune.model.finding import Finding
 from autotune.model.rule import SCRIPTS, Fix
+from autotune.model.scanned import Pin
 from autotune.patch.installs import install
 
 TRAIN = "loader#train"
@@ -84,6 +85,16 @@ def test_the_release_that_a_rule_asks_for_has_its_command() -> None:
     assert "Python 3.11.4 and torch 2.8.0 is published" in found.install.why
     assert found.script is None
     assert found.changes == ()
+
+
+def test_the_pin_that_an_install_is_against_is_named() -> None:
+    (found,) = evaluate([RULES["EN001"]], known()).findings
+    pins = (Pin("torch<2.9", "requirements.txt:1"), Pin("transformers==4.40", "requirements.txt:3"))
+    told = extras.completed(found, known(), "python", lambda name: "", pins).install
+    assert told is not None
+    assert told.why.endswith(
+        "is published (as of 2026-11-21); requirements.txt:3 pins transformers==4.40: change it too"
+    )
 
 
 def test_no_rule_asks_for_a_jump_over_a_major_release() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from autotune.api.manifest import Known, restored, stored
 from autotune.model.evidence import RUN, Fact, Location, Setting, Span
 from autotune.model.report import RunSummary
+from autotune.model.scanned import Pin
 
 PLACE = Location("/p/args.yaml", 3, "TrainingArguments", 5, 9, "bf16", Span(12, 17))
 RUN_OF = RunSummary(folder="/p/.autotune/runs/1", command=("train.py", "--lr", "1e-4"), outcome="completed", wall_s=2.5)
@@ -23,12 +24,13 @@ def test_what_is_stored_is_restored() -> None:
             Setting("train.precision", RUN, "bf16-mixed", "static", PLACE, spelling="bf16", feeds=PLACE),
             Setting("loader.num_workers", "loader#train", 0, "default"),
         ),
+        pins=(Pin("transformers==4.40", "requirements.txt:3"),),
     )
     assert restored(json.loads(json.dumps(stored(known))), (), Path(RUN_OF.folder)) == known
 
 
 def test_a_run_of_an_older_release_has_no_static_part() -> None:
     row = stored(Known(RUN_OF, (), {"torch": "2.13.0"}))
-    del row["static_facts"], row["static_settings"]
+    del row["static_facts"], row["static_settings"], row["pins"]
     found = restored(json.loads(json.dumps(row)), (), Path(RUN_OF.folder))
-    assert (found.static_facts, found.static_settings) == ((), ())
+    assert (found.static_facts, found.static_settings, found.pins) == ((), (), ())

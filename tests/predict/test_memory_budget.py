@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,6 +102,22 @@ def test_a_serialised_state_is_measured() -> None:
     assert (found.num_bytes, found.basis) == (250 * MB, "measured")
 
 
+@pytest.mark.parametrize(("device", "expected"), [("cuda", 150 * MB), ("cpu", 40)])
+def test_the_state_that_was_read_goes_before_what_is_modelled(device: str, expected: int) -> None:
+    rows = ({**ADAM, "state_bytes": {"cuda": 100 * MB, "cpu": 40}}, {**ADAM, "id": 1, "state_bytes": {"cuda": 50 * MB}})
+    saved = WhatIf("serialise", "completed", {}, {"ns": 1, "bytes": 350 * MB})
+    memory = GPU if device == "cuda" else {"rss_peak_bytes": 1000 * MB}
+    made = recording(optimizers=rows, what_ifs=(saved,), device=device, memory=memory)
+    found = part(budget(made), of.OPTIMIZER)
+    assert (found.num_bytes, found.basis) == (expected, "measured")
+
+
+def test_a_state_that_was_not_read_is_modelled() -> None:
+    rows = ({**ADAM, "state_bytes": {"cuda": 100 * MB}}, {**ADAM, "state_bytes": None})
+    found = part(budget(recording(optimizers=rows)), of.OPTIMIZER)
+    assert (found.num_bytes, found.basis) == (200 * MB, "modelled")
+
+
 @pytest.mark.parametrize(
     "models",
     [(model(parallel="FullyShardedDataParallel"),), (model(), model(id=1, type="Other"))],
@@ -119,6 +136,8 @@ def test_a_state_that_may_not_be_of_these_weights_is_not_taken(models: tuple[dic
         ({**ADAM, "arguments": {"amsgrad": True}}, 3),
         ({**ADAM, "type": "Adagrad"}, 1),
         ({**ADAM, "type": "SGD", "module": "torch.optim.sgd"}, None),
+        ({**ADAM, "type": "SGD", "module": "torch.optim.sgd", "arguments": {"momentum": 0.9}}, 1),
+        ({**ADAM, "type": "SGD", "module": "torch.optim.sgd", "arguments": {"momentum": 0}}, 0),
         ({**ADAM, "module": "bitsandbytes.optim.adamw"}, None),
     ],
 )
@@ -151,6 +170,21 @@ def test_gradients_are_of_what_trains(dtypes: dict[str, int], trained: int, grad
 def test_a_model_that_was_called_with_its_wrapper_too_counts_once() -> None:
     made = recording(models=(model(), model(id=1, parallel="DistributedDataParallel"), model(id=2, num_params=1)))
     assert sizes(budget(made))[of.WEIGHTS] == 100
+
+
+@pytest.mark.parametrize("wrapper", [{"parallel": "DistributedDataParallel"}, {"compiled": True}])
+def test_two_models_that_are_alike_count_twice(wrapper: dict[str, Any]) -> None:
+    twins = (model(), model(id=1))
+    wrapped = tuple(model(id=each["id"] + 2, **wrapper) for each in twins)
+    for models in (twins, wrapped, (*twins, *wrapped), (*wrapped, *twins)):
+        made = replace(recording(models=models), events=())
+        assert sizes(budget(made))[of.WEIGHTS] == 200
+
+
+def test_libraries_that_come_after_torch_are_in_the_rest() -> None:
+    memory = {"rss_peak_bytes": 1000 * MB, "rss_start_bytes": 250 * MB}
+    found = budget(recording(device="cpu", memory=memory))
+    assert [found.parts[0].name, found.parts[0].how] == ["Python and torch", "resident once torch was imported"]
 
 
 def test_parts_beyond_the_peak_leave_the_rest_unknown() -> None:

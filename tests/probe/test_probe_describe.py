@@ -78,6 +78,45 @@ def test_whether_torch_has_a_fused_kernel(make, has_fused):
     assert describe.optimizer(make(list(Block().parameters())))["has_fused"] is has_fused
 
 
+@pytest.mark.parametrize(
+    ("make", "momentum", "states"),
+    [
+        (lambda p: torch.optim.SGD(p, lr=0.1), 0, 0),
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), 0.9, 1),
+        (lambda p: torch.optim.AdamW(p), None, 2),
+    ],
+)
+def test_what_an_optimizer_keeps_is_measured(make, momentum, states):
+    model = torch.nn.Linear(8, 4)
+    optimizer = make(model.parameters())
+    assert describe.optimizer(optimizer)["state_bytes"] == {}
+    model(torch.ones(1, 8)).sum().backward()
+    optimizer.step()
+    row = describe.optimizer(optimizer)
+    counters = 2 * 4 if states == 2 else 0  # Adam keeps the number of its steps
+    assert row["arguments"].get("momentum") == momentum
+    assert sum(row["state_bytes"].values()) == states * (8 * 4 + 4) * 4 + counters
+
+
+def test_a_state_in_lists_counts_once_and_one_that_cannot_be_read_is_not_known():
+    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+    shared = torch.zeros(4)
+    optimizer.state["all"] = {"old": [shared, torch.zeros(2, dtype=torch.float64)], "same": shared, "step": 3}
+    assert describe.optimizer(optimizer)["state_bytes"] == {"cpu": 4 * 4 + 2 * 8}
+    optimizer.state["all"]["old"].append(Quantised(torch.zeros(4)))
+    assert describe.optimizer(optimizer)["state_bytes"] is None
+    optimizer.state = None
+    assert describe.optimizer(optimizer)["state_bytes"] is None
+
+
+class Quantised(torch.Tensor):
+    """A tensor whose bytes are not its elements'."""
+
+    @staticmethod
+    def __new__(cls, data):
+        return torch.Tensor._make_subclass(cls, data)
+
+
 def test_padding_indices_of_the_embeddings():
     model = torch.nn.Sequential(torch.nn.Embedding(9, 2, padding_idx=3), torch.nn.Embedding(9, 2))
     assert describe.padding_indices(model) == [3]

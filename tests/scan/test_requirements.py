@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from autotune.errors import UsageError
 from autotune.scan.ranges import ranges
-from autotune.scan.requirements import requirements, versions
+from autotune.scan.requirements import bounded, requirements, versions
 
 
 def read(text: str, name: str = "requirements.txt") -> dict[str, tuple[int, ...]]:
@@ -144,3 +144,50 @@ def test_a_hostile_line_takes_no_time(text: str) -> None:
     assert read(text) == {}
     assert read(f"project.dependencies = ['{text}']", "pyproject.toml") == {}
     assert ranges(requirements(text.encode(), "requirements.txt")).keys() <= {"a"}
+
+
+REQUIREMENTS = """\
+# transformers==4.39
+torch==2.4.0+cu121
+transformers[torch] >= 4.32, < 4.41  # was 4.40
+
+trl>=0.9
+peft~=0.11 --hash=sha256:00
+-r other.txt
+accelerate==1.2; sys_platform == "win32"
+"""
+PROJECT = """\
+[project]
+dependencies = [
+    "torch>=2.1",
+    'transformers == 4.40.2',
+    "trl<0.10",
+]
+[project.optional-dependencies]
+old = ["trl<0.10", "peft<0.12"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "requirements.txt",
+            REQUIREMENTS,
+            [("torch==2.4.0", 2), ("transformers>=4.32,<4.41", 3), ("peft~=0.11", 6)],
+        ),
+        (
+            "pyproject.toml",
+            PROJECT,
+            [("transformers==4.40.2", 4), ("trl<0.10", None), ("trl<0.10", None), ("peft<0.12", 8)],
+        ),
+        (
+            "environment.yml",
+            "dependencies:\n  - pytorch=2.4.0\n  - pip:\n    - trl<0.10\n",
+            [("trl<0.10", 4)],
+        ),
+        ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.4.0"\n', []),
+    ],
+)
+def test_what_bounds_from_above_has_its_line(name: str, text: str, expected: list[tuple[str, int | None]]) -> None:
+    assert list(bounded(text.encode(), name)) == expected

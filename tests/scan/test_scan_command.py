@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from autotune.model.evidence import Setting
-from autotune.model.scanned import TYPED, Bundle
-from autotune.scan.command import scan_command
+from autotune.model.scanned import TYPED, Bundle, Pin
+from autotune.scan.command import pins, scan_command
 
 SCRIPT = """\
 import argparse
@@ -87,3 +87,17 @@ def test_nothing_is_said_of_files_outside_the_root_and_of_what_cannot_be_read(pr
     assert scan(project, "missing.py") is None
     two = "python train.py --workers 1; python train.py --workers 2"
     assert scan(project, "bash", "-c", two) is None
+
+
+def test_pins_are_those_of_the_nearest_folder_of_the_script(project: Path) -> None:
+    (project / "inner").mkdir()
+    (project / "requirements.txt").write_text("\n\ntransformers==4.40\n")
+    (project / "requirements-dev.txt").write_text("torch<2.5\n")
+    both = (Pin("torch<2.5", "requirements-dev.txt:1"), Pin("transformers==4.40", "requirements.txt:3"))
+    found = scan(project, "train.py")
+    assert pins(found, cwd=project / "inner", root=project) == both
+    assert pins(None, cwd=project, root=project) == both
+    (project / "inner" / "requirements.txt").write_text("transformers<4.39\n")
+    assert pins(None, cwd=project / "inner", root=project) == (Pin("transformers<4.39", "inner/requirements.txt:1"),)
+    assert pins(found, cwd=project / "inner", root=project) == both
+    assert pins(None, cwd=project.parent, root=project) == ()
