@@ -14,9 +14,9 @@ from autotune.model.recording import WhatIf
 
 def facts(view: View) -> Iterator[Fact]:
     """Facts `replay.*`; nothing but that there is none when nothing was replayed."""
-    if view.window is not None:
-        yield Fact("replay.was_measured", RUN, bool(steps_ns(view)))
     interval = median_interval(steps_ns(view))
+    if view.window is not None:
+        yield Fact("replay.was_measured", RUN, interval is not None)
     if interval is None:
         return
     yield Fact("replay.step_ms", RUN, median(steps_ns(view)) / MS)

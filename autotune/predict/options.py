@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.model.outlook import Cell, Comparison, MemoryBudget, Setup
-from autotune.model.report import Step
+from autotune.model.report import STEPS_WITHOUT_LENGTH, Step
 from autotune.predict import memory_budget, sharing
 from autotune.predict.known import TRAIN, number
 from autotune.predict.sharing import Devices, Kind, Part
 
 GPU_GB_PER_S, HOST_GB_PER_S = 20.0, 1.25
 """Assumed unless told: GPUs of one machine over PCIe 4.0 without NVLink; machines over 10 Gbit/s Ethernet."""
-
-STEPS_WITHOUT_LENGTH = 1000
 
 _EFFORT = {
     "trl": "start it with accelerate launch",
@@ -93,7 +91,8 @@ def _one_device(step: Step, budget: MemoryBudget, gain: Gain | None, price: floa
     yield Setup("1, as it is", 1, memory, none, now, price, "none", "none", fits=True)
     if gain is not None:
         then = Cell(step.mean_ms / gain.high, step.mean_ms / gain.low, "modelled")
-        yield Setup("1, tuned", 1, None, none, then, price, "autotune apply", "training unchanged; verify measures it")
+        risk = f"training unchanged{', a best case' if gain.basis == 'bound' else ''}; verify measures it"
+        yield Setup("1, tuned", 1, None, none, then, price, "autotune apply", risk)
 
 
 def _shared(kind: Kind, run: _Run) -> Setup:

@@ -12,8 +12,11 @@ _CLOCK = r"(?:\d{1,4}\s*d(?:ays?)?,?\s*)?\d{1,9}:\d\d(?::\d\d)?"
 _ENDS = rf"\[?\s*(?P<elapsed>{_CLOCK})\s*(?:[<•]\s*(?P<left>{_CLOCK})?|,|\])"
 _BAR = re.compile(rf"(?<![\d./])(?P<step>{_COUNT})\s*/\s*(?P<total>{_COUNT})\s*{_ENDS}", re.ASCII)
 _ENDLESS = re.compile(rf"(?<![\d./])(?P<step>{_COUNT})\s*(?:it|steps?|batch(?:es)?)\s+{_ENDS}", re.ASCII)
+_LENGTHS = ("max", "total", "warmup", "eval", "save", "logging", "accumulation", "optimization")
+"""What makes "total steps: 50000" no position."""
 _NAMED = re.compile(
-    r"(?<![a-z])(?:global[_ ]?step|steps?|iter(?:ation)?s?|updates?)['\"]?\s*[:=#]?\s*\[?\s*"
+    rf"(?<![a-z_-]){''.join(rf'(?<!{word} )' for word in _LENGTHS)}"
+    r"(?:(?:global|current)[_ ]?step|num_updates|steps?|iter(?:ation)?s?|updates?)['\"]?\s*[:=#]?\s*\[?\s*"
     rf"(?P<step>{_COUNT})(?![\d.]|:\d)(?:\s*(?:/|of|out of)\s*(?P<total>{_COUNT}))?",
     re.ASCII | re.IGNORECASE,
 )
@@ -23,10 +26,14 @@ _PERIOD = re.compile(
     r"(?P<period>\d{1,9}(?:\.\d{1,9})?)\s*(?P<unit>m?s)/(?:it|iter|step|batch)\b", re.ASCII | re.IGNORECASE
 )
 _EPOCH = re.compile(r"epoch\W{0,3}(\d{1,9})(?![\d.])", re.ASCII | re.IGNORECASE)
-_EPOCHS_DONE = re.compile(r"['\"]?epoch['\"]?\s*[:=]\s*['\"]?(\d{1,9}\.\d{1,9})", re.ASCII | re.IGNORECASE)
+_EPOCHS_DONE = re.compile(
+    r"epoch['\"]?\s*[:=]\s*['\"]?(\d{1,9}\.\d{1,9}|(?<=['\"])\d{1,9}(?=['\"]))", re.ASCII | re.IGNORECASE
+)
+"""Trainer of transformers prints '0.98', then '1': a bare 1 may as well be the number of an epoch that began."""
 _ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _SCALES = {"k": 10**3, "M": 10**6, "G": 10**9}
-_KINDS = (_BAR, _ENDLESS, _NAMED)
+_ALIKE = 0.5
+"""A bar this much shorter than another is of something else: an evaluation, the epochs."""
 
 DOUBT, DOUBT_S = 0.05, 2.0
 """The time left that a bar shows is (total - step) x rate, to the rounding of what it prints; beyond this the line does
@@ -36,12 +43,13 @@ not add up."""
 def progress(text: str) -> Progress:
     """What `text` says; of several lines or updates the last one counts. Raises UsageError when it tells no step.
 
-    A bar's clock is [hours:]minutes:seconds: 46:47 is under an hour.
+    An evaluation's bar does not count beside that of the training. A bar's clock is [hours:]minutes:seconds: 46:47 is
+    under an hour.
     """
     line = _ESCAPE.sub("", text)
-    found = next((last for kind in _KINDS if (last := _last(kind, line))), None) or _BARE.fullmatch(line)
+    found = _bar(line) or _last(_ENDLESS, line) or _last(_NAMED, line) or _BARE.fullmatch(line)
     if found is None:
-        done = _EPOCHS_DONE.search(line)
+        done = _last(_EPOCHS_DONE, line)
         if done is None:
             raise _unread(text, "it names no step")
         return Progress(epochs_done=float(done[1]))
@@ -49,7 +57,9 @@ def progress(text: str) -> Progress:
     step, total = _count(named["step"]), _count(named["total"]) if named.get("total") else None
     if total is not None and (step > total or not total):
         raise _unread(text, f"step {step:,} lies beyond its end, {total:,}")
-    period, epoch = _period_s(line[found.end() :]), _EPOCH.findall(line[: found.start()])
+    rest, epoch = line[found.end() :], _EPOCH.findall(line[: found.start()])
+    other = _BAR.search(rest)
+    period = _period_s(rest[: other.start()] if other else rest)
     return Progress(
         step=step,
         total=total,
@@ -57,6 +67,17 @@ def progress(text: str) -> Progress:
         epoch=int(epoch[-1]) if epoch else None,
         adds_up=_adds_up(total and total - step, period, named.get("left")),
     )
+
+
+def _bar(line: str) -> re.Match[str] | None:
+    """The last bar, but none that has ended where another goes on, and none that is much shorter than another."""
+    updates: dict[int, re.Match[str]] = {}
+    for bar in _BAR.finditer(line):
+        updates.pop(_count(bar["total"]), None)
+        updates[_count(bar["total"])] = bar
+    going_on = {total: bar for total, bar in updates.items() if _count(bar["step"]) < total} or updates
+    longest = max(going_on, default=0)
+    return next((bar for total, bar in reversed(going_on.items()) if total >= _ALIKE * longest), None)
 
 
 def _last(kind: re.Pattern[str], line: str) -> re.Match[str] | None:

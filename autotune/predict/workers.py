@@ -22,6 +22,9 @@ MOST_DOUBT = 0.9
 SLOWER_ALONE = 1.0
 """Milliseconds of sending a batch, which one worker may take longer than training, beside having only one thread."""
 
+SLACK = 0.25
+"""CPUs that may be wanted beyond those there are before training gets visibly slower."""
+
 CORES = "machine.cpus_per_rank"
 NEEDED = "loader.workers_needed"
 COSTS = (
@@ -108,9 +111,20 @@ def _cpu_ms(evidence: Evidence, subject: str, serial_ms: float, cpu_share: float
 
 
 def _others(evidence: Evidence) -> float:
-    """CPUs that other programs use: as seen while the loader was tried, else by the load average before the run."""
-    seen = number(evidence, RUN, "machine.other_cpus")
-    return seen if seen is not None else number(evidence, RUN, "machine.load") or 0.0
+    """CPUs that other programs take from this run: first they take those that it may not use anyway.
+
+    As seen on the CPUs of its affinity mask while the loader was tried, else by the host's load before the run.
+    """
+    seen, spare = number(evidence, RUN, "machine.other_cpus"), _spare(evidence)
+    if seen is None:
+        return max(0.0, (number(evidence, RUN, "machine.load") or 0.0) - spare)
+    return seen if evidence.lookup(RUN, "machine.cpu_limited_by") == "affinity" else max(0.0, seen - spare)
+
+
+def _spare(evidence: Evidence) -> float:
+    """CPUs of the host beyond those that this run may use; 0 when unknown."""
+    host, quota = number(evidence, RUN, "machine.host_cpus"), number(evidence, RUN, "machine.cpu_quota")
+    return 0.0 if host is None or quota is None else max(0.0, host - quota)
 
 
 def _trained_ms(evidence: Evidence, subject: str) -> tuple[float, float] | None:
@@ -126,9 +140,15 @@ def _trained_ms(evidence: Evidence, subject: str) -> tuple[float, float] | None:
     mean, per_step, wait = known
     seen, replayed = mean * (1 - wait), replayed_ms(evidence, subject)
     warm = seen if replayed is None else min(seen, replayed)
-    cores, count = (number(evidence, subject, name) or 0.0 for name in (CORES, "loader.num_workers"))
-    is_crowded = count + _threads(evidence, subject, cores) + _others(evidence) > cores
-    return (warm if count and is_crowded else seen) / per_step, warm / per_step
+    return (warm if _is_crowded(evidence, subject) else seen) / per_step, warm / per_step
+
+
+def _is_crowded(evidence: Evidence, subject: str) -> bool:
+    """Whether workers, training and other programs together had not cores enough in the window."""
+    names = ("loader.num_workers", "loader.batch_cpu_share", CORES)
+    count, share, cores = (number(evidence, subject, name) or 0.0 for name in names)
+    wanted = count * share + _threads(evidence, subject, cores) + _others(evidence)
+    return count > 0 and wanted > cores + SLACK
 
 
 def _threads(evidence: Evidence, subject: str, cores: float) -> float:

@@ -1,4 +1,4 @@
-"""What other programs take of the machine's CPUs meanwhile."""
+"""What other programs take meanwhile of the CPUs that this process may run on."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from . import clock
 
 STAT = "/proc/stat"
 IDLE, WAITING, GUEST = 3, 4, 8
-"""Columns of its first line: idle, waiting for a disk; from GUEST on what is counted before already."""
+"""Columns of its lines: idle, waiting for a disk; from GUEST on what is counted before already."""
 
 
 def reading():
-    """(now, CPU seconds of the machine, and of this process and its ended children), in s; None without /proc."""
+    """(now, CPU seconds of this process's CPUs, of it and its ended children), in s; None without /proc."""
     try:
         with open(STAT, encoding="ascii") as file:
-            ticks = [int(column) for column in file.readline().split()[1:]][:GUEST]
+            rows = [line.split() for line in file if line.startswith("cpu")]
+        columns = [[int(column) for column in row[1:]] for row in _own(rows)]
     except (OSError, ValueError):
         return None
-    if len(ticks) <= WAITING:
+    if not columns or min(map(len, columns)) <= WAITING:
         return None
-    busy = (sum(ticks) - ticks[IDLE] - ticks[WAITING]) / os.sysconf("SC_CLK_TCK")
+    busy = sum(sum(ticks[:GUEST]) - ticks[IDLE] - ticks[WAITING] for ticks in columns) / os.sysconf("SC_CLK_TCK")
     return clock.now() / 1e9, busy, sum(os.times()[:4])
+
+
+def _own(rows):
+    """The rows of the CPUs in the affinity mask; that of them all where some have none: a container may renumber."""
+    mask = {f"cpu{cpu}" for cpu in os.sched_getaffinity(0)}
+    own = [row for row in rows if row[0] in mask]
+    return own if len(own) == len(mask) else rows[:1]
 
 
 def cpus(before):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.model.finding import Gain, Recommendation
-from autotune.model.report import Report, Step
+from autotune.model.report import STEPS_WITHOUT_LENGTH, Report, Step
 from autotune.report.gains import (
-    STEPS_WITHOUT_LENGTH,
     basis,
     combined,
     decisions,

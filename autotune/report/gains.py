@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from autotune.model.finding import Basis, Gain, Recommendation, speedup_without
-from autotune.model.report import Report, Step
+from autotune.model.report import STEPS_WITHOUT_LENGTH, Report, Step
 from autotune.report.units import duration
 
 MIN_STEPS = 10
 """Fewer measured steps than this make no gain "measured": their mean is not known well enough."""
-
-STEPS_WITHOUT_LENGTH = 1000
-"""Steps that times are given for when the length of the run is unknown."""
 
 _WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "bound")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from autotune.model.outlook import Course, Payback, Restart, Way
 from autotune.model.report import Report
+from autotune.report import gains
 from autotune.report.layout import Line, cells, pad, wrap
 from autotune.report.units import duration, money
 
@@ -21,7 +22,7 @@ def payback_lines(report: Report, width: int) -> list[Line]:
     found = report.outlook.payback
     if found is None or report.outlook.restart is not None:
         return []
-    text = _not_worth(found) if found.is_worth_it is False else _after(found)
+    text = _not_worth(found) if found.is_worth_it is False else _after(found, _is_bound(report, found.numbers))
     return wrap(text, width, rest="  ") if text else []
 
 
@@ -33,7 +34,13 @@ def _not_worth(found: Payback) -> str:
     )
 
 
-def _after(found: Payback) -> str:
+def _is_bound(report: Report, numbers: tuple[int, ...]) -> bool:
+    """Whether one of their gains is but a bound: then what is computed of them together is the best case."""
+    gain = gains.combined([each for each in report.recommendations if each.number in numbers])
+    return gain is not None and gain.basis == "bound"
+
+
+def _after(found: Payback, is_bound: bool) -> str:
     """ "Restarting a job that runs, for 1: its start-up (41 s) is won back after 310 steps (240 to 410)."."""
     if found.startup_s is None:
         return ""
@@ -44,10 +51,9 @@ def _after(found: Payback) -> str:
         return f"{head}, would not pay: this run saves less than a start-up takes ({duration(found.startup_s)})."
     least = f"{found.low_steps:,}" if found.low_steps is not None else "?"
     most = f"{found.high_steps:,}" if found.high_steps is not None else "never"
-    return (
-        f"{head}: its start-up ({duration(found.startup_s)}) is won back after {found.steps:,} steps "
-        f"({least} to {most}), right after a save."
-    )
+    between = f"{found.steps:,} steps ({least} to {most})"
+    after = f"{least} steps at the earliest" if is_bound else between
+    return f"{head}: its start-up ({duration(found.startup_s)}) is won back after {after}, right after a save."
 
 
 def restart_lines(report: Report, width: int) -> list[Line]:
@@ -64,7 +70,7 @@ def restart_lines(report: Report, width: int) -> list[Line]:
     return [
         *[Line(line.text, "heading") for line in wrap(head, width, rest="  ")],
         *_courses(found, report.price_per_hour, width),
-        *wrap(_advice(found), width, first="  ", rest="  "),
+        *wrap(_advice(found, _is_bound(report, found.numbers)), width, first="  ", rest="  "),
         *(line for note in found.notes for line in wrap(note, width, first="  Note: ", rest="    ")),
     ]
 
@@ -87,7 +93,7 @@ def _details(course: Course, price: float | None) -> str:
     return ", ".join(part for part in (between, cost, again, wait) if part)
 
 
-def _advice(found: Restart) -> str:
+def _advice(found: Restart, is_bound: bool) -> str:
     least, finish = duration(found.least_s), found.courses[0]
     rest = [course for course in found.courses if course.way is not Way.FINISH]
     if not rest:
@@ -100,12 +106,10 @@ def _advice(found: Restart) -> str:
         )
     if found.choice is Way.FINISH:
         return f"Let it end: a restart would not save {least} (2 % of what is left, 1 min at least)."
-    saved = [finish.seconds - each for each in (best.seconds, best.high_s, best.low_s)]
+    likely, least, most = (duration(finish.seconds - each) for each in (best.seconds, best.high_s, best.low_s))
+    saved = f"{least} to {most}" if is_bound else f"{likely} ({least} to {most})"
     what = _WAYS[found.choice].capitalize()
-    return (
-        f"{what}: saves {duration(saved[0])} ({duration(saved[1])} to {duration(saved[2])}), start-up included. "
-        "It needs a checkpoint that can be resumed."
-    )
+    return f"{what}: saves {saved}, start-up included. It needs a checkpoint that can be resumed."
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:

@@ -11,7 +11,7 @@ from autotune.model.verified import Verified
 from autotune.report.closing import wrap_command
 from autotune.report.layout import MIN_WIDTH, Line, cells, pad, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, size, step_time
-from autotune.report.verify_text import _losses, _memory, _predicted, _step
+from autotune.report.verify_text import measured
 
 OUTCOMES = {
     Outcome.COMPLETED: "",
@@ -50,10 +50,7 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
     yield Line("")
     yield from _verdict(tuned, width)
     if tuned.verified is not None:
-        yield from paragraph("Step", _step(tuned.verified), width)
-        yield from paragraph("Losses", _losses(tuned.verified.losses), width)
-        yield from paragraph("Memory", _memory(tuned.verified.memory), width)
-        yield from paragraph("Predicted", _predicted(tuned.verified), width)
+        yield from measured(tuned.verified, width)
     if tuned.trials:
         yield Line("")
         yield from _table(tuned, width)
@@ -61,8 +58,6 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
     yield from _listed("Not searched", tuned.space.left_out, width)
     yield from _listed("Left as it was", tuned.dropped, width)
     yield from paragraph("Stopped", tuned.stopped, width)
-    for note in tuned.notes:
-        yield from paragraph("Note", note, width)
     yield from paragraph("Cost", _cost(tuned, price), width)
     if tuned.patch:
         yield Line("")
@@ -72,7 +67,8 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
 def _verdict(tuned: Tuned, width: int) -> Iterator[Line]:
     verified = tuned.verified
     if not tuned.best or verified is None:
-        text = f"Keep what you have: {_why_kept(tuned)}."
+        so_far = " for now" if tuned.notes else ""
+        text = f"Keep what you have{so_far}: {_why_kept(tuned)}."
         yield from (Line(line.text, "heading") for line in wrap(text, width, rest="  "))
         return
     found = verified.estimate
@@ -95,7 +91,7 @@ def _next(verified: Verified | None) -> str:
 def _why_kept(tuned: Tuned) -> str:
     verified = tuned.verified
     if tuned.notes:
-        return "nothing was proven. To try that again, type the same command with --resume"
+        return f"{'; '.join(tuned.notes)}. To prove it, type the same command with --resume"
     if verified is None:
         return "nothing was found that is faster" if tuned.trials else tuned.stopped
     found = verified.estimate

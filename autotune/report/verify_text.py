@@ -37,6 +37,14 @@ def plan(schedule_seconds: float, num_starts: int, spent_s: float, price: float 
     return f"{num_starts} starts, {half} of each side in turns (A B B A ...), about {duration(schedule_seconds)}{cost}"
 
 
+def measured(verified: Verified, width: int) -> Iterator[Line]:
+    """What was measured, a paragraph each: the step, the losses, the memory, and the speed that was predicted."""
+    yield from paragraph("Step", _step(verified), width)
+    yield from paragraph("Losses", _losses(verified.losses), width)
+    yield from paragraph("Memory", _memory(verified.memory), width)
+    yield from paragraph("Predicted", _predicted(verified), width)
+
+
 def _lines(verified: Verified, width: int) -> Iterator[Line]:
     yield from wrap(f"autotune verify: {verified.against}", width, rest="  ")
     for change in verified.changes:
@@ -45,10 +53,7 @@ def _lines(verified: Verified, width: int) -> Iterator[Line]:
     yield Line("")
     text, style = _verdict(verified)
     yield from (Line(line.text, style) for line in wrap(text, width, rest="  "))
-    yield from paragraph("Step", _step(verified), width)
-    yield from paragraph("Losses", _losses(verified.losses), width)
-    yield from paragraph("Memory", _memory(verified.memory), width)
-    yield from paragraph("Predicted", _predicted(verified), width)
+    yield from measured(verified, width)
     yield from paragraph("Resume", f"{_RESUMED[verified.resume.result]}: {verified.resume.why}", width)
     for note in verified.notes:
         yield from paragraph("Note", note, width)
@@ -67,7 +72,8 @@ def _step(verified: Verified) -> str:
     scaled = "; steps hold other numbers of samples: the speedup is of a sample" if verified.is_per_sample else ""
     starts = len(verified.schedule.order) // 2
     is_undisturbed = verified.estimate.is_undisturbed
-    how = f"each step as in the fastest of {starts} starts" if is_undisturbed else f"medians of {starts} starts each"
+    undisturbed = f"each step at its 10 % quantile over {starts} starts"
+    how = undisturbed if is_undisturbed else f"medians of {starts} starts each"
     return f"{before} -> {after} ({how}){scaled}"
 
 

@@ -490,7 +490,13 @@ def everything():
     script.step()
     memory = {"peak_allocated_bytes": GB, "peak_reserved_bytes": GB, "total_bytes": 80 * GB, "num_alloc_retries": 0}
     transformers = {"has_native_class": True, "supports_sdpa": True, "output_attentions": False, "attention": "sdpa"}
-    state = {"cudnn_benchmark": False, "autocast": "off", "num_threads": 2, "anomaly": False, "matmul_precision": "highest"}
+    state = {
+        "cudnn_benchmark": False,
+        "autocast": "off",
+        "num_threads": 2,
+        "anomaly": False,
+        "matmul_precision": "highest",
+    }
     told = entry(max_steps=90, torch_compile_mode="default", torch_empty_cache_steps=2, group_by_length=False)
     told["values"] |= {"max_length": 64, "packing": False, "logging_strategy": "steps", "logging_steps": 5}
     told["values"] |= {"num_train_epochs": 3.0, "learning_rate": 1e-4, "logging_nan_inf_filter": True}
@@ -498,6 +504,7 @@ def everything():
     told["values"] |= {"save_total_limit": 2, "eval_strategy": "no", "ddp_static_graph": False}
     told["values"] |= {"ddp_find_unused_parameters": False}
     arguments = {"num_workers": 0, "prefetch_factor": 2, "multiprocessing_context": "fork"}
+    alone = {"batch_ns": [MS] * 4, "start_ns": 9 * MS, "cpu_ns": MS, "end_ns": MS, "other_cpus": 0.5}
     cuda = {
         "device": CUDA,
         "memory": memory,
@@ -514,12 +521,16 @@ def everything():
         "frameworks": {"hf_args": told},
         "environment": {},
         "what_ifs": (
-            what_if("replay", {}, step_ns=[40 * MS] * 3),
+            what_if("replay", {}, step_ns=[40 * MS] * 3, update_ns=[9 * MS] * 3),
+            what_if("replay_changed", {"threads": 1}, step_ns=[80 * MS] * 3, update_ns=[9 * MS] * 3),
+            what_if("replay_changed", {"threads": 8}, step_ns=[20 * MS] * 3, update_ns=[9 * MS] * 3),
+            what_if("replay_changed", {"fused": True}, step_ns=[35 * MS] * 3, update_ns=[4 * MS] * 3),
+            what_if("narrow_batch", {}, micro_ns=[15 * MS] * 3),
             micro(2, [90] * 3, samples=4, tokens=20, peak=GB),
             what_if("serialise", {}, ns=1, bytes=9),
             what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[MS] * 4, start_ns=MS, cpu_ns=MS),
             what_if("loader_alone", {"loader": 0, "num_workers": 1}, batch_ns=[MS] * 4, start_ns=9 * MS, cpu_ns=MS),
-            what_if("loader_alone", {"loader": 0, "num_workers": 2}, batch_ns=[MS] * 4, start_ns=9 * MS, cpu_ns=MS),
+            what_if("loader_alone", {"loader": 0, "num_workers": 2}, **alone),
         ),
     }
     names = ("CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "PYTORCH_NO_CUDA_MEMORY_CACHING")

@@ -55,6 +55,13 @@ def test_the_rows() -> None:
     assert ddp.effort == "start it with torchrun"
 
 
+def test_a_bound_is_told_as_a_best_case() -> None:
+    assert table(gain=Gain(1.5, 1.0, 1.5, "bound")).setups[1].risk == (
+        "training unchanged, a best case; verify measures it"
+    )
+    assert table().setups[1].risk == "training unchanged; verify measures it"
+
+
 def test_without_a_gain_there_is_no_tuned_row() -> None:
     assert [row.num_devices for row in table(gain=None).setups] == [1, 2, 2, 2]
 

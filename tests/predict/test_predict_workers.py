@@ -140,7 +140,13 @@ def test_what_of_a_batch_needs_a_core(changed, cpu_ms, cores):
         pytest.param({}, 20.0, 20.0, id="a replay that is slower is not believed"),
         pytest.param({"replay.step_ms": 16.0}, 20.0, 16.0, id="who slept begins cold"),
         pytest.param({"loader.num_workers": 1, "replay.step_ms": 16.0}, 20.0, 16.0, id="cores enough for a worker"),
-        pytest.param({"loader.num_workers": 4, "replay.step_ms": 16.0}, 16.0, 16.0, id="workers took cores"),
+        pytest.param({"loader.num_workers": 4, "replay.step_ms": 16.0}, 20.0, 16.0, id="workers that wait take none"),
+        pytest.param(
+            {"loader.num_workers": 4, "loader.batch_cpu_share": 0.9, "replay.step_ms": 16.0},
+            16.0,
+            16.0,
+            id="workers took cores",
+        ),
         pytest.param({"loader.num_workers": 1, "replay.step_ms": None}, 20.0, 20.0, id="no replay"),
     ],
 )
@@ -158,3 +164,25 @@ def test_without_the_loader_alone_it_is_the_ceiling(missing):
     replayed = {"replay__step_ms": 25.0, "replay__low_ms": 24.0, "replay__high_ms": 26.0}
     found = gain(**replayed, **{missing: None})
     assert (found.speedup, found.basis) == (pytest.approx(2.0), "measured")
+
+
+@pytest.mark.parametrize(
+    ("by", "others", "load", "left"),
+    [
+        pytest.param("cgroup", 10.0, 99.0, 8.0, id="a quota: neighbours have CPUs enough of their own"),
+        pytest.param("cgroup", 59.0, 99.0, 5.0, id="a quota: neighbours leave five"),
+        pytest.param("cgroup", 64.0, 99.0, 1.0, id="a quota: neighbours are everywhere"),
+        pytest.param("affinity", 3.0, 99.0, 5.0, id="a mask: what was seen is on these CPUs"),
+        pytest.param("affinity", None, 10.0, 8.0, id="the load is of the whole host"),
+        pytest.param("cgroup", None, 59.0, 5.0, id="the load with a quota"),
+    ],
+)
+def test_neighbours_of_a_container_first_take_what_it_may_not_use(by, others, load, left):
+    limited = {"machine.cpus_per_rank": 8.0, "machine.cpu_quota": 8.0, "machine.host_cpus": 64}
+    found = evidence({**limited, "machine.cpu_limited_by": by, "machine.other_cpus": others, "machine.load": load})
+    assert pipeline(found, LOADER, persistent=False).cores == left
+
+
+def test_a_host_whose_cpus_are_all_allowed_shares_each_of_them():
+    whole = {"machine.cpu_quota": 4.0, "machine.host_cpus": 4, "machine.cpu_limited_by": "host"}
+    assert pipeline(evidence({**whole, "machine.other_cpus": 1.5}), LOADER, persistent=False).cores == 2.5

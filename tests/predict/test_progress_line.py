@@ -36,6 +36,37 @@ LINES = {
 }
 
 
+TRAINING = "  4%|4 | 200/5000 [03:20<1:20:00,  1.00s/it]"
+SEVERAL = {
+    "step=1200 loss=2.3 max_steps=50000": Progress(1200),
+    "step: 1200 | total_steps: 50000 | loss 2.3": Progress(1200),
+    "step 3 (warmup_steps: 100)": Progress(3),
+    "step 3 of --max-steps 100": Progress(3),
+    "iteration 7, gradient accumulation steps = 4, total steps: 9, Total optimization steps = 50,000": Progress(7),
+    "current_step=12, eval_steps=500": Progress(12),
+    "loss=2.3, num_updates=1200": Progress(1200),
+    "{'loss': 2.1, 'epoch': 0.1}\n{'loss': 2.0, 'epoch': 0.2}": Progress(epochs_done=0.2),
+    "{'loss': '2.1', 'epoch': '0.98'}\n{'loss': '2.0', 'epoch': '1'}": Progress(epochs_done=1.0),
+    "  0%|   | 0/1000 [00:00<?, ?it/s]\n 40%|#  | 20/50 [00:02<00:03, 10.0it/s]": Progress(0, 1000),
+    f"{TRAINING}\n100%|###| 50/50 [00:05<00:00,  9.9it/s]": Progress(200, 5000, 1.0),
+    f"{TRAINING}\n 40%|#  | 20/50 [00:02<00:03, 10.0it/s]": Progress(200, 5000, 1.0),
+    f"{TRAINING}\n 50%|## | 4000/8000 [00:40<00:40, 100it/s]\r100%|###| 8000/8000 [01:20<00:00, 100it/s]": Progress(
+        200, 5000, 1.0
+    ),
+    "Epoch 1: 980/980 [01:38<00:00, 10.0it/s] Epoch 2: 100/970 [00:10<01:27, 10.0it/s]": Progress(
+        100, 970, 0.1, epoch=2
+    ),
+    "Epoch 1: 9/9 [00:09<00:00, 1.0it/s] Epoch 2: 1/9 [00:01<00:08, 1.0it/s]": Progress(1, 9, 1.0, epoch=2),
+    "Epochs: 1/3 [10:00<20:00, 600s/it] Epoch 2: 20/50 [00:20<00:30, 1.0it/s]": Progress(20, 50, 1.0, epoch=2),
+    "1000/1000 [16:40<00:00, 1.0s/it] 50/50 [00:05<00:00, 10.0it/s]": Progress(1000, 1000, 1.0),
+}
+
+
+@pytest.mark.parametrize("text", SEVERAL)
+def test_of_several_numbers_the_position_is_read(text: str) -> None:
+    assert progress(text) == SEVERAL[text]
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_lines_as_tools_print_them(line: str) -> None:
     assert progress(line) == LINES[line]
@@ -66,6 +97,8 @@ def test_a_line_whose_numbers_contradict_each_other_is_told() -> None:
         "loss 3.25",
         "epoch 3",
         "footsteps: many",
+        "max_steps=50000",
+        "Total optimization steps = 50,000",
     ],
 )
 def test_what_tells_no_step_is_refused(line: str) -> None:

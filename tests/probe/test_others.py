@@ -4,7 +4,7 @@ import pytest
 
 from autotune.probe import others
 
-FIRST = "cpu  100 0 50 1000 7 3 2 1 40 0\ncpu0 1 1 1 1\n"
+FIRST = "cpu  100 0 50 1000 7 3 2 1 40 0\n"
 
 
 @pytest.fixture
@@ -13,6 +13,7 @@ def stat(tmp_path, monkeypatch):
     monkeypatch.setattr(others, "STAT", str(tmp_path / "stat"))
     monkeypatch.setattr(others.os, "sysconf", lambda _: 100)
     monkeypatch.setattr(others.os, "times", lambda: (0.5, 0.25, 0.25, 0.0, 99.0))
+    monkeypatch.setattr(others.os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(others.clock, "now", lambda: 10 * 10**9)
 
     def write(text):
@@ -24,6 +25,12 @@ def stat(tmp_path, monkeypatch):
 def test_busy_are_neither_idle_nor_waiting_for_a_disk_and_guests_count_once(stat):
     stat(FIRST)
     assert others.reading() == (10.0, pytest.approx(1.56), 1.0)
+
+
+def test_only_cpus_that_this_process_may_run_on_count(stat):
+    """Neighbours that keep other CPUs busy take nothing from a process that may not run there."""
+    stat(FIRST + "cpu0 60 0 20 400 7 3 2 1 40 0\ncpu1 4 0 0 600 0 0 0 0 0 0\ncpu2 900 0 0 0 0 0 0 0 0 0\nintr 5\n")
+    assert others.reading() == (10.0, pytest.approx(0.86 + 0.04), 1.0)
 
 
 def test_what_is_not_ours_is_of_others(stat):

@@ -231,7 +231,7 @@ def test_on_a_cpu_run_nothing_is_profiled(run, waits):
     session, seen = run(4096, cuda=False)
     assert session.kernels is None
     assert seen[5:] != list(range(5, len(seen)))
-    assert names(session) == REST
+    assert [name for name in names(session) if name != "replay_changed"] == REST
     assert waits == []
     assert "device_clock" not in snapshot.recording(session, "completed")["window"]
 

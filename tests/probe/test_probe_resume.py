@@ -50,8 +50,8 @@ def hf_modules():
     return flow, SimpleNamespace(__name__="transformers.trainer", Trainer=Trainer), seen
 
 
-def lightning():
-    """A module with a Trainer of six steps of two batches each."""
+def lightning(accumulate: int = 2, optimizers: int = 1):
+    """A module with a Trainer of twelve batches; its optimizers step at the end of every `accumulate` of them."""
     seen = SimpleNamespace(saves=[], resumed_from="nothing")
 
     class Trainer:
@@ -65,10 +65,14 @@ def lightning():
 
         def fit(self, model, train=None, val=None, datamodule=None, ckpt_path=None):
             seen.resumed_from = ckpt_path
-            for step in range(4 if ckpt_path else 0, 12):
-                self.global_step = step // 2 + 1
+            self.global_step = 2 if ckpt_path else 0
+            for batch in range(self.global_step * accumulate // optimizers, 12):
                 for one in self.callbacks:
-                    one.on_train_batch_end(self, model, None, None, step)
+                    one.on_train_batch_start(self, model, None, batch)
+                if (batch + 1) % accumulate == 0:
+                    self.global_step += optimizers
+                for one in self.callbacks:
+                    one.on_train_batch_end(self, model, None, None, batch)
 
     return SimpleNamespace(__name__="lightning.pytorch.trainer.trainer", Trainer=Trainer, Callback=object), seen
 
@@ -85,7 +89,7 @@ def test_the_trainer_of_transformers_saves_once_into_the_run_folder(session, tmp
         resume.on_import(made, module)
     modules[1].Trainer().train()
     assert seen.saves == [(2, str(tmp_path / resume.FOLDER))]
-    assert note(tmp_path, "saved") == str(tmp_path / resume.FOLDER / "checkpoint-2")
+    assert note(tmp_path, "saved") == f"2 {tmp_path / resume.FOLDER / 'checkpoint-2'}"
     assert note(tmp_path, "resumed") is None
 
 
@@ -97,27 +101,38 @@ def test_the_trainer_of_transformers_goes_on(session, tmp_path, given) -> None:
         resume.on_import(made, module)
     modules[1].Trainer().train(**given)
     assert (seen.resumed_from, seen.saves) == ("2", [])
-    assert note(tmp_path, "resumed") == "3"
+    assert note(tmp_path, "resumed") == "2"
     modules[1].Trainer().train(None, None)
     assert seen.resumed_from == "2"
 
 
-def test_the_trainer_of_lightning_saves_once(session, tmp_path) -> None:
-    module, seen = lightning()
+@pytest.mark.parametrize(
+    ("accumulate", "optimizers", "step"), [(1, 1, 2), (2, 1, 2), (3, 1, 2), (1, 2, 2), (1, 3, 3), (2, 3, 3)]
+)
+def test_the_trainer_of_lightning_saves_once(session, tmp_path, accumulate: int, optimizers: int, step: int) -> None:
+    module, seen = lightning(accumulate, optimizers)
     resume.on_import(session(save_at=2), module)
     module.Trainer().fit("model")
-    assert seen.saves == [2]
-    assert note(tmp_path, "saved") == str(tmp_path / resume.FOLDER / "checkpoint.ckpt")
+    assert seen.saves == [step]
+    assert note(tmp_path, "saved") == f"{step} {tmp_path / resume.FOLDER / 'checkpoint.ckpt'}"
     assert seen.resumed_from is None
 
 
 @pytest.mark.parametrize("more", [(), ("train", "val", None, "theirs.ckpt")])
-def test_the_trainer_of_lightning_goes_on(session, tmp_path, more) -> None:
-    module, seen = lightning()
+@pytest.mark.parametrize(("accumulate", "optimizers"), [(1, 1), (2, 1), (3, 1), (1, 2)])
+def test_the_trainer_of_lightning_goes_on(session, tmp_path, more, accumulate: int, optimizers: int) -> None:
+    module, seen = lightning(accumulate, optimizers)
     resume.on_import(session(resume_from="ours.ckpt"), module)
     module.Trainer().fit("model", *more)
     assert (seen.resumed_from, seen.saves) == ("ours.ckpt", [])
-    assert note(tmp_path, "resumed") == "3"
+    assert note(tmp_path, "resumed") == "2"
+
+
+def test_a_start_that_goes_on_and_makes_no_step_has_no_note(session, tmp_path) -> None:
+    module, _ = lightning(accumulate=20)
+    resume.on_import(session(resume_from="ours.ckpt"), module)
+    module.Trainer().fit("model")
+    assert note(tmp_path, "resumed") is None
 
 
 def test_other_starts_are_left_alone(session) -> None:

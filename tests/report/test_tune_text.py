@@ -62,8 +62,9 @@ def test_cost_and_break_even() -> None:
          "Keep what you have: there is nothing to search in this script."),
         (kept(verified=verified(verdict=Verdict.CANNOT_TELL, why="starts differ by 9 %")),
          "Keep what you have: the best of the trials was 1.50x (1.45 to 1.55) when it was measured in turns"),
-        (kept(verified=None, notes=("the fastest was not proven: others measure",)),
-         "Keep what you have: nothing was proven. To try that again, type the same command with --resume."),
+        (kept(verified=None, notes=("num_workers=4 was 1.50x, but that is not proven: others measure",)),
+         "Keep what you have for now: num_workers=4 was 1.50x, but that is not proven: others measure. To prove it, "
+         "type the same command with --resume."),
     ],
     ids=["no trial", "nothing", "not won", "not proven"],
 )  # fmt: skip

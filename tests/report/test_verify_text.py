@@ -62,7 +62,7 @@ def test_a_missed_prediction_is_said() -> None:
 
 def test_undisturbed_steps_are_called_so() -> None:
     found = Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.2, True, is_undisturbed=True)
-    assert "each step as in the fastest of 4 starts)" in " ".join(text(estimate=found).split())
+    assert "each step at its 10 % quantile over 4 starts)" in " ".join(text(estimate=found).split())
 
 
 @pytest.mark.parametrize("result", Resumed)
