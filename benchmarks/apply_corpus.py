@@ -97,8 +97,8 @@ def is_kept(before: bytes, after: bytes, spans: Sequence[Span]) -> bool:
 def diff(before: bytes, after: bytes) -> tuple[str, ...]:
     """The lines that went (-) and came (+)."""
     old, new = (data.decode(errors="replace").splitlines() for data in (before, after))
-    lines = difflib.unified_diff(old, new, n=0, lineterm="")
-    return tuple(line for line in lines if line[0] in "+-" and not line.startswith(("+++ ", "--- ")))
+    _, _, *lines = difflib.unified_diff(old, new, n=0, lineterm="") if old != new else ("", "")
+    return tuple(line for line in lines if line[0] in "+-")
 
 
 def changed(before: Mapping[Path, object], after: Mapping[Path, object]) -> list[Path]:

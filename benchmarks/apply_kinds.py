@@ -3,8 +3,8 @@
 python benchmarks/apply_kinds.py --corpus FOLDER [--kinds NAME ...] [--budget 90s] [--out FOLDER]
 
 Each kind of apply_kinds.toml is a case of the corpus with a fault put in, in a git repository of its own: diagnose,
-apply --yes, diagnose again (the finding is gone), git diff (only the lines of the edits), and `autotune verify` of the
-written patch, which says by starts that take turns whether the step got faster. Beside it stands what was predicted.
+apply --yes, git diff (only the lines of the edits), `autotune verify` of the written patch, which says by starts that
+take turns whether the step got faster, and diagnose again (the finding is gone). Beside it stands what was predicted.
 Nothing else should run meanwhile. With `--out FOLDER` every kind is kept there at once, as in apply_corpus.py.
 """
 
@@ -78,6 +78,8 @@ def measure(name: str, given: argparse.Namespace) -> measuring.Json:
         applied = apply_corpus.autotune(["apply", before["patch"], "--yes"], case)
         new = apply_corpus.files(folder)
         lines = git(("diff", "-U0"), case, folder).splitlines()
+        # Another diagnosis may leave another patch, which would be the last one, and verified instead.
+        found = verified(case, given)
         after = diagnosed(case, options)
         return {
             "kind": name,
@@ -92,7 +94,7 @@ def measure(name: str, given: argparse.Namespace) -> measuring.Json:
             "stray": apply_corpus.stray(old, new, apply_corpus.spans(plan)),
             "diff": [line for line in lines if line[0] in "+-"],
             "step_ms": [step_ms(before), step_ms(after)],
-            **verified(case, given),
+            **found,
         }
 
 

@@ -27,10 +27,13 @@ sys.path.insert(0, str(measuring.ROOT))
 from prediction_rows import choices, chosen_workers, details, predictions, summary, truth
 
 from autotune.api.diagnose import load
-from autotune.model.evidence import Evidence
+from autotune.model.evidence import Evidence, Value
 
 SCRIPT = measuring.SCRIPTS / "loading.py"
 TIMED = "timed.json"
+READ = ("loader.", "step.", "replay.", "batch_curve.", "checkpoint.", "optimizer.", "train.", "run.num_", "machine.")
+"""Beginnings of the facts that predictions read."""
+
 ROUNDS = 4
 REPEATED = 3
 """Every third case is timed in two starts, of half the rounds each."""
@@ -79,15 +82,19 @@ def measure(case: Case, folder: Path, starts: int, seconds: float, limit_s: floa
 
 
 def known(evidence: Evidence) -> measuring.Json:
-    """The numbers that a what-if may look up, and the device, as plain JSON: no text of this machine is kept."""
+    """The numbers that a what-if may look up, rounded, and the device: no text of this machine is kept."""
     facts = {subject: dict(values) for subject, values in evidence.facts.items()}
     for (subject, name), setting in evidence.settings.items():
         facts.setdefault(subject, {}).setdefault(name, setting.value)
-    return {s: {n: v for n, v in values.items() if is_kept(n, v)} for s, values in facts.items()}
+    return {s: {n: rounded(v) for n, v in values.items() if is_kept(n, v)} for s, values in facts.items()}
 
 
 def is_kept(name: str, value: object) -> bool:
-    return isinstance(value, bool | int | float) or name == "device.type"
+    return name == "device.type" or (isinstance(value, bool | int | float) and name.startswith(READ))
+
+
+def rounded(value: Value) -> Value:
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def measured(folder: Path, chosen: Sequence[Case]) -> list[measuring.Json]:
@@ -129,7 +136,7 @@ def main() -> None:
                 measure(case, folder / case.name, 1 if number % REPEATED else 2, args.seconds, args.limit)
         found = measured(folder, chosen)
     if args.save:
-        args.save.write_text(json.dumps({"schema": 1, "measured": found}), encoding="utf-8")
+        args.save.write_text(json.dumps({"schema": 1, "measured": found}) + "\n", encoding="utf-8")
     rows = predictions(found)
     print(truth(rows, [one["load_average"] for one in found]))
     for half in ("held out", "fit"):
