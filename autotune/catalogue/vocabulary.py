@@ -41,11 +41,15 @@ class EffectWhen:
 
 @dataclass(frozen=True, slots=True)
 class SearchEntry:
-    """How a setting is searched: its axis, its values (none: worked out) and the condition `when` ("": always)."""
+    """How a setting is searched: its axis, its values (none: worked out) and the condition `when` ("": always).
+
+    `only` says the condition in plain words.
+    """
 
     axis: str
     values: tuple[Value, ...] = ()
     when: str = ""
+    only: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,9 @@ def _setting(name: str, row: Mapping[str, Any]) -> SettingEntry:
 
 def _search(row: Mapping[str, Any]) -> SearchEntry | None:
     found = row.get("search")
-    return SearchEntry(found["axis"], tuple(found.get("values", ())), found.get("when", "")) if found else None
+    if not found:
+        return None
+    return SearchEntry(found["axis"], tuple(found.get("values", ())), found.get("when", ""), found.get("only", ""))
 
 
 @cache
