@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune import collect
 from autotune.api import outcome
 from autotune.collect import artefacts, leftovers
+from autotune.errors import AutotuneError, InternalError
 from autotune.model.recording import Recording
 from autotune.model.rule import Effect
-from autotune.model.verified import AFTER, Resume, Resumed, Sameness, Start
+from autotune.model.verified import AFTER, BEFORE, Resume, Resumed, Sameness, Start
+from autotune.report.units import size
 from autotune.verify.losses import compare
 from autotune.verify.scratch import start_folder
 from autotune.verify.starts import Runner
@@ -27,6 +31,15 @@ SAVED, RESUMED, CHECKPOINT = "saved", "resumed", "scratch-checkpoint"
 TRAINERS = {"hf_args": "the Trainer of transformers", "lightning": "the Trainer of Lightning"}
 """By what a Recording says of frameworks: those whose save and resume are known."""
 
+SPARE = 1.2
+"""A disk has to have so many times the bytes of the save free."""
+
+DISK_BYTES_PER_S = 100e6
+"""What a save and a load are expected to make of a slow disk."""
+
+ADAM_BYTES = 8
+"""Per parameter: the state of Adam, for an optimizer whose own could not be read."""
+
 _BY_HAND = "save and resume once by hand before a long run"
 
 
@@ -38,38 +51,91 @@ class Trial:
     seconds: float = 0.0
 
 
-def trial(recording: Recording, start: Start) -> Trial:
-    """What a rehearsal of the changed script says about trying it."""
+def trial(recording: Recording, start: Start, free_bytes: int | None) -> Trial:
+    """What a rehearsal of the changed script says about trying it, on a disk with `free_bytes` (None: not known)."""
     if not TRAINERS.keys() & recording.frameworks.keys():
         return Trial(f"no trainer was seen whose resume is known (transformers, Lightning): {_BY_HAND}")
     if start.warmup + start.steps <= SAVE_AT + 1:
         return Trial(f"the script makes only {start.warmup + start.steps} steps: {_BY_HAND}")
-    return Trial("", 2 * (start.fixed_s + (SAVE_AT + STEPS_AFTER) * start.step_ms / 1000))
+    needed = _state_bytes(recording)
+    if free_bytes is not None and free_bytes < SPARE * needed:
+        return Trial(f"a save takes about {size(needed)}, and the disk has {size(free_bytes)} free: {_BY_HAND}")
+    start_s = start.fixed_s + (SAVE_AT + STEPS_AFTER) * start.step_ms / 1000
+    return Trial("", 2 * (start_s + needed / DISK_BYTES_PER_S))
 
 
-def tried(runner: Runner) -> Resume:
-    """Save the changed script once, and let another start go on from there."""
+def _state_bytes(recording: Recording) -> int:
+    """What a save holds: the parameters, and the state of the optimizers."""
+    optimizers = sum(
+        sum(one["state_bytes"].values()) if one.get("state_bytes") else ADAM_BYTES * one["num_params"]
+        for one in recording.optimizers
+    )
+    return int(sum(one["param_bytes"] for one in recording.models) + optimizers)
+
+
+def tried(runner: Runner, seconds: float, deadline: float, clock: Callable[[], float] = time.monotonic) -> Resume:
+    """Save the changed script once, and let another start go on from there, by `deadline` (of `clock`) or in `seconds`.
+
+    Where that fails and the time holds as much again, the unchanged script tells whether the change is to blame.
+    """
+    found = _attempt(runner, AFTER, max(seconds, deadline - clock()))
+    if found.result is not Resumed.FAILED:
+        return found
+    left_s = deadline - clock()
+    other = _attempt(runner, BEFORE, left_s) if left_s >= seconds else Resume(Resumed.NOT_TRIED, "")
+    return replace(found, why=f"{found.why}; {_UNCHANGED[other.result]}")
+
+
+_UNCHANGED = {
+    Resumed.OK: "with the unchanged script it works",
+    Resumed.FAILED: "with the unchanged script it fails too",
+    Resumed.NOT_TRIED: "the unchanged script was not tried",
+}
+
+
+def _attempt(runner: Runner, side: str, limit_s: float) -> Resume:
+    """What ends the attempt, also the user, ends nothing else: the measurement before it stands."""
+    try:
+        return _saved_and_resumed(runner, side, limit_s)
+    except KeyboardInterrupt:
+        return Resume(Resumed.NOT_TRIED, f"you ended it: {_BY_HAND}")
+    except (AutotuneError, InternalError, OSError) as error:
+        print(error, file=sys.stderr)
+        return Resume(Resumed.NOT_TRIED, f"it ended with {type(error).__name__}: {_BY_HAND}")
+
+
+def _saved_and_resumed(runner: Runner, side: str, limit_s: float) -> Resume:
+    """Each of the two starts gets half of `limit_s` to its first step, and as much for the others."""
+    half_s = limit_s / 2
+    saving = replace(SAVING, startup_limit_s=half_s, time_limit_s=half_s)
     with start_folder(runner.root) as first, start_folder(runner.root) as second:
-        saved = runner.run_in(first, AFTER, SAVING)[0]
+        saved = runner.run_in(first, side, saving)[0]
         _list(first)
-        if why := _failure(runner, saved):
-            return Resume(Resumed.FAILED, f"the start that was to save failed: {why}")
-        checkpoint = _note(first / SAVED)
+        if bad := _ended(runner, side, saved, "to save"):
+            return bad
+        step, _, checkpoint = _note(first / SAVED).partition(" ")
         if not checkpoint:
             return Resume(Resumed.NOT_TRIED, f"its trainer never came to a save: {_BY_HAND}")
-        resumed = runner.run_in(second, AFTER, replace(GOING_ON, resume_from=checkpoint))[0]
-        if why := _failure(runner, resumed):
-            return Resume(Resumed.FAILED, f"the start that was to go on from the save failed: {why}")
-        return _told(_note(second / RESUMED), saved, resumed)
+        going_on = replace(GOING_ON, resume_from=checkpoint, startup_limit_s=half_s, time_limit_s=half_s)
+        resumed = runner.run_in(second, side, going_on)[0]
+        if bad := _ended(runner, side, resumed, "to go on from the save"):
+            return bad
+        return _told(step, _note(second / RESUMED), saved, resumed)
 
 
-def _told(first_step: str, saved: collect.Collected, resumed: collect.Collected) -> Resume:
-    if first_step != str(SAVE_AT + 1):
-        went_on = f"at step {first_step}" if first_step else "with no step"
-        return Resume(Resumed.FAILED, f"saved after step {SAVE_AT}, the start from there went on {went_on}")
-    losses = [list(one.recordings[0].losses) if one.recordings else [] for one in (saved, resumed)]
-    done = f"saved after step {SAVE_AT}, and a new process went on with step {first_step}"
-    return Resume(Resumed.OK, f"{done}; {_continued(losses[0][SAVE_AT:], losses[1])}")
+def _told(step: str, begun: str, saved: collect.Collected, resumed: collect.Collected) -> Resume:
+    """`step` is how many were made before the save, `begun` with how many the other start began ("": made none)."""
+    if begun != step:
+        went_on = f"at step {int(begun) + 1}" if begun else "with no step"
+        return Resume(Resumed.FAILED, f"saved after step {step}, the start from there went on {went_on}")
+    known = [one.recordings[0] for one in (saved, resumed) if one.recordings]
+    # Several optimizers share the steps: then nobody knows at which loss the save was.
+    losses = [one.losses for one in known] if all(len(one.optimizers) <= 1 for one in known) else []
+    said = _continued(losses[0][SAVE_AT:], losses[1]) if len(losses) == 2 else _NO_LOSSES
+    return Resume(Resumed.OK, f"saved after step {step}, and a new process went on with step {int(begun) + 1}; {said}")
+
+
+_NO_LOSSES = "no losses were seen to compare"
 
 
 def _continued(kept: Sequence[float | None], new: Sequence[float | None]) -> str:
@@ -78,19 +144,27 @@ def _continued(kept: Sequence[float | None], new: Sequence[float | None]) -> str
     if found.sameness in (Sameness.IDENTICAL, Sameness.CLOSE):
         return "its losses are those of the run that did not stop"
     if not found.steps or kept[0] is None or new[0] is None:
-        return "no losses were seen to compare"
+        return _NO_LOSSES
     went_on = f"{kept[0]:.6g} in the run that did not stop"
     return f"its first loss is {new[0]:.6g}, and {went_on}: other data or other random draws"
 
 
-def _failure(runner: Runner, collected: collect.Collected) -> str:
-    """Why a start is no result; "" for a good one."""
-    run = outcome.summarise(collected, runner.sides.words[AFTER], runner.python, "", False, runner.cwd)
+def _ended(runner: Runner, side: str, collected: collect.Collected, what: str) -> Resume | None:
+    """Why a start, which was to do `what`, is no result; None for a good one."""
+    if collected.ended_by in ("startup_limit", "time_limit"):
+        return Resume(Resumed.NOT_TRIED, f"the budget ended before the start that was {what} did: {_BY_HAND}")
+    why = _failure(runner, side, collected)
+    return Resume(Resumed.FAILED, f"the start that was {what} failed: {why}") if why else None
+
+
+def _failure(runner: Runner, side: str, collected: collect.Collected) -> str:
+    """Why a start is no result; "" for a good one. Its own message may quote data: that goes to stderr alone."""
+    run = outcome.summarise(collected, runner.sides.words[side], runner.python, "", False, runner.cwd)
     if collected.bugs:
         return f"a bug of ours: {collected.bugs[0].splitlines()[0]}"
     if run.error:
-        last = collected.said.rpartition("\n")[2]
-        return runner.told(f"{run.error} ({last})" if last else run.error)
+        print(runner.told(collected.said), file=sys.stderr)
+        return runner.told(run.error)
     return "" if run.outcome in ("completed", "ended_early") else run.outcome.replace("_", " ")
 
 

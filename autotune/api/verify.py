@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,13 +77,44 @@ def verify(
         planned, trial = _planned(options, rehearsed, spent_s, trial)
         announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s)
         request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False)
-        deadline = began + options.budget_s - trial.seconds
-        starts = rounds.make(lambda side: _started(runner, side, request)[1], planned, rehearsed, deadline)
-        tried = Resume(Resumed.NOT_TRIED, trial.why_not) if trial.why_not else resume.tried(runner)
-        seconds = time.monotonic() - began
-    made = replace(planned, order=tuple(start.side for start in starts))
-    verified = replace(summarise(sides, starts, made, seconds, notes), resume=tried)
-    history.append(root, run, verified.predicted, verified.verdict, verified.estimate)
+        ends_at = began + options.budget_s
+        starts, again = _made(runner, request, planned, rehearsed, ends_at - trial.seconds)
+        made = replace(planned, order=tuple(start.side for start in starts))
+        notes = (*notes, *again)
+        verified = _kept(root, run, summarise(sides, starts, made, time.monotonic() - began, notes))
+        tried = _resume(runner, trial, ends_at)
+        return replace(verified, resume=tried, seconds=time.monotonic() - began)
+
+
+def _made(
+    runner: Runner, request: collect.Request, planned: Schedule, rehearsed: Sequence[Start], deadline: float
+) -> tuple[list[Start], tuple[str, ...]]:
+    """The starts, and a note on those that were made once more."""
+    every: list[Start] = []
+
+    def run(side: str) -> Start:
+        every.append(_started(runner, side, request)[1])
+        return every[-1]
+
+    starts = rounds.make(run, planned, rehearsed, deadline)
+    again = len(every) - len(starts)
+    words = f"other work crowded {again} more starts, which were made once more and do not count"
+    return starts, (words,) if again else ()
+
+
+def _resume(runner: Runner, trial: resume.Trial, ends_at: float) -> Resume:
+    if trial.why_not:
+        return Resume(Resumed.NOT_TRIED, trial.why_not)
+    return resume.tried(runner, trial.seconds, ends_at)
+
+
+def _kept(root: Path, run: str, verified: Verified) -> Verified:
+    """Add it to the history; with a note where that cannot be written."""
+    try:
+        history.append(root, run, verified.predicted, verified.verdict, verified.estimate)
+    except OSError as error:
+        why = f"{history.FILE} could not be written ({error.strerror}): this verification will not calibrate others"
+        return replace(verified, notes=(*verified.notes, why))
     return verified
 
 
@@ -110,13 +141,10 @@ def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
     if options.against is not None:
         return compared.other(options.words, options.against)
     wanted = apply.Options(options.patch or "last", options.select, options.allow)
-    try:
+    if options.patch is None:
+        sides, run = compared.of_last(options.words, wanted, root, cwd)
+    else:
         sides, run = compared.patched(options.words, wanted, cwd)
-    except UsageError:
-        found = compared.written(options.words, root) if options.patch is None else None
-        if found is None:
-            raise
-        sides, run = found
     _check(sides.edited, root)
     return sides, run
 
@@ -137,7 +165,11 @@ def _rehearse(runner: Runner, budget_s: float) -> tuple[list[Start], tuple[str, 
     rehearsed = [_started(runner, side, request) for side in SIDES]
     starts = [start for _, start, _ in rehearsed]
     notes = _not_reached(runner.sides.changes, *(derived for _, _, derived in rehearsed))
-    return starts, (*notes, *unseen(starts)), resume.trial(rehearsed[-1][0].recordings[0], starts[-1])
+    return starts, (*notes, *unseen(starts)), _trial(runner, *rehearsed[-1][:2])
+
+
+def _trial(runner: Runner, collected: collect.Collected, start: Start) -> resume.Trial:
+    return resume.trial(collected.recordings[0], start, machine.free_bytes(runner.root))
 
 
 def _started(runner: Runner, side: str, request: collect.Request) -> tuple[collect.Collected, Start, Derived]:

@@ -2,7 +2,8 @@
 
 The Trainer of transformers saves at the word of its DefaultFlowCallback and goes on by `train(resume_from_checkpoint)`,
 Lightning's saves by `save_checkpoint` and goes on by `fit(ckpt_path)`. The parent reads two notes in the run folder:
-`saved` holds the path of the whole checkpoint, `resumed` the number of the first step that was made after it.
+`saved` holds the number of optimizer steps that were made and the path of the whole checkpoint, `resumed` the number
+with which the start that goes on began, written once it made a step more.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def _flow(session, module) -> None:
     @functools.wraps(original)
     def on_step_end(self, args, state, control, **kwargs):
         control = original(self, args, state, control, **kwargs)
-        if _is_due(session, state.global_step):
+        if _resume_from(session):
+            _note(session, "resumed", str(state.global_step - 1))
+        elif state.global_step == _save_at(session):
             control.should_save = True
         return control
 
@@ -46,7 +49,8 @@ def _hf_trainer(session, module) -> None:
     def saved(self, *args, **kwargs):
         result = save(self, *args, **kwargs)
         if self.state.global_step == _save_at(session):
-            _note(session, "saved", os.path.join(folder, f"checkpoint-{self.state.global_step}"))
+            step = self.state.global_step
+            _note(session, "saved", f"{step} {os.path.join(folder, f'checkpoint-{step}')}")
         return result
 
     session.patches.set(owner, "_save_checkpoint", saved)
@@ -77,14 +81,29 @@ def _lightning(session, module) -> None:
 
 
 def _watcher(session, callback):
-    """A Lightning callback that saves once, or notes the step that came first."""
+    """A Lightning callback that saves once, or notes with how many steps a start began that goes on.
+
+    It is called at every batch, and `global_step` counts the steps of all optimizers: with accumulation it stands still
+    for some batches, with several optimizers it jumps.
+    """
 
     class Watcher(callback):
+        begun = None
+
+        def on_train_batch_start(self, trainer, *args, **kwargs):
+            if self.begun is None:
+                self.begun = trainer.global_step
+
         def on_train_batch_end(self, trainer, *args, **kwargs):
+            step = trainer.global_step
+            if _resume_from(session):
+                if step > self.begun:
+                    _note(session, "resumed", str(self.begun))
+                return
             path = os.path.join(session.request["run_dir"], FOLDER, "checkpoint.ckpt")
-            if _is_due(session, trainer.global_step) and not os.path.exists(path):
+            if step >= self.begun + _save_at(session) and not os.path.exists(path):
                 trainer.save_checkpoint(path)
-                _note(session, "saved", path)
+                _note(session, "saved", f"{step} {path}")
 
     return Watcher()
 
@@ -95,13 +114,6 @@ _ACTIONS = {
     "lightning.pytorch.trainer.trainer": _lightning,
     "pytorch_lightning.trainer.trainer": _lightning,
 }
-
-
-def _is_due(session, step: int) -> bool:
-    """Whether to save after optimizer step number `step`; notes the first one of a start that goes on."""
-    if _resume_from(session):
-        _note(session, "resumed", str(step))
-    return step == _save_at(session)
 
 
 def _note(session, name: str, text: str) -> None:

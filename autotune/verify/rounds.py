@@ -45,4 +45,5 @@ def refuse_disturbed(starts: Sequence[Start]) -> None:
     """Raises BusyError when other work disturbed most of the starts."""
     disturbed = [what for what in disturbances(starts) if what]
     if 2 * len(disturbed) > len(starts):
-        raise BusyError(f"{disturbed[-1]} during {len(disturbed)} of the first {len(starts)} starts", to_do=_WAIT)
+        causes = " or ".join(dict.fromkeys(disturbed))
+        raise BusyError(f"{causes} during {len(disturbed)} of the first {len(starts)} starts", to_do=_WAIT)

@@ -25,9 +25,10 @@ LEAST_STEPS = 10
 def estimate(before: Rows, after: Rows, of_all: Estimate) -> tuple[Estimate, tuple[float, float]] | None:
     """`before[i][k]` is the time of step k in start i; start i of one side neighbours start i of the other.
 
-    The interval is the jackknife's over pairs of starts. Returns it with the times of a step on both sides, or None
-    where there are too few steps, where it is wider than that of all times (`of_all`), and where it contradicts those:
-    then times vary by themselves, and the fastest of them say nothing.
+    The interval is the jackknife's over pairs of starts, wider where starts differ as a whole: then the fastest steps
+    are those of the fastest start, and a few of those say little of the next. Returns it with the times of a step on
+    both sides, or None where there are too few steps, where it is wider than that of all times (`of_all`), and where it
+    contradicts those: then times vary by themselves, and the fastest of them say nothing.
     """
     steps = min(map(len, (*before, *after)))
     if steps < LEAST_STEPS:
@@ -35,8 +36,9 @@ def estimate(before: Rows, after: Rows, of_all: Estimate) -> tuple[Estimate, tup
     sides = _step_time(before, steps), _step_time(after, steps)
     size, gain = len(before), math.log(sides[0] / sides[1])
     without = [_gain(_without(before, pair), _without(after, pair), steps) for pair in range(size)]
-    error = math.sqrt((size - 1) * statistics.pvariance(without))
-    half = max(LEAST_SPREAD * math.sqrt(2 / size), error)
+    jackknife = math.sqrt((size - 1) * statistics.pvariance(without))
+    as_a_whole = math.hypot(_level_spread(before, steps), _level_spread(after, steps)) / math.sqrt(size)
+    half = max(LEAST_SPREAD * math.sqrt(2 / size), math.hypot(jackknife, as_a_whole))
 
     def interval(quantiles: dict[int, float]) -> tuple[float, float]:
         width = quantiles[size - 1] * half
@@ -52,6 +54,14 @@ def estimate(before: Rows, after: Rows, of_all: Estimate) -> tuple[Estimate, tup
 
 def _gain(before: Rows, after: Rows, steps: int) -> float:
     return math.log(_step_time(before, steps) / _step_time(after, steps))
+
+
+def _level_spread(rows: Rows, steps: int) -> float:
+    """How far the median start lies above the fastest ones, as a logarithm; a start's level is that of its steps that
+    were held up least. Near 0 where most starts agree, about a standard deviation where each has a pace of its own."""
+    lows = [_low(sorted(row[step] for row in rows)) for step in range(steps)]
+    levels = sorted(_low(sorted(math.log(ms / low) for ms, low in zip(row, lows, strict=False))) for row in rows)
+    return statistics.median(levels) - _low(levels)
 
 
 def _without(rows: Rows, index: int) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ import pytest
 
 from autotune import collect
 from autotune.api import resume
+from autotune.errors import ScriptError
 from autotune.model.recording import Recording, Window
-from autotune.model.verified import AFTER, SIDES, Resumed, Start
+from autotune.model.verified import AFTER, BEFORE, SIDES, Resumed, Start
 from autotune.verify.sides import Sides
 from autotune.verify.starts import Runner
 
@@ -24,13 +26,25 @@ RECORDING = Recording(
     window=Window(2, 3, 0, 10, (1,) * 5, "optimizer", "steps"), **UNKNOWN, **EMPTY,
 )  # fmt: skip
 START = Start(AFTER, 100.0, 6, 3, 5.0)
+MODEL = {"param_bytes": 100_000_000}
+OPTIMIZER = {"num_params": 25_000_000, "state_bytes": {"cpu": 200_000_000}}
 ERROR = {"type": "KeyError", "message": "", "traceback": ["train.py:3 main"], "phase": None}
 
 
 @pytest.mark.parametrize("name", resume.TRAINERS)
 def test_a_known_trainer_can_be_tried(name: str) -> None:
-    found = resume.trial(replace(RECORDING, frameworks={name: {}}), START)
-    assert found == resume.Trial("", pytest.approx(2 * (4.1 + 0.5)))
+    recording = replace(RECORDING, frameworks={name: {}}, models=(MODEL,), optimizers=(OPTIMIZER,))
+    found = resume.trial(recording, START, None)
+    assert found == resume.Trial("", pytest.approx(2 * (4.1 + 0.5 + 3.0)))
+
+
+@pytest.mark.parametrize("state_bytes", [{"cpu": 150_000_000, "cuda": 50_000_000}, None])
+def test_a_save_needs_room_on_the_disk(state_bytes) -> None:
+    optimizer = {**OPTIMIZER, "state_bytes": state_bytes}
+    recording = replace(RECORDING, frameworks={"lightning": {}}, models=(MODEL,), optimizers=(optimizer,))
+    found = resume.trial(recording, START, 350_000_000)
+    assert found.why_not.startswith("a save takes about 286 MiB, and the disk has 334 MiB free: ")
+    assert resume.trial(recording, START, 370_000_000).why_not == ""
 
 
 @pytest.mark.parametrize(
@@ -42,28 +56,35 @@ def test_a_known_trainer_can_be_tried(name: str) -> None:
     ],
 )
 def test_what_cannot_be_tried_says_why(frameworks, start, why: str) -> None:
-    found = resume.trial(replace(RECORDING, frameworks=frameworks), start)
+    found = resume.trial(replace(RECORDING, frameworks=frameworks), start, None)
     assert why in found.why_not
     assert found.seconds == 0
 
 
 class Starts:
-    """Two starts: what they leave in their folders, and how they end."""
+    """Starts: what they leave in their folders, and how they end, or what they raise. Each takes two seconds."""
 
     def __init__(self, root, *results) -> None:
         self.root, self.cwd, self.python = root, root, "python"
         self.sides = SimpleNamespace(words=dict.fromkeys(SIDES, ("train.py",)))
-        self.results, self.requests = list(results), []
+        self.results, self.requests, self.run_sides, self.now = list(results), [], [], 0.0
+
+    def tried(self, deadline: float = 4.0):
+        return resume.tried(self, 4.0, deadline, clock=lambda: self.now)
 
     def run_in(self, folder, side, request):
-        assert side == AFTER
+        self.run_sides.append(side)
         self.requests.append(request)
-        notes, fields = self.results.pop(0)
+        self.now += 2.0
+        result = self.results.pop(0)
+        if isinstance(result, BaseException):
+            raise result
+        notes, fields = result
         fields = dict(fields)
         for name, text in notes.items():
             (folder / name).write_text(text)
         recording = replace(
-            RECORDING, **{key: fields.pop(key) for key in ("losses", "outcome", "error") if key in fields}
+            RECORDING, **{key: fields.pop(key) for key in ("losses", "outcome", "error", "optimizers") if key in fields}
         )
         given = {"ended_by": "probe", "exit_code": 0, "wall_s": 1.0, "startup_s": 0.5, "sampled": None, **fields}
         return collect.Collected(folder=folder, recordings=(recording,), **given), None, None
@@ -72,7 +93,7 @@ class Starts:
         return text
 
 
-SAVED = ({"saved": "/x/checkpoint-2"}, {"losses": (4.0, 3.0, 2.0, 1.0, 0.5)})
+SAVED = ({"saved": "2 /x/checkpoint-2"}, {"losses": (4.0, 3.0, 2.0, 1.0, 0.5)})
 
 
 @pytest.fixture
@@ -92,8 +113,8 @@ def root(tmp_path):
     ],
 )
 def test_a_start_that_goes_on_where_the_save_was(root, losses, said: str) -> None:
-    starts = Starts(root, SAVED, ({"resumed": "3"}, {"losses": losses}))
-    found = resume.tried(starts)
+    starts = Starts(root, SAVED, ({"resumed": "2"}, {"losses": losses}))
+    found = starts.tried()
     assert found.result is Resumed.OK
     assert f"went on with step 3; {said}" in found.why
     assert [(one.save_at, one.resume_from) for one in starts.requests] == [(2, None), (None, "/x/checkpoint-2")]
@@ -107,20 +128,84 @@ def test_a_start_that_goes_on_where_the_save_was(root, losses, said: str) -> Non
         ([({}, {"bugs": ("ValueError\n  x",), "exit_code": 70})], Resumed.FAILED, "a bug of ours: ValueError"),
         ([({}, {})], Resumed.NOT_TRIED, "never came to a save"),
         ([SAVED, ({}, {"outcome": "raised", "error": ERROR})], Resumed.FAILED, "go on from the save failed: KeyError"),
-        (
-            [SAVED, ({}, {"outcome": "raised", "error": ERROR, "said": "a\nKeyError: 5"})],
-            Resumed.FAILED,
-            "(KeyError: 5)",
-        ),
-        ([SAVED, ({"resumed": "1"}, {})], Resumed.FAILED, "went on at step 1"),
+        ([SAVED, ({"resumed": "0"}, {})], Resumed.FAILED, "went on at step 1"),
         ([SAVED, ({}, {})], Resumed.FAILED, "went on with no step"),
         ([SAVED, ({}, {"ended_by": "script", "exit_code": 9})], Resumed.FAILED, "failed: exit code 9"),
     ],
 )
 def test_what_goes_wrong_is_said(root, results, result, why: str) -> None:
-    found = resume.tried(Starts(root, *results))
+    found = Starts(root, *results).tried()
     assert found.result is result
     assert why in found.why
+
+
+WENT_ON = ({"resumed": "2"}, {"losses": (2.0, 1.0, 0.5)})
+BROKE = ({}, {"outcome": "raised", "error": ERROR})
+
+
+def test_several_optimizers_share_the_steps_so_no_losses_are_compared(root) -> None:
+    two = {"optimizers": ({}, {})}
+    saved = ({"saved": "3 /x/checkpoint.ckpt"}, {"losses": (4.0, 3.0, 2.0, 1.0), **two})
+    found = Starts(root, saved, ({"resumed": "3"}, {"losses": (9.0, 9.0), **two})).tried()
+    assert (found.result, found.why) == (
+        Resumed.OK,
+        "saved after step 3, and a new process went on with step 4; no losses were seen to compare",
+    )
+
+
+def test_what_the_script_says_of_its_end_is_not_kept(root, capsys) -> None:
+    secret = "KeyError: https://user:TOKEN@host"
+    found = Starts(root, SAVED, ({}, {**BROKE[1], "said": f"Traceback\n{secret}"})).tried()
+    assert "failed: KeyError at train.py:3 main" in found.why
+    assert "TOKEN" not in found.why
+    assert secret in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ((SAVED, WENT_ON), "with the unchanged script it works"),
+        ((SAVED, BROKE), "with the unchanged script it fails too"),
+        ((({}, {}),), "the unchanged script was not tried"),
+        ((KeyboardInterrupt(),), "the unchanged script was not tried"),
+    ],
+)
+def test_a_failure_is_blamed_on_the_change_only_when_the_unchanged_script_works(root, before, said: str) -> None:
+    starts = Starts(root, SAVED, BROKE, *before)
+    found = starts.tried(deadline=8.0)
+    assert found.result is Resumed.FAILED
+    assert found.why.endswith(f"failed: KeyError at train.py:3 main; {said}")
+    assert starts.run_sides == [AFTER] * 2 + [BEFORE] * len(before)
+
+
+def test_without_time_the_unchanged_script_is_not_tried(root) -> None:
+    starts = Starts(root, SAVED, BROKE)
+    assert starts.tried(deadline=7.9).why.endswith("; the unchanged script was not tried")
+    assert starts.run_sides == [AFTER] * 2
+
+
+@pytest.mark.parametrize(
+    ("ended", "why"),
+    [
+        (KeyboardInterrupt(), "you ended it"),
+        (OSError(28, "No space left on device"), "it ended with OSError"),
+        (ScriptError("it failed"), "it ended with ScriptError"),
+        (({}, {"ended_by": "startup_limit", "exit_code": None}), "the budget ended before the start that was to go on"),
+        (({}, {"ended_by": "time_limit", "exit_code": None}), "the budget ended before the start that was to go on"),
+    ],
+)
+def test_what_ends_the_attempt_is_no_failure_and_nothing_else_ends(root, ended, why: str) -> None:
+    found = Starts(root, SAVED, ended).tried()
+    assert found.result is Resumed.NOT_TRIED
+    assert found.why.startswith(why)
+    assert list((root / ".autotune" / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(("deadline", "limit_s"), [(4.0, 2.0), (1.0, 2.0), (20.0, 10.0)])
+def test_the_starts_are_ended_with_the_budget_and_get_what_was_planned_for_them(root, deadline, limit_s) -> None:
+    starts = Starts(root, SAVED, WENT_ON)
+    starts.tried(deadline)
+    assert {(one.startup_limit_s, one.time_limit_s) for one in starts.requests} == {(limit_s, limit_s)}
 
 
 HF = """
@@ -167,6 +252,26 @@ LIGHTNING = """
     )
     trainer.fit(Model(), data)
 """
+ACCUMULATED = LIGHTNING.replace("max_steps=30", "max_steps=30, accumulate_grad_batches=2")
+TWO_OPTIMIZERS = LIGHTNING.replace(
+    """        def training_step(self, batch, index):
+            return self.layer(batch).pow(2).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=0.01)
+""",
+    """            self.automatic_optimization = False
+
+        def training_step(self, batch, index):
+            for optimizer in self.optimizers():
+                optimizer.zero_grad()
+                self.manual_backward(self.layer(batch).pow(2).mean())
+                optimizer.step()
+
+        def configure_optimizers(self):
+            return [torch.optim.Adam([one], lr=0.01) for one in self.parameters()]
+""",
+)
 BROKEN = HF.replace("Trainer(Model()", "Broken(Model()").replace(
     "    torch.manual_seed(0)\n",
     """
@@ -185,7 +290,7 @@ def really(place, script: str):
     words = dict.fromkeys(SIDES, ("train.py",))
     sides = Sides("x", words, {side: {} for side in SIDES})
     runner = Runner(place.cwd, place.cwd, place.environ, sys.executable, sides, None, lambda status: None)
-    found = resume.tried(runner)
+    found = resume.tried(runner, 60.0, time.monotonic() + 200.0)
     assert list((place.cwd / ".autotune" / "runs").iterdir()) == []
     assert sorted(path.name for path in place.cwd.iterdir()) == [".autotune", "pyproject.toml", "train.py"]
     return found
@@ -194,8 +299,12 @@ def really(place, script: str):
 @pytest.mark.train
 @pytest.mark.parametrize(
     ("script", "said"),
-    [(HF, "its losses are those of the run that did not stop"), (LIGHTNING, "other data or other random draws")],
-    ids=["transformers", "lightning, which begins its loader anew"],
+    [
+        (HF, "its losses are those of the run that did not stop"),
+        (LIGHTNING, "other data or other random draws"),
+        (ACCUMULATED, "other data or other random draws"),
+    ],
+    ids=["transformers", "lightning, which begins its loader anew", "lightning with accumulation"],
 )
 def test_a_real_trainer_saves_and_goes_on(place, script: str, said: str) -> None:
     found = really(place, script)
@@ -205,7 +314,16 @@ def test_a_real_trainer_saves_and_goes_on(place, script: str, said: str) -> None
 
 
 @pytest.mark.train
-def test_a_real_resume_that_fails_says_why(place) -> None:
+def test_a_real_trainer_with_two_optimizers_saves_and_goes_on(place) -> None:
+    found = really(place, TWO_OPTIMIZERS)
+    assert found.result is Resumed.OK, found.why
+    assert "went on with step 3; no losses were seen to compare" in found.why
+
+
+@pytest.mark.train
+def test_a_real_resume_that_fails_says_why_and_whose_fault_it_is(place, capsys) -> None:
     found = really(place, BROKEN)
     assert found.result is Resumed.FAILED
-    assert "_load_from_checkpoint (RuntimeError: keys do not fit)" in found.why
+    assert "RuntimeError at " in found.why
+    assert found.why.endswith("_load_from_checkpoint; with the unchanged script it fails too")
+    assert "RuntimeError: keys do not fit" in capsys.readouterr().err

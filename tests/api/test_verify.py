@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from autotune import collect, patch
-from autotune.api import apply
+from autotune.api import apply, resume
 from autotune.api import verify as api
 from autotune.collect import artefacts
 from autotune.errors import BusyError, ScriptError, UsageError
@@ -24,7 +24,7 @@ from autotune.model.evidence import Setting, Span
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.recording import Recording, Window
 from autotune.model.rule import Effect
-from autotune.model.verified import AFTER, BEFORE, SIDES, Sameness, Start, Verdict
+from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, Sameness, Start, Verdict
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256 as digest
 from autotune.verify import contention, schedule, sides
@@ -85,6 +85,7 @@ class Runner:
     """Starts that take no time."""
 
     script: Script
+    root: Path
     cwd: Path
     sides: sides.Sides
     mirror: Mirror | None
@@ -115,7 +116,7 @@ def runner(monkeypatch):
     def made(root, cwd, environ, python, sides, mirror, show):
         script.requests.clear()
         script.shown.clear()
-        return Runner(script, cwd, sides, mirror)
+        return Runner(script, root, cwd, sides, mirror)
 
     monkeypatch.setattr(api, "Runner", made)
     return script
@@ -150,6 +151,44 @@ def test_what_is_applied_already_is_compared_with_what_was_before(root, runner) 
     assert [one.setting for one in found.changes] == ["loader.num_workers"]
     assert runner.shown == [(side, {BEFORE: OLD, AFTER: NEW}[side]) for side, _ in runner.requests]
     assert (root / "settings.py").read_text() == NEW
+
+
+def test_only_what_was_written_counts_when_another_change_was_so_already(root, runner) -> None:
+    """The one that was so already leaves as many safe changes as there are, and one of them was not written."""
+    (root / "other.py").write_text(OLD)
+    made = change(root)
+    so = replace(change(root, file="other.py"), setting="loader.pin_memory")
+    risky = replace(change(root, file="train.py"), setting="train.precision", effect=Effect.ALTERING)
+    run = artefacts.new_run(root)
+    (run / NAME).write_text(dumps(Patch(str(root), run.name, ("train.py",), (made, so, risky))))
+    (run / "run.json").write_text("{}")
+    artefacts.mark_last(run)
+    (root / "other.py").write_text(NEW)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    assert verified(root).changes == (made,)
+
+
+def test_of_a_patch_that_was_written_in_part_it_is_that_part(root, runner) -> None:
+    (root / "other.py").write_text(OLD)
+    made, rest = change(root), replace(change(root, file="other.py"), setting="loader.pin_memory", rules=("DL002",))
+    run = artefacts.new_run(root)
+    (run / NAME).write_text(dumps(Patch(str(root), run.name, ("train.py",), (made, rest))))
+    (run / "run.json").write_text("{}")
+    artefacts.mark_last(run)
+    apply.write(apply.plan(apply.Options(select=("DL001",)), cwd=root))
+    found = verified(root)
+    assert found.against == "patch 1, which is written"
+    assert found.changes == (made,)
+    assert verified(root, select=("DL002",)).changes == (rest,)
+    assert verified(root, select=("DL001",)).against == "patch 1, which is written"
+
+
+def test_a_newer_run_is_compared_before_what_was_written_of_another(root, runner) -> None:
+    patched(root)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    (root / "other.py").write_text(OLD)
+    run = patched(root, file="other.py")
+    assert verified(root).against == f"1 of 1 changes of run {run}"
 
 
 def test_a_file_that_changed_since_is_neither(root, runner) -> None:
@@ -216,6 +255,38 @@ def test_memory_is_the_devices_where_there_is_one(root, runner) -> None:
     assert (memory.of, memory.before, memory.after) == ("processes", 5, None)
 
 
+def test_the_measurement_is_kept_before_a_resume_is_tried_and_whatever_comes_of_it(root, runner, monkeypatch) -> None:
+    kept = []
+
+    class Killed(BaseException):
+        pass
+
+    def tried(runner, seconds, deadline):
+        raise Killed
+
+    patched(root)
+    runner.recorded = {side: {"frameworks": {"lightning": {}}} for side in SIDES}
+    monkeypatch.setattr(api.history, "append", lambda root, run, *told: kept.append(told))
+    monkeypatch.setattr(resume, "tried", tried)
+    with pytest.raises(Killed):
+        verified(root)
+    assert kept[0][1] is Verdict.FASTER
+    monkeypatch.setattr(resume, "tried", lambda *given: Resume(Resumed.NOT_TRIED, "you ended it"))
+    found = verified(root)
+    assert (found.verdict, found.resume.why) == (Verdict.FASTER, "you ended it")
+
+
+def test_a_history_that_cannot_be_written_is_a_note(root, runner, monkeypatch) -> None:
+    def full(*told):
+        raise OSError(28, "No space left on device")
+
+    patched(root)
+    monkeypatch.setattr(api.history, "append", full)
+    found = verified(root)
+    assert found.verdict is Verdict.FASTER
+    assert "history.jsonl could not be written (No space left on device)" in found.notes[-1]
+
+
 def test_a_budget_that_is_too_small_is_refused_after_the_rehearsals(root, runner) -> None:
     patched(root)
     with pytest.raises(UsageError, match="10 s are too few"):
@@ -230,6 +301,16 @@ def test_a_budget_that_other_work_makes_too_small_is_refused_for_that(root, runn
         verified(root, budget_s=10.0)
     with pytest.raises(BusyError, match="other work kept the CPUs busy during 4 of the first 4 starts"):
         verified(root, budget_s=1000.0)
+
+
+def test_starts_that_were_made_once_more_are_said(root, runner) -> None:
+    patched(root)
+    crowded = {"others_share": 0.5, "busy_share": 1.0}
+    runner.fields = {BEFORE: {}, AFTER: crowded}
+    found = verified(root)
+    again = len(runner.requests) - 2 - len(found.schedule.order)
+    assert again > 0
+    assert f"other work crowded {again} more starts, which were made once more and do not count" in found.notes
 
 
 def test_a_start_up_that_exceeds_the_budget_ends_it(root, runner) -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from autotune.api import verify as api
 from autotune.cli import run
 from autotune.errors import ScriptError
+from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.verified import AFTER, BEFORE, Estimate, Losses, Memory, Sameness, Schedule, Verdict, Verified
 
@@ -133,6 +135,28 @@ def test_a_required_speedup_decides_the_exit_code(asked, verdict, speedup: float
     asked.result = verified(verdict, speedup)
     assert run(["verify", *(["--require-speedup", required] if required else []), "train.py"]) == code
     assert f"{speedup:.2f}x" in capsys.readouterr().out
+
+
+def test_a_required_speedup_is_compared_with_the_whole_interval(asked, capsys) -> None:
+    asked.result = replace(verified(), estimate=Estimate(1.5, 1.04, 2.0, (1.01, 2.5), 0.1, True))
+    assert run(["verify", "--require-speedup", "1.05", "train.py"]) == 1
+    assert run(["verify", "--require-speedup", "1.04", "train.py"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("effects", "code"),
+    [
+        ([Effect.EXACT], 1),
+        ([Effect.EXACT, Effect.EQUIVALENT], 1),
+        ([Effect.EXACT, Effect.ALTERING], 0),
+        ([], 0),
+    ],
+)
+def test_other_losses_than_promised_do_not_meet_a_required_speedup(asked, effects, code: int, capsys) -> None:
+    changes = tuple(PatchChange("loader.num_workers", "loader#train", 0, 4, ("DL001",), one) for one in effects)
+    losses = Losses(Sameness.DIFFERENT, 40, "the mean differs")
+    asked.result = replace(verified(), changes=changes, losses=losses)
+    assert run(["verify", "--require-speedup", "1.05", "train.py"]) == code
 
 
 @pytest.mark.parametrize(("error", "code"), [(ScriptError("the changed script failed"), 3), (KeyboardInterrupt(), 130)])

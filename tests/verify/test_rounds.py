@@ -61,5 +61,11 @@ def test_a_busy_machine_is_refused_after_the_first_pair(crowded, deadline: float
     assert machine.now <= deadline / 2
 
 
+def test_every_cause_is_named() -> None:
+    quota = [start(BEFORE, throttled_share=0.0), start(BEFORE, throttled_share=0.5)]
+    with pytest.raises(BusyError, match="CPUs busy or a CPU quota held the script back during 2 of the first 3 starts"):
+        rounds.refuse_disturbed([start(AFTER, **CROWDED), *quota])
+
+
 def test_one_disturbed_pair_is_not_refused() -> None:
     assert len(Machine(0, 1).make(4, 16.0)) == 8

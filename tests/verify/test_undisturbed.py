@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -51,6 +52,27 @@ def test_identical_files_have_no_winner() -> None:
     found = [one[0] for seed in range(200) if (one := both(seed)[0]) is not None]
     assert len(found) > 150
     assert not any(one.surely[0] > 1.02 or one.surely[1] < 1 / 1.02 for one in found)
+
+
+@pytest.mark.parametrize("starts", [4, 6, 10])
+@pytest.mark.parametrize("sigma", [0.01, 0.03, 0.1])
+def test_starts_of_the_same_files_that_differ_as_a_whole_have_no_winner(starts: int, sigma: float) -> None:
+    """The interval that is reported, of all times or of the undisturbed ones, holds 1 about as often as it says."""
+    draw, runs = random.Random(1), 150
+
+    def side() -> list[list[float]]:
+        paces = [10 * math.exp(draw.gauss(0, sigma)) for _ in range(starts)]
+        return [[pace * math.exp(abs(draw.gauss(0, 0.01))) for _ in range(20)] for pace in paces]
+
+    told = []
+    for _ in range(runs):
+        before, after = side(), side()
+        of_all = estimate(*([sum(row) / len(row) for row in rows] for rows in (before, after)))
+        found = undisturbed.estimate(before, after, of_all)
+        told.append(found[0] if found is not None else of_all)
+    winners = [one for one in told if one.is_apart and (one.surely[0] > 1.02 or one.surely[1] < 1 / 1.02)]
+    assert len(winners) <= 0.01 * runs
+    assert sum(one.low <= 1 <= one.high for one in told) >= 0.91 * runs
 
 
 def test_what_contradicts_the_mean_of_all_is_no_estimate() -> None:
