@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,12 @@ def read(stat: Path = STAT) -> Reading | None:
     total = sum(ticks)
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     return Reading((total - ticks[_IDLE] - ticks[_WAITING]) * tick_s, total * tick_s)
+
+
+def waited_s() -> float:
+    """CPU seconds of all processes that this one, or a child of it that it waited for, has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def shares(before: Reading | None, after: Reading | None, own_s: float | None) -> tuple[float | None, float | None]:

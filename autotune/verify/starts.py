@@ -50,16 +50,16 @@ class Runner:
             # The probe protects the script's folder: that of the real files, to which the mirror's links lead.
             command = replace(command, script=self.root / "script")
         with Path(os.devnull).open("w") as nowhere:
-            before = contention.read()
+            before, waited_s = contention.read(), contention.waited_s()
             collected = collect.collect(
                 request, command, folder, cwd=cwd, environ=environ, show=self.show, stdout=nowhere.fileno(),
                 stderr=folder / MESSAGES,
             )  # fmt: skip
-            busy = before, contention.read()
+            busy, waited_s = (before, contention.read()), contention.waited_s() - waited_s
         if not collected.recordings or collected.recordings[0].window is None:
             return collected, None, None
         derived = derive.derive(collected.recordings)
-        return collected, _start(side, collected, derived, busy), derived
+        return collected, _start(side, collected, derived, busy, waited_s), derived
 
     def told(self, text: str) -> str:
         """`text` with the real paths in it."""
@@ -80,11 +80,14 @@ def _start(
     collected: collect.Collected,
     derived: Derived,
     busy: tuple[contention.Reading | None, contention.Reading | None],
+    waited_s: float,
 ) -> Start | None:
     first, step, sampled = collected.recordings[0], derived.step, collected.sampled
     if step is None or first.window is None:
         return None
-    others, all_busy = contention.shares(*busy, sampled.cpu_s if sampled is not None else None)
+    # Readings miss what a worker did after its last one; what was waited for misses those that were killed.
+    own_s = max(sampled.cpu_s, waited_s) if sampled is not None and sampled.cpu_s is not None else None
+    others, all_busy = contention.shares(*busy, own_s)
     reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
     peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
     device = max((peak for peak in peaks if peak is not None), default=None)

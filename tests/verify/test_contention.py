@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 from verify_builders import start
@@ -16,6 +18,7 @@ from autotune.verify.contention import (
     read,
     shares,
     unseen,
+    waited_s,
 )
 
 
@@ -37,6 +40,14 @@ def test_no_counters_are_unknown(tmp_path, text) -> None:
 def test_what_is_not_ours_is_of_others() -> None:
     assert shares(Reading(10, 100), Reading(18, 110), 5.0) == (pytest.approx(0.3), pytest.approx(0.8))
     assert shares(Reading(10, 100), Reading(18, 110), 9.0) == (0.0, pytest.approx(0.8))
+
+
+def test_what_a_worker_of_a_child_used_is_counted_to_its_end() -> None:
+    began = waited_s()
+    burn = "import time; end = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
+    worker = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}], check=True)"
+    subprocess.run([sys.executable, "-c", worker], check=True)
+    assert waited_s() - began >= 0.2
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,13 @@ def test_what_a_start_says(root, asked) -> None:
     assert not asked.folder.exists()
 
 
+def test_what_workers_used_up_to_their_end_is_not_of_others(root, asked, monkeypatch) -> None:
+    waited = iter([100.0, 107.0])
+    monkeypatch.setattr(starts.contention, "waited_s", lambda: next(waited))
+    _, start, _ = runner(root, mirrored=False).run(AFTER, collect.Request())
+    assert (start.others_share, start.busy_share) == (pytest.approx(0.1), pytest.approx(0.8))
+
+
 def test_memory_of_a_device_is_the_largest_of_all_ranks(root, asked) -> None:
     ranks = [replace(RECORDING, memory={"peak_reserved_bytes": size}) for size in (70, 90)]
     asked.collected = replace(asked.collected, recordings=(RECORDING, *ranks))
