@@ -12,6 +12,7 @@ from typing import Any
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.machine import identity
+from autotune.scan.command import scan_command
 
 STUDY = "study.db"
 _KEY = "tune"
@@ -31,7 +32,7 @@ class Kept:
 
 
 def new(root: Path, words: Sequence[str], asked: Iterable[str], url: str | None) -> Kept:
-    """A search that begins now; `asked` are the options that its space depends on."""
+    """A search that begins now; `asked` are the options and `contents` that its trials depend on."""
     folder = artefacts.new_run(root)
     return Kept(folder, url or f"sqlite:///{folder / STUDY}", _name(words, asked))
 
@@ -44,7 +45,7 @@ def resumed(root: Path, words: Sequence[str], asked: Iterable[str], url: str | N
         if row is not None and row["study"] == name and not row["ended"]:
             return Kept(folder, url or f"sqlite:///{folder / STUDY}", name, row["diagnosed"])
     raise UsageError(
-        "there is no interrupted search of this command with these options",
+        "there is no interrupted search of this command with these options and files",
         where="--resume",
         to_do="Leave it out to begin one.",
     )
@@ -54,6 +55,13 @@ def keep(search: Kept, *, ended: bool) -> None:
     """Write down where the search is."""
     row = {"study": search.name, "diagnosed": search.diagnosed, "ended": ended}
     artefacts.write_json(search.folder / artefacts.MANIFEST, {**identity(), _KEY: row})
+
+
+def contents(words: Sequence[str], cwd: Path, root: Path) -> str:
+    """A digest of the script and configs that the command names: of other contents no trial is of use."""
+    found = scan_command(words, cwd=cwd, root=root, versions={})
+    paths = [path for name in sorted(found.files if found is not None else ()) if (path := root / name).is_file()]
+    return sha256(b"".join(sha256(path.read_bytes()).digest() for path in paths)).hexdigest()
 
 
 def _row(folder: Path) -> dict[str, Any] | None:

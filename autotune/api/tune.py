@@ -86,7 +86,8 @@ def _diagnosed(
     options: Options, watch: Watch, root: Path, cwd: Path, environ: Mapping[str, str]
 ) -> tuple[Kept, Report]:
     """The run folder of the search, and what its diagnosis says: made now, or by the search that is resumed."""
-    asked = (*options.knobs, *options.allow)
+    contents = searches.contents(options.words, cwd, root)
+    asked = (*options.knobs, *options.allow, options.python or sys.executable, contents)
     if options.resume:
         kept = searches.resumed(root, options.words, asked, options.study)
         return kept, diagnose.load(kept.diagnosed, cwd=cwd)

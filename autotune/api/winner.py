@@ -6,24 +6,26 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
 
 from autotune import patch, predict
 from autotune.api import patching
 from autotune.api.searches import Kept
 from autotune.api.watch import Watch
 from autotune.collect import artefacts
-from autotune.errors import BusyError, ScriptError
+from autotune.errors import AutotuneError, BusyError, ScriptError
 from autotune.model.evidence import Value
 from autotune.model.finding import Gain
 from autotune.model.forecast import Forecast
 from autotune.model.patch import Patch, PatchChange
 from autotune.model.report import Report
-from autotune.model.tuned import Candidate, Outcome, Trial, Tuned
+from autotune.model.tuned import Candidate, Space, Trial, Tuned
 from autotune.patch.file import NAME, dumps
+from autotune.report.tune_text import changed
 from autotune.report.units import percent
 from autotune.tune import proof
 from autotune.tune.minimal import minimal
-from autotune.tune.search import best
+from autotune.tune.search import best, speeds
 from autotune.tune.trial import Trials
 from autotune.verify import history
 from autotune.verify.estimate import LEAST_PAIRS
@@ -68,19 +70,19 @@ def winner(made: Search, tried: tuple[Trial, ...], stopped: str) -> Tuned:
         return tuned
     more: list[Trial] = []
     first = 1 + max(trial.number for trial in tried)
-    least = minimal(found, made.forecast, fastest, tried, partial(_speed, made, first, more))
+    least = minimal(found, made.forecast, fastest, tried, partial(_tried, made, first, more))
     tuned = replace(tuned, trials=(*tried, *more), dropped=least.dropped)
     return tuned if least.candidate == found.current else _proven(made, least.candidate, least.brings, tuned)
 
 
-def _speed(made: Search, first: int, more: list[Trial], candidate: Candidate) -> float | None:
-    """The speed of a winner without some of its changes, in a trial of its own; None where the time for it is over."""
+def _tried(made: Search, first: int, more: list[Trial], candidate: Candidate) -> Trial | None:
+    """The trial of a winner without some of its changes; None where the time for it is over."""
     if made.left_s is not None and made.left_s < made.proof_s + made.trials.usual.trial_s:
         return None
     trial = made.attempt(first + len(more), candidate, None)
     made.watch.ended(trial)
     more.append(trial)
-    return trial.samples_per_s if trial.outcome is Outcome.COMPLETED else None
+    return trial
 
 
 def _proven(made: Search, chosen: Candidate, brings: Mapping[str, float], tuned: Tuned) -> Tuned:
@@ -88,7 +90,7 @@ def _proven(made: Search, chosen: Candidate, brings: Mapping[str, float], tuned:
     try:
         verified = proof.proven(made.trials, chosen, made.left_s or 0.0, made.watch.proving)
     except (BusyError, ScriptError) as error:
-        return replace(tuned, notes=(f"the fastest of the trials was not proven: {error.what}",))
+        return replace(tuned, notes=(_unproven(made.trials.space, chosen, tuned.trials, error),))
     changes = tuple(_with_gain(change, brings) for change in verified.changes)
     verified = replace(verified, changes=changes, predicted=_predicted(made, chosen))
     root, run = made.trials.place.root, made.kept.folder.name
@@ -97,6 +99,14 @@ def _proven(made: Search, chosen: Candidate, brings: Mapping[str, float], tuned:
         return replace(tuned, verified=verified)
     best_changes = made.trials.space.changes(chosen)
     return replace(tuned, best=best_changes, verified=verified, patch=_patched(made, changes))
+
+
+def _unproven(found: Space, chosen: Candidate, trials: Sequence[Trial], error: AutotuneError) -> str:
+    """How fast the chosen one was in the trials, and why that is not proven."""
+    its, own = ([speed for one, speed in speeds(trials) if one == each] for each in (chosen, found.current))
+    ratio = f" was {fmean(its) / fmean(own):.2f}x as fast as your own in the trials, but that" if its and own else ""
+    why = f"other work disturbed the proof, {error.what}" if isinstance(error, BusyError) else error.what
+    return f"{changed(found.changes(chosen))}{ratio} is not proven: {why}"
 
 
 def _with_gain(change: PatchChange, brings: Mapping[str, float]) -> PatchChange:
@@ -116,6 +126,6 @@ def _predicted(made: Search, chosen: Candidate) -> Gain | None:
 def _patched(made: Search, changes: Sequence[PatchChange]) -> str:
     """Write what `apply` takes: the edits, and what has to be done by hand."""
     root, folder = made.trials.place.root, made.kept.folder
-    relative = tuple(patching._relative(patch.coupled(changes), root))
+    relative = tuple(patching.relative(patch.coupled(changes), root))
     artefacts.write_text(folder / NAME, dumps(Patch(str(root), folder.name, made.report.run.command, relative)))
     return str(folder / NAME)

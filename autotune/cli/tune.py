@@ -12,7 +12,7 @@ import click
 
 from autotune.api import tune as api
 from autotune.cli.output import has_colour
-from autotune.cli.verify import _duration
+from autotune.cli.verify import seconds
 from autotune.collect import Status
 from autotune.model.evidence import Value
 from autotune.model.rule import Effect
@@ -58,7 +58,7 @@ def command(command: tuple[str, ...], **given: Any) -> None:
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    return None if text is None else _duration(context, parameter, text)
+    return None if text is None else seconds(context, parameter, text)
 
 
 def _options(command: tuple[str, ...], given: Mapping[str, Any]) -> api.Options:

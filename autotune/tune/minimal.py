@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.model.evidence import Value
-from autotune.model.tuned import Candidate, LeftOut, Space, Trial
+from autotune.model.tuned import Candidate, LeftOut, Outcome, Space, Trial
 from autotune.report.units import percent
 from autotune.tune.belief import NOISE, Z90, Belief, Forecaster, Prior, believe, prior
+from autotune.tune.excluded import excluded, fits
 from autotune.tune.search import speeds
 
-Try = Callable[[Candidate], float | None]
-"""Tries a candidate: its speed in the unit of Trial.samples_per_s; None when it failed or cannot be paid any more."""
+Try = Callable[[Candidate], Trial | None]
+"""Tries a candidate: how that ended; None when it cannot be paid any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +32,41 @@ class Minimal:
 def minimal(space: Space, forecast: Forecaster, winner: Candidate, trials: Sequence[Trial], attempt: Try) -> Minimal:
     """Take changes back while what is left is as fast as the winner, by what is believed after the trials.
 
-    Only what was tried is taken for as fast, and only what may be is tried; what was tried before is not tried again.
+    Only what completed and fits is taken for as fast, and only what may be is tried; what was tried before, whatever
+    its outcome, is not tried again.
     """
-    measured, kept, dropped = speeds(trials), winner, tuple[LeftOut, ...]()
+    tried, kept, dropped = tuple(trials), winner, tuple[LeftOut, ...]()
     while True:
         simpler = list(simpler_than(space, kept))
-        before = prior(space, forecast, [winner, *simpler, *(one for one, _ in measured)])
-        measured += _tried(before, measured, winner, simpler, attempt)
-        share = _share(before, believe(before, measured), winner)
-        known = [one for one in simpler if any(other == one for other, _ in measured)]
-        best = max(known, key=share, default=kept)
+        before = prior(space, forecast, [winner, *simpler, *(one for one, _ in speeds(tried))])
+        tried += tuple(_tried(before, tried, winner, _untried(space, tried, simpler), attempt))
+        share = _share(before, believe(before, speeds(tried)), winner)
+        good = {trial.candidate for trial in tried if trial.outcome == Outcome.COMPLETED and fits(space, trial)}
+        best = max((one for one in simpler if one in good), key=share, default=kept)
         if best == kept or share(best) < 1 - NOISE:
             return Minimal(kept, dropped, _brings(space, share, kept))
         dropped += tuple(_dropped(space, kept, best, share(best)))
         kept = best
 
 
+def _untried(space: Space, trials: Sequence[Trial], simpler: Iterable[Candidate]) -> list[Candidate]:
+    """Those that were not tried, and that the trials do not rule out."""
+    is_excluded, known = excluded(space, trials), {trial.candidate for trial in trials}
+    return [one for one in simpler if one not in known and not is_excluded(one)]
+
+
 def _tried(
-    before: Prior,
-    measured: Sequence[tuple[Candidate, float]],
-    winner: Candidate,
-    simpler: Iterable[Candidate],
-    attempt: Try,
-) -> Iterator[tuple[Candidate, float]]:
-    """The speeds of those that were not measured and may be as fast as the winner."""
-    belief, known = believe(before, measured), {one for one, _ in measured}
+    before: Prior, trials: Sequence[Trial], winner: Candidate, untried: Iterable[Candidate], attempt: Try
+) -> Iterator[Trial]:
+    """The trials of those that may be as fast as the winner."""
+    belief = believe(before, speeds(trials))
     least = belief.mean[before.candidates.index(winner)] + math.log(1 - NOISE)
-    for one in simpler:
+    for one in untried:
         at = before.candidates.index(one)
-        if one not in known and belief.mean[at] + Z90 * belief.deviation[at] >= least:
-            speed = attempt(one)
-            if speed:
-                yield one, speed
+        if belief.mean[at] + Z90 * belief.deviation[at] >= least:
+            trial = attempt(one)
+            if trial is not None:
+                yield trial
 
 
 def _share(before: Prior, belief: Belief, winner: Candidate) -> Callable[[Candidate], float]:

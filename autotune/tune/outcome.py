@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from autotune.collect import Collected
@@ -10,18 +11,30 @@ from autotune.model.evidence import Value
 from autotune.model.recording import Recording
 from autotune.model.tuned import Outcome
 from autotune.model.verified import Start
-from autotune.report.layout import clean, shorten
 from autotune.report.units import step_time
 
-MOST_CELLS = 200
-"""Of an error's line: more is kept by nobody."""
+_ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))(?::|$)")
+"""How the last line of a traceback begins."""
+
+GLOBAL_BATCH = "run.global_batch"
+SAME_BATCH_SHARE = 0.01
+"""So much may the global batch of a trial differ from the user's own, and still be taken for the same."""
 
 Key = tuple[str, str]
 End = tuple[Outcome, str]
 
 
-def ended(collected: Collected, start: Start | None, derived: Derived | None, asked: Mapping[Key, Value]) -> End:
-    """The outcome, and the script's own last words or what was observed instead of what was `asked`."""
+def ended(
+    collected: Collected,
+    start: Start | None,
+    derived: Derived | None,
+    asked: Mapping[Key, Value],
+    global_batch: Value | None = None,
+) -> End:
+    """The outcome, and the script's own last words or what was observed instead of what was `asked`.
+
+    `global_batch` is what has to stay as it is, in samples; None where it may change, or nothing says what it is.
+    """
     first = collected.recordings[0] if collected.recordings else None
     if _is_out_of_memory(collected, first):
         return Outcome.OUT_OF_MEMORY, _last_words(collected, first)
@@ -31,7 +44,7 @@ def ended(collected: Collected, start: Start | None, derived: Derived | None, as
         return Outcome.FAILED, _last_words(collected, first)
     if start is None or derived is None or first is None or first.window is None:
         return _unmeasured(collected)
-    if other := _other(derived, asked):
+    if other := _other(derived, asked) or _other_batch(derived, global_batch):
         return Outcome.FAILED, other
     if first.window.ended_by == "time_limit":
         return Outcome.PRUNED, f"{step_time(start.step_ms)} a step after {start.steps}: far too slow to win"
@@ -61,15 +74,16 @@ def _unmeasured(collected: Collected) -> End:
 
 
 def _last_words(collected: Collected, first: Recording | None) -> str:
-    """The line of its error as the script wrote it: a Recording keeps the messages of few."""
+    """Its error's type and last frame. The message may quote data, so nothing keeps it, but a memory error's, which
+    torch words."""
     error = first.error if first is not None else None
-    lines = [line.strip() for line in collected.said.splitlines() if line.strip()]
     if error is not None:
-        lines = [line for line in lines if f"{error['type']}: " in line]
-    if lines:
-        return shorten(clean(lines[-1]), MOST_CELLS)
-    if error is not None:
-        return f"{error['type']}: {error['message']}".removesuffix(": ")
+        text = f"{error['type']}: {error['message']}".removesuffix(": ")
+        # The name of the file is enough: its path may lead into the scratch copy.
+        return f"{text} at {error['traceback'][-1].rpartition('/')[2]}" if error["traceback"] else text
+    last = _ERROR.match(collected.said.rstrip().rpartition("\n")[2])
+    if last is not None:
+        return last[1]
     code = collected.exit_code
     return f"killed by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
@@ -84,3 +98,11 @@ def _other(derived: Derived, asked: Mapping[Key, Value]) -> str:
     name, value, had = found
     observed = "that was not observed" if had is None else f"the run had {had}"
     return f"asked for {name} = {value}, and {observed}"
+
+
+def _other_batch(derived: Derived, own: Value | None) -> str:
+    """The global batch that was observed instead of the user's `own`; "" when it is the same or unknown."""
+    had = next((fact.value for fact in derived.facts if fact.name == GLOBAL_BATCH), None)
+    if not isinstance(own, int) or not isinstance(had, int) or abs(had - own) <= SAME_BATCH_SHARE * own:
+        return ""
+    return f"its optimizer steps are of {had} samples, and your own of {own}"

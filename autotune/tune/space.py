@@ -99,7 +99,7 @@ def _why_no_use(entry: SettingEntry, evidence: Evidence, owner: str) -> str:
     )
     if answer is None:
         return f"not known here: {', '.join(missing)}"
-    return "" if answer else f"only where {when}"
+    return "" if answer or entry.search is None else f"only {entry.search.only}"
 
 
 def _axis(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> Axis | None:

@@ -15,7 +15,8 @@ LEAST_GAIN = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """What the user gave the search: seconds or trials (None: no limit), and how long the planned run takes now.
+    """What the search may take: seconds (the user's budget less the proof) or trials (None: no limit), and how long the
+    planned run takes now.
 
     A run that is shorter than the budget is not what it is searched for: then `planned_s` does not count.
     """
@@ -30,7 +31,7 @@ def out_of(stopping: Stopping, spent_s: float, trials: Sequence[Trial]) -> str:
     if stopping.trials is not None and len(trials) >= stopping.trials:
         return f"the {_several(stopping.trials)} that were allowed are made"
     if stopping.budget_s is not None and spent_s + trial_s(trials) > stopping.budget_s:
-        return f"the budget of {duration(stopping.budget_s)} does not hold another trial"
+        return "what the budget leaves beside the proof does not hold another trial"
     return ""
 
 

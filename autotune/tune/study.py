@@ -18,7 +18,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Value
@@ -31,7 +31,7 @@ LOCK_S = 60
 """So long a tuner waits for another that writes."""
 
 TRIES, BETWEEN_TRIES_S = 40, 0.05
-"""A tuner that begins a trial has said what it tries by then, or died."""
+"""A tuner that begins a trial has said what it tries by then, or died; one that makes tables has made them."""
 
 RECORD, SPACE = "trial", "space"
 """Attributes: a trial as JSON, and the axes that the study is of."""
@@ -75,7 +75,7 @@ class Study:
             fail_stale_trials(self._study)
         ended = [one for one in self._study.get_trials(deepcopy=False) if _is_told(one)]
         self._known = {one.number for one in ended}
-        return tuple(_trial(one.user_attrs[RECORD]) for one in ended)
+        return tuple(_trial(one.user_attrs[RECORD], self._space) for one in ended)
 
     def running(self) -> frozenset[Candidate]:
         """What tuners, this one included, are trying now."""
@@ -183,11 +183,7 @@ class _Chosen(optuna.samplers.BaseSampler):
 def _opened(url: str, name: str, sampler: _Chosen) -> tuple[optuna.storages.BaseStorage, optuna.Study]:
     try:
         with _unwarned():
-            storage = (
-                RDBStorage(url, _engine(url), heartbeat_interval=HEARTBEAT_S, grace_period=GRACE_S)
-                if url
-                else optuna.storages.InMemoryStorage()
-            )
+            storage = _storage(url)
             study = optuna.create_study(
                 storage=storage, study_name=name, sampler=sampler, direction="maximize", load_if_exists=True
             )
@@ -198,6 +194,19 @@ def _opened(url: str, name: str, sampler: _Chosen) -> tuple[optuna.storages.Base
             to_do="A storage is written as SQLAlchemy does: sqlite:///study.db, postgresql://host/name ...",
         ) from error
     return storage, study
+
+
+def _storage(url: str, tries: int = TRIES) -> optuna.storages.BaseStorage:
+    """The storage. A fresh one is tried again while another tuner is just making its tables."""
+    if not url:
+        return optuna.storages.InMemoryStorage()
+    try:
+        return RDBStorage(url, _engine(url), heartbeat_interval=HEARTBEAT_S, grace_period=GRACE_S)
+    except SQLAlchemyError as error:
+        if tries == 1 or not (isinstance(error, IntegrityError) or "already exists" in str(error)):
+            raise
+    time.sleep(BETWEEN_TRIES_S)
+    return _storage(url, tries - 1)
 
 
 def _engine(url: str) -> dict[str, Any]:
@@ -224,8 +233,11 @@ def _is_told(one: FrozenTrial) -> bool:
     return one.state.is_finished() and RECORD in one.user_attrs
 
 
-def _trial(row: Mapping[str, Any]) -> Trial:
-    return Trial(**{**row, "candidate": tuple(row["candidate"]), "outcome": Outcome(row["outcome"])})
+def _trial(row: Mapping[str, Any], space: Space) -> Trial:
+    """The trial as it was told; what it changes is seen from what the user has now."""
+    candidate = tuple(row["candidate"])
+    kept = {"candidate": candidate, "changes": space.changes(candidate), "outcome": Outcome(row["outcome"])}
+    return Trial(**{**row, **kept})
 
 
 def _constraints(trial: Trial, space: Space) -> Mapping[str, float]:

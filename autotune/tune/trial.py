@@ -11,9 +11,10 @@ from pathlib import Path
 from autotune import catalogue, collect
 from autotune.machine import limits
 from autotune.model.evidence import RUN, Value
+from autotune.model.rule import Effect
 from autotune.model.tuned import Candidate, Outcome, Space, Trial
 from autotune.model.verified import AFTER, BEFORE, Start
-from autotune.tune.outcome import End, ended
+from autotune.tune.outcome import GLOBAL_BATCH, End, ended
 from autotune.tune.overlay import Key, Overlay, Script, overlay
 from autotune.tune.pace import lasting
 from autotune.verify.mirror import Mirror
@@ -159,7 +160,9 @@ class Trials:
             return None, (Outcome.OUT_OF_MEMORY, str(short))
         if start is not None:
             start = lasting(start, collected.recordings[0])
-        return start, ended(collected, start, derived, asked)
+        stays = bool(asked) and runner.sides.effect is not Effect.ALTERING
+        own = self.script.evidence.lookup(RUN, GLOBAL_BATCH) if stays else None
+        return start, ended(collected, start, derived, asked, own)
 
     def _ready(self, made: Overlay) -> int:
         """Optimizer steps whose batches the workers may have ready."""

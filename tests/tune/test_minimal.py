@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autotune.model.tuned import Axis, Outcome, Space, Trial
@@ -26,6 +28,11 @@ def trials(**speeds) -> list[Trial]:
     return [Trial(n, one, {}, Outcome.COMPLETED, 1.0, speed) for n, (one, speed) in enumerate(found.items())]
 
 
+def trying(speeds):
+    """What completes at these speeds by candidate, in no memory that is known."""
+    return lambda candidate: Trial(9, candidate, {}, Outcome.COMPLETED, 1.0, speeds[candidate])
+
+
 def test_simpler_candidates_take_changes_of_one_axis_back() -> None:
     assert list(simpler_than(SPACE, WINNER)) == [(0, 1), (1, 1), (2, 0)]
     assert list(simpler_than(SPACE, (1, 0))) == [(0, 0)]
@@ -34,7 +41,7 @@ def test_simpler_candidates_take_changes_of_one_axis_back() -> None:
 
 def test_what_brings_nothing_is_dropped_one_after_the_other() -> None:
     speeds = {(0, 1): 10.0, (1, 1): 20.1, (2, 0): 19.9, (1, 0): 19.8}
-    found = minimal(SPACE, unknown, WINNER, trials(), speeds.get)
+    found = minimal(SPACE, unknown, WINNER, trials(), trying(speeds))
     assert found.candidate == (1, 0)
     assert [one.setting for one in found.dropped] == ["loader.prefetch_factor", "optimizer.fused"]
     assert found.dropped[0].why == "it brings nothing: less than trials differ by themselves (3.0 %)"
@@ -44,7 +51,7 @@ def test_what_brings_nothing_is_dropped_one_after_the_other() -> None:
 
 def test_what_brings_something_is_kept_and_says_how_much() -> None:
     speeds = {(0, 1): 11.0, (1, 1): 19.0, (2, 0): 18.0}
-    found = minimal(SPACE, unknown, WINNER, trials(), speeds.get)
+    found = minimal(SPACE, unknown, WINNER, trials(), trying(speeds))
     assert (found.candidate, found.dropped) == (WINNER, ())
     assert found.brings["optimizer.fused"] == pytest.approx(0.1, abs=0.02)
     assert found.brings["loader.num_workers"] == found.brings["loader.prefetch_factor"] > 0.3
@@ -59,9 +66,9 @@ def test_only_what_may_be_as_fast_is_tried_and_only_once() -> None:
     tried = []
     known = [*trials(), Trial(2, (1, 1), {}, Outcome.COMPLETED, 1.0, 12.0)]
 
-    def attempt(candidate) -> float:
+    def attempt(candidate) -> Trial:
         tried.append(candidate)
-        return 12.0
+        return Trial(3, candidate, {}, Outcome.COMPLETED, 1.0, 12.0)
 
     minimal(SPACE, unknown, WINNER, known, attempt)
     assert (1, 1) not in tried
@@ -70,4 +77,41 @@ def test_only_what_may_be_as_fast_is_tried_and_only_once() -> None:
 
 def test_small_losses_do_not_add_up() -> None:
     speeds = {(0, 1): 10.0, (1, 1): 19.6, (2, 0): 19.6, (1, 0): 19.2}
-    assert minimal(SPACE, unknown, WINNER, trials(), speeds.get).candidate in {(1, 1), (2, 0)}
+    assert minimal(SPACE, unknown, WINNER, trials(), trying(speeds)).candidate in {(1, 1), (2, 0)}
+
+
+def test_what_takes_more_memory_than_it_may_is_kept_though_it_is_as_fast() -> None:
+    space = Space(SPACE.axes, memory_limit_bytes=100)
+    speeds = {(0, 1): 10.0, (1, 1): 20.1, (2, 0): 18.0}
+
+    def attempt(candidate) -> Trial:
+        return Trial(2, candidate, {}, Outcome.COMPLETED, 1.0, speeds[candidate], memory_bytes=101)
+
+    assert minimal(space, unknown, WINNER, trials(), attempt).candidate == WINNER
+    known = [*trials(), *map(attempt, speeds)]
+    assert minimal(space, unknown, WINNER, known, lambda candidate: None).candidate == WINNER
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OUT_OF_MEMORY, Outcome.FAILED, Outcome.TIMED_OUT])
+def test_what_did_not_go_well_is_not_tried_again(outcome) -> None:
+    tried = []
+
+    def attempt(candidate) -> Trial:
+        tried.append(candidate)
+        speed = 20.0 if candidate == (1, 1) else None
+        return Trial(3, candidate, {}, Outcome.COMPLETED if speed else outcome, 1.0, speed)
+
+    known = [*trials(), Trial(2, (2, 0), {}, outcome, 1.0)]
+    assert minimal(SPACE, unknown, WINNER, known, attempt).candidate == (1, 1)
+    assert (2, 0) not in tried
+    assert sorted(tried) == sorted(set(tried))
+
+
+def test_what_needs_the_memory_that_ran_out_is_not_tried() -> None:
+    checkpointing = "train.activation_checkpointing"
+    axes = (Axis("checkpointing", "run", ({checkpointing: False}, {checkpointing: True}), 0), FUSED)
+    known = [*trials(), Trial(2, (0, 0), {}, Outcome.OUT_OF_MEMORY, 1.0)]
+    known = [replace(one, candidate=(1, 1) if one.candidate == WINNER else one.candidate) for one in known]
+    tried = []
+    minimal(Space(axes), unknown, (1, 1), known, tried.append)
+    assert tried == [(1, 0)]

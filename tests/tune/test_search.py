@@ -97,7 +97,7 @@ def test_the_budget_ends_the_search() -> None:
     clock = iter(range(0, 1000, 10))
     trials, why = search(SPACE, forecast, Script(), Stopping(budget_s=35.0), Study(SPACE), lambda: next(clock))
     assert len(trials) == 3
-    assert why == "the budget of 35 s does not hold another trial"
+    assert why == "what the budget leaves beside the proof does not hold another trial"
 
 
 def test_a_search_ends_at_once_where_the_run_is_over_before_it_pays() -> None:

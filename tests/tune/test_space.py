@@ -96,7 +96,7 @@ def test_what_cannot_be_set_is_left_out_and_takes_its_partner_with_it() -> None:
 
 
 def test_a_setting_is_searched_only_where_the_facts_allow_it() -> None:
-    assert why(found(), "train.compile") == 'only where device.type == "cuda"'
+    assert why(found(), "train.compile") == "only on a GPU"
     assert why(found(without=["model.supports_sdpa"]), "model.attention") == "not known here: model.supports_sdpa"
     assert why(found(without=["optimizer.fused"]), "optimizer.fused") == "its value in this run is not known"
     on_device = found(device__type="cuda")
@@ -144,3 +144,7 @@ def test_a_search_entry_has_conditions_that_compile_and_values_of_its_type(name)
 def test_an_axis_of_listed_values_has_one_setting() -> None:
     assert [name for name, entries in by_axis().items() if len(entries) > 1] == ["workers", "batch"]
     assert set(WORKED_OUT) <= set(by_axis())
+
+
+def test_every_condition_is_said_in_words() -> None:
+    assert all(bool(entry.search.when) == bool(entry.search.only) for entry in searched().values())

@@ -4,9 +4,12 @@ import subprocess
 import sys
 import textwrap
 import threading
+from dataclasses import replace
 
 import optuna
 import pytest
+from optuna.storages import RDBStorage
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from autotune.errors import UsageError
 from autotune.model.tuned import Axis, Outcome, Space, Trial
@@ -26,7 +29,9 @@ def url(tmp_path) -> str:
 def tried(study, candidate, outcome=Outcome.COMPLETED, **more) -> Trial:
     with study.attempt(candidate) as asked:
         speed = 5.0 if outcome == Outcome.COMPLETED else None
-        trial = Trial(asked.number, asked.candidate, {"a": 1}, outcome, 2.0, samples_per_s=speed, **more)
+        trial = Trial(
+            asked.number, asked.candidate, SPACE.changes(asked.candidate), outcome, 2.0, samples_per_s=speed, **more
+        )
         study.tell(asked, trial)
     return trial
 
@@ -40,6 +45,12 @@ def test_trials_are_kept_as_they_were_told(url) -> None:
     )
     assert study.trials() == told
     assert Study(SPACE, url).trials() == told
+
+
+def test_what_a_trial_changes_is_seen_from_what_the_user_has_now(url) -> None:
+    tried(Study(SPACE, url), (2, 0))
+    now = Space((replace(WORKERS, current=2), FUSED), memory_limit_bytes=100)
+    assert [trial.changes for trial in Study(now, url).trials()] == [{}]
 
 
 def test_another_program_can_read_the_study(url) -> None:
@@ -115,6 +126,27 @@ def test_a_storage_that_cannot_be_used_is_said(url) -> None:
     with pytest.raises(UsageError, match="the study cannot be kept there") as raised:
         Study(SPACE, url)
     assert raised.value.where == url
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        IntegrityError("INSERT INTO alembic_version", {}, Exception("UNIQUE constraint failed")),
+        OperationalError("CREATE TABLE studies", {}, Exception("table studies already exists")),
+    ],
+    ids=["row", "table"],
+)
+def test_a_storage_whose_tables_another_tuner_makes_at_the_moment_is_tried_again(url, monkeypatch, error) -> None:
+    trips = [error, error]
+
+    def storage(*given, **more):
+        if trips:
+            raise trips.pop()
+        return RDBStorage(*given, **more)
+
+    monkeypatch.setattr(studies, "RDBStorage", storage)
+    assert Study(SPACE, url).trials() == ()
+    assert trips == []
 
 
 def test_a_result_that_comes_after_others_gave_the_trial_up_is_no_error(url) -> None:

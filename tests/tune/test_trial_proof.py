@@ -11,13 +11,14 @@ from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 
 from autotune.errors import ScriptError
 from autotune.model.derived import Derived
-from autotune.model.evidence import Setting
+from autotune.model.evidence import RUN, Fact, Setting
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, Space
 from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Start, Verdict
 from autotune.tune import proof
 from autotune.tune.trial import Place, Trials, Usual
+from autotune.verify.sides import Sides
 from autotune.verify.starts import Runner
 
 SPACE = Space((Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 2}), 0),))
@@ -44,6 +45,7 @@ class Ran:
 
     step_ms: dict = field(default_factory=lambda: {BEFORE: 100.0, AFTER: 80.0})
     workers: dict = field(default_factory=lambda: {BEFORE: 0, AFTER: 2})
+    global_batch: dict = field(default_factory=lambda: {BEFORE: 4, AFTER: 4})
     asked: list = field(default_factory=list)
 
 
@@ -55,7 +57,8 @@ def ran(monkeypatch):
     def run(self, side, request):
         brought.asked.append((side, request, self.sides.words[side]))
         seen = Setting("loader.num_workers", "loader#train", brought.workers[side], "observed")
-        return GOOD, start(side, brought.step_ms[side]), Derived((), (seen,), None)
+        batch = Fact("run.global_batch", RUN, brought.global_batch[side])
+        return GOOD, start(side, brought.step_ms[side]), Derived((batch,), (seen,), None)
 
     monkeypatch.setattr(Runner, "run", run)
     return brought
@@ -95,6 +98,18 @@ def test_a_start_that_has_other_settings_is_no_proof(trials, ran) -> None:
     ran.workers = {BEFORE: 0, AFTER: 0}
     with pytest.raises(ScriptError, match="num_workers = 2, and the run had 0"):
         proof.proven(trials, BEST, 1000.0, lambda planned: None)
+
+
+def test_a_start_of_another_global_batch_is_no_proof_unless_that_was_allowed(trials, ran, monkeypatch) -> None:
+    known = trials.script.evidence
+    facts = {**known.facts, RUN: {**known.facts[RUN], "run.global_batch": 4}}
+    trials.script = replace(trials.script, evidence=replace(known, facts=facts))
+    assert proof.proven(trials, BEST, 1000.0, lambda planned: None).verdict is Verdict.FASTER
+    ran.global_batch = {BEFORE: 4, AFTER: 8}
+    with pytest.raises(ScriptError, match="of 8 samples, and your own of 4"):
+        proof.proven(trials, BEST, 1000.0, lambda planned: None)
+    monkeypatch.setattr(Sides, "effect", Effect.ALTERING)
+    assert proof.proven(trials, BEST, 1000.0, lambda planned: None).verdict is Verdict.FASTER
 
 
 def test_without_a_trial_of_this_tuner_it_is_rehearsed(trials, ran) -> None:
