@@ -17,7 +17,7 @@ from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
 from autotune.model.finding import Finding, Gain
 from autotune.model.recording import Recording
-from autotune.model.report import Report
+from autotune.model.report import Report, Step
 from autotune.model.rule import Rule
 from autotune.scan.command import pins, scan_command
 from autotune.verify import history
@@ -113,6 +113,29 @@ def build(
 
     `place` says where the generated script of a name is, or will be.
     """
+    evidence, step = _known(recordings, known)
+    evaluation = engine.evaluate(rules, evidence)
+    findings = [
+        extras.completed(_with_gain(one, evidence), evidence, known.run.python, place, known.pins)
+        for one in evaluation.findings
+    ]
+    recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
+    planned = _integer(evidence, "run.num_planned_steps")
+    report = Report(
+        run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings)),
+        machine=_part({fact.name: fact.value for fact in known.facts}, "machine"),
+        software=dict(known.versions),
+        step=step,
+        evidence=evidence,
+        evaluation=replace(evaluation, findings=engine.by_gain(recommendations)),
+        recommendations=recommendations,
+        price_per_hour=price,
+    )
+    return replace(report, outlook=outlook.outlook(report, recordings, asked))
+
+
+def _known(recordings: Sequence[Recording], known: Known) -> tuple[Evidence, Step | None]:
+    """What the Recordings, the machine and the files say together, and the step of the window."""
     values = {fact.name: fact.value for fact in known.facts}
     local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
     quota = values.get("machine.cpu_quota")
@@ -124,24 +147,7 @@ def build(
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
     observed = engine.join([*known.facts, *more, *derived.facts], derived.settings)
     evidence = engine.observed_over(engine.join(known.static_facts, known.static_settings), observed)
-    evaluation = engine.evaluate(rules, evidence)
-    findings = [
-        extras.completed(_with_gain(one, evidence), evidence, known.run.python, place, known.pins)
-        for one in evaluation.findings
-    ]
-    recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
-    planned = _integer(evidence, "run.num_planned_steps")
-    report = Report(
-        run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings)),
-        machine=_part(values, "machine"),
-        software=dict(known.versions),
-        step=derived.step,
-        evidence=evidence,
-        evaluation=replace(evaluation, findings=engine.by_gain(recommendations)),
-        recommendations=recommendations,
-        price_per_hour=price,
-    )
-    return replace(report, outlook=outlook.outlook(report, recordings, asked))
+    return evidence, derived.step
 
 
 def _with_gain(finding: Finding, evidence: Evidence) -> Finding:

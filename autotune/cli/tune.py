@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from autotune.api import tune as api
+from autotune.cli.duration import seconds
 from autotune.cli.output import has_colour
-from autotune.cli.verify import seconds
 from autotune.collect import Status
 from autotune.model.evidence import Value
 from autotune.model.rule import Effect
@@ -28,7 +28,7 @@ BUDGET_S = 600.0
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--budget", callback=lambda *given: _seconds(*given), help=BUDGET)
+@click.option("--budget", callback=seconds, help=BUDGET)
 @click.option("--trials", type=click.IntRange(min=1), help="At most so many trials, in place of or beside --budget.")
 @click.option("--knobs", multiple=True, metavar="KNOB,...", help="Search only these: batch, workers, threads ...")
 @click.option("--study", metavar="URL", help="An Optuna storage; tuners on several machines may share one.")
@@ -55,10 +55,6 @@ def command(command: tuple[str, ...], **given: Any) -> None:
             click.echo(f"autotune: {teller.interrupted()}", err=True)
             raise
     click.echo(RENDERERS[given["format_"]](tuned, has_colour(None), 100, given["price"]), nl=False)
-
-
-def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    return None if text is None else seconds(context, parameter, text)
 
 
 def _options(command: tuple[str, ...], given: Mapping[str, Any]) -> api.Options:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from autotune.api import verify as api
+from autotune.cli.duration import seconds
 from autotune.model.rule import Effect
 from autotune.model.verified import Sameness, Schedule, Verdict, Verified
 from autotune.report import verify_json, verify_text
@@ -18,16 +18,6 @@ from autotune.verify.losses import LEAST_STEPS
 
 NOT_MET = 1
 RENDERERS = {"text": verify_text.render, "json": verify_json.render}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
-_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
-def seconds(context: click.Context, parameter: click.Parameter, text: str) -> float:
-    """Seconds: "60", "60s", "10m", "1.5h"."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise click.BadParameter(f"{text!r} is no time; write one as 60s or 10m", context, parameter)
-    return float(found[1]) * _SECONDS[found[2]]
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

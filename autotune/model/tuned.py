@@ -62,6 +62,9 @@ class Space:
         return {name: value for name, value in self.settings(candidate).items() if now.get(name) != value}
 
 
+Key = tuple[str, str]
+"""The subject and the name of a setting."""
+
 Candidate = tuple[int, ...]
 """One point of each axis, by its index."""
 

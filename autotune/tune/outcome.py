@@ -9,7 +9,7 @@ from autotune.collect import Collected
 from autotune.model.derived import Derived
 from autotune.model.evidence import Value
 from autotune.model.recording import Recording
-from autotune.model.tuned import Outcome
+from autotune.model.tuned import Key, Outcome
 from autotune.model.verified import Start
 from autotune.report.units import step_time
 
@@ -20,7 +20,6 @@ GLOBAL_BATCH = "run.global_batch"
 SAME_BATCH_SHARE = 0.01
 """So much may the global batch of a trial differ from the user's own, and still be taken for the same."""
 
-Key = tuple[str, str]
 End = tuple[Outcome, str]
 
 

@@ -14,6 +14,7 @@ from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call
+from autotune.model.tuned import Key
 from autotune.patch import joint
 from autotune.patch.couple import OF_WORKERS, WORKERS
 from autotune.patch.plan import Wanted
@@ -36,9 +37,6 @@ CALLS = {
 
 OTHERS: Mapping[str, Value] = {"model.attention": "sdpa", "train.precision": "bf16-mixed"}
 """A value that frameworks have of settings that are words."""
-
-Key = tuple[str, str]
-"""The subject and the name of a setting."""
 
 
 @dataclass(frozen=True, slots=True)

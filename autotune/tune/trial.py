@@ -12,10 +12,10 @@ from autotune import catalogue, collect
 from autotune.machine import limits
 from autotune.model.evidence import RUN, Value
 from autotune.model.rule import Effect
-from autotune.model.tuned import Candidate, Outcome, Space, Trial
+from autotune.model.tuned import Candidate, Key, Outcome, Space, Trial
 from autotune.model.verified import AFTER, BEFORE, Start
 from autotune.tune.outcome import GLOBAL_BATCH, End, ended
-from autotune.tune.overlay import Key, Overlay, Script, overlay
+from autotune.tune.overlay import Overlay, Script, overlay
 from autotune.tune.pace import lasting
 from autotune.verify.mirror import Mirror
 from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
