@@ -1,0 +1,173 @@
+"""Runs the tool on the labelled cases and scores it: macro-F1 over kinds, each rule, top-1 cause, false alarms.
+
+python -m benchmarks.accuracy [--corpus FOLDER] [--subset] [--only ID ...] [--out FOLDER] [--json FILE]
+
+Each case is diagnosed with zero edits in a fresh folder, a static one is checked. Only cases whose label holds count
+(measure.py); the others are named. Without --corpus the public scripts are left out, and the table says so. With
+`--out FOLDER` every result is kept there at once, and a later call goes on where this one ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import check_corpus
+import corpus
+import measuring
+import scoring
+
+from benchmarks.accuracy import cases, measure, scores
+from benchmarks.accuracy.cases import Case, Labels
+from benchmarks.accuracy.scores import Counts, Judged
+
+LIMIT_S = 120.0
+
+
+def run(case: Case, given: argparse.Namespace) -> measuring.Json:
+    """What the tool says of one case: {"reported", "first", "outcome", "wall_s"}."""
+    with tempfile.TemporaryDirectory(prefix=f"accuracy-{case.id}-") as place:
+        folder = (Path(place) / "run").resolve()
+        try:
+            start = cases.laid_out(case, folder, given.corpus, is_changed=False)
+        except (OSError, ValueError) as error:
+            return {"reported": [], "first": [], "outcome": f"not laid out: {error}", "wall_s": 0.0}
+        return checked(folder) if case.is_static else diagnosed(case, start, given)
+
+
+def checked(folder: Path) -> measuring.Json:
+    document, ended = check_corpus.check(folder)
+    outcome = "checked" if document else measuring.failure(ended)
+    reported = [finding["rule"] for finding in document["findings"]] if document else []
+    return {"reported": reported, "first": [], "outcome": outcome, "wall_s": ended.wall_s}
+
+
+def diagnosed(case: Case, start: corpus.Case, given: argparse.Namespace) -> measuring.Json:
+    result = corpus.diagnose(start, case.id, shlex.split(given.options), LIMIT_S)
+    document = result.document
+    return {
+        "reported": [finding["rule"] for finding in document["findings"]] if document else [],
+        "first": list(scoring.first_of(document)) if document else [],
+        "outcome": result.why or result.outcome,
+        "wall_s": result.wall_s,
+    }
+
+
+def chosen(labels: Labels, given: argparse.Namespace) -> list[Case]:
+    """The cases to run. Raises SystemExit for an id that has no label."""
+    unknown = sorted(set(given.only) - {case.id for case in labels.cases})
+    if unknown:
+        raise SystemExit(f"accuracy: no label for {', '.join(unknown)}")
+    wanted = [case for case in labels.cases if given.corpus or not case.corpus]
+    if given.only:
+        return [case for case in wanted if case.id in given.only]
+    return [case for case in wanted if case.in_subset or not given.subset]
+
+
+def holds(case: Case, rows: dict[str, measuring.Json]) -> bool:
+    """Static cases are labelled by what is documented, all others by what was measured of them."""
+    return case.is_static or measure.verdict(case, measure.known(case, rows)) == "holds"
+
+
+HEAD = ("case", "kind", "found", "missed", "false", "first", "outcome", "wall")
+
+
+def table(rows: Sequence[Judged], results: dict[str, measuring.Json]) -> str:
+    cells = [
+        [
+            row.case.id,
+            row.case.kind,
+            *(" ".join(part) for part in (row.found, row.missed, row.false)),
+            {None: "", True: "yes", False: "NO: " + " ".join(results[row.case.id]["first"])}[row.is_first],
+            results[row.case.id]["outcome"],
+            f"{results[row.case.id]['wall_s']:.0f} s",
+        ]
+        for row in rows
+    ]
+    return measuring.table(HEAD, cells)
+
+
+def counts_table(head: str, every: dict[str, Counts]) -> str:
+    cells = [
+        [name, *map(str, (one.right, one.wrong, one.missed)), *map(percent, (one.precision, one.recall, one.f1))]
+        for name, one in every.items()
+    ]
+    return measuring.table([head, "right", "wrong", "missed", "precision", "recall", "F1"], cells)
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.0f} %"
+
+
+def summary_table(groups: dict[str, Sequence[Judged]]) -> str:
+    """One column for each group of cases; a score with its interval, or how many cases there are."""
+    every = {name: scores.summary(rows) for name, rows in groups.items()}
+    cells = [["cases", *(str(len(rows)) for rows in groups.values())]]
+    for score in scores.SCORES:
+        cells.append([score, *(interval(said[score]) if score in said else "-" for said in every.values())])
+    return measuring.table(["", *groups], cells)
+
+
+def interval(values: tuple[float, float, float]) -> str:
+    return "{} ({} to {})".format(*map(percent, values))
+
+
+def grouped(rows: Sequence[Judged]) -> dict[str, Sequence[Judged]]:
+    own = [row for row in rows if not row.case.corpus and not row.case.is_static]
+    public = [row for row in rows if row.case.corpus]
+    return {"measured": [*own, *public], "own": own, "public": public, "static": [r for r in rows if r.case.is_static]}
+
+
+def text(rows: Sequence[Judged], results: dict[str, measuring.Json], left_out: Sequence[str]) -> str:
+    parts = [
+        table(rows, results),
+        counts_table("kind", scores.of_kinds(rows)),
+        counts_table("rule", scores.of_rules(rows)),
+        summary_table(grouped(rows)),
+        *([f"Not scored, label not held by a measurement: {', '.join(left_out)}"] if left_out else []),
+    ]
+    return "\n\n".join(parts)
+
+
+def as_json(rows: Sequence[Judged], results: dict[str, measuring.Json], left_out: Sequence[str]) -> measuring.Json:
+    plain = [{**asdict(row), **results[row.case.id], "case": row.case.id, "kind": row.case.kind} for row in rows]
+    said = {name: scores.summary(group) for name, group in grouped(rows).items()}
+    return {"schema": 1, "cases": plain, "scores": said, "not_scored": list(left_out)}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, metavar="FOLDER", help="folder with prepare.sh, for the public scripts")
+    parser.add_argument("--subset", action="store_true", help="a fixed choice of own scripts, about three minutes")
+    parser.add_argument("--only", nargs="+", default=[], metavar="ID")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each result here, and use what is kept")
+    parser.add_argument("--again", action="store_true", help="run also what is kept in --out")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to this file")
+    parser.add_argument("--options", default="", help="more options of autotune diagnose: --options='--no-lock'")
+    return parser.parse_args()
+
+
+def main() -> None:
+    given, labels, measured = arguments(), cases.read(), measure.kept(measure.MEASURED)
+    every = chosen(labels, given)
+    scored = [case for case in every if holds(case, measured)]
+    left_out = [case.id for case in every if case not in scored]
+    results = {
+        case.id: measuring.kept(given.out, case.id, lambda case=case: run(case, given), again=given.again)
+        for case in scored
+    }
+    rows = [scores.judge(case, labels, results[case.id]["reported"], results[case.id]["first"]) for case in scored]
+    if given.json:
+        given.json.write_text(json.dumps(as_json(rows, results, left_out), indent=1) + "\n", encoding="utf-8")
+    print(text(rows, results, left_out))
+    if not given.corpus:
+        print("\nWithout --corpus: the public scripts were left out.")
+
+
+if __name__ == "__main__":
+    main()

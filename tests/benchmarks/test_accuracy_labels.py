@@ -1,0 +1,132 @@
+"""The labelled cases of benchmarks/accuracy: their labels are sound, and each can be laid out as it is and changed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CAUSES = [
+    "huggingface/transformers#20581",
+    "pytorch/pytorch#154318",
+    "pytorch/pytorch#23048",
+    "Lightning-AI/pytorch-lightning#3451",
+    "pytorch/torchtune#522",
+    "huggingface/accelerate#2685",
+    "rasbt/LLMs-from-scratch#1086",
+    "huggingface/transformers#39547",
+    "huggingface/trl#2466",
+    "pytorch/pytorch#98441",
+    "huggingface/accelerate#1934",
+    "Lightning-AI/pytorch-lightning#10389",
+    "huggingface/transformers#22141",
+    "pytorch/pytorch#22260",
+    "hiyouga/LLaMA-Factory#6962",
+]
+
+
+@pytest.fixture
+def cases(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), str(ROOT / "benchmarks"), *sys.path])
+    return importlib.import_module("benchmarks.accuracy.cases")
+
+
+@pytest.fixture
+def labels(cases):
+    return cases.read()
+
+
+def test_there_are_enough_cases_of_every_sort(labels):
+    measured = [case for case in labels.cases if not case.is_static]
+    faults = [case for case in measured if not case.is_healthy]
+    assert len(measured) >= 60
+    assert len({case.kind for case in faults}) >= 20
+    assert sum(case.is_healthy for case in measured) >= 20
+    assert 0.45 <= sum(bool(case.corpus) for case in faults) / len(faults) <= 0.55
+    assert {"raw", "hf_trainer", "accelerate", "lightning"} <= {case.framework for case in faults}
+
+
+def test_every_cause_that_users_ask_for_is_a_case(labels):
+    assert set(CAUSES) <= {case.issue for case in labels.cases}
+
+
+def test_kinds_and_rules_exist(labels):
+    rules = {path.stem for path in (ROOT / "rules").glob("*/*.toml")}
+    named = Counter(rule for of_kind in labels.kinds.values() for rule in of_kind)
+    assert set(named) <= rules and max(named.values()) == 1
+    assert set(labels.unscored) <= rules
+    for case in labels.cases:
+        assert {*case.expect, *case.also, *case.silent} <= rules, case.id
+        assert not set(case.silent) & {*case.expect, *case.also}, case.id
+
+
+def test_a_fault_expects_a_rule_of_its_kind_and_a_healthy_case_none(labels):
+    for case in labels.cases:
+        assert case.why and case.silent, case.id
+        if case.is_healthy:
+            assert not case.expect, case.id
+        else:
+            assert case.expect[0] in labels.kinds[case.kind], case.id
+    assert {case.kind for case in labels.cases if not case.is_healthy} == set(labels.kinds)
+
+
+def test_all_but_static_cases_have_a_change_to_measure(cases, labels):
+    for case in labels.cases:
+        assert (case.change == cases.Change()) is case.is_static, case.id
+
+
+def test_the_subset_needs_no_corpus(labels):
+    subset = [case for case in labels.cases if case.in_subset]
+    assert subset and not any(case.corpus for case in subset)
+    assert any(case.is_healthy for case in subset)
+
+
+def test_own_cases_can_be_laid_out_on_both_sides_and_the_change_changes_something(cases, labels, tmp_path):
+    for case in labels.cases:
+        if case.corpus:
+            continue
+        sides = [laid_out(cases, case, tmp_path / case.id / name, name == "B") for name in "AB"]
+        for _, text in sides:
+            compile(text, case.id, "exec")
+        assert (sides[0] != sides[1]) is not case.is_static, case.id
+
+
+def laid_out(cases, case, folder, is_changed):
+    start = cases.laid_out(case, folder, None, is_changed=is_changed)
+    text = "\n".join(path.read_text() for path in sorted(folder.rglob("*.py")))
+    return start.argv, text
+
+
+def test_plants_come_before_changes_and_words_are_taken_out_of_the_whole_command(cases, labels, tmp_path):
+    base = next(case for case in labels.cases if case.id == "accelerate_3168_no_workers")
+    change = cases.Change(({"old": "planted", "new": "changed"},), ("--lr", "2"), ("--epochs",))
+    plant = ({"old": "Regresses", "new": "planted"},)
+    case = replace(base, plant=plant, arguments=("--epochs",), without=("python",), change=change)
+    argv, text = laid_out(cases, case, tmp_path / "A", False)
+    assert argv == (f"{base.id}.py", "--epochs") and text.startswith('"""planted crop yields')
+    argv, text = laid_out(cases, case, tmp_path / "B", True)
+    assert argv == (f"{base.id}.py", "--lr", "2") and text.startswith('"""changed crop yields')
+
+
+def test_an_edit_without_its_place_is_refused(cases, labels, tmp_path):
+    case = replace(labels.cases[0], plant=({"old": "not in it", "new": ""},))
+    with pytest.raises(ValueError, match="0 times"):
+        cases.laid_out(case, tmp_path / "A", None, is_changed=False)
+
+
+def test_a_public_script_needs_the_corpus(cases, labels, tmp_path):
+    case = next(case for case in labels.cases if case.corpus)
+    with pytest.raises(OSError, match="--corpus"):
+        cases.laid_out(case, tmp_path / "A", None, is_changed=False)
+
+
+def test_a_stamp_changes_with_what_is_measured_and_not_with_remarks(cases, labels):
+    case = labels.cases[0]
+    assert cases.stamp(replace(case, why="other", expect=("DL002",), in_subset=True)) == cases.stamp(case)
+    assert cases.stamp(replace(case, steps=case.steps + 1)) != cases.stamp(case)
+    assert cases.stamp(replace(case, script="healthy_short_run.py")) != cases.stamp(case)
