@@ -125,7 +125,7 @@ def switched() -> list[Case]:
         Base("threads", "batch=32 fused=1", (HeldOut("batch=32 threads=2 fused=1", two.what_if, two.arguments),)),
         Base("activation checkpointing", "batch=32 recompute=1", (HeldOut("batch=32", "share_removed", RECOMPUTE),)),
     )
-    return [Case("switches", kind, bases) for kind in ("deep", "wide", "text-wide", "convolution", "text-deep")]
+    return [Case("switches", kind, bases) for kind in ("deep", "wide", "text-wide", "convolution")]
 
 
 def together() -> list[Case]:

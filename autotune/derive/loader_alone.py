@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from statistics import fmean, pstdev
+from statistics import fmean, median, pstdev
+from typing import Any
 
 from autotune.derive.loader import alone_ms, steady_rows
 from autotune.derive.loaders import Loader
@@ -55,17 +56,25 @@ def _of_workers(tried: dict[int, WhatIf]) -> dict[str, float | None]:
     if not several:
         return {}
     starts_ns = [row["start_ns"] - count * fmean(row["batch_ns"]) for count, row in several.items()]
-    # Each worker ends after the batch that it was preparing, the last one after most of one.
-    ends_ns = [
-        row["end_ns"] - count * fmean(row["batch_ns"]) * count / (count + 1)
-        for count, row in several.items()
-        if "end_ns" in row
-    ]
+    ends_ns = [_end_ns(count, row) for count, row in several.items() if "end_ns" in row]
     return {
-        "handover_ms": fmean(row["cpu_ns"] / len(row["batch_ns"]) for row in several.values()) / MS,
+        "handover_ms": fmean(map(_handover_ns, several.values())) / MS,
         "start_ms_per_worker": max(0.0, sum(starts_ns)) / MS / sum(several),
         "end_ms_per_worker": max(0.0, sum(ends_ns)) / MS / sum(several) if ends_ns else None,
     }
+
+
+def _handover_ns(row: Mapping[str, Any]) -> float:
+    """Of a batch that was ready; where none was, this process' CPU time for one that was not."""
+    ready_ns = row.get("ready_ns")
+    return float(median(ready_ns) if ready_ns else row["cpu_ns"] / len(row["batch_ns"]))
+
+
+def _end_ns(count: int, row: Mapping[str, Any]) -> float:
+    """What ending `count` workers took; busy ones end after the batch that they were preparing, the last one after most
+    of one."""
+    preparing_ns = 0.0 if row.get("was_idle") else count * fmean(row["batch_ns"]) * count / (count + 1)
+    return float(row["end_ns"] - preparing_ns)
 
 
 def _batch_cv(view: View, loader: Loader) -> float | None:

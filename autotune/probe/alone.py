@@ -9,6 +9,8 @@ from . import clock, others
 LOADER_S = 2.0
 LEAST_BATCHES, MOST_BATCHES = 32, 256
 ENOUGH_S = 0.3
+READY_BATCHES, READY_S = 8, 0.5
+"""Batches that are taken when they are ready, and the most that waiting for them may take."""
 REPLAYS = ("replay", "replay_changed")
 PAUSES = ("fetch", "iter", "checkpoint", "evaluation", "logging", "serialise")
 """Events that are no part of a replayed step."""
@@ -39,7 +41,7 @@ def load(session, row: dict, workers: int) -> tuple:
     before = others.reading()
     recorder.stack.append("fetch")
     try:
-        result = _take(_copy(row["object"](), workers))
+        result = _take(_copy(row["object"](), workers), workers)
     except Exception as error:  # the dataset does not bear another loader: say so, go on
         return "failed", {"error": type(error).__name__}
     finally:
@@ -66,28 +68,69 @@ def _copy(loader, workers: int):
     )
 
 
-def _take(loader) -> dict:
+def _take(loader, workers: int) -> dict:
     begin = clock.now()
     iterator = iter(loader)
     next(iterator)
     start_ns = clock.now() - begin
     ends = [clock.now()]
     cpu = clock.thread_cpu()
-    while not _is_enough(len(ends) - 1, ends[-1] - begin) and next(iterator, None) is not None:
-        ends.append(clock.now())
+    is_over, most = False, _most(loader)
+    while not is_over and not _is_enough(len(ends) - 1, ends[-1] - begin, most):
+        is_over = next(iterator, None) is None
+        if not is_over:
+            ends.append(clock.now())
     cpu_ns = clock.thread_cpu() - cpu
-    stop = clock.now()
+    batch_ns = [after - before for before, after in zip(ends, ends[1:])]
+    ready_ns = _ready(iterator, sum(batch_ns) / len(batch_ns)) if workers and batch_ns and not is_over else []
+    # A loader ends its workers with the epoch, and one that is left before that when it goes away.
+    stop = ends[-1] if is_over else clock.now()
     del iterator
     return {
-        "batch_ns": [after - before for before, after in zip(ends, ends[1:])],
+        "batch_ns": batch_ns,
+        "ready_ns": ready_ns,
         "start_ns": start_ns,
         "cpu_ns": cpu_ns,
         "end_ns": clock.now() - stop,
+        "was_idle": is_over or bool(ready_ns),
     }
 
 
-def _is_enough(batches: int, elapsed_ns: int) -> bool:
-    if elapsed_ns > LOADER_S * 1e9 or batches >= MOST_BATCHES:
+def _most(loader) -> int:
+    """Batches whose pace is measured: of a short epoch some are left to be taken when they are ready."""
+    try:
+        left = len(loader) - READY_BATCHES - 2
+    except TypeError:  # an epoch without a length
+        return MOST_BATCHES
+    return min(MOST_BATCHES, left) if left >= READY_BATCHES else MOST_BATCHES
+
+
+def _ready(iterator, pace_ns: float) -> list:
+    """How long it takes to get a batch that the workers finished while this process was busy, as training is.
+
+    Taking them at once does not tell: who was just asked answers from warm caches. Workers have nothing to do after it.
+    """
+    taken = []
+    if READY_BATCHES * 2 * pace_ns > READY_S * 1e9:
+        return taken
+    _spin(pace_ns)
+    for _ in range(READY_BATCHES):
+        begin = clock.now()
+        if next(iterator, None) is None:
+            break
+        taken.append(clock.now() - begin)
+        _spin(pace_ns)
+    return taken
+
+
+def _spin(pace_ns: float) -> None:
+    until = clock.now() + 2 * pace_ns
+    while clock.now() < until:
+        pass
+
+
+def _is_enough(batches: int, elapsed_ns: int, most: int = MOST_BATCHES) -> bool:
+    if elapsed_ns > LOADER_S * 1e9 or batches >= most:
         return True
     return batches >= LEAST_BATCHES and elapsed_ns > ENOUGH_S * 1e9
 

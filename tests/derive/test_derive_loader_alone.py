@@ -17,9 +17,9 @@ def train(*tried, **fields):
     return facts_of("loader#train", script=steps(4), what_ifs=tried, **fields)
 
 
-def alone(workers, ms, start=0, cpu=0.0, outcome="completed", end=0):
+def alone(workers, ms, start=0, cpu=0.0, outcome="completed", end=0, was_idle=False, ready=()):
     result = {"batch_ns": [each * MS for each in ms], "start_ns": start * MS, "cpu_ns": round(cpu * MS)}
-    result["end_ns"] = end * MS
+    result |= {"end_ns": end * MS, "was_idle": was_idle, "ready_ns": [each * MS for each in ready]}
     return what_if("loader_alone", {"loader": 0, "num_workers": workers}, outcome, **result)
 
 
@@ -31,6 +31,11 @@ def test_pace_by_the_number_of_workers():
 def test_handing_over_is_the_training_process_own_cpu_time():
     facts = train(alone(0, [30] * 4, cpu=120), alone(1, [40] * 4, cpu=2), alone(2, [20] * 4, cpu=4))
     assert facts["loader.handover_ms"] == pytest.approx((0.5 + 1.0) / 2)
+
+
+def test_handing_over_is_what_a_ready_batch_takes_where_some_were():
+    waited, ready = alone(1, [40] * 4, cpu=2), alone(2, [20] * 4, cpu=4, ready=[3, 9, 2])
+    assert train(waited, ready)["loader.handover_ms"] == pytest.approx((0.5 + 3) / 2)
 
 
 def test_a_start_is_what_comes_on_top_of_the_first_batch_for_each_worker():
@@ -45,6 +50,11 @@ def test_an_end_is_what_comes_on_top_of_the_batches_under_way():
     facts = train(alone(1, [40] * 4, end=80), alone(2, [20] * 4, end=100))
     assert facts["loader.end_ms_per_worker"] == pytest.approx((60 + 100 - 80 / 3) / 3)
     assert train(alone(1, [40] * 4, end=10))["loader.end_ms_per_worker"] == 0
+
+
+def test_idle_workers_have_no_batch_under_way():
+    tried = [alone(1, [40] * 4, end=15, was_idle=True), alone(2, [20] * 4, end=25, was_idle=True)]
+    assert train(*tried)["loader.end_ms_per_worker"] == pytest.approx((15 + 25) / 3)
 
 
 def test_how_uneven_batches_are():

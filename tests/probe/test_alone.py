@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.probe.alone import _is_enough, step_result
+from autotune.probe import alone
+from autotune.probe.alone import _is_enough, _take, step_result
 
 
 def event(kind, length):
@@ -47,3 +48,43 @@ def test_a_step_without_a_backward_says_nothing_of_a_micro_batch():
 )
 def test_a_loader_alone_is_timed_for_so_long(batches, elapsed_s, enough):
     assert _is_enough(batches, round(elapsed_s * 1e9)) is enough
+
+
+class Batches:
+    """So many batches. Time goes on by 10 at each reading, and by 5000 when an iterator over them ends."""
+
+    def __init__(self, monkeypatch, count):
+        self.now, self.count = 0, count
+        monkeypatch.setattr(alone.clock, "now", self.read)
+        monkeypatch.setattr(alone.clock, "thread_cpu", lambda: 0)
+
+    def __len__(self):
+        return self.count
+
+    def read(self):
+        self.now += 10
+        return self.now
+
+    def __iter__(self):
+        try:
+            yield from range(self.count)
+        finally:
+            self.now += 5000
+
+
+@pytest.mark.parametrize(
+    ("count", "workers", "paced", "ready"),
+    [(3, 1, 2, 0), (30, 0, 20, 0), (30, 1, 20, 8), (1000, 2, 256, 8)],
+    ids=["too few for both", "no workers hand over", "a short epoch", "a long one"],
+)
+def test_pace_hand_over_and_end_are_timed_of_any_epoch(monkeypatch, count, workers, paced, ready):
+    result = _take(Batches(monkeypatch, count), workers)
+    assert len(result["batch_ns"]) == paced
+    assert result["ready_ns"] == [10] * ready
+    assert sum(result["batch_ns"]) < 5000 < result["end_ns"] < 5100
+    assert result["was_idle"] is (count == 3 or ready > 0)
+
+
+def test_waiting_for_slow_batches_to_be_ready_would_take_too_long(monkeypatch):
+    monkeypatch.setattr(alone, "READY_S", 100e-9)
+    assert _take(Batches(monkeypatch, 100), 1)["ready_ns"] == []
