@@ -103,7 +103,7 @@ def searched(
 
     def attempt(number: int, candidate: Candidate, expected: float | None) -> Trial:
         ms = measure(candidate)
-        return Trial(number, candidate, {}, Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms, forecast=expected)
+        return Trial(number, candidate, Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms, forecast=expected)
 
     trials, _ = search(space, forecast, attempt, Stopping(trials=MOST_TRIALS), Study(space))
     for count in range(1, len(trials) + 1):

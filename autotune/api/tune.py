@@ -12,16 +12,17 @@ from functools import cache, partial
 from pathlib import Path
 
 from autotune.api import diagnose, searches
+from autotune.api.search import Search
 from autotune.api.searches import Kept
 from autotune.api.watch import Watch
-from autotune.api.winner import Search, winner
+from autotune.api.winner import winner
 from autotune.collect import artefacts, leftovers, lock
 from autotune.errors import ScriptError, UsageError
 from autotune.machine.signals import cleaned_up
 from autotune.machine.software import release
 from autotune.model.report import Report
 from autotune.model.rule import Effect
-from autotune.model.tuned import Space, Trial, Tuned
+from autotune.model.tuned import Outcome, Space, Trial, Tuned
 from autotune.scan.command import scan_command
 from autotune.tune import overlay
 from autotune.tune.overlay import Script
@@ -39,7 +40,7 @@ LEAST_TRIALS = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for. All of it ends after `budget_s` seconds, or the search after `num_trials` trials.
+    """What the user asked for. All of it ends after `budget_s` seconds; `num_trials` are made before the proof at most.
 
     `knobs` are axes or settings, empty for all; `study` is a storage URL that several tuners may share, None for a
     file in the run folder; `resume` goes on with the newest search of the same command that did not end.
@@ -75,8 +76,12 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
         with scratch.mirrored(root, frozenset(originals)) as mirror:
             place = Place(root, cwd, environ, report.run.python, mirror, originals, watch.status)
             ends_at = None if options.budget_s is None else began + options.budget_s
-            made = Search(kept, report, Trials(place, script, found, _usual(report)), watch, ends_at)
-            tuned = _searched(made, options) if found.axes else _nothing(found)
+            trials = Trials(place, script, found, _usual(report))
+            if found.axes:
+                study = _Told(found, kept, watch)
+                tuned = _searched(Search(kept, report, trials, study, watch, ends_at, options.num_trials), options)
+            else:
+                tuned = _nothing(found)
     artefacts.mark_last(kept.folder)
     searches.keep(kept, ended=not tuned.notes)
     return replace(tuned, spent_s=time.monotonic() - began, probes_s=probes_s)
@@ -144,12 +149,12 @@ def _searched(made: Search, options: Options) -> Tuned:
     """Search, prove the best, and write its patch when it won."""
     found, trial_s = made.trials.space, made.trials.usual.trial_s
     made.watch.planned(found, trial_s, made.left_s)
-    stopping = Stopping(_search_s(made), options.num_trials, _planned_s(made.report))
-    study = _Told(found, made.kept, made.watch)
-    made.watch.known(study.trials())
-    tried, stopped = search(found, made.forecast, made.attempt, stopping, study)
+    stopping = Stopping(_search_s(made), made.num_trials, made.report.planned_s)
+    made.watch.known(made.study.trials())
+    tried, stopped = search(found, made.forecast, made.attempt, stopping, made.study)
     _check_own(tried, found, options.words)
-    return winner(made, tried, stopped)
+    tuned = winner(made, stopped)
+    return replace(tuned, stopped=f"{tuned.stopped}; {made.study.lost}") if made.study.lost else tuned
 
 
 class _Told(Study):
@@ -157,11 +162,14 @@ class _Told(Study):
 
     def __init__(self, found: Space, kept: Kept, watch: Watch) -> None:
         super().__init__(found, kept.url, kept.name)
-        self._watch = watch
+        self._watch, self._said = watch, ""
 
     def tell(self, asked: Asked, trial: Trial) -> None:
         super().tell(asked, trial)
         self._watch.ended(trial)
+        if self.lost != self._said:
+            self._watch.said(self.lost)
+            self._said = self.lost
 
 
 def _search_s(made: Search) -> float | None:
@@ -179,17 +187,17 @@ def _search_s(made: Search) -> float | None:
     return left_s - made.proof_s
 
 
-def _planned_s(report: Report) -> float | None:
-    """What the planned run takes as it is."""
-    steps = report.run.planned_steps
-    return steps * report.step.mean_ms / 1000 if steps and report.step is not None else None
-
-
 def _check_own(tried: tuple[Trial, ...], found: Space, words: tuple[str, ...]) -> None:
+    """Raises ScriptError where the user's own settings do not run; not where only memory is short and others do."""
     own = [trial for trial in tried if trial.candidate == found.current]
-    if own and not any(trial.samples_per_s for trial in own):
-        raise ScriptError(
-            f"it went well when it was diagnosed, and not in a trial: {own[0].error}",
-            where=words[0],
-            to_do="Run it again; the trials run in a scratch copy of the project.",
-        )
+    if not own or any(trial.samples_per_s for trial in own):
+        return
+    is_memory = all(trial.outcome is Outcome.OUT_OF_MEMORY for trial in own)
+    if is_memory and any(trial.outcome is Outcome.COMPLETED for trial in tried):
+        return
+    more = "Free memory, or make the micro-batch smaller and the accumulation steps as many times more."
+    raise ScriptError(
+        f"it went well when it was diagnosed, and not in a trial: {own[0].error}",
+        where=words[0],
+        to_do=more if is_memory else "Run it again; the trials run in a scratch copy of the project.",
+    )

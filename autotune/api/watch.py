@@ -26,6 +26,10 @@ class Watch(Protocol):
     def began(self, number: int, changes: Mapping[str, Value]) -> None:
         """A trial begins."""
 
+    def said(self, text: str) -> None:
+        """The last lines that a start which failed wrote to stderr, "" without any; nothing keeps them. Or why the
+        study is lost."""
+
     def ended(self, trial: Trial) -> None:
         """A trial ended."""
 

@@ -2,111 +2,126 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
-from autotune import patch, predict
+from autotune import patch
 from autotune.api import patching
-from autotune.api.searches import Kept
-from autotune.api.watch import Watch
+from autotune.api.search import Search
 from autotune.collect import artefacts
 from autotune.errors import AutotuneError, BusyError, ScriptError
-from autotune.model.evidence import Value
 from autotune.model.finding import Gain
-from autotune.model.forecast import Forecast
 from autotune.model.patch import Patch, PatchChange
-from autotune.model.report import Report
-from autotune.model.tuned import Candidate, Space, Trial, Tuned
+from autotune.model.tuned import Axis, Candidate, LeftOut, Outcome, Trial, Tuned
 from autotune.patch.file import NAME, dumps
 from autotune.report.tune_text import changed
-from autotune.report.units import percent
+from autotune.report.units import percent, size, step_time
 from autotune.tune import proof
-from autotune.tune.minimal import minimal
-from autotune.tune.search import best, speeds
-from autotune.tune.trial import Trials
+from autotune.tune.belief import NOISE
+from autotune.tune.choice import Choice, choose, suspect, taken_back
+from autotune.tune.search import speeds
 from autotune.verify import history
-from autotune.verify.estimate import LEAST_PAIRS
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What the stages of one search share; `ends_at` is a time of the monotonic clock, None without a budget."""
+def winner(made: Search, stopped: str) -> Tuned:
+    """The winner of the study's trials, if there is one; `stopped` says why the search made no more of them.
 
-    kept: Kept
-    report: Report
-    trials: Trials
-    watch: Watch
-    ends_at: float | None
-
-    @property
-    def left_s(self) -> float | None:
-        """Seconds that are left of the budget; None without one."""
-        return None if self.ends_at is None else self.ends_at - time.monotonic()
-
-    @property
-    def proof_s(self) -> float:
-        """What the proof takes, about."""
-        return proof.SLACK * 2 * LEAST_PAIRS * self.trials.usual.trial_s
-
-    def forecast(self, settings: Mapping[str, Value]) -> Forecast | None:
-        """The step that the diagnosis lets expect under these settings."""
-        return predict.step_ms(settings, self.report.evidence)
-
-    def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> Trial:
-        """One trial. The reader is told of its end when it is kept."""
-        self.watch.began(number, self.trials.space.changes(candidate))
-        return self.trials.attempt(number, candidate, forecast)
-
-
-def winner(made: Search, tried: tuple[Trial, ...], stopped: str) -> Tuned:
-    """The winner of the trials `tried`, if there is one; `stopped` says why there are no more of them."""
+    An axis that gives other losses than it should is taken back, and the rest proven, while the time holds that.
+    """
     found = made.trials.space
-    tuned = Tuned(found, tried, {}, None, stopped, 0.0, 0.0)
-    fastest = best(found, made.forecast, tried)
-    if fastest == found.current:
-        return tuned
-    more: list[Trial] = []
-    first = 1 + max(trial.number for trial in tried)
-    least = minimal(found, made.forecast, fastest, tried, partial(_tried, made, first, more))
-    tuned = replace(tuned, trials=(*tried, *more), dropped=least.dropped)
-    return tuned if least.candidate == found.current else _proven(made, least.candidate, least.brings, tuned)
+    tuned = Tuned(found, (), {}, None, stopped, 0.0, 0.0)
+    others: dict[str, tuple[LeftOut, ...]] = {}
+    also: tuple[Candidate, ...] = ()
+    while (choice := _choice(made, others, also)).least.candidate != found.current:
+        chosen = choice.least.candidate
+        why = proof.scaled(made.trials, chosen)
+        if not why:
+            tuned = _proven(made, choice, tuned)
+            if tuned.verified is None or not proof.differs(tuned.verified):
+                break
+            why = tuned.verified.losses.why
+        axis = suspect(found, chosen)
+        others[axis.name] = tuple(_taken_back(made, chosen, axis, why))
+        also = tuple(taken_back(found, one.candidate, others) for one in (choice.fastest, choice.least))
+        if tuned.verified is not None and not made.holds_proof():
+            break
+    dropped = [one for each in (_dropped(choice), *others.values()) for one in each if one.setting not in tuned.best]
+    return replace(tuned, trials=made.study.trials(), dropped=tuple(dropped))
 
 
-def _tried(made: Search, first: int, more: list[Trial], candidate: Candidate) -> Trial | None:
-    """The trial of a winner without some of its changes; None where the time for it is over."""
-    if made.left_s is not None and made.left_s < made.proof_s + made.trials.usual.trial_s:
-        return None
-    trial = made.attempt(first + len(more), candidate, None)
-    made.watch.ended(trial)
-    more.append(trial)
-    return trial
+def _choice(made: Search, fixed: Collection[str], also: Sequence[Candidate]) -> Choice:
+    space, known = made.trials.space, made.study.trials()
+    return choose(space, made.forecast, known, made.tried, lambda one: proof.by_hand(made.trials, one), fixed, also)
 
 
-def _proven(made: Search, chosen: Candidate, brings: Mapping[str, float], tuned: Tuned) -> Tuned:
+def _dropped(choice: Choice) -> tuple[LeftOut, ...]:
+    """What brings nothing, of the fastest and of the one that is proven."""
+    return tuple({one.setting: one for one in (*choice.fastest.dropped, *choice.least.dropped)}.values())
+
+
+def _taken_back(made: Search, chosen: Candidate, axis: Axis, why: str) -> Iterator[LeftOut]:
+    for name in made.trials.space.changes(chosen):
+        if any(name in point for point in axis.points):
+            yield LeftOut(name, f"taken back, because with it the losses were not what they have to be: {why}")
+
+
+def _proven(made: Search, choice: Choice, tuned: Tuned) -> Tuned:
     """With what the proof says of the chosen one, and its patch where it won."""
+    chosen = choice.least.candidate
     try:
-        verified = proof.proven(made.trials, chosen, made.left_s or 0.0, made.watch.proving)
+        verified = proof.proven(made.trials, chosen, _left_s(made, chosen), made.watch.proving)
     except (BusyError, ScriptError) as error:
-        return replace(tuned, notes=(_unproven(made.trials.space, chosen, tuned.trials, error),))
-    changes = tuple(_with_gain(change, brings) for change in verified.changes)
+        made.watch.said(made.trials.said)
+        return replace(tuned, verified=None, notes=(_unproven(made, chosen, error),))
+    changes = tuple(_with_gain(change, choice.least.brings) for change in proof.whole(verified.changes))
     verified = replace(verified, changes=changes, predicted=_predicted(made, chosen))
     root, run = made.trials.place.root, made.kept.folder.name
     history.append(root, run, verified.predicted, verified.verdict, verified.estimate)
+    tuned = replace(tuned, verified=verified, by_hand=tuple(_by_hand(made, choice)))
     if not proof.has_won(verified):
-        return replace(tuned, verified=verified)
-    best_changes = made.trials.space.changes(chosen)
-    return replace(tuned, best=best_changes, verified=verified, patch=_patched(made, changes))
+        return tuned
+    return replace(tuned, best=made.trials.space.changes(chosen), patch=_patched(made, changes))
 
 
-def _unproven(found: Space, chosen: Candidate, trials: Sequence[Trial], error: AutotuneError) -> str:
+def _left_s(made: Search, chosen: Candidate) -> float:
+    """Seconds for its proof: where its losses may turn out to be others, a second proof is kept if there is time."""
+    left_s, space = made.left_s or 0.0, made.trials.space
+    is_in_doubt = space.touches_learning(space.changes(chosen)) and left_s > 2 * made.proof_s
+    return left_s - made.proof_s if is_in_doubt else left_s
+
+
+def _by_hand(made: Search, choice: Choice) -> Iterator[PatchChange]:
+    """What a person could change beside the chosen one, by the trials."""
+    fastest, brings = choice.fastest.candidate, choice.fastest.brings
+    if fastest != choice.least.candidate:
+        for change in patch.coupled(made.trials.overlay(fastest).changes):
+            share = brings.get(change.setting, 0.0)
+            if change.by_hand and share > NOISE:
+                yield replace(change, gain=f"brought {percent(share)} of the speed in the trials")
+
+
+def _unproven(made: Search, chosen: Candidate, error: AutotuneError) -> str:
     """How fast the chosen one was in the trials, and why that is not proven."""
-    its, own = ([speed for one, speed in speeds(trials) if one == each] for each in (chosen, found.current))
-    ratio = f" was {fmean(its) / fmean(own):.2f}x as fast as your own in the trials, but that" if its and own else ""
+    found, trials = made.trials.space, made.study.trials()
+    own = [trial for trial in trials if trial.candidate == found.current]
+    its = [trial for trial in trials if trial.candidate == chosen]
+    if own and its and all(trial.outcome is Outcome.OUT_OF_MEMORY for trial in own):
+        return _fits(changed(found.changes(chosen)), own[0], its[0])
+    new, old = ([speed for one, speed in speeds(trials) if one == each] for each in (chosen, found.current))
+    ratio = f" was {fmean(new) / fmean(old):.2f}x as fast as your own in the trials, but that" if new and old else ""
     why = f"other work disturbed the proof, {error.what}" if isinstance(error, BusyError) else error.what
     return f"{changed(found.changes(chosen))}{ratio} is not proven: {why}"
+
+
+def _fits(settings: str, own: Trial, its: Trial) -> str:
+    """What to do where the user's own settings are at the limit of the memory."""
+    used = f" in {size(its.memory_bytes)}" if its.memory_bytes is not None else ""
+    pace = f" at {step_time(its.step_ms)} a step" if its.step_ms is not None else ""
+    return (
+        f"your own settings went well when they were diagnosed, and ran out of memory in trial {own.number} "
+        f"({own.error}); {settings} ran{used}{pace}, with the same global batch: set that, or free memory"
+    )
 
 
 def _with_gain(change: PatchChange, brings: Mapping[str, float]) -> PatchChange:
@@ -124,8 +139,8 @@ def _predicted(made: Search, chosen: Candidate) -> Gain | None:
 
 
 def _patched(made: Search, changes: Sequence[PatchChange]) -> str:
-    """Write what `apply` takes: the edits, and what has to be done by hand."""
+    """Write what `apply` takes: the changes that were proven together, with their edits or all of them by hand."""
     root, folder = made.trials.place.root, made.kept.folder
-    relative = tuple(patching.relative(patch.coupled(changes), root))
+    relative = tuple(patching.relative(changes, root))
     artefacts.write_text(folder / NAME, dumps(Patch(str(root), folder.name, made.report.run.command, relative)))
     return str(folder / NAME)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,15 @@ from autotune.report.units import duration, step_time
 RENDERERS = {"text": tune_text.render, "json": tune_json.render}
 BUDGET = "Time for all of it: diagnosis, trials, proof (default: 10m, without --trials)."
 BUDGET_S = 600.0
+TRIALS = "At most so many trials before the proof, in place of or beside --budget."
+
+MOST_LINES = 15
+"""Of what a start that failed wrote last: the end of a traceback."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--budget", callback=seconds, help=BUDGET)
-@click.option("--trials", type=click.IntRange(min=1), help="At most so many trials, in place of or beside --budget.")
+@click.option("--trials", type=click.IntRange(min=1), help=TRIALS)
 @click.option("--knobs", multiple=True, metavar="KNOB,...", help="Search only these: batch, workers, threads ...")
 @click.option("--study", metavar="URL", help="An Optuna storage; tuners on several machines may share one.")
 @click.option("--resume", is_flag=True, help="Go on with the newest search of this command that was interrupted.")
@@ -79,6 +83,7 @@ class _Teller:
     live: Live
     quiet: bool
     price: float | None
+    space: Space = field(default_factory=lambda: Space(()))
     own: float | None = None
     best: Trial | None = None
     now: str = "diagnosis"
@@ -88,7 +93,7 @@ class _Teller:
         self.live.update(status, head=f"{self.now}{self._left()}")
 
     def planned(self, space: Space, trial_s: float, left_s: float | None) -> None:
-        self.ends_at = None if left_s is None else time.monotonic() + left_s
+        self.space, self.ends_at = space, None if left_s is None else time.monotonic() + left_s
         self._say(tune_text.plan(space, trial_s, left_s, self.price))
 
     def known(self, trials: tuple[Trial, ...]) -> None:
@@ -100,6 +105,12 @@ class _Teller:
 
     def began(self, number: int, changes: Mapping[str, Value]) -> None:
         self.now = f"trial {number}: {tune_text.changed(changes)}"
+
+    def said(self, text: str) -> None:
+        lines = text.splitlines()[-MOST_LINES:]
+        if lines and not self.quiet:
+            self.live.close()
+            click.echo("\n".join(lines), err=True)
 
     def ended(self, trial: Trial) -> None:
         self._note(trial)
@@ -115,17 +126,19 @@ class _Teller:
         """What is kept when the search is stopped."""
         if self.best is None:
             return "no trial had ended"
-        found = f"the best so far was {tune_text.changed(self.best.changes)}{self._factor(self.best)}, not proven"
+        found = tune_text.changed(self.space.changes(self.best.candidate))
+        found = f"the best so far was {found}{self._factor(self.best)}, not proven"
         return f"{found}; the trials are kept: go on with the same command and --resume"
 
     def _note(self, trial: Trial) -> None:
         if trial.samples_per_s and trial.outcome is Outcome.COMPLETED:
-            self.own = self.own or (None if trial.changes else trial.samples_per_s)
+            self.own = self.own or (trial.samples_per_s if self._is_own(trial) else None)
             best = self.best.samples_per_s if self.best is not None else None
             self.best = trial if best is None or trial.samples_per_s > best else self.best
 
     def _best(self) -> str:
-        return f"; best {self._factor(self.best).lstrip(', ')}" if self.best is not None and self.best.changes else ""
+        factor = self._factor(self.best) if self.best is not None else ""
+        return f"; best {factor.lstrip(', ')}" if factor else ""
 
     def _came_to(self, trial: Trial) -> str:
         if trial.step_ms is None or trial.outcome is not Outcome.COMPLETED:
@@ -133,7 +146,12 @@ class _Teller:
         return f"{step_time(trial.step_ms)} a step{self._factor(trial)}"
 
     def _factor(self, trial: Trial) -> str:
-        return f", {trial.samples_per_s / self.own:.2f}x" if trial.changes and trial.samples_per_s and self.own else ""
+        if self._is_own(trial) or not trial.samples_per_s or not self.own:
+            return ""
+        return f", {trial.samples_per_s / self.own:.2f}x"
+
+    def _is_own(self, trial: Trial) -> bool:
+        return trial.candidate == self.space.current
 
     def _left(self) -> str:
         left_s = None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from autotune.model.evidence import Value
+from autotune.model.patch import PatchChange
 from autotune.model.verified import Verified
+
+SCHEDULING = frozenset({"workers", "threads"})
+"""Axes of how batches are prepared and computed: what is learned from a batch stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,11 @@ class Space:
         now = self.settings(self.current)
         return {name: value for name, value in self.settings(candidate).items() if now.get(name) != value}
 
+    def touches_learning(self, settings: Iterable[str]) -> bool:
+        """Whether a change of one of these may change what is learned, and not only how fast."""
+        learned = [axis for axis in self.axes if axis.name not in SCHEDULING]
+        return any(name in point for name in settings for axis in learned for point in axis.points)
+
 
 Key = tuple[str, str]
 """The subject and the name of a setting."""
@@ -79,19 +88,26 @@ class Outcome(StrEnum):
     PRUNED = "pruned"
 
 
+class RanOut(StrEnum):
+    """Whose memory a trial ran out of. A run on the CPU has only the host's."""
+
+    HOST = "host"
+    DEVICE = "device"
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One candidate that was tried in a fresh process; trial 0 is the user's own configuration.
 
     `samples_per_s` is the objective: useful samples a second over the window (1000 / step_ms where samples are not
-    known, and then in every trial); None unless it completed, or was pruned and had a pace by then. `forecast` is the
-    speedup over trial 0 that was expected of it, None without a model. `error` is the script's own last line, or what
-    was observed instead of what was asked.
+    known, and then in every trial); None unless it completed, or was pruned and had a pace by then. `memory_bytes` is
+    the peak, of the device where it trains on one. `forecast` is the speedup over trial 0 that was expected of it, None
+    without a model. `error` is the script's own last line, or what was observed instead of what was asked. `ran_out` is
+    None but of a trial that ran out of memory.
     """
 
     number: int
     candidate: Candidate
-    changes: Mapping[str, Value]
     outcome: Outcome
     wall_s: float
     samples_per_s: float | None = None
@@ -99,6 +115,7 @@ class Trial:
     memory_bytes: int | None = None
     forecast: float | None = None
     error: str = ""
+    ran_out: RanOut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +124,8 @@ class Tuned:
 
     `verified` is the paired re-measurement of the best against the user's own; None when nothing was worth one.
     `stopped` says in words why the search ended, `spent_s` what it took in all, and `patch` is the file that `apply`
-    takes ("" without one).
+    takes ("" without one). `dropped` are changes of the fastest that were taken back; `by_hand` those that no edit
+    makes and that were not proven, each with what it brought in the trials.
     """
 
     space: Space
@@ -119,4 +137,5 @@ class Tuned:
     probes_s: float
     patch: str = ""
     dropped: tuple[LeftOut, ...] = ()
+    by_hand: tuple[PatchChange, ...] = ()
     notes: tuple[str, ...] = ()

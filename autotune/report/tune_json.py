@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autotune import __version__
+from autotune.model.patch import PatchChange
 from autotune.model.tuned import LeftOut, Space, Trial, Tuned
 from autotune.model.verified import Verified
 from autotune.report.json_out import SCHEMA, Json, dumps
@@ -21,12 +22,13 @@ def document(tuned: Tuned) -> Json:
         "tool": {"name": "autotune", "version": __version__},
         "best": {**own, **tuned.best},
         "changes": dict(tuned.best),
-        "verified": _won(tuned.verified) if tuned.best and tuned.verified else None,
+        "verified": _verified(tuned.verified) if tuned.best and tuned.verified else None,
         "measured": _measured(tuned.verified) if tuned.verified else None,
-        "trials": list(map(_trial, tuned.trials)),
+        "trials": [_trial(trial, tuned.space.changes(trial.candidate)) for trial in tuned.trials],
         "space": _space(tuned.space),
         "left_out": list(map(_left_out, tuned.space.left_out)),
         "dropped": list(map(_left_out, tuned.dropped)),
+        "by_hand": list(map(_by_hand, tuned.by_hand)),
         "stopped": tuned.stopped,
         "spent_s": tuned.spent_s,
         "probes_s": tuned.probes_s,
@@ -35,7 +37,11 @@ def document(tuned: Tuned) -> Json:
     }
 
 
-def _won(verified: Verified) -> Json:
+def _verified(verified: Verified) -> Json:
+    return {**_interval(verified), "losses": verified.losses.sameness.value}
+
+
+def _interval(verified: Verified) -> Json:
     found = verified.estimate
     return {"speedup": found.speedup, "low": found.low, "high": found.high}
 
@@ -46,19 +52,20 @@ def _measured(verified: Verified) -> Json:
     return {
         "verdict": verified.verdict.value,
         "why": verified.why or None,
-        **_won(verified),
+        **_interval(verified),
         "step_ms": {"before": before_ms, "after": after_ms},
         "losses": verified.losses.sameness.value,
+        "losses_why": verified.losses.why or None,
         "memory": {"before_bytes": verified.memory.before, "after_bytes": verified.memory.after},
         "starts": len(verified.schedule.order),
         "changes": {change.setting: change.new for change in verified.changes},
     }
 
 
-def _trial(trial: Trial) -> Json:
+def _trial(trial: Trial, changes: Json) -> Json:
     return {
         "number": trial.number,
-        "changes": dict(trial.changes),
+        "changes": changes,
         "outcome": trial.outcome.value,
         "samples_per_s": trial.samples_per_s,
         "step_ms": trial.step_ms,
@@ -74,6 +81,10 @@ def _space(space: Space) -> list[Json]:
         {"name": axis.name, "points": [dict(point) for point in axis.points], "current": axis.current}
         for axis in space.axes
     ]
+
+
+def _by_hand(change: PatchChange) -> Json:
+    return {"setting": change.setting, "new": change.new, "how": change.by_hand, "gain": change.gain}
 
 
 def _left_out(one: LeftOut) -> Json:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.model.evidence import Value
+from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import LeftOut, Outcome, Space, Trial, Tuned
-from autotune.model.verified import Verified
+from autotune.model.verified import Sameness, Verdict, Verified
 from autotune.report.closing import wrap_command
 from autotune.report.layout import MIN_WIDTH, Line, cells, pad, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, size, step_time
@@ -51,15 +52,21 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
     yield from _verdict(tuned, width)
     if tuned.verified is not None:
         yield from measured(tuned.verified, width)
+        for note in tuned.verified.notes:
+            yield from paragraph("Note", note, width)
     if tuned.trials:
         yield Line("")
         yield from _table(tuned, width)
     yield Line("")
     yield from _listed("Not searched", tuned.space.left_out, width)
     yield from _listed("Left as it was", tuned.dropped, width)
+    if tuned.by_hand:
+        yield Line("Faster still by your own hand; that is not proven:")
+        for change in tuned.by_hand:
+            yield from _change(change, width)
     yield from paragraph("Stopped", tuned.stopped, width)
     yield from paragraph("Cost", _cost(tuned, price), width)
-    if tuned.patch:
+    if tuned.patch and not _is_by_hand(tuned.verified):
         yield Line("")
         yield from wrap_command("Next", _next(tuned.verified), "what it would write into your files", 26, width)
 
@@ -67,19 +74,42 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
 def _verdict(tuned: Tuned, width: int) -> Iterator[Line]:
     verified = tuned.verified
     if not tuned.best or verified is None:
-        so_far = " for now" if tuned.notes else ""
-        text = f"Keep what you have{so_far}: {_why_kept(tuned)}."
-        yield from (Line(line.text, "heading") for line in wrap(text, width, rest="  "))
+        yield from (Line(line.text, "heading") for line in wrap(_kept(tuned), width, rest="  "))
         return
     found = verified.estimate
-    text = f"Best: {found.speedup:.2f}x as fast as your own, 95 % interval {found.low:.2f} to {found.high:.2f}."
-    yield from (Line(line.text, "apply") for line in wrap(text, width, rest="  "))
+    best, style, losses = _condition(tuned.space, verified)
+    text = (
+        f"{best}: {found.speedup:.2f}x as fast as your own, 95 % interval {found.low:.2f} to {found.high:.2f}{losses}."
+    )
+    yield from (Line(line.text, style) for line in wrap(text, width, rest="  "))
     for change in verified.changes:
-        old, new = literal(change.old, ""), literal(change.new, "")
-        gain = f", {change.gain}" if change.gain else ""
-        yield from wrap(f"{change.setting}: {old} -> {new} ({change.effect}{gain})", width, first="  ", rest="    ")
-        if change.by_hand:
-            yield from wrap(f"by hand: {change.by_hand}", width, first="    ", rest="    ")
+        yield from _change(change, width)
+    if _is_by_hand(verified):
+        yield Line("`autotune apply` writes none of it: set it yourself.")
+
+
+def _condition(space: Space, verified: Verified) -> tuple[str, str, str]:
+    """How the headline begins, its style, and what it says of losses that could not be compared."""
+    if verified.losses.sameness is not Sameness.NOT_COMPARED:
+        return "Best", "apply", ""
+    losses = f"; losses not compared: {verified.losses.why}"
+    same = [change.setting for change in verified.changes if change.effect is not Effect.ALTERING]
+    if space.touches_learning(same):
+        return "Best, if it learns the same", "decide", losses
+    return "Best", "apply", losses
+
+
+def _change(change: PatchChange, width: int) -> Iterator[Line]:
+    old, new = literal(change.old, ""), literal(change.new, "")
+    gain = f", {change.gain}" if change.gain else ""
+    yield from wrap(f"{change.setting}: {old} -> {new} ({change.effect}{gain})", width, first="  ", rest="    ")
+    if change.by_hand:
+        yield from wrap(f"by hand: {change.by_hand}", width, first="    ", rest="    ")
+
+
+def _is_by_hand(verified: Verified | None) -> bool:
+    """Whether all that was proven is a person's to write."""
+    return verified is not None and all(change.by_hand for change in verified.changes)
 
 
 def _next(verified: Verified | None) -> str:
@@ -88,20 +118,33 @@ def _next(verified: Verified | None) -> str:
     return f"autotune apply{' --allow altering' if altering else ''} --diff"
 
 
+def _kept(tuned: Tuned) -> str:
+    """What to do where nothing won, and why."""
+    own = [trial for trial in tuned.trials if trial.candidate == tuned.space.current]
+    if tuned.notes and own and all(trial.outcome is Outcome.OUT_OF_MEMORY for trial in own):
+        found = "; ".join(tuned.notes)
+        return f"{found[0].upper()}{found[1:]}."
+    if tuned.notes:
+        again = "To prove it, type the same command with --resume"
+        return f"Keep what you have for now: {'; '.join(tuned.notes)}. {again}."
+    return f"Keep what you have: {_why_kept(tuned)}."
+
+
 def _why_kept(tuned: Tuned) -> str:
     verified = tuned.verified
-    if tuned.notes:
-        return f"{'; '.join(tuned.notes)}. To prove it, type the same command with --resume"
     if verified is None:
         return "nothing was found that is faster" if tuned.trials else tuned.stopped
     found = verified.estimate
     against = f"the best of the trials was {found.speedup:.2f}x ({found.low:.2f} to {found.high:.2f})"
-    return f"{against} when it was measured in turns with your own{f'; {verified.why}' if verified.why else ''}"
+    other = "its losses are not those of your own" if verified.verdict is Verdict.FASTER else ""
+    why = f"; {verified.why or other}" if verified.why or other else ""
+    return f"{against} when it was measured in turns with your own{why}"
 
 
 def _table(tuned: Tuned, width: int) -> Iterator[Line]:
     """Every trial: its step, its speed against your own, what it changed, and why it lost where it did not end well."""
-    own = [trial.samples_per_s for trial in tuned.trials if not trial.changes and trial.samples_per_s]
+    of_own = (trial.samples_per_s for trial in tuned.trials if trial.candidate == tuned.space.current)
+    own = [speed for speed in of_own if speed]
     base = sum(own) / len(own) if own else None
     rows = [(_time(trial), _speedup(trial, base), _expected(trial), _peak(trial)) for trial in tuned.trials]
     columns = [max(map(cells, column)) for column in zip(_HEADS, *rows, strict=True)]
@@ -109,7 +152,8 @@ def _table(tuned: Tuned, width: int) -> Iterator[Line]:
     for trial, row in zip(tuned.trials, rows, strict=True):
         first = f"{pad(str(trial.number), 5)}  {_row(row, columns)}  "
         lost = f" -- {OUTCOMES[trial.outcome]}: {trial.error}" if trial.outcome is not Outcome.COMPLETED else ""
-        yield from wrap(f"{changed(trial.changes)}{lost}", width, first=first, rest=" " * min(cells(first), width // 2))
+        settings = changed(tuned.space.changes(trial.candidate))
+        yield from wrap(f"{settings}{lost}", width, first=first, rest=" " * min(cells(first), width // 2))
 
 
 def _row(values: Sequence[str], columns: Sequence[int]) -> str:

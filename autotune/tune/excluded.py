@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from autotune.model.evidence import Value
-from autotune.model.tuned import Candidate, Outcome, Space, Trial
+from autotune.model.tuned import Candidate, Outcome, RanOut, Space, Trial
 
 FAILURES = 2
 """So often may a point of an axis fail before it is given up, if it never did well."""
@@ -14,33 +14,40 @@ FAILURES = 2
 ATTENTION = ("flash_attention_2", "sdpa", "eager")
 """From the least memory to the most."""
 
-MEMORY: Mapping[str, Callable[[Value], float]] = {
-    "loader.batch_size": lambda value: _number(value),
+BATCH_SIZE = "loader.batch_size"
+
+Takes = Mapping[str, Callable[[Value], float]]
+
+MEMORY: Takes = {
+    BATCH_SIZE: lambda value: _number(value),
     "train.activation_checkpointing": lambda value: not value,
     "train.precision": lambda value: value == "fp32",
     "data.packing": lambda value: bool(value),
     "data.group_by_length": lambda value: bool(value),
     "model.attention": lambda value: ATTENTION.index(value) if value in ATTENTION else 0,
 }
-"""How much memory of the device a value of a setting takes, compared with the others."""
+"""How much of the memory in which it trains a value of a setting takes, compared with the others."""
 
-HOST_MEMORY: Mapping[str, Callable[[Value], float]] = {
+HOST_MEMORY: Takes = {
     "loader.num_workers": lambda value: _number(value),
     "loader.prefetch_factor": lambda value: _number(value),
 }
-"""The same of the host's memory, in which a run on the CPU trains as well."""
+"""The same of the host's memory, whatever it trains on."""
+
+Needs = Mapping[str, float]
 
 
 def excluded(space: Space, trials: Sequence[Trial]) -> Callable[[Candidate], bool]:
-    """Whether a candidate need not be tried: it takes at least the memory of one that had too little, or has a failing
-    point."""
-    ran_out = [_memory(space, trial.candidate) for trial in trials if not fits(space, trial)]
+    """Whether a candidate need not be tried: it takes at least the memory of one that had too little, or more than
+    there is by what smaller micro-batches took, or has a failing point."""
+    ran_out = [_needs(space, trial.candidate, _takes(space, trial)) for trial in trials if not fits(space, trial)]
+    measured = [(needs, used) for trial in trials for needs, used in _measured(space, trial)]
     failing = _failing(space, trials)
 
     def is_excluded(candidate: Candidate) -> bool:
-        needs = _memory(space, candidate)
+        needs = _needs(space, candidate, {**MEMORY, **HOST_MEMORY})
         too_large = any(all(needs[name] >= other[name] for name in other) for other in ran_out)
-        return too_large or any(point in failing for point in enumerate(candidate))
+        return too_large or _outgrows(space, needs, measured) or any(point in failing for point in enumerate(candidate))
 
     return is_excluded
 
@@ -53,11 +60,46 @@ def fits(space: Space, trial: Trial) -> bool:
     return trial.candidate == space.current or limit is None or used is None or used <= limit
 
 
-def _memory(space: Space, candidate: Candidate) -> dict[str, float]:
+def takes_more(space: Space, candidate: Candidate) -> bool:
+    """Whether a candidate takes more of the memory in which it trains than the user's own, whatever workers take."""
+    own, its = (_needs(space, one, MEMORY) for one in (space.current, candidate))
+    return any(its[name] > own[name] for name in MEMORY)
+
+
+def _takes(space: Space, trial: Trial) -> Takes:
+    """What takes of the memory that was too little for a trial: that in which it trains, where it says no other."""
+    if not space.is_on_device:
+        return {**MEMORY, **HOST_MEMORY}
+    return HOST_MEMORY if trial.ran_out == RanOut.HOST else MEMORY
+
+
+def _needs(space: Space, candidate: Candidate, takes: Takes) -> Needs:
     """What each setting takes; one that a point leaves out takes the least."""
-    ranks = MEMORY if space.is_on_device else {**MEMORY, **HOST_MEMORY}
     settings = space.settings(candidate)
-    return {name: rank(settings[name]) if name in settings else 0.0 for name, rank in ranks.items()}
+    return {name: of(settings[name]) if name in settings else 0.0 for name, of in takes.items()}
+
+
+def _measured(space: Space, trial: Trial) -> Iterator[tuple[Needs, int]]:
+    """What a trial needed, and the peak that it came to."""
+    if trial.outcome == Outcome.COMPLETED and trial.memory_bytes is not None:
+        yield _needs(space, trial.candidate, _takes(space, trial)), trial.memory_bytes
+
+
+def _outgrows(space: Space, needs: Needs, measured: Sequence[tuple[Needs, int]]) -> bool:
+    """Whether a micro-batch is too large, by the line through the peaks of the two largest that are smaller.
+
+    Only trials that differ in nothing else that takes memory lie on it. A trial's peak is that of its widest batch.
+    """
+    peaks: dict[float, int] = {}
+    for other, used in measured:
+        if all(needs[name] == value for name, value in other.items() if name != BATCH_SIZE):
+            peaks[other[BATCH_SIZE]] = max(used, peaks.get(other[BATCH_SIZE], 0))
+    smaller = sorted(size for size in peaks if size < needs[BATCH_SIZE])[-2:]
+    if space.memory_limit_bytes is None or len(smaller) < 2:
+        return False
+    low, high = smaller
+    growth = (peaks[high] - peaks[low]) / (high - low)
+    return peaks[high] + growth * (needs[BATCH_SIZE] - high) > space.memory_limit_bytes
 
 
 def _failing(space: Space, trials: Sequence[Trial]) -> set[tuple[int, int]]:

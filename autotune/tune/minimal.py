@@ -39,7 +39,7 @@ def minimal(space: Space, forecast: Forecaster, winner: Candidate, trials: Seque
     while True:
         simpler = list(simpler_than(space, kept))
         before = prior(space, forecast, [winner, *simpler, *(one for one, _ in speeds(tried))])
-        tried += tuple(_tried(before, tried, winner, _untried(space, tried, simpler), attempt))
+        tried += tuple(_tried(before, tried, winner, untried(space, tried, simpler), attempt))
         share = _share(before, believe(before, speeds(tried)), winner)
         good = {trial.candidate for trial in tried if trial.outcome == Outcome.COMPLETED and fits(space, trial)}
         best = max((one for one in simpler if one in good), key=share, default=kept)
@@ -49,19 +49,19 @@ def minimal(space: Space, forecast: Forecaster, winner: Candidate, trials: Seque
         kept = best
 
 
-def _untried(space: Space, trials: Sequence[Trial], simpler: Iterable[Candidate]) -> list[Candidate]:
+def untried(space: Space, trials: Sequence[Trial], wanted: Iterable[Candidate]) -> list[Candidate]:
     """Those that were not tried, and that the trials do not rule out."""
     is_excluded, known = excluded(space, trials), {trial.candidate for trial in trials}
-    return [one for one in simpler if one not in known and not is_excluded(one)]
+    return [one for one in wanted if one not in known and not is_excluded(one)]
 
 
 def _tried(
-    before: Prior, trials: Sequence[Trial], winner: Candidate, untried: Iterable[Candidate], attempt: Try
+    before: Prior, trials: Sequence[Trial], winner: Candidate, simpler: Iterable[Candidate], attempt: Try
 ) -> Iterator[Trial]:
     """The trials of those that may be as fast as the winner."""
     belief = believe(before, speeds(trials))
     least = belief.mean[before.candidates.index(winner)] + math.log(1 - NOISE)
-    for one in untried:
+    for one in simpler:
         at = before.candidates.index(one)
         if belief.mean[at] + Z90 * belief.deviation[at] >= least:
             trial = attempt(one)
@@ -83,14 +83,14 @@ def simpler_than(space: Space, candidate: Candidate) -> Iterator[Candidate]:
     """The candidate with fewer changes on one axis: none of them, or those that stay keep their values."""
     for number, (axis, at) in enumerate(zip(space.axes, candidate, strict=True)):
         now = axis.points[axis.current]
-        changes = _changes(axis.points[at], now)
+        all_of = changes(axis.points[at], now)
         for other, point in enumerate(axis.points):
-            left = _changes(point, now)
-            if left.items() < changes.items():
+            if changes(point, now).items() < all_of.items():
                 yield (*candidate[:number], other, *candidate[number + 1 :])
 
 
-def _changes(point: Mapping[str, Value], now: Mapping[str, Value]) -> dict[str, Value]:
+def changes(point: Mapping[str, Value], now: Mapping[str, Value]) -> dict[str, Value]:
+    """What a point of an axis has otherwise than the point `now`."""
     return {name: value for name, value in point.items() if now.get(name) != value}
 
 
@@ -108,6 +108,6 @@ def _brings(space: Space, share: Callable[[Candidate], float], kept: Candidate) 
     for number, axis in enumerate(space.axes):
         without = (*kept[:number], axis.current, *kept[number + 1 :])
         if without != kept:
-            changes = _changes(axis.points[kept[number]], axis.points[axis.current])
-            found |= dict.fromkeys(changes, 1 - share(without) / share(kept))
+            lost = changes(axis.points[kept[number]], axis.points[axis.current])
+            found |= dict.fromkeys(lost, 1 - share(without) / share(kept))
     return found

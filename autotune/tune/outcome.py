@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from autotune.collect import Collected
 from autotune.model.derived import Derived
 from autotune.model.evidence import Value
 from autotune.model.recording import Recording
-from autotune.model.tuned import Key, Outcome
+from autotune.model.tuned import Key, Outcome, RanOut
 from autotune.model.verified import Start
 from autotune.report.units import step_time
 
@@ -20,7 +21,14 @@ GLOBAL_BATCH = "run.global_batch"
 SAME_BATCH_SHARE = 0.01
 """So much may the global batch of a trial differ from the user's own, and still be taken for the same."""
 
-End = tuple[Outcome, str]
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a trial ended; `error` and `ran_out` as in a Trial."""
+
+    outcome: Outcome
+    error: str = ""
+    ran_out: RanOut | None = None
 
 
 def ended(
@@ -29,30 +37,39 @@ def ended(
     derived: Derived | None,
     asked: Mapping[Key, Value],
     global_batch: Value | None = None,
+    not_comparable: str = "",
 ) -> End:
     """The outcome, and the script's own last words or what was observed instead of what was `asked`.
 
     `global_batch` is what has to stay as it is, in samples; None where it may change, or nothing says what it is.
+    `not_comparable` says why its pace is none that the user's own could be compared with, "" where it is.
     """
     first = collected.recordings[0] if collected.recordings else None
-    if _is_out_of_memory(collected, first):
-        return Outcome.OUT_OF_MEMORY, _last_words(collected, first)
+    ran_out = _ran_out(collected, first)
+    if ran_out is not None:
+        return End(Outcome.OUT_OF_MEMORY, _last_words(collected, first), ran_out)
     if collected.bugs:
-        return Outcome.FAILED, f"a bug of ours: {collected.bugs[0].splitlines()[0]}"
+        return End(Outcome.FAILED, f"a bug of ours: {collected.bugs[0].splitlines()[0]}")
     if _has_failed(collected, first):
-        return Outcome.FAILED, _last_words(collected, first)
+        return End(Outcome.FAILED, _last_words(collected, first))
     if start is None or derived is None or first is None or first.window is None:
         return _unmeasured(collected)
-    if other := _other(derived, asked) or _other_batch(derived, global_batch):
-        return Outcome.FAILED, other
+    if other := _other(derived, asked) or _other_batch(derived, global_batch) or not_comparable:
+        return End(Outcome.FAILED, other)
     if first.window.ended_by == "time_limit":
-        return Outcome.PRUNED, f"{step_time(start.step_ms)} a step after {start.steps}: far too slow to win"
-    return Outcome.COMPLETED, ""
+        return End(Outcome.PRUNED, f"{step_time(start.step_ms)} a step after {start.steps}: far too slow to win")
+    return End(Outcome.COMPLETED)
 
 
-def _is_out_of_memory(collected: Collected, first: Recording | None) -> bool:
-    killed = collected.sampled is not None and collected.sampled.was_killed_for_memory
-    return killed or (first is not None and first.outcome == "out_of_memory")
+def _ran_out(collected: Collected, first: Recording | None) -> RanOut | None:
+    """Whose memory ran out; None where none did. Of a device torch has an error of its own, and names CUDA in others;
+    the kernel kills only for the host's."""
+    if first is not None and first.outcome == "out_of_memory":
+        error = first.error or {"type": "", "message": ""}
+        is_devices = error["type"] == "OutOfMemoryError" or "cuda" in error["message"].lower()
+        return RanOut.DEVICE if is_devices else RanOut.HOST
+    was_killed = collected.sampled is not None and collected.sampled.was_killed_for_memory
+    return RanOut.HOST if was_killed else None
 
 
 def _has_failed(collected: Collected, first: Recording | None) -> bool:
@@ -64,12 +81,12 @@ def _has_failed(collected: Collected, first: Recording | None) -> bool:
 def _unmeasured(collected: Collected) -> End:
     where = f"; it was in {collected.waiting_in}" if collected.waiting_in else ""
     if collected.ended_by == "startup_limit":
-        return Outcome.TIMED_OUT, f"no optimizer step in {collected.wall_s:.0f} s{where}"
+        return End(Outcome.TIMED_OUT, f"no optimizer step in {collected.wall_s:.0f} s{where}")
     if collected.ended_by in ("probe", "time_limit"):
-        return Outcome.TIMED_OUT, f"no step was measured in {collected.wall_s:.0f} s{where}"
+        return End(Outcome.TIMED_OUT, f"no step was measured in {collected.wall_s:.0f} s{where}")
     if collected.ended_by == "not_injected":
-        return Outcome.FAILED, "its process ignores the environment, so nothing can be measured in it"
-    return Outcome.FAILED, "it ended before a step was measured"
+        return End(Outcome.FAILED, "its process ignores the environment, so nothing can be measured in it")
+    return End(Outcome.FAILED, "it ended before a step was measured")
 
 
 def _last_words(collected: Collected, first: Recording | None) -> str:

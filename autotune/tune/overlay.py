@@ -74,13 +74,14 @@ def overlay(script: Script, wanted: Mapping[Key, Value]) -> Overlay:
     changes = tuple(draft.change for draft in drafts)
     edits = [edit for change in changes for edit in change.edits]
     by_hand = {change.setting: _override(script, change) for change in changes if not _is_made(change)}
+    unset = {name for name, one in by_hand.items() if one is None}
     return Overlay(
         words=retyped(script.words, [edit for edit in edits if edit.file == TYPED]),
         asked=asked,
         changes=changes,
         files={Path(name).resolve(): joint.confirmed(script.read(name), each) for name, each in _by_file(edits)},
         overrides=tuple(_shifted(one, edits, script) for one in by_hand.values() if one is not None),
-        missing={each.setting: why(each) for each in changes if each.setting in by_hand and not by_hand[each.setting]},
+        missing={each.setting: _why(script, each) for each in changes if each.setting in unset},
     )
 
 
@@ -91,9 +92,14 @@ def settable(script: Script, name: str, subject: str) -> str:
     return overlay(script, {(subject, name): other}).missing.get(name, "")
 
 
-def why(change: PatchChange) -> str:
-    """Why a change has no edit, without the line that says what to write."""
-    return change.by_hand.partition(": ")[2] or change.by_hand
+def _why(script: Script, change: PatchChange) -> str:
+    """Why a change has no edit, without the line that says what to write; the framework's word where it has no such
+    setting and none was seen in the files either."""
+    setting = script.evidence.setting(change.subject, change.setting)
+    framework = script.evidence.lookup(RUN, "run.framework")
+    is_nowhere = framework is not None and (setting is None or setting.location is None)
+    reason = catalogue.why_missing(str(framework), change.setting) if is_nowhere else ""
+    return reason or change.by_hand.partition(": ")[2] or change.by_hand
 
 
 def _is_made(change: PatchChange) -> bool:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from autotune import patch
 from autotune.errors import ScriptError
+from autotune.model.evidence import Value
+from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
-from autotune.model.tuned import Candidate, Outcome
-from autotune.model.verified import AFTER, BEFORE, Sameness, Schedule, Start, Verdict, Verified
-from autotune.tune.trial import Trials
+from autotune.model.tuned import SCHEDULING, Candidate, Key, Outcome, Space
+from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Schedule, Start, Verdict, Verified
+from autotune.tune import headroom
+from autotune.tune.trial import Trials, subject
 from autotune.verify import rounds
+from autotune.verify.accumulation import explained
 from autotune.verify.estimate import LEAST_PAIRS
 from autotune.verify.schedule import schedule
 from autotune.verify.starts import Runner
@@ -43,14 +48,49 @@ def proven(trials: Trials, best: Candidate, left_s: float, announce: Callable[[S
         lambda side: _start(trials, runner, side, candidates[side], planned), planned, rehearsed, deadline
     )
     made = replace(planned, order=tuple(start.side for start in starts))
-    return summarise(runner.sides, starts, made, time.monotonic() - began, ())
+    notes = tuple(filter(None, [headroom.unknown(trials.script.evidence, trials.space, best)]))
+    return summarise(runner.sides, starts, made, time.monotonic() - began, notes)
 
 
 def has_won(verified: Verified) -> bool:
     """Whether it is surely faster, and trains as it is said to."""
-    altering = any(change.effect is Effect.ALTERING for change in verified.changes)
-    is_same = altering or verified.losses.sameness is not Sameness.DIFFERENT
-    return verified.verdict is Verdict.FASTER and is_same
+    return verified.verdict is Verdict.FASTER and not differs(verified)
+
+
+def differs(verified: Verified) -> bool:
+    """Whether its losses are others, and none of its changes is said to make them so."""
+    return verified.losses.sameness is Sameness.DIFFERENT and not _is_altering(verified.changes)
+
+
+def scaled(trials: Trials, best: Candidate) -> str:
+    """Why the losses of its trial differ from the user's own by the very factor of the accumulation steps.
+
+    "" where they do not, or may, or where one of the two was not measured here.
+    """
+    own, its = (trials.starts.get(one) for one in (trials.space.current, best))
+    made = trials.overlay(best).changes
+    if own is None or its is None or _is_altering(made):
+        return ""
+    steps = min(len(own.losses), len(its.losses))
+    other = Losses(Sameness.DIFFERENT, steps, f"its losses over {steps} steps are others")
+    found = explained(other, own.losses, its.losses, made)
+    return found.why if found != other else ""
+
+
+def by_hand(trials: Trials, candidate: Candidate) -> frozenset[str]:
+    """The changes of a candidate that no edit makes, or that need such a one."""
+    return frozenset(one.setting for one in patch.coupled(trials.overlay(candidate).changes) if one.by_hand)
+
+
+def whole(changes: Iterable[PatchChange]) -> tuple[PatchChange, ...]:
+    """The changes as they were proven, together: where one of them is by hand, they all are."""
+    coupled = tuple(patch.coupled(tuple(changes)))
+    names = tuple(one.setting for one in coupled if one.by_hand)
+    return tuple(patch.coupled([replace(one, needs=(*one.needs, *names)) if one.edits else one for one in coupled]))
+
+
+def _is_altering(changes: Iterable[PatchChange]) -> bool:
+    return any(change.effect is Effect.ALTERING for change in changes)
 
 
 def _rehearsed(trials: Trials, candidate: Candidate) -> Start:
@@ -77,10 +117,21 @@ def _start(trials: Trials, runner: Runner, side: str, candidate: Candidate, plan
         warmup=planned.warmup,
         time_limit_s=PATIENCE * own.time_limit_s,
     )
-    start, (outcome, error) = trials.run(runner, side, request, made.asked)
-    if start is None or outcome is not Outcome.COMPLETED:
-        raise _failed(error)
+    start, end = trials.run(runner, side, request, made.asked, _kept(trials.space, candidate))
+    if start is None or end.outcome is not Outcome.COMPLETED:
+        raise _failed(end.error)
     return start
+
+
+def _kept(space: Space, candidate: Candidate) -> dict[Key, Value]:
+    """What the candidate leaves as the user has it of all that is searched and touches what is learned."""
+    now = space.settings(space.current)
+    return {
+        (subject(name, axis.subject), name): value
+        for axis, at in zip(space.axes, candidate, strict=True)
+        for name, value in axis.points[at].items()
+        if axis.name not in SCHEDULING and now.get(name) == value
+    }
 
 
 def _failed(error: str) -> ScriptError:

@@ -59,12 +59,16 @@ def search(
 
 def best(space: Space, forecast: Forecaster, trials: Sequence[Trial]) -> Candidate:
     """The fastest of what was tried and fits, by all that was measured; the user's own when nothing else did well."""
-    before = prior(space, forecast, [trial.candidate for trial in trials])
-    tried = _tried(space, trials)
-    if not tried:
+    return fastest(space, forecast, trials, done(space, trials))
+
+
+def fastest(space: Space, forecast: Forecaster, trials: Sequence[Trial], among: Sequence[Candidate]) -> Candidate:
+    """The fastest of these, by all that was measured; the user's own when there is none."""
+    if not among:
         return space.current
+    before = prior(space, forecast, [*among, *(trial.candidate for trial in trials)])
     mean = believe(before, speeds(trials)).mean
-    return max(tried, key=lambda one: mean[before.candidates.index(one)])
+    return max(among, key=lambda one: mean[before.candidates.index(one)])
 
 
 def following(
@@ -93,7 +97,7 @@ def _most_promising(
     is_open = np.array([not (one in seen or is_excluded(one)) for one in before.candidates])
     if not is_open.any():
         return None, 0.0
-    known = [belief.mean[before.candidates.index(one)] for one in _tried(space, trials)]
+    known = [belief.mean[before.candidates.index(one)] for one in done(space, trials)]
     gain = np.where(is_open, belief.gain_over(max(known, default=-math.inf)), -math.inf) if known else None
     at = int(np.argmax(gain if gain is not None else np.where(is_open, belief.mean, -math.inf)))
     return before.candidates[at], 1 - math.exp(-gain[at]) if gain is not None else 1.0
@@ -103,14 +107,14 @@ def _rivals(
     space: Space, before: Prior, belief: Belief, trials: Sequence[Trial], running: frozenset[Candidate]
 ) -> list[Candidate]:
     """Those of the best, as close as trials differ by themselves, that were measured only once; a lone one has none."""
-    mean = {one: belief.mean[before.candidates.index(one)] for one in _tried(space, trials)}
+    mean = {one: belief.mean[before.candidates.index(one)] for one in done(space, trials)}
     first = max(mean.values(), default=0.0)
     close = sorted((one for one in mean if mean[one] >= first - belief.noise), key=lambda one: -mean[one])[:MOST_RIVALS]
     counts = {one: sum(trial.candidate == one and trial.samples_per_s is not None for trial in trials) for one in close}
     return [one for one in close if counts[one] < 2 and one not in running] if len(close) > 1 else []
 
 
-def _tried(space: Space, trials: Sequence[Trial]) -> list[Candidate]:
+def done(space: Space, trials: Sequence[Trial]) -> list[Candidate]:
     """What completed and fits."""
     good = [trial for trial in trials if trial.outcome == Outcome.COMPLETED and fits(space, trial)]
     return list(dict.fromkeys(trial.candidate for trial in good))

@@ -86,8 +86,22 @@ def _why_not(entry: SettingEntry, evidence: Evidence, knobs: Set[str], allow: Se
         return reason
     effect = effect_of(entry.name, evidence, owner)
     if effect not in FREE | allow:
-        return f"it is {effect}: what is learned may change"
+        return f"it is {effect}: what is learned may change{_because(entry, effect, evidence, owner)}"
     return settable(entry.name, owner)
+
+
+def _because(entry: SettingEntry, effect: Effect, evidence: Evidence, owner: str) -> str:
+    """What is known of this script that gives a setting this effect, in words; "" where it always has it."""
+    conditions = [compile_expression(case.when) for case in entry.effect_when if case.effect is effect]
+    held = [one.names for one in conditions if one.evaluate(lambda name: evidence.lookup(owner, name))[0] is True]
+    values = {name: evidence.lookup(owner, name) for names in held for name in names}
+    said = [value if isinstance(value, str) else _meaning(name) for name, value in values.items() if value]
+    return f", as {' and '.join(said)}" if said else ""
+
+
+def _meaning(name: str) -> str:
+    facts = catalogue.facts()
+    return facts[name].meaning if name in facts else catalogue.settings()[name].meaning
 
 
 def _why_no_use(entry: SettingEntry, evidence: Evidence, owner: str) -> str:

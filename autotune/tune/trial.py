@@ -10,13 +10,14 @@ from pathlib import Path
 
 from autotune import catalogue, collect
 from autotune.machine import limits
+from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Value
-from autotune.model.rule import Effect
-from autotune.model.tuned import Candidate, Key, Outcome, Space, Trial
+from autotune.model.tuned import Candidate, Key, Outcome, RanOut, Space, Trial
 from autotune.model.verified import AFTER, BEFORE, Start
 from autotune.tune.outcome import GLOBAL_BATCH, End, ended
 from autotune.tune.overlay import Overlay, Script, overlay
 from autotune.tune.pace import lasting
+from autotune.tune.useful import NOT_COUNTED, in_own_samples, is_rebatched, tokens_per_sample
 from autotune.verify.mirror import Mirror
 from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
 from autotune.verify.sides import Sides
@@ -106,31 +107,34 @@ class Place:
 
 @dataclass(slots=True)
 class Trials:
-    """The trials of one search. `starts` are the measured ones, by candidate."""
+    """The trials of one search. `starts` are the measured ones, by candidate; `said` is what the last start wrote to
+    stderr, "" where it was measured to its end."""
 
     place: Place
     script: Script
     space: Space
     usual: Usual
     starts: dict[Candidate, Start] = field(default_factory=dict)
+    said: str = ""
 
     def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> Trial:
         """Start the command once with the settings of `candidate`, of which the speedup `forecast` is expected."""
         began = time.monotonic()
         made = self.overlay(candidate)
-        start, (outcome, error) = self._measured(candidate, made)
-        has_pace = start is not None and outcome in (Outcome.COMPLETED, Outcome.PRUNED)
+        start, end = self._measured(candidate, made)
+        has_pace = start is not None and end.outcome in (Outcome.COMPLETED, Outcome.PRUNED)
+        is_limited = start is not None and start.is_on_device == self.space.is_on_device
         return Trial(
             number=number,
             candidate=candidate,
-            changes=self.space.changes(candidate),
-            outcome=outcome,
+            outcome=end.outcome,
             wall_s=time.monotonic() - began,
             samples_per_s=self._rate(start) if start is not None and has_pace else None,
             step_ms=start.step_ms if start is not None else None,
-            memory_bytes=start.memory_bytes if start is not None else None,
+            memory_bytes=start.memory_bytes if start is not None and is_limited else None,
             forecast=forecast,
-            error=error,
+            error=end.error,
+            ran_out=end.ran_out,
         )
 
     def overlay(self, candidate: Candidate) -> Overlay:
@@ -152,17 +156,23 @@ class Trials:
         placed = [replace(one, file=mirror.mapped(one.file)) if mirror else one for one in made.overrides]
         return replace(self.usual.request(self._ready(made)), overrides=tuple(placed))
 
-    def run(self, runner: Runner, side: str, request: collect.Request, asked: Mapping[Key, Value]) -> Ran:
-        """One start of a side that should have the settings `asked`: how it went, at the pace that lasts."""
+    def run(
+        self, runner: Runner, side: str, request: collect.Request, asked: Mapping[Key, Value], kept: Mapping[Key, Value]
+    ) -> Ran:
+        """One start of a side that should have the settings `asked`, and `kept` where those are seen: how it went,
+        counted in the user's own samples and at the pace that lasts."""
+        self.said = ""
         try:
             collected, start, derived = runner.run(side, request)
         except _MemoryShortError as short:
-            return None, (Outcome.OUT_OF_MEMORY, str(short))
+            return None, End(Outcome.OUT_OF_MEMORY, str(short), RanOut.HOST)
+        counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence))
         if start is not None:
-            start = lasting(start, collected.recordings[0])
-        stays = bool(asked) and runner.sides.effect is not Effect.ALTERING
-        own = self.script.evidence.lookup(RUN, GLOBAL_BATCH) if stays else None
-        return start, ended(collected, start, derived, asked, own)
+            start = lasting(counted or start, collected.recordings[0])
+        self.said = "" if collected.ended_by == "probe" else runner.told(collected.said)
+        own = self.script.evidence.lookup(RUN, GLOBAL_BATCH) if asked else None
+        not_comparable = NOT_COUNTED if counted is None and is_rebatched(name for _, name in asked) else ""
+        return start, ended(collected, start, derived, {**_seen(derived, kept), **asked}, own, not_comparable)
 
     def _ready(self, made: Overlay) -> int:
         """Optimizer steps whose batches the workers may have ready."""
@@ -176,9 +186,9 @@ class Trials:
     def _measured(self, candidate: Candidate, made: Overlay) -> tuple[Start | None, End]:
         if made.missing:
             why = "; ".join(f"{name} cannot be set: {reason}" for name, reason in made.missing.items())
-            return None, (Outcome.FAILED, why)
-        start, end = self.run(self.runner({AFTER: made}), AFTER, self.request(made), made.asked)
-        if start is not None and end[0] is Outcome.COMPLETED:
+            return None, End(Outcome.FAILED, why)
+        start, end = self.run(self.runner({AFTER: made}), AFTER, self.request(made), made.asked, {})
+        if start is not None and end.outcome is Outcome.COMPLETED:
             self.starts[candidate] = start
         return start, end
 
@@ -186,6 +196,13 @@ class Trials:
         """Samples a second; steps a second where the user's own samples are not known."""
         samples = (start.samples or self.usual.samples) if self.usual.samples else 1.0
         return (samples or 1.0) * 1000 / start.step_ms
+
+
+def _seen(derived: Derived | None, settings: Mapping[Key, Value]) -> dict[Key, Value]:
+    """Those of the settings that a start showed."""
+    settled = derived.settings if derived is not None else ()
+    shown = {(one.subject, one.name) for one in settled if one.value is not None}
+    return {key: value for key, value in settings.items() if key in shown}
 
 
 def wanted(space: Space, candidate: Candidate) -> dict[Key, Value]:

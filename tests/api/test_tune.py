@@ -15,12 +15,13 @@ import pytest
 from autotune import engine
 from autotune.api import apply, diagnose, searches
 from autotune.api import tune as api
+from autotune.api.search import Search
 from autotune.collect import artefacts
 from autotune.errors import BusyError, ScriptError, UsageError
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.finding import Evaluation
 from autotune.model.report import Report, RunSummary, Step
-from autotune.model.tuned import Outcome, Trial
+from autotune.model.tuned import Outcome, RanOut, Space, Trial
 from autotune.model.verified import (
     AFTER,
     BEFORE,
@@ -34,7 +35,8 @@ from autotune.model.verified import (
 )
 from autotune.scan.command import scan_command
 from autotune.tune import proof
-from autotune.tune.trial import Trials
+from autotune.tune.study import Study
+from autotune.tune.trial import Trials, Usual
 
 TRAIN = "loader#train"
 SCRIPT = """\
@@ -51,14 +53,14 @@ for batch in loader:
 FACTS = {"run.framework": "raw", "machine.cpus_per_rank": 2.0, "device.type": "cpu"}
 
 
-def report(root: Path, **facts) -> Report:
+def report(root: Path, workers: int = 0, **facts) -> Report:
     """What a diagnosis of the script says."""
     run = artefacts.new_run(root)
     (run / "run.json").write_text("{}")
     bundle = scan_command(("train.py",), cwd=root, root=root, versions={})
     at = Location(str(root / "train.py"), 6, "DataLoader")
     seen = [
-        Setting("loader.num_workers", TRAIN, 0, "observed", at, spelling="num_workers"),
+        Setting("loader.num_workers", TRAIN, workers, "observed", at, spelling="num_workers"),
         Setting("train.num_threads", RUN, 2, "observed"),
     ]
     known = [Fact(name, RUN, value) for name, value in {**FACTS, **facts}.items()]
@@ -83,6 +85,9 @@ class Made:
     verified: object = None
     tried: list = field(default_factory=list)
     told: list = field(default_factory=list)
+    proven: list = field(default_factory=list)
+    files: dict = field(default_factory=dict)
+    left_s: float = 0.0
     diagnosed: int = 0
 
     def status(self, status) -> None: ...
@@ -94,6 +99,9 @@ class Made:
         self.told.append(("known", trials))
 
     def began(self, number, changes) -> None: ...
+
+    def said(self, text) -> None:
+        self.told.append(("said", text))
 
     def ended(self, trial) -> None:
         self.told.append(("ended", trial))
@@ -146,10 +154,15 @@ def made(root, monkeypatch):
         if isinstance(came, BaseException):
             raise came
         ended = (came, None, "lost") if isinstance(came, Outcome) else (Outcome.COMPLETED, came, "")
+        self.said = "" if ended[1] else f"its last words with {changes}"
+        ran_out = RanOut.HOST if came is Outcome.OUT_OF_MEMORY else None
         step_ms = 32_000 / ended[1] if ended[1] else None
-        return Trial(number, candidate, changes, ended[0], 0.01, ended[1], step_ms, forecast=forecast, error=ended[2])
+        more = {"forecast": forecast, "error": ended[2], "ran_out": ran_out}
+        return Trial(number, candidate, ended[0], 0.01, ended[1], step_ms, **more)
 
     def proven(trials, chosen, left_s, announce):
+        found.proven.append(trials.space.changes(chosen))
+        found.files, found.left_s = trials.overlay(chosen).files, left_s
         announce(Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0))
         said = found.verified or verified
         return said(trials, chosen)
@@ -171,7 +184,7 @@ def test_what_wins_is_proven_and_is_the_patch_that_apply_takes(made, root) -> No
     tuned = tune(made, root)
     assert tuned.best == {"loader.num_workers": 2}
     assert tuned.verified.estimate.speedup == 1.6
-    assert tuned.trials[0].changes == {}
+    assert tuned.trials[0].candidate == tuned.space.current
     assert (root / "train.py").read_bytes() == before
     planned = apply.plan(apply.Options(), cwd=root)
     assert [(path.name, b"default=2" in after) for path, _, after in planned.files] == [("train.py", True)]
@@ -227,6 +240,132 @@ def test_a_proof_that_fails_is_none(made, root, error, why) -> None:
     assert made.tried == tried
 
 
+def faster_with(workers: float, threads: float, both: float = 0.0):
+    """Samples a second by what two workers and one thread bring."""
+
+    def speed(changes):
+        has = changes.get("loader.num_workers") == 2, changes.get("train.num_threads") == 1
+        return 100.0 + workers * has[0] + threads * has[1] + both * all(has)
+
+    return speed
+
+
+def test_only_what_can_be_written_is_proven_and_written(made, root) -> None:
+    made.speed = faster_with(60.0, 50.0)
+    tuned = tune(made, root)
+    assert made.proven == [tuned.best] == [{"loader.num_workers": 2}]
+    planned = apply.plan(apply.Options(), cwd=root)
+    assert ({change.setting: change.new for change in planned.chosen}, planned.left) == (tuned.best, ())
+    assert {path: after for path, _, after in planned.files} == made.files != {}
+    (hint,) = tuned.by_hand
+    assert (hint.setting, hint.new, hint.edits) == ("train.num_threads", 1, ())
+    assert re.fullmatch(r"brought [23]\d % of the speed in the trials", hint.gain)
+    assert hint.by_hand.startswith("torch.set_num_threads = 1: ")
+
+
+@pytest.mark.parametrize(
+    ("speed", "settings"),
+    [
+        (faster_with(0.0, 50.0), {"train.num_threads": 1}),
+        (faster_with(0.0, 0.0, 60.0), {"loader.num_workers": 2, "train.num_threads": 1}),
+    ],
+    ids=["alone", "together"],
+)
+def test_what_brings_something_only_by_hand_is_proven_so_and_writes_nothing(made, root, speed, settings) -> None:
+    made.speed = speed
+    tuned = tune(made, root)
+    assert made.proven == [tuned.best] == [settings]
+    planned = apply.plan(apply.Options(), cwd=root)
+    assert (planned.chosen, planned.files) == ((), ())
+    assert {change.setting: change.new for change, _ in planned.left} == settings
+    assert all(change.by_hand for change in tuned.verified.changes)
+    assert tuned.by_hand == ()
+
+
+def other_losses_with_workers(trials, chosen):
+    has_workers = "loader.num_workers" in trials.space.changes(chosen)
+    return verified(trials, chosen, sameness=Sameness.DIFFERENT if has_workers else Sameness.IDENTICAL)
+
+
+def test_what_gives_other_losses_is_taken_back_and_the_rest_is_proven(made, root) -> None:
+    made.speed, made.verified = faster_with(60.0, 50.0), other_losses_with_workers
+    tuned = tune(made, root)
+    assert made.proven == [{"loader.num_workers": 2}, {"train.num_threads": 1}]
+    assert tuned.best == {"train.num_threads": 1}
+    why = next(one.why for one in tuned.dropped if one.setting == "loader.num_workers")
+    assert why.startswith("taken back, because with it the losses were not what they have to be")
+
+
+def test_without_time_for_a_second_proof_the_first_one_is_told(made, root, monkeypatch) -> None:
+    made.speed, made.verified = faster_with(60.0, 50.0), other_losses_with_workers
+    monkeypatch.setattr(Search, "holds_proof", lambda self, more_s=0.0: False)
+    tuned = tune(made, root)
+    assert made.proven == [{"loader.num_workers": 2}]
+    assert (tuned.best, tuned.patch, tuned.verified.losses.sameness) == ({}, "", Sameness.DIFFERENT)
+
+
+@pytest.mark.parametrize(("left_s", "kept"), [(1000.0, True), (50.0, False)])
+def test_time_for_a_second_proof_is_kept_where_losses_may_be_others(made, root, monkeypatch, left_s, kept) -> None:
+    proof_s = proof.SLACK * 8 * Usual(0.1, 2.0, 32.0).trial_s
+    monkeypatch.setattr(Search, "left_s", property(lambda self: left_s))
+    tune(made, root)
+    assert made.left_s == left_s
+    monkeypatch.setattr(Space, "touches_learning", lambda self, names: True)
+    tune(made, root)
+    assert made.left_s == pytest.approx(left_s - proof_s if kept else left_s)
+
+
+def test_losses_scaled_by_the_accumulation_cost_no_proof(made, root, monkeypatch) -> None:
+    made.speed = faster_with(60.0, 50.0)
+    monkeypatch.setattr(
+        proof, "scaled", lambda trials, one: "the factor" if "loader.num_workers" in trials.space.changes(one) else ""
+    )
+    tuned = tune(made, root)
+    assert made.proven == [{"train.num_threads": 1}]
+    assert any(one.why.endswith("the factor") for one in tuned.dropped)
+
+
+def test_the_last_words_of_what_failed_are_shown(made, root) -> None:
+    def speed(changes):
+        return Outcome.FAILED if changes.get("loader.num_workers") == 1 else faster_with_two(changes)
+
+    made.speed = speed
+    tune(made, root)
+    failed = [changes for changes in made.tried if changes.get("loader.num_workers") == 1]
+    assert failed
+    assert [told[1] for told in made.told if told[0] == "said"] == [f"its last words with {one}" for one in failed]
+
+
+def test_own_settings_that_run_out_of_memory_where_nothing_takes_less_end_it_at_once(made, root) -> None:
+    made.speed = lambda changes: Outcome.OUT_OF_MEMORY
+    with pytest.raises(ScriptError, match="went well when it was diagnosed, and not in a trial: lost") as raised:
+        tune(made, root)
+    assert "make the micro-batch smaller" in str(raised.value)
+    assert made.tried == [{}]
+
+
+def test_own_settings_at_the_limit_of_the_memory_are_told_what_fits(made, root) -> None:
+    (root / "train.py").write_text(SCRIPT.replace("default=0", "default=2"))
+    made.report = report(root, workers=2)
+
+    def speed(changes):
+        return 100.0 if changes.get("loader.num_workers") in (0, 1) else Outcome.OUT_OF_MEMORY
+
+    def fail(trials, chosen):
+        raise ScriptError("a start failed that went well before: lost")
+
+    made.speed, made.verified = speed, fail
+    tuned = tune(made, root)
+    assert (tuned.best, tuned.patch) == ({}, "")
+    (note,) = tuned.notes
+    assert note.startswith(
+        "your own settings went well when they were diagnosed, and ran out of memory in trial 0 (lost)"
+    )
+    assert re.search(
+        r"num_workers=[01] ran at 320 ms a step, with the same global batch: set that, or free memory", note
+    )
+
+
 def test_losers_of_every_kind_do_not_end_the_search(made, root) -> None:
     def speed(changes):
         if changes.get("train.num_threads") == 1:
@@ -259,9 +398,9 @@ def test_a_budget_that_holds_no_proof_is_refused_before_a_trial(made, root) -> N
 
 def test_trials_are_counted(made, root) -> None:
     made.speed = lambda changes: 100.0 + 10 * len(changes)
-    tuned = tune(made, root, budget_s=None, num_trials=2)
-    assert len(tuned.trials) >= 2
-    assert tuned.stopped == "the 2 trials that were allowed are made"
+    tuned = tune(made, root, budget_s=None, num_trials=4)
+    assert len(tuned.trials) == len(made.tried) == 4
+    assert tuned.stopped == "the 4 trials that were allowed are made"
 
 
 def test_knobs_limit_the_space(made, root) -> None:
@@ -290,7 +429,7 @@ def test_interrupted_the_search_goes_on_where_it_was(made, root) -> None:
     made.speed, made.tried = faster_with_two, []
     tuned = tune(made, root, resume=True)
     assert made.diagnosed == 1
-    assert [dict(trial.changes) for trial in tuned.trials[:2]] == kept
+    assert [tuned.space.changes(trial.candidate) for trial in tuned.trials[:2]] == kept
     assert all(changes not in kept for changes in made.tried[:1])
     assert tuned.best == {"loader.num_workers": 2}
     with pytest.raises(UsageError, match="no interrupted search"):
@@ -329,7 +468,7 @@ def test_two_tuners_at_once_never_try_the_same(made, root) -> None:
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(tune, made, root, study=url, budget_s=None, num_trials=8) for _ in range(2)]
         first, second = (each.result(timeout=100) for each in both)
-    assert first.best == second.best == {"loader.num_workers": 2}
+    assert first.best["loader.num_workers"] == second.best["loader.num_workers"] == 2
     searched = made.tried[:5]
     assert all(changes not in searched[:at] for at, changes in enumerate(searched))
     numbers = [trial.number for trial in first.trials]
@@ -359,3 +498,15 @@ def test_the_trials_of_other_files_or_of_another_python_are_not_reused(made, roo
 def test_without_a_script_it_says_what_to_type(root) -> None:
     with pytest.raises(UsageError, match="no script was given"):
         api.tune(api.Options(()), Made(None, None), cwd=root, environ=os.environ)
+
+
+def test_a_study_that_was_lost_is_said(made, root, monkeypatch) -> None:
+    native = Study.tell
+
+    def tell(self, asked, trial) -> None:
+        native(self, asked, trial)
+        self.lost = "the study could not be reached any more"
+
+    monkeypatch.setattr(Study, "tell", tell)
+    assert tune(made, root).stopped.endswith("; the study could not be reached any more")
+    assert made.told.count(("said", "the study could not be reached any more")) == 1

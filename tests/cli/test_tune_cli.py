@@ -13,11 +13,10 @@ from autotune.model.tuned import Axis, Outcome, Space, Trial, Tuned
 from autotune.model.verified import AFTER, BEFORE, Schedule
 
 SPACE = Space((Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 2}), 0),))
-CHANGES = {"loader.num_workers": 2}
 TRIALS = (
-    Trial(0, (0,), {}, Outcome.COMPLETED, 6.0, 100.0, 120.0),
-    Trial(1, (1,), CHANGES, Outcome.COMPLETED, 6.0, 150.0, 80.0),
-    Trial(2, (1,), CHANGES, Outcome.OUT_OF_MEMORY, 6.0, error="can't allocate memory"),
+    Trial(0, (0,), Outcome.COMPLETED, 6.0, 100.0, 120.0),
+    Trial(1, (1,), Outcome.COMPLETED, 6.0, 150.0, 80.0),
+    Trial(2, (1,), Outcome.OUT_OF_MEMORY, 6.0, error="can't allocate memory"),
 )
 
 
@@ -30,6 +29,7 @@ def asked(monkeypatch):
         result: Tuned | BaseException = Tuned(SPACE, TRIALS, {}, None, "nothing is left to try", 60.0, 10.0)
         num = 3
         known: tuple[Trial, ...] = ()
+        said = ""
 
     def tune(options, watch, *, cwd):
         Asked.options = options
@@ -37,8 +37,9 @@ def asked(monkeypatch):
         watch.planned(SPACE, 6.0, options.budget_s)
         watch.known(Asked.known)
         for trial in TRIALS[: Asked.num]:
-            watch.began(trial.number, trial.changes)
+            watch.began(trial.number, SPACE.changes(trial.candidate))
             watch.status(Status(1.0, 3, "measuring"))
+            watch.said(Asked.said if trial.error else "")
             watch.ended(trial)
         if isinstance(Asked.result, BaseException):
             raise Asked.result
@@ -94,6 +95,18 @@ def test_it_says_what_goes_on(asked, capsys) -> None:
     assert "autotune: trial 2: num_workers=2: out of memory: can't allocate memory\n" in err
     assert "autotune: the best in turns with your own: 8 starts, 4 of each side" in err
     assert "Keep what you have" in out
+
+
+def test_the_last_lines_of_a_start_that_failed_are_shown_before_its_end(asked, capsys) -> None:
+    asked.said = "\n".join(f"line {number}" for number in range(40))
+    assert run(["tune", "train.py"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    at = lines.index("line 39")
+    assert lines[at - 14] == "line 25"
+    assert "line 24" not in lines
+    assert lines[at + 1] == "autotune: trial 2: num_workers=2: out of memory: can't allocate memory"
+    assert run(["tune", "--quiet", "train.py"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_trials_that_were_made_before_count(asked, capsys) -> None:

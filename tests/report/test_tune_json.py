@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 
 import jsonschema
 import pytest
 from tuned_builders import OWN, SPACE, kept, tuned
-from verified_builders import verified
+from verified_builders import CHANGE, verified
 
 from autotune.model.tuned import LeftOut, Outcome, Space, Trial
-from autotune.model.verified import Verdict
+from autotune.model.verified import Losses, Sameness, Verdict
 from autotune.report.tune_json import render
 
 SCHEMA = json.loads((files("autotune.report") / "tune.schema.json").read_text(encoding="utf-8"))
@@ -25,7 +26,7 @@ def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
     assert list(found) == list(SCHEMA["properties"]) == SCHEMA["required"]
     assert found["best"] == {"loader.num_workers": 4, "loader.batch_size": 8, "train.accumulation_steps": 4}
     assert found["changes"] == {"loader.num_workers": 4}
-    assert found["verified"] == {"speedup": 1.5, "low": 1.45, "high": 1.55}
+    assert found["verified"] == {"speedup": 1.5, "low": 1.45, "high": 1.55, "losses": "identical"}
     assert found["patch"] == "/home/me/.autotune/runs/r/patch.yaml"
     assert [trial["outcome"] for trial in found["trials"]] == ["completed", "completed", "out_of_memory"]
     assert found["trials"][2]["error"] == "RuntimeError: can't allocate memory"
@@ -42,9 +43,10 @@ def test_where_nothing_wins_best_is_the_users_own() -> None:
     "found",
     [
         kept(verified=None, trials=()),
-        kept(verified=None, space=Space(())),
+        kept(verified=None, trials=(), space=Space(())),
         tuned(notes=("a",), dropped=(LeftOut("train.num_threads", "it brings nothing"),)),
-        *(tuned(trials=(Trial(0, (0, 0), {}, outcome, 1.0),)) for outcome in Outcome),
+        tuned(by_hand=(CHANGE,), verified=verified(losses=Losses(Sameness.NOT_COMPARED, 0, "none seen"))),
+        *(tuned(trials=(Trial(0, (0, 0), outcome, 1.0),)) for outcome in Outcome),
         tuned(trials=(OWN,)),
     ],
     ids=lambda found: found.stopped,
@@ -53,6 +55,19 @@ def test_every_case_is_valid(found) -> None:
     jsonschema.validate(parsed(found), SCHEMA)
 
 
+def test_losses_that_were_not_compared_are_no_silent_pass() -> None:
+    found = parsed(tuned(verified=verified(losses=Losses(Sameness.NOT_COMPARED, 0, "none seen"))))
+    assert found["verified"]["losses"] == "not_compared"
+    assert (found["measured"]["losses"], found["measured"]["losses_why"]) == ("not_compared", "none seen")
+
+
+def test_what_is_by_hand_and_not_proven_stands_apart() -> None:
+    change = replace(CHANGE, by_hand="num_workers = 4: no place", gain="brought 12 %")
+    assert parsed(tuned(by_hand=(change,)))["by_hand"] == [
+        {"setting": "loader.num_workers", "new": 4, "how": "num_workers = 4: no place", "gain": "brought 12 %"}
+    ]
+
+
 def test_what_is_unknown_is_null() -> None:
-    found = parsed(tuned(trials=(Trial(0, (0, 0), {}, Outcome.FAILED, 1.0),)))["trials"][0]
+    found = parsed(tuned(trials=(Trial(0, (0, 0), Outcome.FAILED, 1.0),)))["trials"][0]
     assert [found[name] for name in ("samples_per_s", "step_ms", "memory_bytes", "forecast", "error")] == [None] * 5

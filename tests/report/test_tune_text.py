@@ -7,8 +7,8 @@ from tuned_builders import FASTER, OWN, SPACE, kept, tuned
 from verified_builders import CHANGE, verified
 
 from autotune.model.rule import Effect
-from autotune.model.tuned import LeftOut, Space
-from autotune.model.verified import Verdict
+from autotune.model.tuned import LeftOut, Outcome, Space
+from autotune.model.verified import Losses, Sameness, Verdict
 from autotune.report.tune_text import changed, plan, render
 
 
@@ -35,11 +35,50 @@ def test_every_trial_is_listed_and_losers_say_why() -> None:
     assert lost == "2 - - - - batch_size=32 accumulation_steps=1 -- out of memory: RuntimeError: can't allocate memory"
 
 
-def test_what_each_change_brings_and_what_is_by_hand_stand_beside_it() -> None:
-    change = replace(CHANGE, gain="brings 30 % of the speed", by_hand="num_workers = 4 at train.py:3: no file gives it")
+def test_what_each_change_brings_stands_beside_it() -> None:
+    change = replace(CHANGE, gain="brings 30 % of the speed")
     found = text(tuned(verified=verified(changes=(change,))))
     assert "loader.num_workers: 0 -> 4 (equivalent, brings 30 % of the speed)" in found
-    assert "    by hand: num_workers = 4 at train.py:3: no file gives it" in found
+
+
+NOT_COMPARED = Losses(Sameness.NOT_COMPARED, 0, "no loss was seen that is one number and unscaled")
+
+
+def test_losses_that_were_not_compared_are_said_in_the_headline() -> None:
+    said = " ".join(text(tuned(verified=verified(changes=(CHANGE,), losses=NOT_COMPARED))).split())
+    assert "Best: 1.50x as fast as your own, 95 % interval 1.45 to 1.55; losses not compared: no loss was seen" in said
+
+
+def test_what_touches_learning_wins_on_a_condition_where_losses_were_not_compared() -> None:
+    batch = replace(CHANGE, setting="loader.batch_size")
+    said = " ".join(text(tuned(verified=verified(changes=(CHANGE, batch), losses=NOT_COMPARED))).split())
+    assert "Best, if it learns the same: 1.50x as fast as your own" in said
+    assert "1.55; losses not compared: no loss was seen that is one number and unscaled." in said
+    assert "Best: " not in said
+    allowed = replace(batch, effect=Effect.ALTERING)
+    assert "Best: 1.50x" in text(tuned(verified=verified(changes=(CHANGE, allowed), losses=NOT_COMPARED)))
+
+
+def test_a_winner_that_is_by_hand_says_what_to_type_and_leads_to_no_apply() -> None:
+    change = replace(CHANGE, by_hand="num_workers = 4 at train.py:3: no file gives it")
+    found = text(tuned(verified=verified(changes=(change,))))
+    assert "by hand: num_workers = 4 at train.py:3" in found
+    assert "`autotune apply` writes none of it: set it yourself." in found
+    assert "autotune apply --diff" not in found
+
+
+def test_what_a_hand_could_add_stands_apart() -> None:
+    change = replace(
+        CHANGE,
+        setting="train.num_threads",
+        gain="brought 12 % of the speed in the trials",
+        by_hand="num_threads = 4: no",
+    )
+    lines = text(tuned(by_hand=(change,))).splitlines()
+    at = lines.index("Faster still by your own hand; that is not proven:")
+    assert lines[at + 1] == "  train.num_threads: 0 -> 4 (equivalent, brought 12 % of the speed in the trials)"
+    assert lines[at + 2] == "    by hand: num_threads = 4: no"
+    assert at > next(number for number, line in enumerate(lines) if line.startswith("Trial"))
 
 
 def test_what_alters_training_has_to_be_allowed_again() -> None:
@@ -65,8 +104,14 @@ def test_cost_and_break_even() -> None:
         (kept(verified=None, notes=("num_workers=4 was 1.50x, but that is not proven: others measure",)),
          "Keep what you have for now: num_workers=4 was 1.50x, but that is not proven: others measure. To prove it, "
          "type the same command with --resume."),
+        (kept(verified=verified(losses=Losses(Sameness.DIFFERENT, 20, "other"))),
+         "Keep what you have: the best of the trials was 1.50x (1.45 to 1.55) when it was measured in turns with your "
+         "own; its losses are not those of your own."),
+        (kept(verified=None, trials=(replace(OWN, outcome=Outcome.OUT_OF_MEMORY, samples_per_s=None), FASTER),
+              notes=("your own settings ran out of memory: set num_workers=4",)),
+         "Your own settings ran out of memory: set num_workers=4. Trial"),
     ],
-    ids=["no trial", "nothing", "not won", "not proven"],
+    ids=["no trial", "nothing", "not won", "not proven", "other losses", "out of memory"],
 )  # fmt: skip
 def test_keep_what_you_have(found, words: str) -> None:
     said = " ".join(text(found).split())
@@ -101,3 +146,8 @@ def test_the_plan_says_what_will_be_searched_and_spent() -> None:
 def test_changes_in_short() -> None:
     assert changed({}) == "your own"
     assert changed({"loader.batch_size": 8, "train.accumulation_steps": 4}) == "batch_size=8 accumulation_steps=4"
+
+
+def test_what_is_not_known_of_the_winner_is_a_note() -> None:
+    found = text(tuned(verified=verified(notes=("memory at the longest batch is not known",))))
+    assert "Note: memory at the longest batch is not known" in found

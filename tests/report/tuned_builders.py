@@ -17,11 +17,9 @@ BATCH = Axis(
     0,
 )
 SPACE = Space((WORKERS, BATCH), (LeftOut("train.compile", "no file gives it"), LeftOut("data.packing", "no padding")))
-OWN = Trial(0, (0, 0), {}, Outcome.COMPLETED, 6.0, 100.0, 120.0, 800 << 20)
-FASTER = Trial(1, (1, 0), {"loader.num_workers": 4}, Outcome.COMPLETED, 6.2, 150.0, 80.0, 1600 << 20, 1.45)
-TOO_LARGE = Trial(
-    2, (0, 1), dict(BATCH.points[1]), Outcome.OUT_OF_MEMORY, 3.0, error="RuntimeError: can't allocate memory"
-)
+OWN = Trial(0, (0, 0), Outcome.COMPLETED, 6.0, 100.0, 120.0, 800 << 20)
+FASTER = Trial(1, (1, 0), Outcome.COMPLETED, 6.2, 150.0, 80.0, 1600 << 20, 1.45)
+TOO_LARGE = Trial(2, (0, 1), Outcome.OUT_OF_MEMORY, 3.0, error="RuntimeError: can't allocate memory")
 
 
 def tuned(**fields) -> Tuned:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from autotune.model.tuned import Axis, Outcome, Space, Trial
+from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
 from autotune.tune.excluded import excluded, fits
 
 BATCH = Axis("batch", "loader#train", tuple({"loader.batch_size": size} for size in (1, 2, 4)), 0)
@@ -13,8 +15,8 @@ WORKERS = Axis("workers", "loader#train", tuple({"loader.num_workers": count} fo
 SPACE = Space((BATCH, CHECKPOINTING, WORKERS), memory_limit_bytes=100, is_on_device=True)
 
 
-def trial(candidate, outcome=Outcome.COMPLETED, memory=None) -> Trial:
-    return Trial(1, candidate, {}, outcome, 1.0, memory_bytes=memory)
+def trial(candidate, outcome=Outcome.COMPLETED, memory=None, ran_out=None) -> Trial:
+    return Trial(1, candidate, outcome, 1.0, memory_bytes=memory, ran_out=ran_out)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,41 @@ def test_workers_take_memory_of_the_host_where_it_trains_there() -> None:
     on_device, on_host = (excluded(Space(SPACE.axes, is_on_device=one), ran_out) for one in (True, False))
     assert on_device((1, 0, 0))
     assert not on_host((1, 0, 0))
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+@pytest.mark.parametrize("ran_out", [RanOut.HOST, RanOut.DEVICE, None])
+def test_a_shortage_rules_out_by_what_takes_of_that_memory(on_device: bool, ran_out: RanOut | None) -> None:
+    """On a device the host's memory holds the workers, the device's the micro-batches; on the CPU one holds both."""
+    known = [trial((1, 0, 1), Outcome.OUT_OF_MEMORY, ran_out=ran_out)]
+    is_excluded = excluded(Space(SPACE.axes, is_on_device=on_device), known)
+    fewer_workers, smaller_batch = is_excluded((2, 0, 0)), is_excluded((0, 0, 1))
+    if not on_device:
+        assert (fewer_workers, smaller_batch) == (False, False)
+    elif ran_out is RanOut.HOST:
+        assert (fewer_workers, smaller_batch) == (False, True)
+    else:
+        assert (fewer_workers, smaller_batch) == (True, False)
+    assert is_excluded((2, 0, 1))
+
+
+def test_a_micro_batch_that_outgrows_the_memory_is_not_tried() -> None:
+    sizes = Axis("batch", "loader#train", tuple({"loader.batch_size": size} for size in (1, 2, 4, 8)), 0)
+    space = Space((sizes, CHECKPOINTING, WORKERS), memory_limit_bytes=100, is_on_device=True)
+    grown = [trial((0, 0, 0), memory=20), trial((1, 0, 1), memory=40)]
+    is_excluded = excluded(space, grown)
+    assert not is_excluded((2, 0, 0))
+    assert is_excluded((3, 0, 0))
+    assert not is_excluded((3, 1, 0))
+    assert not excluded(space, grown[:1])((3, 0, 0))
+    assert not excluded(replace(space, memory_limit_bytes=None), grown)((3, 0, 0))
+    of_the_host = excluded(replace(space, is_on_device=False), grown)
+    assert not of_the_host((3, 0, 0))
+
+
+def test_memory_that_does_not_grow_rules_nothing_out() -> None:
+    flat = [trial((0, 0, 0), memory=90), trial((1, 0, 0), memory=89), trial((1, 0, 0), memory=88)]
+    assert not excluded(SPACE, flat)((2, 0, 0))
 
 
 def test_a_trial_that_used_more_than_it_may_rules_out_larger_ones_too() -> None:

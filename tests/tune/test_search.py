@@ -46,8 +46,7 @@ class Script:
         self.seen.append((candidate, expected))
         outcome = self.ends(candidate)
         speed = 1e3 / ms(candidate) * self.draw.lognormvariate(0, self.noise) if outcome == Outcome.COMPLETED else None
-        changes = SPACE.changes(candidate)
-        return Trial(number, candidate, changes, outcome, 1.0, speed, memory_bytes=self.memory(candidate), error="boom")
+        return Trial(number, candidate, outcome, 1.0, speed, memory_bytes=self.memory(candidate), error="boom")
 
     @property
     def candidates(self):
@@ -138,7 +137,7 @@ def test_where_the_users_own_runs_out_of_memory_smaller_ones_are_searched() -> N
 
 def test_a_space_of_one_ends_after_it() -> None:
     trials, why = search(
-        Space(()), unknown, lambda n, c, e: Trial(n, c, {}, Outcome.COMPLETED, 1.0, 1.0), LONG, Study(Space(()))
+        Space(()), unknown, lambda n, c, e: Trial(n, c, Outcome.COMPLETED, 1.0, 1.0), LONG, Study(Space(()))
     )
     assert (len(trials), why) == (1, "nothing is left to try")
 

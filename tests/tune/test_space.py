@@ -25,6 +25,11 @@ FACTS = {
         "model.attention": "eager",
         "model.supports_sdpa": True,
         "model.has_batchnorm": False,
+        "code.accumulation_mistake": None,
+        "code.loss_ignores_num_items": None,
+        "code.lacks_accumulate": None,
+        "code.accumulates": False,
+        "code.divides_loss_again": None,
     },
     "loader#train": {
         "loader.batch_size": 2,
@@ -84,6 +89,24 @@ def test_what_is_learned_changes_only_where_that_is_allowed() -> None:
     assert "grouping" in axes(found(allow={Effect.ALTERING}))
     assert "batch" not in axes(found(model__has_batchnorm=True))
     assert "batch" in axes(found(model__has_batchnorm=True, allow={Effect.ALTERING}))
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "because"),
+    [
+        ("code__accumulation_mistake", "the loss is not divided", "the loss is not divided"),
+        ("code__loss_ignores_num_items", True, "an overridden compute_loss does not use num_items_in_batch"),
+        ("code__lacks_accumulate", True, "an Accelerator is made, and the loop enters neither"),
+        ("code__divides_loss_again", True, "a loss that the script divides by the accumulation steps"),
+    ],
+)
+def test_accumulation_that_changes_gradients_is_searched_only_where_that_is_allowed(fact, value, because) -> None:
+    one = found(**{fact: value})
+    assert "batch" not in axes(one)
+    assert why(one, "train.accumulation_steps").startswith(f"it is altering: what is learned may change, as {because}")
+    assert why(one, "loader.batch_size") == "only together with train.accumulation_steps"
+    assert "batch" in axes(found(**{fact: value}, allow={Effect.ALTERING}))
+    assert "batch" in axes(found(**{fact: type(value)()}))
 
 
 def test_what_cannot_be_set_is_left_out_and_takes_its_partner_with_it() -> None:

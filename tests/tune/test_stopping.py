@@ -5,7 +5,7 @@ import pytest
 from autotune.model.tuned import Outcome, Trial
 from autotune.tune.stopping import Stopping, not_worth, out_of
 
-TRIALS = [Trial(number, (0,), {}, Outcome.COMPLETED, 10.0, samples_per_s=1.0) for number in range(3)]
+TRIALS = [Trial(number, (0,), Outcome.COMPLETED, 10.0, samples_per_s=1.0) for number in range(3)]
 
 
 def test_trials_are_counted() -> None:

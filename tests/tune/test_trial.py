@@ -15,7 +15,7 @@ from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 
 from autotune.collect import Status
 from autotune.machine import limits
-from autotune.model.tuned import Axis, Outcome, Space, Trial
+from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
 from autotune.tune import trial as module
 from autotune.tune.trial import Place, Trials, Usual
 from autotune.verify import scratch
@@ -97,15 +97,15 @@ def test_how_a_trial_ends(attempt, point: int, outcome: Outcome, error: str) -> 
     made = attempt(point)
     assert (made.outcome, made.number) == (outcome, point)
     assert error in made.error
-    assert made.changes == ({"loader.num_workers": point} if point else {})
     assert (made.samples_per_s is not None) == (outcome in (Outcome.COMPLETED, Outcome.PRUNED))
+    assert made.ran_out == (RanOut.HOST if outcome is Outcome.OUT_OF_MEMORY else None)
 
 
 @pytest.mark.train
 def test_a_trial_ends_before_the_host_swaps(attempt, monkeypatch) -> None:
     monkeypatch.setattr(limits, "memory_available", lambda: 1 << 20)
     made = attempt(0)
-    assert made.outcome is Outcome.OUT_OF_MEMORY
+    assert (made.outcome, made.ran_out) == (Outcome.OUT_OF_MEMORY, RanOut.HOST)
     assert made.error == "ended by autotune: only 1 MiB of the host's memory were left"
 
 

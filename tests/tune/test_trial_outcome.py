@@ -7,14 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from autotune import collect
 from autotune.collect import Collected
+from autotune.engine import join
 from autotune.machine import Sampled
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Fact, Setting
 from autotune.model.recording import Recording, Window
-from autotune.model.tuned import Outcome
+from autotune.model.report import Step
+from autotune.model.tuned import Outcome, RanOut, Space
 from autotune.model.verified import AFTER, Start
-from autotune.tune.outcome import ended
+from autotune.tune.outcome import End, ended
+from autotune.tune.overlay import Script
+from autotune.tune.trial import Place, Trials, Usual
+from autotune.tune.useful import NOT_COUNTED
 
 EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
 UNKNOWN = dict.fromkeys(("error", "device", "io", "compile", "kernels"))
@@ -36,7 +42,7 @@ def raised(kind: str, **error) -> tuple[Recording, ...]:
 
 
 def test_a_trial_that_had_what_was_asked_is_completed() -> None:
-    assert ended(GOOD, START, SEEN, {WORKERS: 2}) == (Outcome.COMPLETED, "")
+    assert ended(GOOD, START, SEEN, {WORKERS: 2}) == End(Outcome.COMPLETED)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def test_a_trial_that_had_what_was_asked_is_completed() -> None:
     ],
 )
 def test_a_trial_that_had_something_else_is_failed(asked, error: str) -> None:
-    assert ended(GOOD, START, SEEN, asked) == (Outcome.FAILED, error)
+    assert ended(GOOD, START, SEEN, asked) == End(Outcome.FAILED, error)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +70,7 @@ def test_a_trial_that_had_something_else_is_failed(asked, error: str) -> None:
 def test_a_trial_of_another_global_batch_is_failed(had, own, error: str) -> None:
     facts = () if had is None else (Fact("run.global_batch", RUN, had),)
     outcome = Outcome.FAILED if error else Outcome.COMPLETED
-    assert ended(GOOD, START, replace(SEEN, facts=facts), {WORKERS: 2}, own) == (outcome, error)
+    assert ended(GOOD, START, replace(SEEN, facts=facts), {WORKERS: 2}, own) == End(outcome, error)
 
 
 @pytest.mark.parametrize(
@@ -91,28 +97,101 @@ def test_a_trial_of_another_global_batch_is_failed(had, own, error: str) -> None
     ],
 )  # fmt: skip
 def test_what_was_not_measured_says_why(fields, expected) -> None:
-    outcome, error = ended(replace(GOOD, **fields), None, None, {})
-    assert outcome is expected[0]
-    assert expected[1] in error
+    end = ended(replace(GOOD, **fields), None, None, {})
+    assert end.outcome is expected[0]
+    assert expected[1] in end.error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"type": "OutOfMemoryError", "message": "CUDA out of memory. Tried to allocate 2.00 GiB"}, RanOut.DEVICE),
+        ({"type": "OutOfMemoryError", "message": "HIP out of memory"}, RanOut.DEVICE),
+        ({"type": "RuntimeError", "message": "CUDA error: out of memory"}, RanOut.DEVICE),
+        ({"type": "RuntimeError", "message": "DefaultCPUAllocator: can't allocate memory: 4 bytes"}, RanOut.HOST),
+        ({"type": "MemoryError", "message": ""}, RanOut.HOST),
+        ({"type": "OSError", "message": "[Errno 12] Cannot allocate memory"}, RanOut.HOST),
+    ],
+)
+def test_whose_memory_ran_out_is_told_by_the_error(error, expected: RanOut) -> None:
+    out = replace(GOOD, recordings=raised("out_of_memory", **error), sampled=Sampled(5.0, 1, num_oom_kills=1))
+    assert ended(out, None, None, {}).ran_out is expected
+
+
+@pytest.mark.parametrize("recordings", [(), raised("raised"), (RECORDING,)], ids=["killed", "worker", "of a sibling"])
+def test_the_kernel_kills_for_the_memory_of_the_host(recordings) -> None:
+    end = ended(replace(GOOD, recordings=recordings, sampled=Sampled(5.0, 1, num_oom_kills=1)), None, None, {})
+    assert (end.outcome, end.ran_out) == (Outcome.OUT_OF_MEMORY, RanOut.HOST)
+
+
+def test_what_is_of_other_samples_and_not_counted_is_failed() -> None:
+    assert ended(GOOD, START, SEEN, {}, None, "not counted") == End(Outcome.FAILED, "not counted")
+    late = replace(GOOD, recordings=(replace(RECORDING, window=replace(WINDOW, ended_by="time_limit")),))
+    assert ended(late, START, SEEN, {}, None, "not counted").outcome is Outcome.FAILED
 
 
 @pytest.mark.parametrize("recordings", [(), raised("raised", message="", traceback=["train.py:3 main"])])
 @pytest.mark.parametrize("said", ["RuntimeError: 401 for https://user:TOKEN@host", "TOKEN", "give up: TOKEN"])
 def test_what_the_script_says_of_its_end_is_not_kept(recordings, said: str) -> None:
     failed = replace(GOOD, recordings=recordings, ended_by="script", exit_code=1, said=f"Traceback\n{said}\n")
-    outcome, error = ended(failed, None, None, {})
-    assert outcome is Outcome.FAILED
-    assert error
-    assert "TOKEN" not in error
+    end = ended(failed, None, None, {})
+    assert end.outcome is Outcome.FAILED
+    assert end.error
+    assert "TOKEN" not in end.error
 
 
 def test_a_window_that_time_ended_is_of_a_loser() -> None:
     late = replace(RECORDING, window=replace(WINDOW, ended_by="time_limit"))
-    outcome, error = ended(replace(GOOD, recordings=(late,)), START, SEEN, {})
-    assert outcome is Outcome.PRUNED
-    assert error == "50.0 ms a step after 20: far too slow to win"
+    end = ended(replace(GOOD, recordings=(late,)), START, SEEN, {})
+    assert end.outcome is Outcome.PRUNED
+    assert end.error == "50.0 ms a step after 20: far too slow to win"
 
 
 def test_a_script_that_fails_after_its_window_has_failed() -> None:
     late = (replace(RECORDING, outcome="raised", error=ERROR),)
-    assert ended(replace(GOOD, recordings=late), START, SEEN, {})[0] is Outcome.FAILED
+    assert ended(replace(GOOD, recordings=late), START, SEEN, {}).outcome is Outcome.FAILED
+
+
+class Ran:
+    """A start whose batches held `useful` tokens a second."""
+
+    def __init__(self, useful: float | None) -> None:
+        self.useful = useful
+
+    def run(self, side, request):
+        step = Step(20, 200.0, 200.0, 200.0, {}, samples_per_s=40.0, useful_tokens_per_s=self.useful)
+        had = (*SEEN.settings, Setting("data.packing", RUN, True, "observed"))
+        return GOOD, replace(START, step_ms=200.0, samples=8.0), Derived((), had, step)
+
+    def told(self, text: str) -> str:
+        return text
+
+
+def trials(**facts) -> Trials:
+    """Of a script whose diagnosis found these facts of the step."""
+    evidence = join([Fact(f"step.{name}", RUN, value) for name, value in facts.items()], [])
+    place = Place(Path(), Path(), {}, "no-python", None, {}, lambda status: None)
+    script = Script(("train.py",), evidence, None, {}, lambda name: b"")
+    return Trials(place, script, Space(()), Usual(0.2, 1.0, 8.0))
+
+
+KNOWN = {"samples_per_s": 40.0, "useful_tokens_per_s": 4000.0}
+PACKED, WITH_WORKERS = {(RUN, "data.packing"): True}, {WORKERS: 2}
+
+
+@pytest.mark.parametrize(
+    ("known", "useful", "asked", "outcome", "samples"),
+    [
+        (KNOWN, 20_000.0, PACKED, Outcome.COMPLETED, 40.0),
+        (KNOWN, None, PACKED, Outcome.FAILED, 8.0),
+        ({}, 20_000.0, PACKED, Outcome.FAILED, 8.0),
+        (KNOWN, 4_000.0, WITH_WORKERS, Outcome.COMPLETED, 8.0),
+        (KNOWN, 2_000.0, WITH_WORKERS, Outcome.COMPLETED, 4.0),
+        ({}, None, WITH_WORKERS, Outcome.COMPLETED, 8.0),
+    ],
+)
+def test_a_step_counts_by_what_it_holds_of_the_users_own_samples(known, useful, asked, outcome, samples) -> None:
+    made = trials(**known)
+    start, end = made.run(Ran(useful), AFTER, collect.Request(), asked, {})
+    assert (end.outcome, start.samples) == (outcome, pytest.approx(samples))
+    assert end.error == (NOT_COUNTED if outcome is Outcome.FAILED else "")

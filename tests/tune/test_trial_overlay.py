@@ -14,6 +14,7 @@ from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.rule import Effect
 from autotune.scan.command import scan_command
 from autotune.tune.overlay import Script, overlay, settable
+from autotune.tune.space import space
 
 TRAIN = "loader#train"
 WORKERS, PREFETCH = (TRAIN, "loader.num_workers"), (TRAIN, "loader.prefetch_factor")
@@ -135,6 +136,35 @@ def test_what_nothing_can_set_says_why(script) -> None:
     assert can("train.compile", RUN) == made.missing["train.compile"]
     assert can("train.num_threads", RUN) == ""
     assert can("loader.batch_size", TRAIN) == ""
+
+
+ACCUMULATING = """\
+import argparse
+from torch.utils.data import DataLoader
+parser = argparse.ArgumentParser()
+parser.add_argument("--accumulate", type=int, default=4)
+args = parser.parse_args()
+
+loader = DataLoader(rows(), batch_size=16, num_workers=1)
+for step, batch in enumerate(loader):
+    (loss(batch) / args.accumulate).backward()
+    if (step + 1) % args.accumulate == 0:
+        optimizer.step()
+"""
+
+
+def test_a_loop_that_accumulates_by_itself_is_said_to_be_one(script) -> None:
+    given = script(ACCUMULATING, batch_size=16, num_workers=1)
+    seen = with_settings(given, Setting("train.accumulation_steps", RUN, 4, "observed"))
+    reason = settable(seen, "train.accumulation_steps", RUN)
+    assert reason.startswith("the loop itself accumulates: ")
+    found = space(seen.evidence, {"batch"}, {Effect.ALTERING}, partial(settable, seen))
+    left = {one.setting: one.why for one in found.left_out if one.why != "not among the knobs"}
+    assert found.axes == ()
+    assert left == {
+        "train.accumulation_steps": reason,
+        "loader.batch_size": "only together with train.accumulation_steps",
+    }
 
 
 def test_frameworks_take_their_own_words(script, tmp_path) -> None:

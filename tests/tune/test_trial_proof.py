@@ -11,12 +11,13 @@ from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 
 from autotune.errors import ScriptError
 from autotune.model.derived import Derived
-from autotune.model.evidence import RUN, Fact, Setting
-from autotune.model.patch import PatchChange
+from autotune.model.evidence import RUN, Fact, Setting, Span
+from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, Space
 from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Start, Verdict
 from autotune.tune import proof
+from autotune.tune.overlay import Overlay
 from autotune.tune.trial import Place, Trials, Usual
 from autotune.verify.sides import Sides
 from autotune.verify.starts import Runner
@@ -46,6 +47,7 @@ class Ran:
     step_ms: dict = field(default_factory=lambda: {BEFORE: 100.0, AFTER: 80.0})
     workers: dict = field(default_factory=lambda: {BEFORE: 0, AFTER: 2})
     global_batch: dict = field(default_factory=lambda: {BEFORE: 4, AFTER: 4})
+    batch_size: dict = field(default_factory=lambda: {BEFORE: 4, AFTER: 4})
     asked: list = field(default_factory=list)
 
 
@@ -57,8 +59,9 @@ def ran(monkeypatch):
     def run(self, side, request):
         brought.asked.append((side, request, self.sides.words[side]))
         seen = Setting("loader.num_workers", "loader#train", brought.workers[side], "observed")
+        size = Setting("loader.batch_size", "loader#train", brought.batch_size[side], "observed")
         batch = Fact("run.global_batch", RUN, brought.global_batch[side])
-        return GOOD, start(side, brought.step_ms[side]), Derived((batch,), (seen,), None)
+        return GOOD, start(side, brought.step_ms[side]), Derived((batch,), (seen, size), None)
 
     monkeypatch.setattr(Runner, "run", run)
     return brought
@@ -100,16 +103,29 @@ def test_a_start_that_has_other_settings_is_no_proof(trials, ran) -> None:
         proof.proven(trials, BEST, 1000.0, lambda planned: None)
 
 
-def test_a_start_of_another_global_batch_is_no_proof_unless_that_was_allowed(trials, ran, monkeypatch) -> None:
+def test_a_start_of_another_global_batch_is_no_proof_whatever_was_allowed(trials, ran, monkeypatch) -> None:
     known = trials.script.evidence
     facts = {**known.facts, RUN: {**known.facts[RUN], "run.global_batch": 4}}
     trials.script = replace(trials.script, evidence=replace(known, facts=facts))
     assert proof.proven(trials, BEST, 1000.0, lambda planned: None).verdict is Verdict.FASTER
     ran.global_batch = {BEFORE: 4, AFTER: 8}
-    with pytest.raises(ScriptError, match="of 8 samples, and your own of 4"):
-        proof.proven(trials, BEST, 1000.0, lambda planned: None)
-    monkeypatch.setattr(Sides, "effect", Effect.ALTERING)
-    assert proof.proven(trials, BEST, 1000.0, lambda planned: None).verdict is Verdict.FASTER
+    for effect in (Effect.EQUIVALENT, Effect.ALTERING):
+        monkeypatch.setattr(Sides, "effect", effect)
+        with pytest.raises(ScriptError, match="of 8 samples, and your own of 4"):
+            proof.proven(trials, BEST, 1000.0, lambda planned: None)
+
+
+@pytest.mark.parametrize("side", [BEFORE, AFTER])
+def test_a_start_whose_micro_batch_is_another_is_no_proof_though_only_workers_change(trials, ran, side) -> None:
+    batches = ({"loader.batch_size": 4}, {"loader.batch_size": 8})
+    trials.space = Space((*SPACE.axes, Axis("batch", "loader#train", batches, 0)))
+    trials.starts = {(0, 0): start(AFTER, 100.0), (1, 0): start(AFTER, 80.0)}
+    assert proof.proven(trials, (1, 0), 1000.0, lambda planned: None).verdict is Verdict.FASTER
+    ran.batch_size[side] = 8
+    with pytest.raises(ScriptError, match="batch_size = 4, and the run had 8"):
+        proof.proven(trials, (1, 0), 1000.0, lambda planned: None)
+    ran.batch_size[side] = None
+    assert proof.proven(trials, (1, 0), 1000.0, lambda planned: None).verdict is Verdict.FASTER
 
 
 def test_without_a_trial_of_this_tuner_it_is_rehearsed(trials, ran) -> None:
@@ -119,10 +135,59 @@ def test_without_a_trial_of_this_tuner_it_is_rehearsed(trials, ran) -> None:
     assert [side for side, *_ in ran.asked][:2] == [AFTER, AFTER]
 
 
+def accumulated(monkeypatch, effect=Effect.EQUIVALENT) -> None:
+    """As if the best had twice the accumulation steps."""
+    change = PatchChange("train.accumulation_steps", RUN, 2, 4, ("tune",), effect)
+    monkeypatch.setattr(Trials, "overlay", lambda self, one: Overlay((), changes=(change,)))
+
+
+def test_losses_by_the_factor_of_the_accumulation_steps_are_seen_in_the_trials(trials, monkeypatch) -> None:
+    accumulated(monkeypatch)
+    assert proof.scaled(trials, BEST) == ""
+    trials.starts[BEST] = replace(trials.starts[BEST], losses=(2.0, 1.0))
+    assert "that is the factor of the accumulation steps" in proof.scaled(trials, BEST)
+    accumulated(monkeypatch, Effect.ALTERING)
+    assert proof.scaled(trials, BEST) == ""
+    accumulated(monkeypatch)
+    del trials.starts[BEST]
+    assert proof.scaled(trials, BEST) == ""
+
+
+def test_what_a_start_that_failed_wrote_is_known_until_the_next(trials, ran, monkeypatch) -> None:
+    failed = replace(GOOD, recordings=(), ended_by="script", exit_code=1, said="Traceback\nValueError: no rows")
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "run", lambda self, side, request: (failed, None, None))
+        assert trials.attempt(1, BEST, None).error == "ValueError"
+    assert trials.said == failed.said
+    assert trials.attempt(2, BEST, None).error == ""
+    assert trials.said == ""
+
+
+def test_changes_are_written_all_together_or_all_by_hand() -> None:
+    edit = Edit("train.py", "0", "num_workers", Span(1, 2), "0", "2")
+    workers = PatchChange("loader.num_workers", "loader#train", 0, 2, ("tune",), Effect.EQUIVALENT, edits=(edit,))
+    threads = PatchChange("train.num_threads", RUN, 2, 1, ("tune",), Effect.EXACT, by_hand="num_threads = 1: no place")
+    is_so = PatchChange("optimizer.fused", "optimizer#0", None, True, ("tune",), Effect.EQUIVALENT)
+    assert proof.whole([workers, is_so]) == (workers, is_so)
+    first, second, third = proof.whole([workers, threads, is_so])
+    assert (first.edits, second, third) == ((), threads, is_so)
+    assert first.by_hand == (
+        "loader.num_workers = 2: only together with train.num_threads, which has to be changed by hand"
+    )
+
+
+def test_what_no_edit_makes_is_by_hand(trials) -> None:
+    assert proof.by_hand(trials, BEST) == frozenset()
+    trials.space = Space((Axis("threads", RUN, ({"train.num_threads": 1}, {"train.num_threads": 2}), 1),))
+    assert proof.by_hand(trials, (0,)) == {"train.num_threads"}
+
+
 def test_other_losses_win_only_where_that_was_allowed(trials, ran) -> None:
     verified = proof.proven(trials, BEST, 1000.0, lambda planned: None)
     other = replace(verified, losses=Losses(Sameness.DIFFERENT, 20, ""))
     change = PatchChange("data.packing", "run", False, True, ("tune",), Effect.ALTERING)
     assert not proof.has_won(other)
+    assert proof.differs(other)
     assert proof.has_won(replace(other, changes=(change,)))
+    assert not proof.differs(replace(other, changes=(change,)))
     assert not proof.has_won(replace(verified, verdict=Verdict.NO_DIFFERENCE))
