@@ -31,37 +31,60 @@ def of_last(words: tuple[str, ...], options: apply.Options, root: Path, cwd: Pat
     """What was written of the last run's patch, where the files are still so; else what `options` would write of it.
 
     Options of their own (--select, --allow) ask for what is not written yet. Where nothing is to be written it is the
-    newest patch that was; `against` says which. Raises UsageError when there is neither.
+    newest patch that was; `against` says which, and `beside` names a written one that is passed over. Raises UsageError
+    when there is neither.
     """
-    found = written(words, root)
-    is_plain = options == apply.Options()
-    try:
-        if found is not None and is_plain and found[1] == artefacts.resolve("last", cwd).name:
-            return found
+    journal = next(reversed(_current(root)), None)
+    if journal is None:
         return patched(words, options, cwd)
+    try:
+        if options == apply.Options() and _run(journal.title) == artefacts.resolve("last", cwd).name:
+            return _written(words, journal, root)
+        compared, run = patched(words, options, cwd)
     except UsageError:
-        if found is None:
-            raise
-        return found
+        return _written(words, journal, root)
+    beside = f"patch {journal.number} is written: --patch {journal.number} measures that one"
+    return replace(compared, beside=beside), run
+
+
+def named(words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> tuple[Sides, str]:
+    """The patch of a run or a file, or by its number one that is written. Raises UsageError for none of them."""
+    if not options.name.isdecimal() or (cwd / options.name).exists():
+        return patched(words, options, cwd)
+    where = f"--patch {options.name}"
+    if options.select or options.allow:
+        raise UsageError("a written patch is measured as a whole", where=where, to_do="Leave --select and --allow out.")
+    current = {one.number: one for one in _current(root)}
+    journal = current.get(int(options.name))
+    if journal is None:
+        listed = ", ".join(map(str, current))
+        raise UsageError(
+            "no patch of this number is written, with its files still as it left them",
+            where=where,
+            to_do=f"There is: {listed}." if listed else "`autotune apply` writes one.",
+        )
+    return _written(words, journal, root)
 
 
 def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[Sides, str]:
     """A patch file that was not written yet, and the run that it is of. Raises UsageError when it is stale."""
     planned = apply.plan(options, cwd=cwd)
     run = _run(planned.title)
-    compared = sides.patched(words, planned.chosen, planned.files, planned.title)
+    compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not written yet")
     return replace(compared, predicted=_predicted(planned.chosen, run, planned.root)), run
 
 
-def written(words: tuple[str, ...], root: Path) -> tuple[Sides, str] | None:
-    """The newest patch that was written, and its run; None when no file is still as a patch left it."""
+def _current(root: Path) -> list[journals.Journal]:
+    """The patches that are written and whose files are still as they left them, the oldest first."""
     kept = apply.kept_patches(root)
-    found = [one for one in journals.journals(kept) if sides.is_current(one)] if kept is not None else []
-    if not found:
-        return None
-    run = _run(found[-1].title)
-    changes = _changes(root, run, found[-1].changes)
-    return replace(sides.written(words, found[-1], changes), predicted=_predicted(changes, run, root)), run
+    return [one for one in journals.journals(kept) if sides.is_current(one)] if kept is not None else []
+
+
+def _written(words: tuple[str, ...], journal: journals.Journal, root: Path) -> tuple[Sides, str]:
+    """A patch that was written, and its run."""
+    run = _run(journal.title)
+    changes = _changes(root, run, journal.changes)
+    return replace(sides.written(words, journal, changes), predicted=_predicted(changes, run, root)), run
 
 
 def _run(title: str) -> str:

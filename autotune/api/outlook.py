@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.model.evidence import RUN
-from autotune.model.finding import Gain
+from autotune.model.finding import Gain, Recommendation
 from autotune.model.outlook import Comparison, MemoryBudget, Outlook, Payback, Progress, Restart
 from autotune.model.recording import Recording
 from autotune.model.report import Report
@@ -14,7 +14,7 @@ from autotune.predict.known import number
 from autotune.predict.memory_budget import memory_budget
 from autotune.predict.options import Wanted, compare
 from autotune.predict.position import position
-from autotune.predict.restart import payback, restart
+from autotune.predict.restart import of_run, payback, restart
 from autotune.report import gains
 
 
@@ -35,7 +35,7 @@ def outlook(report: Report, recordings: Sequence[Recording], asked: Asked) -> Ou
     limit = number(report.evidence, RUN, "memory.limit_bytes")
     memory = memory_budget(first, None if limit is None else round(limit))
     free = [each for each in gains.unchanged(report) if gains.marginal(each) is not None]
-    gain, numbers = gains.combined(free), [each.number for each in free]
+    gain, numbers = _together(report, free), [each.number for each in free]
     return Outlook(
         memory=memory,
         payback=_payback(report, gain, numbers),
@@ -44,10 +44,21 @@ def outlook(report: Report, recordings: Sequence[Recording], asked: Asked) -> Ou
     )
 
 
+def _together(report: Report, free: Sequence[Recommendation]) -> Gain | None:
+    """The gain of all of them as one of the whole run, with the basis that may be claimed."""
+    gain = gains.combined(free)
+    if gain is None or report.step is None:
+        return gain
+    return replace(of_run(gain, report.step), basis=gains.basis(gain, report.step))
+
+
 def _payback(report: Report, gain: Gain | None, numbers: Sequence[int]) -> Payback | None:
     if gain is None or report.step is None:
         return None
-    return payback(gain, numbers, report.step.mean_ms / 1000, report.run.planned_steps, report.run.startup_s)
+    step_ms, steps = report.step.run_ms, report.run.planned_steps
+    if step_ms is None:
+        step_ms, steps = report.step.mean_ms, None
+    return payback(gain, numbers, step_ms / 1000, steps, report.run.startup_s)
 
 
 def _restart(report: Report, gain: Gain | None, numbers: Sequence[int], at: Progress) -> Restart:

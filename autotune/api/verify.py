@@ -26,13 +26,14 @@ from autotune.verify.sides import Sides
 from autotune.verify.starts import Runner
 from autotune.verify.summary import summarise
 
-Announce = Callable[[Schedule, float], None]
-"""Told before the starts are made: the schedule, and the seconds that the rehearsals took."""
+Announce = Callable[[Schedule, float, str], None]
+"""Told before the starts are made: the schedule, the seconds that the rehearsals took, and what is compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for. `patch` is a patch file, a run or "last"; None looks at what was applied as well.
+    """What the user asked for. `patch` is a patch file, a run, "last", or the number of a written patch; None is the
+    last run's patch, written or not.
 
     `against` is another script; `loss_steps` the least steps whose losses are compared; the rest is as in apply and
     diagnose.
@@ -75,7 +76,7 @@ def verify(
         rehearsed, notes, trial = _rehearse(runner, options.budget_s)
         spent_s = time.monotonic() - began
         planned, trial = _planned(options, rehearsed, spent_s, trial)
-        announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s)
+        announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s, sides.against)
         request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False)
         ends_at = began + options.budget_s
         starts, again = _made(runner, request, planned, rehearsed, ends_at - trial.seconds)
@@ -144,7 +145,7 @@ def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
     if options.patch is None:
         sides, run = compared.of_last(options.words, wanted, root, cwd)
     else:
-        sides, run = compared.patched(options.words, wanted, cwd)
+        sides, run = compared.named(options.words, wanted, root, cwd)
     _check(sides.edited, root)
     return sides, run
 

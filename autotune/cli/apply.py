@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from autotune.api import apply as api
+from autotune.cli.output import has_colour
 from autotune.errors import UsageError
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
@@ -40,8 +41,9 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
         click.echo(f"{_title(change)}: not written, {reason}")
     for found in planned.moved:
         click.echo(found)
+    is_coloured = has_colour(None)
     for line in planned.diff():
-        click.secho(line, nl=False, fg=_COLOURS.get(line[0]))
+        click.echo(click.style(line, fg=_COLOURS.get(line[0])) if is_coloured else line, nl=False)
     _write(planned, diff, yes)
 
 

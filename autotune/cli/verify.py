@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from autotune.api import verify as api
 from autotune.cli.duration import seconds
+from autotune.cli.output import has_colour
 from autotune.model.rule import Effect
 from autotune.model.verified import Sameness, Schedule, Verdict, Verified
 from autotune.report import verify_json, verify_text
@@ -17,11 +17,12 @@ from autotune.report.live import Live
 from autotune.verify.losses import LEAST_STEPS
 
 NOT_MET = 1
+PATCH = "A run, a patch file, or the number of a written patch (default: what the last run proposes, written or not)."
 RENDERERS = {"text": verify_text.render, "json": verify_json.render}
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--patch", metavar="RUN_OR_PATCH", help="The change (default: the last one, applied or not).")
+@click.option("--patch", metavar="PATCH", help=PATCH)
 @click.option("--against", metavar="OTHER.py", help="Compare with another script instead.")
 @click.option("--select", multiple=True, metavar="RULE_OR_SETTING", help="Only these changes; may be repeated.")
 @click.option("--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also changes of this effect.")
@@ -45,8 +46,7 @@ def command(command: tuple[str, ...], **given: Any) -> int:
     if given["patch"] is not None and given["against"] is not None:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
     verified = _verified(command, given)
-    colour = sys.stdout.isatty()
-    click.echo(RENDERERS[given["format_"]](verified, colour, 80), nl=False)
+    click.echo(RENDERERS[given["format_"]](verified, has_colour(None), 80), nl=False)
     return 0 if _is_met(verified, given["require_speedup"]) else NOT_MET
 
 
@@ -64,10 +64,10 @@ def _verified(command: tuple[str, ...], given: dict[str, Any]) -> Verified:
         lock=not given["no_lock"],
     )
 
-    def announce(planned: Schedule, spent_s: float) -> None:
+    def announce(planned: Schedule, spent_s: float, against: str) -> None:
         if not quiet:
             text = verify_text.plan(planned.seconds, len(planned.order), spent_s, price)
-            click.echo(f"autotune: {text}", err=True)
+            click.echo(f"autotune: {against}: {text}", err=True)
 
     if not quiet:
         click.echo(f"autotune: within {budget_s:.0f} s; first a rehearsal of each side, to learn its cost", err=True)

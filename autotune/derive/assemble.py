@@ -39,7 +39,8 @@ def derive(
     views = [view.of(recording) for recording in sorted(recordings, key=lambda r: r.process["rank"])]
     first = views[0]
     facts = (*_facts(first, cpus_per_rank, memory_limit_bytes), *ranks.facts(views))
-    return Derived(facts=facts, settings=tuple(settings.settings(first)), step=step.step(first))
+    measured = step.step(first, interruptions.run_ms(first))
+    return Derived(facts=facts, settings=tuple(settings.settings(first)), step=measured)
 
 
 def subjects(recording: Recording) -> Mapping[int, str]:

@@ -1,4 +1,4 @@
-"""Saves and evaluations: what one costs, how often they come, and what that makes of the run."""
+"""Saves and evaluations: what one costs, how often they come, and what that makes of the run and its mean step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 
 from autotune.derive import plan, save_cost
-from autotune.derive.view import S, View
+from autotune.derive.view import Measured, S, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
@@ -62,11 +62,16 @@ def _evaluation(view: View) -> Iterator[Fact]:
     later = [stretch for stretch in view.stretches if view.steps_before(stretch.start_ns)]
     if later:
         yield Fact("evaluation.with_grad", RUN, any(stretch.with_grad for stretch in later))
-    whole = evaluation_rounds(view, only_complete=True)
-    if whole:
-        cost = fmean(whole.values())
+    cost = eval_s(view)
+    if cost is not None:
         yield Fact("evaluation.eval_s", RUN, cost)
         yield from _cost_share(view, "evaluation", cost)
+
+
+def eval_s(view: View) -> float | None:
+    """Mean seconds of one whole evaluation; None when none was seen."""
+    whole = evaluation_rounds(view, only_complete=True)
+    return fmean(whole.values()) if whole else None
 
 
 def evaluation_rounds(view: View, only_complete: bool = False) -> Rounds:
@@ -137,11 +142,32 @@ def _cost_share(view: View, cost: str, seconds: float) -> Iterator[Fact]:
     """Of a round and the steps between two; these are the window's without what its rounds took."""
     steps = interval(view, cost)
     if steps and view.window:
-        rounds = ROUNDS[cost](view)
-        in_window = sum(view.window.holds(view.step_ends_ns[done - 1]) for done in rounds)
-        took_ms = max(view.window.phase_ms(cost) or 0.0, 1e3 * seconds * in_window / view.window.steps)
-        training_s = steps * max(0.0, view.window.mean_ms - took_ms) / 1e3
+        training_s = steps * max(0.0, view.window.mean_ms - _took_ms(view, view.window, cost, seconds)) / 1e3
         yield Fact(f"{cost}.cost_share", RUN, seconds / (training_s + seconds))
+
+
+def _took_ms(view: View, window: Measured, cost: str, seconds: float | None) -> float:
+    """What the rounds in the window took of its mean step, where each is as long as `seconds`."""
+    in_window = sum(window.holds(view.step_ends_ns[done - 1]) for done in ROUNDS[cost](view))
+    return max(window.phase_ms(cost) or 0.0, 1e3 * (seconds or 0.0) * in_window / window.steps)
+
+
+def run_ms(view: View) -> float | None:
+    """Milliseconds of a step of the whole run: with saves and evaluations at their intervals.
+
+    How many of them fell into the window does not count. None where it has some and nothing says how often they come,
+    or how long a whole one takes.
+    """
+    if view.window is None:
+        return None
+    training_ms, rounds_ms = view.window.mean_ms, 0.0
+    for cost, seconds in (("checkpoint", save_s(view)), ("evaluation", eval_s(view))):
+        steps, took_ms = interval(view, cost), _took_ms(view, view.window, cost, seconds)
+        if seconds is not None and steps:
+            training_ms, rounds_ms = training_ms - took_ms, rounds_ms + 1e3 * seconds / steps
+        elif took_ms:
+            return None
+    return max(0.0, training_ms) + rounds_ms
 
 
 ROUNDS: Mapping[str, Callable[[View], Rounds]] = {"checkpoint": save_rounds, "evaluation": evaluation_rounds}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from autotune.derive import plan
+from autotune.derive import interruptions, plan
 from autotune.derive.view import View
 from autotune.model.evidence import RUN, Fact, Value
 from autotune.model.recording import Json, Recording
@@ -33,14 +33,15 @@ def facts(view: View) -> Iterator[Fact]:
 
 
 def _run(view: View) -> Mapping[str, Value | None]:
-    process, steps = view.recording.process, plan.num_steps(view)
+    process, steps, step_ms = view.recording.process, plan.num_steps(view), interruptions.run_ms(view)
     return {
         "run.framework": plan.framework(view.recording).name,
         "run.world_size": process["world_size"],
         "run.local_world_size": process["local_world_size"],
         "run.num_planned_steps": steps,
         "run.num_planned_epochs": plan.num_epochs(view),
-        "run.planned_s": steps * view.window.mean_ms / 1e3 if steps and view.window else None,
+        "run.step_ms": step_ms,
+        "run.planned_s": steps * step_ms / 1e3 if steps and step_ms is not None else None,
         "run.global_batch": global_batch(view),
     }
 

@@ -22,8 +22,8 @@ def facts(view: View) -> Iterator[Fact]:
             yield Fact(f"step.{name}", RUN, value)
 
 
-def step(view: View) -> Step | None:
-    """The measured window for the report, or None when there was none."""
+def step(view: View, run_ms: float | None) -> Step | None:
+    """The measured window for the report, with a step of the whole run; None when there was no window."""
     window = view.window
     if window is None:
         return None
@@ -34,6 +34,7 @@ def step(view: View) -> Step | None:
         p90_ms=quantile(_lengths(window), 0.9),
         breakdown_ms={phase: window.phase_ms(phase) for phase in PHASES},
         other=frames(view),
+        run_ms=run_ms,
         **throughput(view),
     )
 

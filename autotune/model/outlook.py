@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from autotune.model.finding import Basis
+
 Known = Literal["measured", "modelled", "assumed"]
 """Seen in this run; computed from what was seen; resting on a number that nobody measured (a bandwidth, a price)."""
 
@@ -90,8 +92,9 @@ class Course:
 class Restart:
     """Restart or finish. `choice` is None when it cannot be told: the gain's interval holds more than one answer.
 
-    A restart is chosen only when it saves `least_s` or more. `numbers` are the recommendations that it would be for.
-    `position` is None where the line could not be placed; `notes` say why.
+    A restart is chosen only when it saves `least_s` or more. `numbers` are the recommendations that it would be for,
+    `basis` what their gain together rests on (None without one). `position` is None where the line could not be placed;
+    `notes` say why.
     """
 
     position: Position | None
@@ -100,11 +103,12 @@ class Restart:
     least_s: float
     numbers: tuple[int, ...]
     notes: tuple[str, ...] = ()
+    basis: Basis | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Payback:
-    """What the changes `numbers`, which leave training as it is, win back.
+    """What the changes `numbers`, which leave training as it is, win back; `basis` is what their gain rests on.
 
     `saved_s` of `planned_s` seconds with its interval, None when the length of the run is unknown; less than `least_s`
     is not worth it. `steps` must be left to pay for restarting a job that runs, right after a save; None when it would
@@ -112,6 +116,7 @@ class Payback:
     """
 
     numbers: tuple[int, ...]
+    basis: Basis
     planned_s: float | None
     saved_s: float | None
     low_s: float | None

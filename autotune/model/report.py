@@ -56,6 +56,8 @@ class Step:
     """The measured window. Times in ms per optimizer step; `breakdown_ms` sums to `mean_ms`, unobserved is None.
 
     `samples_per_s`, `tokens_per_s` and `useful_tokens_per_s` are None when unknown. `other` names what fills the rest.
+    `run_ms` is a step of the whole run, with saves and evaluations at their intervals and not as the window has them;
+    None where nothing says how often they come.
     """
 
     steps: int
@@ -67,6 +69,7 @@ class Step:
     tokens_per_s: float | None = None
     useful_tokens_per_s: float | None = None
     other: tuple[Frame, ...] = ()
+    run_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +125,10 @@ class Report:
 
     outlook: Outlook = field(default_factory=Outlook)
     """Its memory, whether the changes pay, and what was asked for beside: restart or finish, other devices."""
+
+    @property
+    def planned_s(self) -> float | None:
+        """Seconds of the planned run as it is; None where its length, or a step of the whole of it, is unknown."""
+        if not self.run.planned_steps or self.step is None or self.step.run_ms is None:
+            return None
+        return self.run.planned_steps * self.step.run_ms / 1000

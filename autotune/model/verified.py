@@ -130,7 +130,8 @@ class Resume:
 class Verified:
     """One verification. `step_ms` are medians over the starts of each side, or undisturbed as the estimate is.
 
-    `against` names what was compared with what; `predicted` is the gain that the diagnosis gave to the changes.
+    `against` names what was compared with what, `beside` what else could have been meant and how to ask for it;
+    `predicted` is the gain that the diagnosis gave to the changes.
     """
 
     against: str
@@ -147,3 +148,4 @@ class Verified:
     resume: Resume = Resume(Resumed.NOT_TRIED, "save and resume once by hand before a long run")
     predicted: Gain | None = None
     notes: tuple[str, ...] = ()
+    beside: str = ""

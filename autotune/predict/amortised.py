@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from autotune.model.evidence import Evidence
+from dataclasses import replace
+
+from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.predict.known import Arguments, gain, number, step_error
 
@@ -26,7 +28,10 @@ def amortised(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | 
     if then >= share:
         return None
     interval = _interval(arguments, share, step_error(evidence, ROUND_ERROR))
-    return gain(evidence, subject, _speedup(share, then), interval, "modelled")
+    found = gain(evidence, subject, _speedup(share, then), interval, "modelled")
+    # Its share is one of the whole run, and not of the window.
+    planned_s = number(evidence, RUN, "run.planned_s")
+    return replace(found, saved_s=None if planned_s is None else planned_s * found.share)
 
 
 def _then(arguments: Arguments, share: float) -> float:

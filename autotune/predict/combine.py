@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Basis, Gain, speedup_without
 from autotune.model.rule import GainSpec
-from autotune.predict.known import TRAIN, gain, number
+from autotune.predict.known import TRAIN, gain, number, saved_s
 
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
 BASES: tuple[Basis, ...] = ("measured", "modelled", "bound")
@@ -56,7 +57,19 @@ def combine(parts: Sequence[Part], evidence: Evidence) -> Gain | None:
     low = _together([(name, part.low) for name, part in parts], compute, paced)
     high = _together([(name, part.high) for name, part in parts], compute, paced)
     weakest = max((part.basis for _, part in parts), key=BASES.index)
-    return gain(evidence, RUN, speedup, (low, high), weakest)
+    together = gain(evidence, RUN, speedup, (low, high), weakest)
+    if together.saved_s is None:
+        return together
+    return replace(together, saved_s=together.saved_s + _of_the_run_s(parts, evidence))
+
+
+def _of_the_run_s(parts: Sequence[Part], evidence: Evidence) -> float:
+    """Seconds that parts save beyond their share of the window: saves and evaluations are a share of the whole run."""
+    largest: dict[str, Gain] = {}
+    for name, part in parts:
+        largest[name] = max(part, largest.get(name, part), key=lambda each: each.share)
+    beside = ((part.saved_s, saved_s(evidence, part.speedup)) for part in largest.values())
+    return sum(own - share for own, share in beside if own is not None and share is not None)
 
 
 def _paced_share(names: set[str], evidence: Evidence) -> float:

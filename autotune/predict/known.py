@@ -33,9 +33,16 @@ def gain(
     note: str = "",
 ) -> Gain:
     """A Gain with the seconds that it saves over the planned run, where the length of the run is known."""
-    planned_s = number(evidence, subject, "run.planned_s")
-    saved_s = None if planned_s is None else planned_s * (1 - 1 / speedup)
-    return Gain(speedup, *interval, basis, saved_s, note)
+    return Gain(speedup, *interval, basis, saved_s(evidence, speedup), note)
+
+
+def saved_s(evidence: Evidence, speedup: float) -> float | None:
+    """Seconds that a speedup of the measured step saves in all planned steps; None where their number is unknown.
+
+    It is a share of the window's step, saves and evaluations in it as they fell, and so is not taken of run.planned_s.
+    """
+    steps, step_ms = number(evidence, RUN, "run.num_planned_steps"), number(evidence, RUN, "step.mean_ms")
+    return steps * step_ms / 1e3 * (1 - 1 / speedup) if steps and step_ms is not None else None
 
 
 def micro_batches_share(evidence: Evidence) -> float | None:

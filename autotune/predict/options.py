@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
@@ -56,7 +56,10 @@ def compare(
     wanted: Wanted,
     price: float | None,
 ) -> Comparison:
-    """The table for `wanted`. `gain` is of what leaves training unchanged, `price` USD per hour of this machine."""
+    """The table for `wanted`. `gain` is of what leaves training unchanged, `price` USD per hour of this machine.
+
+    Its steps, and `gain`, are of the whole run: with saves and evaluations at their intervals, where these are known.
+    """
     if step is None or budget is None:
         return Comparison(why_not="no step or no peak of memory was measured")
     if number(evidence, RUN, "run.world_size") != 1:
@@ -72,7 +75,7 @@ def compare(
     run = _Run(
         devices=Devices(wanted.num_devices, gb_per_s * 1e9),
         part=part,
-        step=step,
+        step=replace(step, mean_ms=step.run_ms or step.mean_ms),
         budget=budget,
         fixed_share=number(evidence, RUN, "batch_curve.fixed_share"),
         usd_per_hour=_usd_per_hour(evidence, wanted, price),
@@ -86,11 +89,12 @@ def compare(
 
 
 def _one_device(step: Step, budget: MemoryBudget, gain: Gain | None, price: float | None) -> Iterator[Setup]:
-    none, now = Cell(0.0, 0.0, "measured"), Cell(step.mean_ms, step.mean_ms, "measured")
+    ms = step.run_ms or step.mean_ms
+    none, now = Cell(0.0, 0.0, "measured"), Cell(ms, ms, "measured" if ms == step.mean_ms else "modelled")
     memory = Cell(budget.peak_bytes, budget.peak_bytes, "measured")
     yield Setup("1, as it is", 1, memory, none, now, price, "none", "none", fits=True)
     if gain is not None:
-        then = Cell(step.mean_ms / gain.high, step.mean_ms / gain.low, "modelled")
+        then = Cell(ms / gain.high, ms / gain.low, "modelled")
         risk = f"training unchanged{', a best case' if gain.basis == 'bound' else ''}; verify measures it"
         yield Setup("1, tuned", 1, None, none, then, price, "autotune apply", risk)
 
@@ -130,3 +134,5 @@ def _assumptions(run: _Run, wanted: Wanted, gb_per_s: float, size: int) -> Itera
     yield f"the global batch stays: {run.part.count} x {size * run.part.of_size:g} samples on each"
     yield "each device has a loader and CPU cores of its own, as this one"
     yield "several devices run it as it is: tuning comes on top"
+    if run.step.run_ms is None:
+        yield "saves and evaluations come as often as in the measured steps"

@@ -36,7 +36,7 @@ def position(line: Progress, evidence: Evidence) -> Position | str:
         epochs=number(evidence, RUN, "run.num_planned_epochs"),
         batches=number(evidence, TRAIN, "loader.num_batches"),
         per_step=number(evidence, RUN, "train.accumulation_steps") or number(evidence, RUN, "step.num_micro_batches"),
-        step_s=_seconds(number(evidence, RUN, "step.mean_ms")),
+        step_s=_seconds(number(evidence, RUN, "run.step_ms") or number(evidence, RUN, "step.mean_ms")),
     )
     if line.step is None:
         return _by_epochs(line.epochs_done or 0.0, lengths)

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from autotune.model.finding import Gain
+from autotune.model.finding import Gain, speedup_without
 from autotune.model.outlook import Course, Payback, Position, Restart, Way
+from autotune.model.report import Step
 
 LEAST_SHARE, LEAST_S = 0.02, 60.0
 """A change that saves less than 2 % of the time, or less than a minute, is not worth it: verify cannot tell 2 % from
 nothing, and somebody has to look at the change."""
+
+
+def of_run(gain: Gain, step: Step) -> Gain:
+    """`gain`, which is of the window's step, as one of a step of the whole run; as it is where that is unknown."""
+    if not step.run_ms:
+        return gain
+    scale = step.mean_ms / step.run_ms
+    speedup, low, high = (speedup_without(scale * (1 - 1 / each)) for each in (gain.speedup, gain.low, gain.high))
+    return replace(gain, speedup=speedup, low=low, high=high)
 
 
 def payback(
@@ -18,7 +29,8 @@ def payback(
 ) -> Payback:
     """What `gain`, of the recommendations `numbers` together, wins back.
 
-    `step_s` is today's step, `num_steps` the planned run. It is worth it unless even the upper end saves too little.
+    `step_s` is the step that it is of, `num_steps` the planned run. It is worth it unless even the upper end saves too
+    little.
     """
     planned_s = num_steps * step_s if num_steps else None
     speedups = (gain.speedup, gain.low, gain.high)
@@ -26,6 +38,7 @@ def payback(
     steps, most, fewest = (None if startup_s is None else _steps(startup_s, step_s, each) for each in speedups)
     return Payback(
         numbers=tuple(numbers),
+        basis=gain.basis,
         planned_s=planned_s,
         saved_s=saved,
         low_s=low,
@@ -66,12 +79,13 @@ def restart(
         why = "no change that leaves training as it is has a known gain"
         return Restart(position, (finish,), Way.FINISH, least, (), (*position.notes, why))
     if startup_s is None:
-        return Restart(position, (finish,), None, least, tuple(numbers), (*position.notes, "no start-up was timed"))
+        notes = (*position.notes, "no start-up was timed")
+        return Restart(position, (finish,), None, least, tuple(numbers), notes, gain.basis)
     courses = (finish, *_restarts(position, gain, startup_s, interval))
     notes = position.notes
     if interval is None and position.step:
         notes = (*notes, "how often it saves is not known: a restart is taken to begin at step 0")
-    return Restart(position, courses, _choice(courses, least), least, tuple(numbers), notes)
+    return Restart(position, courses, _choice(courses, least), least, tuple(numbers), notes, gain.basis)
 
 
 def _restarts(position: Position, gain: Gain, startup_s: float, interval: int | None) -> Iterator[Course]:

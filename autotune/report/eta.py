@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.model.finding import Gain, Recommendation
-from autotune.model.report import STEPS_WITHOUT_LENGTH, Report, Step
+from autotune.model.evidence import RUN
+from autotune.model.finding import MOST_REMOVED, Gain, Recommendation
+from autotune.model.report import Report, Step
 from autotune.report.gains import (
     basis,
     combined,
+    counted_steps,
     decisions,
     marginal,
+    saved_s,
     speedup,
     unchanged,
 )
@@ -21,13 +24,20 @@ Row = tuple[str, float, Gain | None]
 
 _UNVERIFIED = "modelled: computed from this window, unverified"
 
+_NOW_AND_THEN = {
+    "saves": ("checkpoint.interval_steps", "checkpoint.save_s"),
+    "evaluations": ("evaluation.interval_steps", "evaluation.eval_s"),
+}
+"""What comes at an interval, and the time that one takes."""
+
 
 def lines(report: Report, width: int) -> list[Line]:
     """This run, with the unchanged group, with the decisions as well: a row each; nothing without a step."""
     if report.step is None:
         return []
     rows = _rows(report, report.step)
-    notes = [] if report.run.planned_steps else ["The length of the run is not known: times are per 1,000 steps."]
+    notes = [f"{why}: times are per 1,000 steps."] if (why := _unknown(report, report.step)) else []
+    notes += [f"Its {what} come on top: none was timed." for what in _on_top(report, report.step)]
     if any(gain is not None and basis(gain, report.step) == "modelled" for _, _, gain in rows):
         notes.append(f"({_UNVERIFIED})")
     return [
@@ -36,17 +46,40 @@ def lines(report: Report, width: int) -> list[Line]:
     ]
 
 
+def _unknown(report: Report, step: Step) -> str:
+    """What keeps the time of the whole run unknown; "" when it is known."""
+    if step.run_ms is None:
+        return "How often this run saves or evaluates is not known, and some of it is in these steps"
+    return "" if report.run.planned_steps else "The length of the run is not known"
+
+
+def _on_top(report: Report, step: Step) -> list[str]:
+    """What these times leave out: it comes within the run, and how long one takes is not known."""
+    found = []
+    for what, (interval, one) in _NOW_AND_THEN.items():
+        steps = report.evidence.lookup(RUN, interval)
+        is_within = isinstance(steps, int) and (report.run.planned_steps or steps) >= steps
+        if is_within and step.run_ms is not None and report.evidence.lookup(RUN, one) is None:
+            found.append(what)
+    return found
+
+
 def _rows(report: Report, step: Step) -> list[Row]:
-    steps = report.run.planned_steps or STEPS_WITHOUT_LENGTH
-    label = f"this run, {steps:,} steps" if report.run.planned_steps else f"now, {steps:,} steps"
-    seconds = steps * step.mean_ms / 1000
+    steps = counted_steps(report)
+    label = f"this run, {steps:,} steps" if report.planned_s is not None else f"now, {steps:,} steps"
+    seconds = steps * (step.mean_ms if step.run_ms is None else step.run_ms) / 1000
     rows: list[Row] = [(label, seconds, None)]
     now, later = _counted(unchanged(report)), _counted(decisions(report))
     if gain := combined(now):
-        rows.append((f"+ {_numbers(now)} (training unchanged)", seconds / gain.speedup, gain))
+        rows.append((f"+ {_numbers(now)} (training unchanged)", _left_s(seconds, gain, report), gain))
     if later and (gain := combined([*now, *later])):
-        rows.append((f"+ {_numbers(later)} (your decision)", seconds / gain.speedup, gain))
+        rows.append((f"+ {_numbers(later)} (your decision)", _left_s(seconds, gain, report), gain))
     return rows
+
+
+def _left_s(seconds: float, gain: Gain, report: Report) -> float:
+    """What is left of `seconds`: a sum of bounds may be more than there is."""
+    return max(seconds * (1 - MOST_REMOVED), seconds - (saved_s(gain, report) or 0.0))
 
 
 def _counted(recommendations: Sequence[Recommendation]) -> list[Recommendation]:

@@ -41,11 +41,13 @@ def combined(recommendations: Sequence[Recommendation]) -> Gain | None:
     gains = [gain for gain in map(marginal, recommendations) if gain is not None]
     if not gains:
         return None
+    seconds = [gain.saved_s for gain in gains if gain.saved_s is not None]
     return Gain(
         speedup=_without(gain.speedup for gain in gains),
         low=_without(gain.low for gain in gains),
         high=_without(gain.high for gain in gains),
         basis=max((gain.basis for gain in gains), key=_WEAKEST_LAST.index),
+        saved_s=sum(seconds) if len(seconds) == len(gains) else None,
     )
 
 
@@ -64,7 +66,7 @@ def speedup(gain: Gain, step: Step | None) -> str:
 
 def saved(gain: Gain, report: Report) -> str:
     """Over the planned run or per 1,000 steps: "saves 18 min", "saves at most 40 s per 1,000 steps"."""
-    seconds, unit = saved_s(gain, report), "" if report.run.planned_steps else _PER
+    seconds, unit = saved_s(gain, report), "" if report.planned_s is not None else _PER
     if seconds is None:
         return ""
     verb = "costs" if seconds < 0 else "saves at most" if gain.basis == "bound" else "saves"
@@ -74,10 +76,16 @@ def saved(gain: Gain, report: Report) -> str:
 _PER = f" per {STEPS_WITHOUT_LENGTH:,} steps"
 
 
+def counted_steps(report: Report) -> int:
+    """The steps that times are given for: all that are planned, or 1,000 where their time is unknown."""
+    planned = report.run.planned_steps
+    return planned if planned and report.planned_s is not None else STEPS_WITHOUT_LENGTH
+
+
 def saved_s(gain: Gain, report: Report) -> float | None:
     """Seconds saved over the planned run, or over 1,000 steps of an unknown one; None without a step."""
-    if report.run.planned_steps and gain.saved_s is not None:
-        return gain.saved_s
     if report.step is None:
         return None
-    return gain.share * report.step.mean_ms / 1000 * (report.run.planned_steps or STEPS_WITHOUT_LENGTH)
+    if report.run.planned_steps and gain.saved_s is not None:
+        return gain.saved_s * counted_steps(report) / report.run.planned_steps
+    return gain.share * report.step.mean_ms / 1000 * counted_steps(report)

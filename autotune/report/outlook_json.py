@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from autotune.model.outlook import Comparison, Outlook, Restart, Setup
+from autotune.model.outlook import Comparison, Outlook, Payback, Restart, Setup
 
 Json = dict[str, Any]
 
@@ -15,10 +15,14 @@ def outlook_json(outlook: Outlook) -> Json:
     memory, payback = outlook.memory, outlook.payback
     return {
         "memory": {**asdict(memory), "parts": [asdict(part) for part in memory.parts]} if memory else None,
-        "payback": {**asdict(payback), "numbers": list(payback.numbers)} if payback else None,
+        "payback": _payback(payback) if payback else None,
         "restart": _restart(outlook.restart) if outlook.restart else None,
         "options": _options(outlook.comparison) if outlook.comparison else None,
     }
+
+
+def _payback(payback: Payback) -> Json:
+    return {**asdict(payback), "numbers": list(payback.numbers), "worth_it": payback.is_worth_it}
 
 
 def _restart(restart: Restart) -> Json:
@@ -31,6 +35,7 @@ def _restart(restart: Restart) -> Json:
         "choice": restart.choice,
         "least_s": restart.least_s,
         "numbers": list(restart.numbers),
+        "basis": restart.basis,
         "notes": list(restart.notes),
     }
 

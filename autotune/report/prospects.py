@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from autotune.model.outlook import Course, Payback, Restart, Way
 from autotune.model.report import Report
-from autotune.report import gains
 from autotune.report.layout import Line, cells, pad, wrap
 from autotune.report.units import duration, money
 
@@ -22,7 +21,7 @@ def payback_lines(report: Report, width: int) -> list[Line]:
     found = report.outlook.payback
     if found is None or report.outlook.restart is not None:
         return []
-    text = _not_worth(found) if found.is_worth_it is False else _after(found, _is_bound(report, found.numbers))
+    text = _not_worth(found) if found.is_worth_it is False else _after(found)
     return wrap(text, width, rest="  ") if text else []
 
 
@@ -34,14 +33,9 @@ def _not_worth(found: Payback) -> str:
     )
 
 
-def _is_bound(report: Report, numbers: tuple[int, ...]) -> bool:
-    """Whether one of their gains is but a bound: then what is computed of them together is the best case."""
-    gain = gains.combined([each for each in report.recommendations if each.number in numbers])
-    return gain is not None and gain.basis == "bound"
-
-
-def _after(found: Payback, is_bound: bool) -> str:
-    """ "Restarting a job that runs, for 1: its start-up (41 s) is won back after 310 steps (240 to 410)."."""
+def _after(found: Payback) -> str:
+    """ "Restarting a job that runs, for 1: its start-up (41 s) is won back after 310 steps (240 to 410)."; of a bound
+    the best case alone."""
     if found.startup_s is None:
         return ""
     head = f"Restarting a job that already runs, for {_numbers(found.numbers)}"
@@ -52,7 +46,7 @@ def _after(found: Payback, is_bound: bool) -> str:
     least = f"{found.low_steps:,}" if found.low_steps is not None else "?"
     most = f"{found.high_steps:,}" if found.high_steps is not None else "never"
     between = f"{found.steps:,} steps ({least} to {most})"
-    after = f"{least} steps at the earliest" if is_bound else between
+    after = f"{least} steps at the earliest" if found.basis == "bound" else between
     return f"{head}: its start-up ({duration(found.startup_s)}) is won back after {after}, right after a save."
 
 
@@ -70,7 +64,7 @@ def restart_lines(report: Report, width: int) -> list[Line]:
     return [
         *[Line(line.text, "heading") for line in wrap(head, width, rest="  ")],
         *_courses(found, report.price_per_hour, width),
-        *wrap(_advice(found, _is_bound(report, found.numbers)), width, first="  ", rest="  "),
+        *wrap(_advice(found), width, first="  ", rest="  "),
         *(line for note in found.notes for line in wrap(note, width, first="  Note: ", rest="    ")),
     ]
 
@@ -93,7 +87,7 @@ def _details(course: Course, price: float | None) -> str:
     return ", ".join(part for part in (between, cost, again, wait) if part)
 
 
-def _advice(found: Restart, is_bound: bool) -> str:
+def _advice(found: Restart) -> str:
     least, finish = duration(found.least_s), found.courses[0]
     rest = [course for course in found.courses if course.way is not Way.FINISH]
     if not rest:
@@ -107,7 +101,7 @@ def _advice(found: Restart, is_bound: bool) -> str:
     if found.choice is Way.FINISH:
         return f"Let it end: a restart would not save {least} (2 % of what is left, 1 min at least)."
     likely, least, most = (duration(finish.seconds - each) for each in (best.seconds, best.high_s, best.low_s))
-    saved = f"{least} to {most}" if is_bound else f"{likely} ({least} to {most})"
+    saved = f"{least} to {most}" if found.basis == "bound" else f"{likely} ({least} to {most})"
     what = _WAYS[found.choice].capitalize()
     return f"{what}: saves {saved}, start-up included. It needs a checkpoint that can be resumed."
 

@@ -22,6 +22,7 @@ def document(verified: Verified) -> Json:
         "schema": SCHEMA,
         "tool": {"name": "autotune", "version": __version__},
         "against": verified.against,
+        "beside": verified.beside or None,
         "changes": list(map(_change, verified.changes)),
         "verdict": verified.verdict.value,
         "why": verified.why or None,

@@ -47,6 +47,8 @@ def measured(verified: Verified, width: int) -> Iterator[Line]:
 
 def _lines(verified: Verified, width: int) -> Iterator[Line]:
     yield from wrap(f"autotune verify: {verified.against}", width, rest="  ")
+    if verified.beside:
+        yield from wrap(verified.beside, width, first="  ", rest="    ")
     for change in verified.changes:
         old, new = literal(change.old, ""), literal(change.new, "")
         yield from wrap(f"{change.setting}: {old} -> {new} ({change.effect.value})", width, first="  ", rest="    ")

@@ -21,6 +21,7 @@ class Sides:
     """`words` are the command of each side; `files` the contents of each side where they differ, by real path.
 
     `against` says in words what is compared; `changes` are what differs and `predicted` what they should bring.
+    `beside` says what else could have been meant, and how to ask for it; "" where nothing could.
     """
 
     against: str
@@ -28,6 +29,7 @@ class Sides:
     files: Mapping[str, Mapping[Path, bytes]]
     changes: tuple[PatchChange, ...] = ()
     predicted: Gain | None = None
+    beside: str = ""
 
     @property
     def edited(self) -> frozenset[Path]:

@@ -40,6 +40,7 @@ def summarise(
         schedule=planned,
         seconds=seconds,
         predicted=sides.predicted,
+        beside=sides.beside,
         notes=notes,
     )
 

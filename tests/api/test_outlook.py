@@ -8,8 +8,13 @@ import pytest
 
 from autotune import collect
 from autotune.api import diagnose as api
-from autotune.api.outlook import NOTHING, Asked
+from autotune.api.outlook import NOTHING, Asked, outlook
+from autotune.model.evidence import RUN, Evidence
+from autotune.model.finding import Evaluation, Gain, Recommendation
 from autotune.model.outlook import Progress, Way
+from autotune.model.recording import Recording
+from autotune.model.report import Report, RunSummary, Step
+from autotune.model.rule import Effect
 from autotune.predict import memory_budget
 from autotune.predict.options import Wanted
 
@@ -33,6 +38,50 @@ SCRIPT = """
         optimizer.step()
         optimizer.zero_grad()
 """
+
+
+EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
+RECORDING = Recording(
+    outcome="completed", origin_ns=0, process={"rank": 0}, software={}, frameworks={}, torch_state={}, environment={},
+    memory={}, what_ifs=(), side_effects={}, overhead={}, sampler_interval_ns=1, window=None,
+    **dict.fromkeys(("error", "device", "io", "compile", "kernels")), **EMPTY,
+)  # fmt: skip
+TWENTY_MS = Gain(1 / 0.95, 1.0, 1 / 0.9, "measured")
+
+
+def with_a_rare_save(run_ms: float | None) -> Report:
+    """Steps of 100 ms, and one save of 10 s in a window of 33; a change takes 20 ms away."""
+    step = Step(33, 400.0, 100.0, 100.0, {}, run_ms=run_ms)
+    facts = {"step.mean_ms": 400.0} | ({"run.step_ms": run_ms} if run_ms else {})
+    return Report(
+        run=RunSummary("", ("train.py",), "completed", planned_steps=10_000, startup_s=10.0),
+        machine={},
+        software={},
+        step=step,
+        evidence=Evidence({RUN: facts}),
+        evaluation=Evaluation((), (), ()),
+        recommendations=(Recommendation(1, (), (), Effect.EXACT, TWENTY_MS, TWENTY_MS),),
+    )
+
+
+def test_what_pays_back_is_of_the_whole_run():
+    found = outlook(with_a_rare_save(110.0), [RECORDING], NOTHING).payback
+    assert (found.planned_s, found.saved_s) == (pytest.approx(1100.0), pytest.approx(200.0))
+    assert (found.steps, found.basis, found.is_worth_it) == (pytest.approx(500, abs=1), "measured", True)
+
+
+def test_a_run_of_unknown_time_is_neither_worth_it_nor_not():
+    found = outlook(with_a_rare_save(None), [RECORDING], NOTHING).payback
+    assert (found.planned_s, found.saved_s, found.is_worth_it) == (None, None, None)
+    assert found.steps == pytest.approx(500, abs=1)
+
+
+def test_a_running_job_goes_on_with_the_steps_of_the_run():
+    found = outlook(with_a_rare_save(110.0), [RECORDING], Asked(Progress(100, 10_000))).restart
+    assert found.position.step_s == pytest.approx(0.11)
+    assert found.courses[0].seconds == pytest.approx(9900 * 0.11)
+    # 20 ms less in each of them, after a start-up and 100 steps again.
+    assert found.courses[1].seconds == pytest.approx(10 + 10_000 * 0.09)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from autotune.model.evidence import RUN, Location, Span, Value
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import Call, Given
+from autotune.patch import coupled
 from autotune.patch.plan import Draft
 
 AT = Location("train.py", 3, "DataLoader")
@@ -75,6 +76,18 @@ def test_changes_that_are_refused_only_together_are_all_by_hand(place: Place) ->
     live = planned("loader.persistent_workers", {"persistent_workers": True}, before=before)
     for change in accepted([none, live], sys.executable, place):
         assert "persistent_workers option needs num_workers > 0" in change.by_hand
+
+
+@pytest.mark.parametrize(("before", "are_written"), [({}, True), ({"prefetch_factor": 4}, False)])
+def test_what_one_rule_asks_for_is_written_whole_or_not_at_all(
+    before: dict[str, Value], are_written: bool, place: Place
+) -> None:
+    given: dict[str, Value] = {"num_workers": 2, "persistent_workers": True, **before}
+    none = planned("loader.num_workers", {"num_workers": 0}, "loader.persistent_workers", before=given)
+    ended = planned("loader.persistent_workers", {"persistent_workers": False}, "loader.num_workers", before=given)
+    changes = tuple(coupled(accepted([none, ended], sys.executable, place)))
+    assert [bool(change.edits) for change in changes] == [are_written, are_written]
+    assert any("prefetch_factor" in change.by_hand for change in changes) is not are_written
 
 
 def test_what_cannot_be_constructed_and_what_is_by_hand_pass(place: Place) -> None:

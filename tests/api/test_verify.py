@@ -134,10 +134,11 @@ def test_the_last_patch_is_measured_on_a_copy_in_turns(root, runner) -> None:
     found = verified(root, announced)
     assert found.verdict is Verdict.FASTER
     assert found.estimate.speedup == pytest.approx(1.25)
-    assert found.against == f"1 of 1 changes of run {run}"
+    assert found.against == f"1 of 1 changes of run {run}, not written yet"
+    assert found.beside == ""
     assert [side for side, _ in runner.requests] == [BEFORE, AFTER, *found.schedule.order]
     assert runner.shown == [(side, {BEFORE: OLD, AFTER: NEW}[side]) for side, _ in runner.requests]
-    assert announced[0][0] == found.schedule
+    assert (announced[0][0], announced[0][2]) == (found.schedule, found.against)
     assert {(one.steps, one.warmup, one.what_ifs) for _, one in runner.requests[2:]} == {(17, 3, False)}
     assert (root / "settings.py").read_text() == OLD
     assert [path.name for path in (root / ".autotune" / "runs").iterdir()] == [run]
@@ -188,7 +189,53 @@ def test_a_newer_run_is_compared_before_what_was_written_of_another(root, runner
     apply.write(apply.plan(apply.Options(), cwd=root))
     (root / "other.py").write_text(OLD)
     run = patched(root, file="other.py")
-    assert verified(root).against == f"1 of 1 changes of run {run}"
+    found = verified(root)
+    assert found.against == f"1 of 1 changes of run {run}, not written yet"
+    assert found.beside == "patch 1 is written: --patch 1 measures that one"
+
+
+def test_a_written_patch_has_a_number(root, runner) -> None:
+    patched(root)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    (root / "other.py").write_text(OLD)
+    patched(root, file="other.py")
+    found = verified(root, patch="1")
+    assert (found.against, found.beside) == ("patch 1, which is written", "")
+    assert [edit.file for one in found.changes for edit in one.edits] == ["settings.py"]
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    assert verified(root, patch="1").against == "patch 1, which is written"
+    assert verified(root).against == verified(root, patch="2").against == "patch 2, which is written"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"patch": "7"}, "no patch of this number is written.*There is: 1"),
+        ({"patch": "1", "select": ("DL001",)}, "measured as a whole"),
+        ({"patch": "1", "allow": frozenset([Effect.ALTERING])}, "measured as a whole"),
+    ],
+)
+def test_a_number_names_one_whole_patch_that_is_written(root, runner, fields, said: str) -> None:
+    patched(root)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    with pytest.raises(UsageError, match=f"(?s){said}"):
+        verified(root, **fields)
+
+
+def test_a_number_of_what_changed_since_or_was_never_written_is_refused(root, runner) -> None:
+    patched(root)
+    with pytest.raises(UsageError, match=r"(?s)no patch of this number.*apply` writes one"):
+        verified(root, patch="1")
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    (root / "settings.py").write_text("lr = 0.5\n")
+    with pytest.raises(UsageError, match="no patch of this number"):
+        verified(root, patch="1")
+
+
+def test_a_file_whose_name_is_a_number_is_that_file(root, runner) -> None:
+    run = patched(root)
+    (root / "1").write_bytes((root / ".autotune" / "runs" / run / NAME).read_bytes())
+    assert verified(root, patch="1").against == f"1 of 1 changes of run {run}, not written yet"
 
 
 def test_a_file_that_changed_since_is_neither(root, runner) -> None:

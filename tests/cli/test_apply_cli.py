@@ -69,6 +69,17 @@ def test_diff_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert not (project / ".autotune" / "patches").exists()
 
 
+@pytest.mark.parametrize(("no_colour", "is_coloured"), [("", True), ("1", False)])
+@pytest.mark.usefixtures("project")
+def test_a_diff_has_colours_unless_none_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, no_colour: str, is_coloured: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    assert run(["apply", "--diff"]) == 0
+    assert ("\x1b[" in capsys.readouterr().out) is is_coloured
+
+
 @pytest.mark.parametrize(
     ("answer", "code", "says"),
     [

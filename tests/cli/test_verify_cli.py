@@ -41,7 +41,7 @@ def asked(monkeypatch):
 
     def verify(options, announce, show, *, cwd):
         Asked.options = options
-        announce(PLANNED, 10.0)
+        announce(PLANNED, 10.0, "patch 1, which is written")
         if isinstance(Asked.result, BaseException):
             raise Asked.result
         return Asked.result
@@ -84,7 +84,8 @@ def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> Non
     assert "Losses: not compared: none was seen" in out
     assert "Resume: not tried" in out
     assert "within 60 s; first a rehearsal of each side" in err
-    assert "8 starts, 4 of each side in turns (A B B A ...), about 40 s\n" in err
+    said = "autotune: patch 1, which is written: 8 starts, 4 of each side in turns (A B B A ...), about 40 s\n"
+    assert said in err
 
 
 def test_json_is_all_there_is_on_stdout(asked, capsys) -> None:
@@ -157,6 +158,16 @@ def test_other_losses_than_promised_do_not_meet_a_required_speedup(asked, effect
     losses = Losses(Sameness.DIFFERENT, 40, "the mean differs")
     asked.result = replace(verified(), changes=changes, losses=losses)
     assert run(["verify", "--require-speedup", "1.05", "train.py"]) == code
+
+
+@pytest.mark.parametrize(("no_colour", "is_coloured"), [(None, True), ("", True), ("1", False)])
+def test_a_terminal_has_colours_unless_it_wants_none(asked, monkeypatch, no_colour, is_coloured: bool, capsys) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_colour is not None:
+        monkeypatch.setenv("NO_COLOR", no_colour)
+    assert run(["verify", "--quiet", "train.py"]) == 0
+    assert ("\x1b[" in capsys.readouterr().out) is is_coloured
 
 
 @pytest.mark.parametrize(("error", "code"), [(ScriptError("the changed script failed"), 3), (KeyboardInterrupt(), 130)])

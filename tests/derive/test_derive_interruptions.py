@@ -30,6 +30,53 @@ def test_saves_and_the_interval_seen():
     assert (setting.value, setting.location) == (3, None)
 
 
+def planned(script: Script, **told) -> tuple[object, object]:
+    """A step of the whole run in ms, and seconds of its 1,000 steps."""
+    facts = facts_of(script=script, frameworks={"hf_args": HF | {"values": {"max_steps": 1000, **told}}})
+    return facts.get("run.step_ms"), facts.get("run.planned_s")
+
+
+def test_one_save_in_a_short_window_comes_as_often_as_the_run_saves():
+    step_ms, planned_s = planned(saving(10, 6, ms=6500), save_strategy="steps", save_steps=1000)
+    assert step_ms == pytest.approx(65 + 6.5)
+    assert planned_s == pytest.approx(65 + 6.5)
+
+
+def test_a_save_that_comes_who_knows_how_often_leaves_the_run_unknown():
+    assert planned(saving(10, 6)) == (None, None)
+    assert planned(saving(10, 3)) == (pytest.approx(65 + 35 / 3), pytest.approx(65 + 35 / 3))
+    assert planned(steps(10)) == (65.0, 65.0)
+
+
+def test_evaluations_count_at_their_interval_too():
+    told = {"eval_strategy": "steps", "eval_steps": 500, "save_strategy": "steps", "save_steps": 1000}
+    script = evaluating(3, count=6)
+    with script.inside("checkpoint"):
+        script.idle(40)
+    script.step()
+    frameworks = {"hf_args": HF | {"values": told}}
+    facts = facts_of(script=script, loaders=LOADERS, frameworks=frameworks)
+    assert facts["run.step_ms"] == pytest.approx(65 + 24 / 500 + 40 / 1000)
+    assert "run.planned_s" not in facts
+
+
+def test_an_evaluation_of_unknown_length_leaves_the_run_unknown():
+    script = steps(4)
+    script.mode(False)
+    script.fetch(3, loader=1)
+    script.forward(7, NO_GRAD)
+    longer = replace(window(script, 1), end_ns=script.now * MS)
+    frameworks = {"hf_args": HF | {"values": {"eval_strategy": "steps", "eval_steps": 500}}}
+    assert "run.step_ms" not in facts_of(script=script, loaders=LOADERS, window=longer, frameworks=frameworks)
+
+
+def test_saves_that_the_window_has_none_of_come_on_top():
+    probe = (what_if("serialise", {"parts": "model+optimizer"}, ns=130 * MS, bytes=5000),)
+    hf = {"hf_args": HF | {"values": {"save_strategy": "steps", "save_steps": 10}}}
+    assert facts_of(script=steps(3), what_ifs=probe, frameworks=hf)["run.step_ms"] == pytest.approx(65 + 13)
+    assert facts_of(script=steps(3), what_ifs=probe)["run.step_ms"] == 65.0
+
+
 def test_two_saves_between_two_steps_are_one():
     script = steps(2)
     script.run("checkpoint", 10)

@@ -202,7 +202,8 @@ def test_without_steps_nothing_is_invented(fields):
     assert derived.step is None
     names = {fact.name for fact in derived.facts}
     assert not {name for name in names if name.startswith(("step.", "replay.", "batch_curve.", "calls.", "ranks."))}
-    assert not {name for name in names if name.endswith(("cost_share", "num_seen", "_per_step", "planned_s"))}
+    of_steps = ("cost_share", "num_seen", "_per_step", "planned_s", "step_ms")
+    assert not {name for name in names if name.endswith(of_steps)}
     assert all(fact.value is not None for fact in derived.facts)
 
 

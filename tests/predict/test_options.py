@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autotune.model.evidence import RUN, Evidence, Value
@@ -33,9 +35,10 @@ def table(
     wanted: Wanted | None = None,
     price: float | None = 3.0,
     budget: MemoryBudget | None = BUDGET,
+    step: Step = STEP,
 ) -> Comparison:
     known = Evidence({RUN: FACTS | (facts or {}), "loader#train": {"loader.batch_size": 2}})
-    return compare(known, STEP, budget, gain, wanted or Wanted(2), price)
+    return compare(known, step, budget, gain, wanted or Wanted(2), price)
 
 
 def test_the_rows() -> None:
@@ -53,6 +56,21 @@ def test_the_rows() -> None:
     assert ddp.exposed is not None
     assert ddp.step == Cell(60 + ddp.exposed.low, 60 + ddp.exposed.high, "assumed")
     assert ddp.effort == "start it with torchrun"
+
+
+@pytest.mark.parametrize(("run_ms", "basis"), [(120.0, "measured"), (126.0, "modelled")])
+def test_steps_are_those_of_the_whole_run(run_ms: float, basis: str) -> None:
+    now, tuned, ddp, *_ = table(step=replace(STEP, run_ms=run_ms)).setups
+    assert (now.step, now.step.basis) == (Cell(run_ms, run_ms, basis), basis)
+    assert tuned.step == Cell(run_ms / 2, run_ms / 1.2, "modelled")
+    assert ddp.exposed is not None
+    assert ddp.step.low == pytest.approx(run_ms - 60 + ddp.exposed.low)
+
+
+def test_where_saves_are_as_in_the_window_it_is_an_assumption() -> None:
+    said = "saves and evaluations come as often as in the measured steps"
+    assert said in table().assumptions
+    assert said not in table(step=replace(STEP, run_ms=120.0)).assumptions
 
 
 def test_a_bound_is_told_as_a_best_case() -> None:

@@ -35,6 +35,10 @@ def test_a_bar_as_long_as_the_plan_counts_steps() -> None:
     assert placed(Progress(150)) == Position(150, 750, 2.0)
 
 
+def test_the_steps_to_go_are_those_of_the_run_and_not_of_the_window() -> None:
+    assert placed(Progress(150), run__step_ms=1500.0) == Position(150, 750, 1.5)
+
+
 def test_a_bar_may_count_micro_batches() -> None:
     found = placed(Progress(600, 3000, 0.5))
     assert (found.step, found.total, found.step_s) == (150, 750, 2.0)

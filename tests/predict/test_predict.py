@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+import autotune.predict
+from autotune.catalogue import what_ifs
 from autotune.model.evidence import RUN, Evidence, Setting
 from autotune.model.finding import Gain
 from autotune.model.rule import GainSpec
 from autotune.predict import WHAT_IFS, combine, predict, target
 
 LOADER = "loader#train"
+READ = re.compile(r"""arguments(?:\[|\.get\()["'](\w+)|"(\w+)" (?:not )?in arguments""")
 
 
 def evidence(**facts) -> Evidence:
@@ -80,10 +85,37 @@ def test_what_goes_away_as_a_whole_is_no_bound():
     assert removed({"share": "step.recompute_share", "all": "true"}, **noisy).low < found.low
 
 
-@pytest.mark.parametrize(("planned", "saved"), [(1000.0, 200.0), (None, None)])
+@pytest.mark.parametrize(("planned", "saved"), [(10_000, 200.0), (None, None)])
 def test_saved_seconds_need_a_planned_run(planned, saved):
-    found = removed({"share": "step.recompute_share"}, step__recompute_share=0.2, run__planned_s=planned)
+    facts = {"step__recompute_share": 0.2, "run__num_planned_steps": planned, "step__mean_ms": 100.0}
+    found = removed({"share": "step.recompute_share"}, **facts)
     assert found.saved_s == (None if saved is None else pytest.approx(saved))
+
+
+WITH_A_RARE_SAVE = {
+    "step__mean_ms": 400.0,
+    "step__recompute_share": 0.05,
+    "run__num_planned_steps": 1000,
+    "run__planned_s": 110.0,
+    "checkpoint__cost_share": 10 / 110,
+}
+"""Steps of 100 ms and a save of 10 s, which comes every 1,000 steps and fell into a window of 33."""
+
+
+def test_a_share_of_the_window_and_one_of_the_run_save_what_they_are_of():
+    recompute = removed({"share": "step.recompute_share"}, **WITH_A_RARE_SAVE)
+    assert recompute.saved_s == pytest.approx(20.0)
+    saves = gain("amortised", {"cost": "checkpoint", "factor": "2"}, **WITH_A_RARE_SAVE)
+    # 105 s do the work of 110.
+    assert saves.saved_s == pytest.approx(110 * (1 - (100 / 110) / (10 / 10.5)))
+    together = combine([("recompute", recompute), ("checkpoint", saves)], evidence(**WITH_A_RARE_SAVE))
+    assert together.saved_s == pytest.approx(recompute.saved_s + saves.saved_s)
+
+
+def test_rarer_saves_save_nothing_known_of_a_run_of_unknown_time():
+    facts = WITH_A_RARE_SAVE | {"run__planned_s": None}
+    assert gain("amortised", {"cost": "checkpoint"}, **facts).saved_s is None
+    assert removed({"share": "step.recompute_share"}, **facts).saved_s == pytest.approx(20.0)
 
 
 WAITING = {
@@ -223,6 +255,16 @@ def test_without_facts_there_is_no_gain(name):
     assert gain(name, {**arguments, "low": "2", "high": "4"}) is None
 
 
+@pytest.mark.parametrize("name", WHAT_IFS)
+def test_a_what_if_reads_the_arguments_that_are_declared_and_no_others(name):
+    entry = what_ifs()[name]
+    modules = {name, "share_removed"} if name == "padding" else {name}
+    sources = [(Path(autotune.predict.__file__).parent / f"{each}.py").read_text(encoding="utf-8") for each in modules]
+    read = {word for source in sources for found in READ.findall(source) for word in found if word}
+    declared = {*entry.required, *entry.optional}
+    assert declared <= read if name == "padding" else declared == read
+
+
 def test_an_unknown_what_if_is_an_error():
     with pytest.raises(KeyError, match="wish"):
         gain("wish", {})
@@ -278,7 +320,7 @@ def test_prepared_batches_keep_their_pace(parts, changed, share):
 
 def test_the_weakest_basis_holds_and_seconds_follow():
     parts = [part("data_wait", 0.3, "bound"), part("checkpoint", 0.2), part("evaluation", 0.1, "modelled")]
-    together = combine(parts, evidence(run__planned_s=100.0))
+    together = combine(parts, evidence(run__num_planned_steps=1000, step__mean_ms=100.0))
     assert (together.basis, together.saved_s) == ("bound", pytest.approx(60.0))
     assert combine([], evidence()) is None
 

@@ -15,7 +15,8 @@ def test_no_share_no_gain(share):
 
 
 def test_the_part_gets_faster_and_the_rest_does_not():
-    evidence = Evidence({RUN: {"run.planned_s": 100.0}, "optimizer#0": {"optimizer.step_share": 0.4}}, {})
+    planned = {"run.num_planned_steps": 1000, "step.mean_ms": 100.0}
+    evidence = Evidence({RUN: planned, "optimizer#0": {"optimizer.step_share": 0.4}}, {})
     found = predict(SPEC, evidence, "optimizer#0")
     # 0.6 + 0.4 / 4, between 0.6 + 0.4 / 2 and 0.6 + 0.4 / 8.
     assert (found.speedup, found.low, found.high) == pytest.approx((1 / 0.7, 1 / 0.8, 1 / 0.65))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from autotune.model.finding import Gain
 from autotune.model.outlook import Course, Position, Way
-from autotune.predict.restart import LEAST_S, LEAST_SHARE, least_s, payback, restart
+from autotune.model.report import Step
+from autotune.predict.restart import LEAST_S, LEAST_SHARE, least_s, of_run, payback, restart
 
 TWICE = Gain(2.0, 1.6, 2.5, "modelled")
 UNSURE = Gain(1.1, 0.9, 1.3, "modelled")
@@ -116,6 +117,26 @@ def test_a_startup_is_won_back_after_so_many_steps() -> None:
     assert (found.low_s, found.high_s) == (pytest.approx(7500), pytest.approx(12_000))
     assert (found.steps, found.low_steps, found.high_steps) == (100, 84, 134)
     assert found.is_worth_it
+
+
+@pytest.mark.parametrize("gain", [TWICE, BOUND])
+def test_what_is_computed_of_a_gain_has_its_basis(gain: Gain) -> None:
+    assert payback(gain, [1], 2.0, 10_000, 100.0).basis == gain.basis
+    assert restart(Position(0, 10_000, 2.0), gain, [1], 100.0, 500).basis == gain.basis
+    assert restart(Position(0, 10, 1.0), gain, [1], None, 500).basis == gain.basis
+
+
+def test_without_a_gain_there_is_no_basis() -> None:
+    assert restart(Position(0, 10, 1.0), None, [], 100.0, 500).basis is None
+    assert restart("its bar counts something else", TWICE, [1], 100.0, 500).basis is None
+
+
+def test_a_gain_of_the_window_is_another_share_of_the_whole_run() -> None:
+    """20 ms less: of a window of 400 ms, and of a run's 110 ms."""
+    step = Step(33, 400.0, 100.0, 100.0, {}, run_ms=110.0)
+    found = of_run(Gain(1 / 0.95, 1.0, 1 / 0.9, "modelled"), step)
+    assert (found.speedup, found.low, found.high) == pytest.approx((110 / 90, 1.0, 110 / 70))
+    assert of_run(TWICE, Step(33, 400.0, 100.0, 100.0, {})) == TWICE
 
 
 def test_no_gain_at_the_lower_end_never_pays() -> None:

@@ -92,6 +92,29 @@ def test_the_environment_is_an_allowlist(trained, monkeypatch):
     assert "planted-secret" not in json.dumps(row)
 
 
+def test_what_changes_how_torch_trains_is_recorded_and_nothing_like_it(trained, monkeypatch):
+    said = {
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "NCCL_P2P_DISABLE": "1",
+        "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_DATASETS_OFFLINE": "1",
+    }
+    private = ("HF_ENDPOINT", "NCCL_CONF_FILE", "TORCHINDUCTOR_REDIS_URL", "OMP_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+    for name, value in {**said, **dict.fromkeys(private, "https://me:planted-secret@host")}.items():
+        monkeypatch.setenv(name, value)
+    row = recorded(trained)
+    assert {name: value for name, value in row["environment"].items() if name in said} == said
+    assert "planted-secret" not in json.dumps(row)
+
+
+def test_no_recorded_variable_holds_a_path_a_url_or_a_secret_by_its_name():
+    parts = {part for name in snapshot.ENVIRONMENT for part in name.split("_")}
+    assert not parts & {"TOKEN", "KEY", "SECRET", "PASSWORD", "URL", "ENDPOINT", "HOME", "DIR", "FILE", "PROXY"}
+    assert len(set(snapshot.ENVIRONMENT)) == len(snapshot.ENVIRONMENT)
+
+
 def test_calls_are_counted_and_timed_inside_the_window(attach, monkeypatch):
     import gc
 

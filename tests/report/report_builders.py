@@ -78,7 +78,7 @@ def step(steps: int = 30, **phases: float | None) -> Step:
     """A step whose phases have the times given, in ms; the phases that are not named were not observed."""
     breakdown = {phase: phases.get(phase) for phase in PHASES}
     mean = sum(ms for ms in breakdown.values() if ms is not None)
-    return Step(steps, mean, mean * 0.98, mean * 1.1, breakdown, samples_per_s=9.2)
+    return Step(steps, mean, mean * 0.98, mean * 1.1, breakdown, samples_per_s=9.2, run_ms=mean)
 
 
 def run(outcome: str = "completed", **given: Any) -> RunSummary:

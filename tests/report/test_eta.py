@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from report_builders import change, finding, gain, recommendation, report, rule, run, step
+from report_builders import change, evidence, finding, gain, recommendation, report, rule, run, step
 
 from autotune.model.finding import Recommendation
 from autotune.model.rule import Effect
 from autotune.report import eta
 
 
-def rows(*recommendations: Recommendation, planned: int | None = 3600, price: float | None = None) -> list[str]:
-    made = report(*recommendations, run=run(planned_steps=planned), step=step(forward=1000.0), price=price)
+def rows(
+    *recommendations: Recommendation,
+    planned: int | None = 3600,
+    price: float | None = None,
+    run_ms: float | None = 1000.0,
+) -> list[str]:
+    window = replace(step(forward=1000.0), run_ms=run_ms)
+    made = report(*recommendations, run=run(planned_steps=planned), step=window, price=price)
     return [line.text for line in eta.lines(made, 80)]
 
 
@@ -46,6 +54,47 @@ def test_an_unknown_length_is_said() -> None:
     assert rows(planned=None) == [
         "  now, 1,000 steps        17 min",
         "  The length of the run is not known: times are per 1,000 steps.",
+    ]
+
+
+def test_the_run_takes_its_own_steps_and_saves_what_the_windows_do() -> None:
+    assert rows(won(1, 1.25), run_ms=500.0) == [
+        "  this run, 3,600 steps           30 min",
+        "  + 1 (training unchanged)        18 min  1.25x (1.25-1.25) measured",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("planned", "interval", "seconds", "said"),
+    [
+        (3600, 500, None, True),
+        (3600, 500, 2.0, False),
+        (3600, 5000, None, False),
+        (None, 5000, None, True),
+        (3600, None, None, False),
+    ],
+)
+def test_evaluations_that_were_not_timed_come_on_top(
+    planned: int | None, interval: int | None, seconds: float | None, said: bool
+) -> None:
+    known = {"evaluation.interval_steps": interval, "evaluation.eval_s": seconds}
+    facts = {"run": {name: value for name, value in known.items() if value is not None}}
+    made = report(run=run(planned_steps=planned), step=step(forward=1000.0), evidence=evidence(facts))
+    assert ("  Its evaluations come on top: none was timed." in [line.text for line in eta.lines(made, 80)]) is said
+
+
+def test_a_sum_of_bounds_leaves_some_time() -> None:
+    each = gain(4.0, 1.0, 4.0, "bound", saved_s=2700.0)
+    parts = [recommendation(at, finding(rule(), "m", change("a.b", 1, 2), gain=each), after=each) for at in (1, 2)]
+    assert rows(*parts)[1].endswith("  36 s  at most 100.00x")
+
+
+def test_saves_that_come_who_knows_how_often_are_said() -> None:
+    assert rows(won(1, 2.0), run_ms=None) == [
+        "  now, 1,000 steps                17 min",
+        "  + 1 (training unchanged)    8 min 20 s  2.00x (2.00-2.00) measured",
+        "  How often this run saves or evaluates is not known, and some of it is in these",
+        "  steps: times are per 1,000 steps.",
     ]
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from report_builders import change, finding, gain, recommendation, report, rule, run, step
 
@@ -68,6 +70,14 @@ def test_combined(recommendations: list[Recommendation], expected: Gain | None) 
         assert (found.speedup, found.low, found.high) == pytest.approx((expected.speedup, expected.low, expected.high))
 
 
+@pytest.mark.parametrize(("second", "together"), [(20.0, 50.0), (None, None)])
+def test_seconds_add_up_where_all_are_known(second: float | None, together: float | None) -> None:
+    first = numbered(1, alone=gain(2.0, 1.5, 2.5, saved_s=30.0))
+    found = gains.combined([first, numbered(2, after=gain(1.25, 1.0, 1.3, saved_s=second))])
+    assert found is not None
+    assert found.saved_s == together
+
+
 def test_a_sum_of_bounds_never_removes_the_whole_step() -> None:
     found = gains.combined([numbered(1, alone=gain(4.0, 1.0, 4.0, "bound")), numbered(2, after=gain(5.0, 1.0, 5.0))])
     assert found is not None
@@ -100,6 +110,13 @@ def test_speedup(basis: str, steps: int, expected: str) -> None:
 def test_saved(won: Gain, planned: int | None, expected: str) -> None:
     made = report(run=run(planned_steps=planned), step=step(forward=1000.0))
     assert gains.saved(won, made) == expected
+
+
+def test_seconds_are_per_1000_steps_where_the_time_of_the_run_is_unknown() -> None:
+    window = replace(step(forward=1000.0), run_ms=None)
+    made = report(run=run(planned_steps=4000), step=window)
+    assert gains.saved(gain(2.0, 1.5, 2.5, saved_s=1080.0), made) == "saves 4 min 30 s per 1,000 steps"
+    assert gains.saved(gain(2.0, 1.5, 2.5), made) == "saves 8 min 20 s per 1,000 steps"
 
 
 def test_nothing_is_saved_of_a_run_without_step() -> None:

@@ -127,6 +127,21 @@ def test_unknown_values_are_null() -> None:
     assert [found["run"][key] for key in ("wall_s", "planned_steps", "error", "python_from")] == [None] * 4
 
 
+def test_the_payback_says_what_it_rests_on_and_whether_it_is_worth_it() -> None:
+    found = parsed(CASES["outlook"]())["outlook"]
+    assert (found["payback"]["basis"], found["payback"]["worth_it"]) == ("measured", True)
+    assert found["restart"]["basis"] == "measured"
+    made = CASES["outlook"]()
+    ahead = made.outlook
+    assert ahead.payback
+    short = replace(ahead.payback, basis="bound", high_s=10.0, least_s=60.0)
+    unknown = replace(ahead.payback, high_s=None)
+    for payback, expected in ((short, ("bound", False)), (unknown, ("measured", None))):
+        told = parsed(replace(made, outlook=replace(ahead, payback=payback)))
+        jsonschema.Draft202012Validator(SCHEMA).validate(told)
+        assert (told["outlook"]["payback"]["basis"], told["outlook"]["payback"]["worth_it"]) == expected
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_no_number_is_null(value: float) -> None:
     found = parsed(bare(evidence=evidence({"run": {"step.noise_share": value}}), price=value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report_builders import finding, recommendation, report, rule, run, step
+from report_builders import report, run, step
 
 from autotune.model.finding import Gain
 from autotune.model.outlook import Outlook, Payback, Position, Restart
@@ -16,12 +16,9 @@ GAIN = Gain(2.0, 1.6, 2.5, "modelled")
 WHERE = Position(1240, 10_000, 2.0)
 
 
-def printed(
-    payback: Payback | None = None, restart: Restart | None = None, price: float | None = None, gain: Gain = GAIN
-) -> str:
-    """As text, of a report whose first recommendation has `gain`."""
-    first = recommendation(1, finding(rule(), "", gain=gain))
-    made = report(first, run=run(), step=step(forward=1000.0), price=price)
+def printed(payback: Payback | None = None, restart: Restart | None = None, price: float | None = None) -> str:
+    """As text."""
+    made = report(run=run(), step=step(forward=1000.0), price=price)
     lines = prospects.lines(replace(made, outlook=Outlook(payback=payback, restart=restart)), 80)
     assert all(len(line.text) <= 80 for line in lines)
     return " ".join(" ".join(line.text for line in lines).split())
@@ -46,13 +43,13 @@ def test_a_gain_that_may_be_none_never_pays_at_worst() -> None:
 
 def test_of_a_bound_only_the_best_case_is_told() -> None:
     bound = Gain(2.0, 1.0, 2.0, "bound")
-    assert printed(payback(bound, [1], 2.0, 10_000, 100.0), gain=bound) == (
+    assert printed(payback(bound, [1], 2.0, 10_000, 100.0)) == (
         "Restarting a job that already runs, for 1: its start-up (1 min 40 s) is won back after 100 steps at the "
         "earliest, right after a save."
     )
     partly = Gain(2.0, 1.6, 2.5, "bound")
     assert "Restart now: saves 1 h 43 min to 2 h 50 min, start-up included." in printed(
-        restart=restart(WHERE, partly, [1], 100.0, 500), gain=partly
+        restart=restart(WHERE, partly, [1], 100.0, 500)
     )
 
 
@@ -80,7 +77,7 @@ def test_the_ways_with_their_ranges_and_costs() -> None:
 
 def test_a_bound_is_a_best_case() -> None:
     bound = Gain(1.5, 1.0, 1.5, "bound")
-    text = printed(restart=restart(WHERE, bound, [1], 100.0, 1240), gain=bound)
+    text = printed(restart=restart(WHERE, bound, [1], 100.0, 1240))
     assert "restart now 3 h 16 min at best, at worst 4 h 54 min" in text
 
 

@@ -32,7 +32,7 @@ def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
     [
         {"predicted": None, "changes": ()},
         {"memory": Memory("device", None, None)},
-        {"notes": ("a", "b"), "why": "x"},
+        {"notes": ("a", "b"), "why": "x", "beside": "patch 1 is written"},
         *({"verdict": verdict} for verdict in Verdict),
         *({"resume": Resume(result, "x")} for result in Resumed),
         *({"losses": Losses(sameness, 0, "x")} for sameness in Sameness),
@@ -45,5 +45,5 @@ def test_every_case_is_valid(fields) -> None:
 
 def test_what_is_unknown_is_null() -> None:
     found = parsed(predicted=None, memory=Memory("processes", None, 7))
-    assert found["predicted"] is found["memory"]["before_bytes"] is found["why"] is None
+    assert found["predicted"] is found["memory"]["before_bytes"] is found["why"] is found["beside"] is None
     assert found["resume"]["result"] == "not_tried"

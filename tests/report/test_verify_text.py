@@ -30,6 +30,15 @@ def test_the_whole_text() -> None:
     assert text() == FULL
 
 
+def test_what_else_could_have_been_meant_stands_at_the_top() -> None:
+    beside = "patch 1 is written: --patch 1 measures that one"
+    assert text(beside=beside).splitlines()[:3] == [
+        "autotune verify: 1 of 1 changes of run r",
+        f"  {beside}",
+        "  loader.num_workers: 0 -> 4 (equivalent)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("verdict", "why", "said"),
     [
