@@ -6,11 +6,13 @@ from autotune.catalogue.vocabulary import (
     FactEntry,
     SearchEntry,
     SettingEntry,
+    WhatIfEntry,
     facts,
     kinds,
     names,
     near,
     settings,
+    what_ifs,
 )
 
 __all__ = [
@@ -19,11 +21,13 @@ __all__ = [
     "SearchEntry",
     "SettingEntry",
     "Spelling",
+    "WhatIfEntry",
     "facts",
     "kinds",
     "names",
     "near",
     "settings",
     "spelling",
+    "what_ifs",
     "why_missing",
 ]

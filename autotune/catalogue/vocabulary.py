@@ -1,8 +1,8 @@
-"""facts.toml and settings.toml as frozen records."""
+"""facts.toml, settings.toml and what_ifs.toml as frozen records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,6 +68,15 @@ class SettingEntry:
     search: SearchEntry | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WhatIfEntry:
+    """The arguments of a what-if, each with its kind: "fact", "number", "flag", or the words that may be given."""
+
+    name: str
+    required: Mapping[str, str | Sequence[str]]
+    optional: Mapping[str, str | Sequence[str]]
+
+
 def read(name: str) -> dict[str, Any]:
     """A TOML file of this package, parsed: "facts.toml", "dialects/trl.toml"."""
     table: dict[str, Any] = tables()[name]
@@ -100,6 +109,15 @@ def facts() -> Mapping[str, FactEntry]:
 def settings() -> Mapping[str, SettingEntry]:
     """Every setting by its canonical name."""
     return MappingProxyType({name: _setting(name, row) for name, row in read("settings.toml").items()})
+
+
+@cache
+def what_ifs() -> Mapping[str, WhatIfEntry]:
+    """Every what-if that a rule's [gain] may name."""
+    rows = read("what_ifs.toml").items()
+    return MappingProxyType(
+        {name: WhatIfEntry(name, row.get("required", {}), row.get("optional", {})) for name, row in rows}
+    )
 
 
 def _setting(name: str, row: Mapping[str, Any]) -> SettingEntry:

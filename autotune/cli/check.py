@@ -15,7 +15,7 @@ from autotune.api.silence import BASELINE
 from autotune.cli.output import has_colour, show
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
-from autotune.report import CHECK_RENDERERS, render_check
+from autotune.report import CHECK_RENDERERS, check_facts, render_check
 from autotune.report.check_words import count
 
 NEVER = "never"
@@ -73,6 +73,7 @@ def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str
     "--max", "maxima", multiple=True, metavar="FACT=NUMBER", callback=_limits, help="Fail when a fact of it is larger."
 )
 @click.option("--max-regression", metavar="PERCENT", callback=_share, help="Fail when its step is slower by more: 5%.")
+@click.option("--facts", is_flag=True, help="Print what the files state and no findings: for who writes rules.")
 @click.option("--against", metavar="RUN_OR_RECORDING", help="The profile to compare with.")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def command(paths: tuple[Path, ...], **given: Any) -> int:
@@ -81,6 +82,9 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     Nothing of them is run or imported. What only a run can tell is listed as such.
     """
     checked = api.check(_options(paths, given), cwd=Path.cwd())
+    if given["facts"]:
+        show(check_facts.render(checked), given["output"])
+        return 0
     show(render_check(checked, given["format_"], colour=has_colour(given["output"])), given["output"])
     if given["write_baseline"] is not None:
         click.echo(_written(checked, given["write_baseline"]), err=True)

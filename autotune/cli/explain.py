@@ -126,6 +126,8 @@ def _fix(fix: Fix, rule: Rule) -> Iterator[str]:
     yield from _wrapped(f"{entry.effect}: {EFFECTS[entry.effect]}", 4)
     for case in entry.effect_when:
         yield from _wrapped(f"{case.effect} when {case.when}: {EFFECTS[case.effect]}", 4)
+    if fix.optional:
+        yield from _wrapped("optional: the other changes hold without it", 4)
     if fix.note:
         yield from _wrapped(f"note: {_generic(fix.note, rule)}", 4)
 

@@ -1,20 +1,26 @@
-"""The pages of docs/rules: one for each rule, an index by family and one by symptom. All of them are generated."""
+"""The pages of docs/rules: one for each rule, indexes by family and by symptom, and the what-ifs. All are generated."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from inspect import cleandoc
 from itertools import groupby
 from pathlib import Path
 
+from autotune.catalogue import what_ifs
 from autotune.cli.explain import sections, standing
 from autotune.engine.load import rules_folder
 from autotune.engine.static import decides_without_a_run
 from autotune.model.rule import Rule
+from autotune.predict import WHAT_IFS
 
 CODE = ("When", "Without a run")
 """How the titles of sections begin whose lines are expressions."""
+
+KINDS = {"fact": "the name of a fact", "number": 'a number, as a string ("0.5")', "flag": 'the word "true"'}
+"""What an argument of a what-if may be."""
 
 HEAD = "Written by `autotune rules --docs docs/rules` from the files in `rules/`."
 
@@ -56,7 +62,7 @@ def write(rules: Iterable[Rule], folder: Path) -> None:
 
 def pages(rules: Sequence[Rule]) -> dict[str, str]:
     """The text of every page by the name of its file."""
-    indexes = {"README.md": _by_family(rules), "symptoms.md": _by_symptom(rules)}
+    indexes = {"README.md": _by_family(rules), "symptoms.md": _by_symptom(rules), "what-ifs.md": _what_ifs()}
     lines = {f"{rule.id}.md": _page(rule) for rule in rules} | indexes
     return {name: "\n".join(page) + "\n" for name, page in lines.items()}
 
@@ -87,6 +93,20 @@ def _by_symptom(rules: Sequence[Rule]) -> Iterator[str]:
     yield from ("# What do you see?", "", HEAD, "Run `autotune diagnose` first: it says which of these it is.")
     for symptom in symptoms():
         yield from ("", f"## {symptom.says}", "", *(_item(rule) for rule in rules if symptom.fits(rule)))
+
+
+def _what_ifs() -> Iterator[str]:
+    yield from ("# What-ifs", "", "What a rule's `[gain]` may name. Written by `autotune rules --docs docs/rules`.")
+    for name, entry in what_ifs().items():
+        yield from ("", f"## {name}", "")
+        yield from (f"- `{argument}`: {_kind(kind)}" for argument, kind in entry.required.items())
+        yield from (f"- `{argument}`: {_kind(kind)}, optional" for argument, kind in entry.optional.items())
+        # The docstring of a what-if is its one description; python -OO has none.
+        yield from ("", *map(_plain, cleandoc(WHAT_IFS[name].__doc__ or "").splitlines()))
+
+
+def _kind(kind: str | Sequence[str]) -> str:
+    return KINDS[kind] if isinstance(kind, str) else " or ".join(f'"{word}"' for word in kind)
 
 
 def _item(rule: Rule) -> str:

@@ -38,8 +38,9 @@ class Fields:
         value = self.table.get(key, default)
         if isinstance(value, str) and (value.strip() or default is not None):
             return value.strip()
-        self.wrong(key, "is missing: write a string" if value is None else "must be a string that is not empty")
-        return ""
+        wanted = "must be a string" if default is not None else "must be a string that is not empty"
+        self.wrong(key, "is missing: write a string" if value is None else wanted)
+        return default or ""
 
     def flag(self, key: str) -> bool:
         """true or false; false when it is not there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from autotune import catalogue
 from autotune.engine.expr import compile_expression
@@ -16,17 +17,25 @@ def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[Change, ..
     """The changes that the fixes of `rule` ask for.
 
     A fix counts when its condition is true, its value is known and the user's framework has such a setting; the
-    first that counts decides its setting. A value that the setting has already is no change.
+    first that counts decides its setting. A value that the setting has already is no change. Each change needs what the
+    other fixes whose condition is true change, where these are not optional.
     """
     decided: dict[str, Change] = {}
+    needed: dict[str, None] = {}
     for fix in rule.fixes:
-        if not fix.setting or fix.setting in decided:
+        if not fix.setting or fix.setting in decided or not _applies(fix.when, rule, evidence, subject):
             continue
-        if _applies(fix.when, rule, evidence, subject):
-            value = _value(rule, fix, evidence, subject)
-            if value is not None and _can_be(fix.setting, value, evidence, subject):
-                decided[fix.setting] = _change(rule, fix, value, evidence, subject)
-    return tuple(change for change in decided.values() if change.new != change.old)
+        if not fix.optional:
+            needed[fix.setting] = None
+        value = _value(rule, fix, evidence, subject)
+        if value is not None and _can_be(fix.setting, value, evidence, subject):
+            decided[fix.setting] = _change(rule, fix, value, evidence, subject)
+    is_so = {name for name, change in decided.items() if change.new == change.old}
+    return tuple(
+        replace(change, needs=tuple(one for one in needed if one != name and one not in is_so))
+        for name, change in decided.items()
+        if name not in is_so
+    )
 
 
 def advice_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[str, ...]:

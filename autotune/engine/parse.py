@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotune.catalogue import kinds
+from autotune.catalogue import kinds, what_ifs
 from autotune.catalogue.vocabulary import KINDS, SUBJECTS
 from autotune.engine.fields import Fields, value_of
 from autotune.engine.kinds import unknown
@@ -36,11 +36,10 @@ KEYS = (
 STATUSES = ("preview", "stable", "deprecated")
 CONFIDENCES = ("high", "medium", "low")
 EXPECTATIONS = ("fires", "silent", "skipped")
-WHAT_IFS = ("share_removed", "local_ratio", "padding", "measured_ceiling", "workers", "amortised", "batch_curve")
-"""The what-ifs of predict/, which the engine does not import."""
 
 _ID = re.compile(r"[A-Z]{2}\d{3}")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_DECIMAL = re.compile(r"\d+(\.\d+)?")
 
 
 def parse_rule(data: Mapping[str, Any], file: str, mistakes: list[str]) -> Rule:
@@ -106,32 +105,56 @@ def _value(fields: Fields, key: str, raw: object, kind: str) -> Value:
 
 def _fix(fields: Fields) -> Fix:
     keys = ("setting", "value", "note", "text", "install", "script", "when")
-    fields.only(keys)
-    fix = Fix(**{key: fields.text(key, default="") for key in keys})
+    fields.only((*keys, "optional"))
+    before = len(fields.mistakes)
+    fix = Fix(**{key: fields.text(key, default="") for key in keys}, optional=fields.flag("optional"))
+    if len(fields.mistakes) == before:
+        _check_fix(fields, fix)
+    return fix
+
+
+def _check_fix(fields: Fields, fix: Fix) -> None:
     if bool(fix.setting) == bool(fix.text):
         fields.wrong("", "needs either a `setting` with a `value`, or a `text`")
     elif bool(fix.setting) != bool(fix.value):
         fields.wrong("value", "is missing" if fix.setting else "belongs to a `setting`")
     elif fix.text and fix.note:
         fields.wrong("note", "belongs to a `setting`: put it into the `text`")
+    elif fix.text and fix.optional:
+        fields.wrong("optional", "belongs to a `setting`: nothing needs a `text`")
     for key in ("install", "script"):
         if getattr(fix, key) and not fix.text:
             fields.wrong(key, "belongs to a `text` that says what to do with it")
     if fix.script:
         fields.choice("script", SCRIPTS)
-    return fix
 
 
 def _gain(fields: Fields) -> GainSpec:
+    """A what-if with its arguments, which are those that the catalogue says it takes."""
     fields.only(("what_if", "arguments"))
-    what_if = fields.choice("what_if", WHAT_IFS)
-    arguments = fields.entries("arguments")
-    for key, value in arguments.items():
-        if not isinstance(value, str):
-            fields.wrong(f"arguments.{key}", "must be a string")
-        elif "." in value and not value.replace(".", "").isdecimal() and value not in kinds():
-            fields.wrong(f"arguments.{key}", unknown(value))
-    return GainSpec(what_if, {key: str(value) for key, value in arguments.items()})
+    what_if = fields.choice("what_if", tuple(what_ifs()))
+    given = Fields(fields.entries("arguments"), "gain.arguments", fields.mistakes)
+    if what_if:
+        takes = what_ifs()[what_if]
+        given.only((*takes.required, *takes.optional))
+        for name, kind in {**takes.required, **takes.optional}.items():
+            if name in takes.required or name in given.table:
+                _argument(given, name, kind)
+    return GainSpec(what_if, {name: str(value) for name, value in given.table.items()})
+
+
+def _argument(given: Fields, name: str, kind: str | Sequence[str]) -> None:
+    """Notes what is wrong with an argument of a what-if: a fact is named, all else is written out."""
+    if not isinstance(kind, str):
+        given.choice(name, kind)
+        return
+    value = given.text(name)
+    if value and kind == "fact" and value not in kinds():
+        given.wrong(name, unknown(value))
+    elif value and kind == "number" and not _DECIMAL.fullmatch(value):
+        given.wrong(name, f'"{value}" is no number')
+    elif value and kind == "flag" and value != "true":
+        given.wrong(name, f'"{value}" must be "true", or the argument left out')
 
 
 def _static(fields: Fields, severity: Severity, confidence: str, fixes: tuple[Fix, ...]) -> Static:

@@ -17,6 +17,7 @@ READ_OFF_FILES_TOO = (
     "run.clips_scaled_gradients",
     "run.legacy_amp",
     "loader.is_train",
+    "loader.is_map_style",
 )
 """Facts that derive/ observes in a run, and that scan/ states where the files leave no doubt."""
 

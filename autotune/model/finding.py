@@ -45,7 +45,10 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting to change: from `old` (None when it is unknown or unset) to `new`, at `location`."""
+    """One setting to change: from `old` (None when it is unknown or unset) to `new`, at `location`.
+
+    `needs` are the settings of the same finding without whose change it is not made.
+    """
 
     setting: str
     old: Value | None
@@ -54,6 +57,7 @@ class Change:
     location: Location | None = None
     spelling: str = ""
     note: str = ""
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

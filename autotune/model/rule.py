@@ -54,6 +54,7 @@ class Fix:
     """Either a setting with a value expression (over facts and limits), or a manual `text` (facts interpolated).
 
     A text may need an `install` ("transformers>=4.42,<5"), or a `script` that is generated for it (one of SCRIPTS).
+    The settings of a rule change together or not at all; those of the others hold without an `optional` one.
     """
 
     setting: str = ""
@@ -63,6 +64,7 @@ class Fix:
     when: str = ""
     install: str = ""
     script: str = ""
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

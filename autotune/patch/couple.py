@@ -23,8 +23,14 @@ OF_WORKERS = ("loader.prefetch_factor", "loader.persistent_workers", "loader.sta
 
 
 def needs(change: PatchChange, changes: Sequence[PatchChange], calls: Sequence[Call]) -> tuple[str, ...]:
-    """The settings among `changes` without whose change this one would not hold; `calls` are what it changes."""
-    return tuple(other.setting for other in changes if other is not change and _needs(change, other, calls))
+    """The settings among `changes` without whose change this one would not hold; `calls` are what it changes.
+
+    They are what its rule asks for with it (`change.needs`), also where that cannot be changed, and those without which
+    libraries refuse it.
+    """
+    known = {one.setting for one in changes}
+    beyond = (name for name in change.needs if name not in known)
+    return (*beyond, *(other.setting for other in changes if other is not change and _needs(change, other, calls)))
 
 
 def lacking(changes: Sequence[PatchChange], is_made: Sequence[bool]) -> list[tuple[str, ...]]:
@@ -69,7 +75,8 @@ def is_pair(one: PatchChange, other: PatchChange) -> bool:
 
 
 def _needs(change: PatchChange, other: PatchChange, calls: Sequence[Call]) -> bool:
-    if is_pair(change, other):
+    asked_together = other.setting in change.needs and are_partners(change, other)
+    if asked_together or is_pair(change, other):
         return True
     if {change.setting, other.setting} == set(INTERVALS):
         given = [call.arguments[BEST] for call in calls if BEST in call.arguments]

@@ -110,7 +110,16 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
 
 def _unplanned(wanted: Wanted) -> PatchChange:
     change = wanted.change
-    return PatchChange(change.setting, wanted.subject, change.old, change.new, wanted.rules, change.effect, wanted.gain)
+    return PatchChange(
+        setting=change.setting,
+        subject=wanted.subject,
+        old=change.old,
+        new=change.new,
+        rules=wanted.rules,
+        effect=change.effect,
+        gain=wanted.gain,
+        needs=change.needs,
+    )
 
 
 def _place(setting: Setting, calls: Sequence[Call]) -> Location | None:
@@ -248,14 +257,15 @@ def _target(parts: Sequence[Call]) -> Call:
 
 
 def _not_followed(setting: Setting, calls: Sequence[Call], read: Read) -> str:
-    """What the observed call is given where that is worked out from what only a run knows (40 // world_size)."""
+    """What the observed call is given where only a run knows it: worked out (40 // world_size), or on a condition."""
     at_place = [call for call in calls if call.name and _is_at(call.location, setting.location)]
-    unknown = [
-        one for call in at_place for key, one in call.arguments.items() if key == setting.spelling and not one.known
-    ]
-    at = unknown[0].location if unknown else None
-    if at is None or at.span is None or at.file == TYPED:
+    values = (call.arguments[setting.spelling] for call in at_place if setting.spelling in call.arguments)
+    unknown = next((one for one in values if not one.known), None)
+    if unknown is None:
         return ""
+    at = unknown.location
+    if unknown.doubt or at.span is None or at.file == TYPED:
+        return unknown.doubt
     return f"it is worked out there: {spell.shown(spell.text(read(at.file), at.span))}"
 
 

@@ -29,7 +29,7 @@ WHAT_IFS: Mapping[str, Callable[[Arguments, Evidence, str], Gain | None]] = {
     "amortised": amortised,
     "batch_curve": batch_curve,
 }
-"""Every what-if that a rule's [gain] may name; its docstring lists its arguments."""
+"""Every what-if that a rule's [gain] may name; catalogue/what_ifs.toml has the arguments, the docstring their use."""
 
 
 def predict(spec: GainSpec, evidence: Evidence, subject: str) -> Gain | None:

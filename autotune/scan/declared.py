@@ -19,7 +19,9 @@ from autotune.scan.ranges import Range, ranges, widest
 LOCKS = ("uv.lock", "poetry.lock")
 """What is installed, to the last digit: goes before what others ask for."""
 
-PLAIN = ("requirements*.txt", "pyproject.toml", "environment.yml", "environment.yaml")
+PYTHON = ".python-version"
+
+PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "environment.yml", "environment.yaml")
 
 LIMIT = 2_000_000
 """Bytes of a file that is read."""
@@ -31,12 +33,13 @@ _PREFIX = "software."
 class Releases:
     """What a file or folder says of packages, by name: the release that is pinned, and the range that is asked for.
 
-    `bounded` are the requirements that bound a package from above, where they stand.
+    `bounded` are the requirements that bound a package from above, where they stand. `python` is () for any.
     """
 
     pinned: Mapping[str, Version] = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
     bounded: tuple[Pin, ...] = ()
+    python: Version = ()
 
 
 @dataclass(slots=True)
@@ -48,8 +51,13 @@ class Declared:
     _known: dict[str, Releases] = field(default_factory=dict)
 
     def versions(self, file: str) -> Mapping[str, Version]:
-        """Pins of the nearest folder that has any, from that of `file` (a name below the root) up to the root."""
-        return next((known.pinned for known in self._upwards(file) if known.pinned), {})
+        """Pins of the nearest folder that has any, from that of `file` (a name below the root) up to the root.
+
+        "python" is that of the nearest folder that names one.
+        """
+        found = next((known.pinned for known in self._upwards(file) if known.pinned), {})
+        python = next((known.python for known in self._upwards(file) if known.python), ())
+        return {"python": python, **found} if python else found
 
     def ranges(self, file: str) -> Mapping[str, Range]:
         """Ranges of the nearest folder that says anything of packages."""
@@ -82,11 +90,12 @@ class Declared:
         for name in (one for one in LOCKS if one in names):
             found.update(self._of_file(posixpath.join(folder, name)).pinned)
         pins = tuple(pin for one in stated for pin in one.bounded)
-        return Releases(found, widest(row for one in stated for row in one.ranges.items()), pins)
+        python = next((one.python for one in stated if one.python), ())
+        return Releases(found, widest(row for one in stated for row in one.ranges.items()), pins, python)
 
     def _of_file(self, name: str) -> Releases:
         # Most projects pin nothing where a script stands.
-        from autotune.scan.requirements import bounded, requirements, versions
+        from autotune.scan.requirements import bounded, python, requirements, versions
 
         path, base = self.root / name, posixpath.basename(name)
         if not Path(os.path.realpath(path)).is_relative_to(self.root) or not path.is_file():
@@ -96,8 +105,11 @@ class Declared:
                 data = file.read(LIMIT + 1)
             if len(data) > LIMIT:
                 raise UsageError(f"larger than {LIMIT // 1_000_000} MB", where=name)
+            named = python(data, base) if base in (PYTHON, "pyproject.toml") else None
+            if base == PYTHON:
+                return Releases(python=named or ())
             pins = [Pin(text, f"{name}:{line}" if line else name) for text, line in bounded(data, base)]
-            return Releases(versions(data, base), ranges(requirements(data, base)), tuple(pins))
+            return Releases(versions(data, base), ranges(requirements(data, base)), tuple(pins), named or ())
         except OSError as error:
             self.notes.append(Note(name, f"cannot be read: {error.strerror}"))
         except UsageError as error:

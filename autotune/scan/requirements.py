@@ -22,6 +22,9 @@ EXACT = re.compile(rf"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*={{2,3}}\s*{_RELE
 CONDA = re.compile(rf"([a-z0-9][\w.-]*)\s*={{1,2}}\s*{_RELEASE}(?![\w.*-])(?![^#]*;)")
 """pytorch=2.4.0, pytorch=2.4.0=py3.11_cuda12.1_0 of a conda environment."""
 
+PYTHON = re.compile(rf"={{2,3}}\s*{_RELEASE}(?:\.\*)?")
+"""The one release of Python that a project wants: ==3.12.4, ==3.12.*. A bound (>=3.10) is none."""
+
 PLAIN = re.compile(rf"={{0,3}}\s*{_RELEASE}")
 """The release of a package alone: poetry's "4.46.1"."""
 
@@ -40,6 +43,21 @@ def versions(data: bytes, name: str) -> Mapping[str, Version]:
     for package, release in _pins(data, name):
         found.setdefault(known_name(package), set()).add(version(release))
     return {package: next(iter(releases)) for package, releases in found.items() if len(releases) == 1}
+
+
+def python(data: bytes, name: str) -> Version | None:
+    """The Python that a .python-version or the requires-python of a pyproject names; None for a range, and for several.
+
+    "3.12" stands for all of its releases.
+    """
+    text = data.decode("utf-8", errors="replace")
+    if name.endswith(".toml"):
+        wanted = _table(_parsed(text, name), "project").get("requires-python")
+        found = PYTHON.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
+    else:
+        lines = [line for line in map(_plain, text.splitlines()) if line and not line.startswith("#")]
+        found = PLAIN.fullmatch(lines[0]) if len(lines) == 1 else None
+    return version(found[1]) if found else None
 
 
 def requirements(data: bytes, name: str) -> Iterator[str]:

@@ -16,7 +16,6 @@ JSON_ONLY = {
     "step.backward_share": "with its siblings it sums to the step",
     "step.optimizer_share": "with its siblings it sums to the step",
     "step.other_share": "with its siblings it sums to the step",
-    "loader.best_workers": "for who chooses the number of workers by hand",
     "loader.len_cv": "how much the lengths differ",
     "checkpoint.num_seen": "how many saves the mean is of",
     "env.omp_num_threads": "explains run.num_threads",

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def test_every_format_has_the_finding(format_: str, project, capsys) -> None:
     out = capsys.readouterr().out
     assert "SY005" in out
     assert out.endswith("\n")
+
+
+def test_the_facts_of_a_script_are_printed_as_an_example_has_them(project, capsys) -> None:
+    (project / ".python-version").write_text("3.12\n")
+    assert run(["check", "--facts", "--fail-on", "info"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "# train.py"
+    assert '"software.python" = "3.12"  # run' in lines
+    facts = tomllib.loads("\n".join(dict.fromkeys(line for line in lines if line.startswith('"'))))
+    assert facts["code.num_empty_cache_in_step"] == 1
+    assert "loader.wait_share" not in facts
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("never", 0), ("critical", 0), ("medium", 1), ("low", 1), ("info", 1)])

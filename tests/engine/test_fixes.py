@@ -9,6 +9,8 @@ from autotune.model.finding import Change
 from autotune.model.rule import Effect, Fix, Limit
 
 WORKERS = "loader.num_workers"
+FEW = Fix(setting=WORKERS, value="limits.few")
+SDPA = Fix(setting="model.attention", value="'sdpa'")
 
 
 def changes(values, *fixes: Fix, settings=()):
@@ -37,6 +39,35 @@ def test_an_unset_setting_has_no_old_value_and_no_place() -> None:
     assert changes({}, fix) == (Change("loader.prefetch_factor", None, 1, Effect.EXACT),)
 
 
+PIN = Fix(setting="loader.pin_memory", value="true")
+LIVE = Fix(setting="loader.persistent_workers", value="true", optional=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "fixes", "expected"),
+    [
+        ({}, (FEW, PIN), {WORKERS: ("loader.pin_memory",), "loader.pin_memory": (WORKERS,)}),
+        ({}, (FEW, LIVE), {WORKERS: (), "loader.persistent_workers": (WORKERS,)}),
+        ({WORKERS: 2}, (FEW, PIN), {"loader.pin_memory": ()}),
+        ({"run.framework": "llmfoundry"}, (FEW, SDPA), {WORKERS: ("model.attention",)}),
+        (
+            {"loader.is_train": False},
+            (FEW, Fix(setting="loader.pin_memory", value="true", when="loader.is_train")),
+            {WORKERS: ()},
+        ),
+    ],
+    ids=[
+        "both or none",
+        "an optional one",
+        "the other is so already",
+        "the other cannot be set",
+        "the other is not asked for",
+    ],
+)
+def test_the_settings_of_a_rule_change_together(values, fixes, expected) -> None:
+    assert {each.setting: each.needs for each in changes(values, *fixes)} == expected
+
+
 @pytest.mark.parametrize(
     ("framework", "expected", "said"),
     [
@@ -45,13 +76,11 @@ def test_an_unset_setting_has_no_old_value_and_no_place() -> None:
     ],
 )
 def test_a_value_that_the_framework_does_not_have_is_no_change(framework: str, expected: object, said: object) -> None:
-    fix = Fix(setting="model.attention", value="'sdpa'")
-    assert new_values({"run.framework": framework}, fix) == expected
-    assert advice({"run.framework": framework}, fix) == said
+    assert new_values({"run.framework": framework}, SDPA) == expected
+    assert advice({"run.framework": framework}, SDPA) == said
 
 
 MANY = Fix(setting=WORKERS, value="loader.workers_needed")
-FEW = Fix(setting=WORKERS, value="limits.few")
 TRAINING = Fix(setting=WORKERS, value="1", when="loader.is_train")
 
 

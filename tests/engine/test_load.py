@@ -72,6 +72,9 @@ facts = { "loader.is_train" = false }
 expect = "skipped"
 '''
 
+WHAT_IF = """what_if = "share_removed"
+arguments = { share = "loader.wait_share" }"""
+
 
 def write(tmp_path: Path, text: str, name: str = "dataloader/DL001.toml") -> Path:
     file = tmp_path / name
@@ -182,6 +185,8 @@ def without(key: str) -> tuple[str, str]:
         ('text = "read less"', 'setting = "loader.num_workers"', "fix 2.value: is missing"),
         ('text = "read less"', 'text = "a"\nvalue = "0"', "fix 2.value: belongs to a `setting`"),
         ('text = "read less"', 'text = "a"\nnote = "0"', "fix 2.note: belongs to a `setting`: put it into the `text`"),
+        ('text = "read less"', 'text = "a"\noptional = true', "fix 2.optional: belongs to a `setting`: nothing needs"),
+        ('text = "read less"', 'text = "a"\noptional = "yes"', "fix 2.optional: must be true or false"),
         ('text = "read less"', 'install = "x"', "fix 2: needs either a `setting` with a `value`, or a `text`"),
         ("note = ", 'install = "x"\nnote = ', "fix 1.install: belongs to a `text` that says what to do with it"),
         ('"read less"', '"read less"\ninstall = "x please"', 'fix 2.install: "x please" is no requirement: write it'),
@@ -189,6 +194,21 @@ def without(key: str) -> tuple[str, str]:
         ('"share_removed"', '"magic"', 'gain.what_if: "magic" is none of share_removed'),
         ('share = "loader.wait_share"', 'share = "loader.wait_shar"', "gain.arguments.share: unknown fact"),
         ('share = "loader.wait_share"', "share = 1", "gain.arguments.share: must be a string"),
+        ('share = "loader.wait_share"', 'share = "0.5"', "gain.arguments.share: unknown fact `0.5`"),
+        ('share = "loader.wait_share"', "", "gain.arguments.share: is missing: write a string"),
+        ('{ share = "loader', '{ lefft = "a", share = "loader', "arguments.lefft: unknown key; did you mean `left`?"),
+        ('{ share = "loader', '{ all = "false", share = "loader', 'gain.arguments.all: "false" must be "true", or the'),
+        (
+            WHAT_IF,
+            'what_if = "workers"\narguments = { nworkers = "0" }',
+            "nworkers: unknown key; did you mean `workers`",
+        ),
+        (WHAT_IF, 'what_if = "workers"\narguments = { workers = "few" }', 'gain.arguments.workers: "few" is no number'),
+        (
+            WHAT_IF,
+            'what_if = "amortised"\narguments = { cost = "logging" }',
+            '"logging" is none of checkpoint, evaluation',
+        ),
         ('expect = "fires"', 'expect = "yes"', 'example 1.expect: "yes" is none of fires, silent, skipped'),
         ('expect = "fires"', 'expect = "silent"', 'example: none with expect = "fires"'),
         ('expect = "silent"', 'expect = "skipped"', 'example: none with expect = "silent"'),
@@ -211,6 +231,21 @@ def test_a_mistake_names_file_key_and_remedy(tmp_path, old: str, new: str, what:
     assert what in raised.value.what
     assert all(line.startswith("dataloader/DL001.toml: ") for line in raised.value.what.splitlines())
     assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ('value = "min(loader.workers_needed, limits.most)"', "value = 2", "fix 1.value: must be a string"),
+        ("value = 0.05", "", "limits.min_wait.value: is missing"),
+        ('"share_removed"', "1", "gain.what_if: must be a string that is not empty"),
+    ],
+)
+def test_a_key_is_wrong_once(tmp_path, old: str, new: str, what: str) -> None:
+    with pytest.raises(RuleError) as raised:
+        load_rule(write(tmp_path, GOOD.replace(old, new)))
+    key = what.split(":")[0]
+    assert [line for line in raised.value.what.splitlines() if key in line] == [f"dataloader/DL001.toml: {what}"]
 
 
 @pytest.mark.parametrize("text", ["fix = 1", "limits = 1", "example = 'a'", "example = [1]", "gain = 1", "fix = [[1]]"])
@@ -327,6 +362,12 @@ def test_the_static_part_arrives_in_the_rule(tmp_path) -> None:
     assert part.fixes == (Fix(setting="loader.num_workers", value="limits.most"),)
     assert [example.expect for example in part.examples] == ["fires", "silent"]
     assert list(failures(rule)) == []
+
+
+def test_a_severity_of_the_static_part_is_wrong_once(tmp_path) -> None:
+    with pytest.raises(RuleError) as raised:
+        load_rule(write(tmp_path, STATIC.replace('severity = "low"', "severity = 1")))
+    assert raised.value.what == "dataloader/DL001.toml: static.severity: must be a string"
 
 
 def test_what_the_static_part_leaves_out_is_the_rule_s(tmp_path) -> None:

@@ -39,6 +39,15 @@ def test_the_micro_batch_and_accumulation_of_one_rule_need_each_other() -> None:
     assert needed(batch, change("train.accumulation_steps", rule="ME001")) == [(), ()]
 
 
+def test_what_a_rule_asks_for_together_is_changed_together() -> None:
+    own, fsdp = "train.activation_checkpointing", "fsdp.activation_checkpointing"
+    off, on = change(own, rule="FS004", needs=(fsdp,)), change(fsdp, rule="FS004", needs=(own,))
+    assert needed(off, on) == [(fsdp,), (own,)]
+    assert needed(off) == [(fsdp,)]  # what cannot be changed is needed none the less
+    first, _ = coupled([off, replace(on, edits=(), by_hand="the config was not read")])
+    assert first.by_hand.endswith(f"only together with {fsdp}, which has to be changed by hand")
+
+
 @pytest.mark.parametrize("name", ["loader.prefetch_factor", "loader.persistent_workers", "loader.start_method"])
 def test_what_only_workers_have_needs_workers_where_there_are_none(name: str) -> None:
     assert needed(change("loader.num_workers", old=0), change(name)) == [(), ("loader.num_workers",)]

@@ -208,6 +208,28 @@ def test_what_a_person_has_to_do_is_said_with_the_reason(
     assert f"= {wanted} at {project.root}/train.py:" in change.by_hand
 
 
+MERGED = """\
+kwargs = {given}
+if torch.accelerator.is_available():
+    more = {"num_workers": 1, "pin_memory": True}
+    kwargs.update(more)
+BATCH = 4"""
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("{}", "line 11 gives it only under a condition"),
+        ('{"num_workers": 2}', "a condition decides which of lines 9, 11 gives it"),
+    ],
+)
+def test_a_value_that_a_condition_decides_on_is_no_reason_by_itself(project: Project, given: str, why: str) -> None:
+    text = script("DataLoader([1], **kwargs)").replace("BATCH = 4", MERGED.replace("{given}", given))
+    project.write(train_py=text)
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 1}, line=16)
+    assert change.by_hand == f"loader.num_workers = 1 at {project.root}/train.py:16: {why}"
+
+
 def test_a_config_file_in_its_own_words(project: Project) -> None:
     project.write(train_py=TRAINER, args_json=ARGS % "")
     observed = {"loader.batch_size": 8, "train.accumulation_steps": 4}

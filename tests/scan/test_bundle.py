@@ -202,6 +202,23 @@ def test_pins_of_the_nearest_folder_are_facts(tmp_path) -> None:
     assert found == {"new/c.yaml": ((4, 40, 0), None), "old/deep/c.yaml": (None, (1, 13, 1))}
 
 
+def test_the_python_is_that_of_the_nearest_folder_that_names_one(tmp_path) -> None:
+    scanned = project(
+        tmp_path,
+        **{
+            "requirements.txt": "torch==2.3.1\n",
+            ".python-version": "3.12\n",
+            "pyproject.toml": '[project]\nrequires-python = "==3.11.*"\n',
+            "old/pyproject.toml": '[project]\nrequires-python = "==3.10.*"\n',
+            "old/c.yaml": HF_CONFIG,
+            "new/pyproject.toml": '[project]\nrequires-python = ">=3.9"\n',
+            "new/c.yaml": HF_CONFIG,
+        },
+    )
+    found = {one.name: (fact(one, "software.python"), fact(one, "software.torch")) for one in scanned.bundles}
+    assert found == {"old/c.yaml": ((3, 10), (2, 3, 1)), "new/c.yaml": ((3, 12), (2, 3, 1))}
+
+
 def test_a_lock_file_goes_first_and_disagreement_says_nothing(tmp_path) -> None:
     lock = '[[package]]\nname = "torch"\nversion = "2.4.1"\n'
     pins = {"requirements.txt": "torch==2.1.0\ntrl==0.9.0\n", "requirements-b.txt": "trl==0.9.1\n", "uv.lock": lock}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from autotune.errors import UsageError
 from autotune.scan.ranges import ranges
-from autotune.scan.requirements import bounded, requirements, versions
+from autotune.scan.requirements import bounded, python, requirements, versions
 
 
 def read(text: str, name: str = "requirements.txt") -> dict[str, tuple[int, ...]]:
@@ -88,6 +88,28 @@ numpy = { version = "2.0.0", python = ">=3.12" }
         "peft": (0, 13, 0),
         "datasets": (3, 0, 1),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (".python-version", "3.12\n", (3, 12)),
+        (".python-version", "# of the team\n3.12.4\n", (3, 12, 4)),
+        (".python-version", "3.12\n3.11\n", None),
+        (".python-version", "pypy3.10-7.3.12\n", None),
+        (".python-version", "3.14t\n", None),
+        (".python-version", "", None),
+        ("pyproject.toml", '[project]\nrequires-python = "==3.12.*"', (3, 12)),
+        ("pyproject.toml", '[project]\nrequires-python = " == 3.12.4 "', (3, 12, 4)),
+        ("pyproject.toml", '[project]\nrequires-python = ">=3.12"', None),
+        ("pyproject.toml", '[project]\nrequires-python = "~=3.12"', None),
+        ("pyproject.toml", '[project]\nrequires-python = "==3.12.*,!=3.12.1"', None),
+        ("pyproject.toml", "[project]\nrequires-python = 3.12", None),
+        ("pyproject.toml", 'project = "x"', None),
+    ],
+)
+def test_a_python_is_named_and_no_bound_of_it(name: str, text: str, expected: tuple[int, ...] | None) -> None:
+    assert python(text.encode(), name) == expected
 
 
 @pytest.mark.parametrize("name", ["uv.lock", "poetry.lock"])

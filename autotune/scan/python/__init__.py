@@ -25,6 +25,7 @@ from autotune.scan.python import (
     num_items,
     options,
     precision,
+    styles,
     switches,
     tf32,
     values,
@@ -90,6 +91,7 @@ def _parts(view: View) -> Parts:
 def _facts(parts: Parts) -> Iterator[Fact]:
     yield from loaders.facts(parts.view, parts.found, parts.loaders, parts.steps)
     yield from datasets.facts(parts.view, parts.found)
+    yield from styles.facts(parts.view, parts.found)
     yield from hot.facts(parts.view, parts.steps, parts.path)
     yield from accumulation.facts(parts)
     yield from precision.facts(parts)

@@ -62,7 +62,7 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
     for keyword in node.keywords:
         held = entries(view, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
         for name, possible in held.values.items():
-            found |= _argument(view, name, possible, is_certain=name not in held.maybe)
+            found |= _argument(view, name, possible, _doubt(view, held, name))
         is_open |= held.is_open or bool(held.maybe)
     return found, is_open
 
@@ -82,23 +82,34 @@ def _location(view: View, node: ast.AST) -> Location:
     return replace(view.place(node), key="")
 
 
-def _argument(view: View, name: str, possible: Sequence[ast.expr], *, is_certain: bool = True) -> dict[str, Given]:
+def _argument(view: View, name: str, possible: Sequence[ast.expr], doubt: str = "") -> dict[str, Given]:
     """An argument, whose value is one of several expressions; with the entries of the dict that it is."""
-    given = values.agreed([values.given(view, one) for one in possible]) if is_certain else None
+    given = values.agreed([values.given(view, one) for one in possible]) if not doubt else None
     if given is None:
-        given = Given("", None, view.place(possible[0]), known=False)
+        why = doubt or (f"a condition decides which of {_lines(view, possible)} gives it" if possible[1:] else "")
+        given = Given("", None, view.place(possible[0]), known=False, doubt=why)
     location = given.location if given.location.key else replace(given.location, key=name)
     found = {name: replace(given, key=name, location=location)}
-    if (
-        len(possible) == 1
-        and is_certain
-        and not given.known
-        and isinstance(possible[0], ast.Dict | ast.Call | ast.Name)
-    ):
+    if len(possible) == 1 and not doubt and not given.known and isinstance(possible[0], ast.Dict | ast.Call | ast.Name):
         held = entries(view, possible[0])
         for key, inner in held.values.items():
-            found |= _argument(view, f"{name}.{key}", inner, is_certain=key not in held.maybe)
+            found |= _argument(view, f"{name}.{key}", inner, _doubt(view, held, key))
     return found
+
+
+def _doubt(view: View, held: Entries, key: str) -> str:
+    """Why the value that a dict holds by `key` may not be what is passed; "" when it is."""
+    if key not in held.maybe:
+        return ""
+    lines = _lines(view, held.values[key])
+    gives = f"{lines} {'give' if lines.startswith('lines') else 'gives'} it"
+    return f"{gives}, but not all that the dict holds is known" if held.is_open else f"{gives} only under a condition"
+
+
+def _lines(view: View, nodes: Sequence[ast.expr]) -> str:
+    """ "line 120"; "lines 118, 120"."""
+    lines = sorted({view.place(node).line for node in nodes})
+    return f"line{'s' if lines[1:] else ''} {', '.join(map(str, lines))}"
 
 
 def _changed(view: View, node: ast.Call) -> dict[str, Given]:

@@ -27,11 +27,16 @@ COLLATORS = "DataCollator"
 
 def of_loader(view: View, node: ast.Call) -> bool | None:
     """Whether every origin of a DataLoader's dataset holds finished tensors; False when one certainly does not."""
-    named = [keyword.value for keyword in node.keywords if keyword.arg == "dataset"]
-    dataset = next(iter([*node.args[:1], *named]), None)
+    dataset = given_dataset(node)
     is_held = _is_held(view, dataset) if dataset is not None else None
     collates = any(keyword.arg == "collate_fn" for keyword in node.keywords)
     return None if is_held and collates else is_held
+
+
+def given_dataset(loader: ast.Call) -> ast.expr | None:
+    """The dataset that a DataLoader is given."""
+    named = [keyword.value for keyword in loader.keywords if keyword.arg == "dataset"]
+    return next(iter([*loader.args[:1], *named]), None)
 
 
 def facts(view: View, found: Sequence[Found]) -> Iterator[Fact]:

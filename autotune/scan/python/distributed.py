@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
-from autotune.scan.python import values
+from autotune.scan.python import order, values
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import package_and_name
 from autotune.scan.python.parts import Parts
@@ -20,8 +20,6 @@ SHARDING_FUNCTIONS = frozenset(
 
 BY_RANK = re.compile(r"rank|world|shard|replica", re.IGNORECASE)
 """What names have in them where each process picks its own data."""
-
-SAMPLERS = ("sampler", "batch_sampler")
 
 
 def facts(parts: Parts) -> Iterator[Fact]:
@@ -57,18 +55,11 @@ def _epochs(parts: Parts) -> Iterator[Fact]:
     index = parts.view.index
     made = [call for call in _torch_calls(parts, "DistributedSampler") if is_reached(parts.view, call)]
     has_epochs = parts.is_raw and any(step.around for step in parts.steps)
-    shuffling = [call for call in made if _shuffles(parts, call)]
+    shuffling = [call for call in made if order.is_random(parts.view, call)]
     if index.attributes.get("set_epoch"):
         yield from parts.stated("code.lacks_set_epoch", False, is_certain=True)
     elif shuffling and has_epochs and parts.is_whole and len(made) == 1:
         yield from parts.stated("code.lacks_set_epoch", True, *shuffling)
-
-
-def _shuffles(parts: Parts, sampler: ast.Call) -> bool:
-    """Whether a DistributedSampler shuffles, as it does unless it is told not to."""
-    given = [*sampler.args[3:4], *(one.value for one in sampler.keywords if one.arg == "shuffle")]
-    is_open = any(one.arg is None for one in sampler.keywords)
-    return not is_open and all(values.is_true(parts.view, one) is True for one in given)
 
 
 def _arguments(call: ast.Call, name: str) -> list[ast.expr]:
@@ -91,7 +82,7 @@ def _is_unsharded(parts: Parts) -> bool:
     index = parts.view.index
     calls = {one.node: one.call for one in parts.found}
     train = [calls[loader.node] for loader in parts.loaders if loader.is_train]
-    if not train or any(one.is_open or any(name in one.arguments for name in SAMPLERS) for one in train):
+    if not train or any(one.is_open or any(name in one.arguments for name in order.SAMPLERS) for one in train):
         return False
     if any(last_name(base) == "IterableDataset" for class_ in index.classes for base in class_.bases):
         return False

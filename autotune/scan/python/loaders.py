@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.model.evidence import Fact, Value
-from autotune.scan.python import datasets
+from autotune.scan.python import datasets, order, styles
 from autotune.scan.python.across import trained_elsewhere
 from autotune.scan.python.calls import Found
 from autotune.scan.python.index import last_name
@@ -56,24 +56,16 @@ def facts(view: View, found: Sequence[Found], named: Sequence[Loader], steps: Se
     again = dict(_fed(view, steps))
     for loader in named:
         call = calls[loader.node]
-        shuffle = call.arguments.get("shuffle")
         stated: dict[str, Value | None] = {
             "loader.is_train": loader.is_train,
-            "loader.shuffles": _shuffles(shuffle.value if shuffle and shuffle.known else None, shuffle is None),
+            "loader.shuffles": order.shuffles(view, loader.node, call),
             "loader.is_iterated_again": again.get(loader.node),
             "loader.is_in_memory": datasets.of_loader(view, loader.node),
+            "loader.is_map_style": styles.of_loader(view, loader.node),
         }
-        if shuffle is None and (call.is_open or call.arguments.keys() & {"sampler", "batch_sampler"}):
-            stated["loader.shuffles"] = None
         for name, value in stated.items():
             if value is not None:
                 yield Fact(name, loader.subject, value, (call.location,))
-
-
-def _shuffles(value: Value | None, is_absent: bool) -> bool | None:
-    if is_absent:
-        return False
-    return value if isinstance(value, bool) else None
 
 
 def _uses(view: View, nodes: Sequence[ast.Call], steps: Sequence[Step]) -> Mapping[ast.Call, bool]:

@@ -4,6 +4,11 @@ import pytest
 from scanning import scan
 
 HEAD = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+SAMPLERS = """from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SequentialSampler
+class Own:
+    def __iter__(self):
+        return iter(order)
+"""
 STEP = "    loss = model(x)\n    loss.backward()\n    optimizer.step()\n"
 
 
@@ -72,11 +77,120 @@ def test_without_a_hint_nothing_is_said() -> None:
         ("shuffle=s", None),
         ("sampler=s", None),
         ("**kw", None),
+        ("shuffle=False, **kw", None),
+        ("shuffle=True, **kw", True),
+        ("shuffle=False, sampler=s", None),
+        ("shuffle=False, sampler=None", False),
+        ("shuffle=True, sampler=None", True),
+        ("4, False, RandomSampler(d)", True),
+        ("shuffle=False, sampler=torch.utils.data.WeightedRandomSampler(w, 9)", True),
+        ("sampler=SequentialSampler(d)", False),
+        ("sampler=RandomSampler(d) if a else SequentialSampler(d)", None),
+        ("sampler=RandomSampler(d) if a else None", None),
+        ("shuffle=False, sampler=DistributedSampler(d)", True),
+        ("sampler=DistributedSampler(d, 2, 0, False)", False),
+        ("sampler=DistributedSampler(d, shuffle=False)", False),
+        ("sampler=DistributedSampler(d, shuffle=s)", None),
+        ("sampler=DistributedSampler(d, **kw)", None),
+        ("sampler=Own(d)", None),
+        ("batch_sampler=Own(d)", None),
+        ("batch_sampler=BatchSampler(RandomSampler(d), 4, False)", True),
+        ("batch_sampler=BatchSampler(sampler=SequentialSampler(d), batch_size=4, drop_last=False)", False),
+        ("batch_sampler=BatchSampler(Own(d), 4, False)", None),
     ],
 )
 def test_whether_it_shuffles(arguments: str, expected: bool | None) -> None:
-    code = f"train_loader = DataLoader(d, {arguments})\nfor x in train_loader:\n{STEP}"
+    code = f"{SAMPLERS}train_loader = DataLoader(d, {arguments})\nfor x in train_loader:\n{STEP}"
     assert stated(code, "loader.shuffles").get("loader#train") is expected
+
+
+CLASSES = """import datasets, torchvision
+from datasets import load_dataset
+from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset, random_split
+from elsewhere import Base
+class Rows(Dataset):
+    def __getitem__(self, i): return self.x[i]
+class Typed(Dataset[int]):
+    def __getitem__(self, i): return self.x[i]
+class MoreRows(Rows):
+    pass
+class Bare:
+    def __getitem__(self, i): return self.x[i]
+class Photos(torchvision.datasets.ImageFolder):
+    pass
+class Stream(IterableDataset):
+    def __iter__(self): yield 1
+class MoreStream(Stream):
+    def __getitem__(self, i): return 1
+class Unknown(Base):
+    def __getitem__(self, i): return 1
+class Lazy(Dataset):
+    pass
+@register
+class Changed(Dataset):
+    def __getitem__(self, i): return 1
+class Loader(DataLoader):
+    pass
+rows = load_dataset("x", split="train")
+rows = rows.map(tokenise).shuffle(seed=1)
+stream = load_dataset("x", split="train", streaming=True).map(tokenise)
+"""
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        ("TensorDataset(x)", True),
+        ("[f(r) for r in rows]", True),
+        ("Subset(Stream(), i)", True),
+        ("ConcatDataset([a, b])", True),
+        ("random_split(d, n)[0]", True),
+        ("torchvision.datasets.CIFAR10('x')", True),
+        ("torchvision.datasets.folder('x')", None),
+        ("Rows()", True),
+        ("Typed()", True),
+        ("MoreRows()", True),
+        ("Bare()", True),
+        ("Photos('x')", True),
+        ("Stream()", False),
+        ("MoreStream()", False),
+        ("Unknown()", None),
+        ("Lazy()", None),
+        ("Changed()", None),
+        ("Rows() if a else Stream()", None),
+        ("rows", True),
+        ("rows.select(range(9))", True),
+        ("load_dataset('x')['train']", True),
+        ("load_dataset('x', streaming=s)['train']", None),
+        ("load_dataset('x', **kw)['train']", None),
+        ("load_dataset('x', streaming=False)['train']", True),
+        ("stream", False),
+        ("datasets.Dataset.from_dict(d)", True),
+        ("pool.map(f, rows)", None),
+        ("d", None),
+    ],
+)
+def test_whether_its_samples_have_indices(dataset: str, expected: bool | None) -> None:
+    code = f"{CLASSES}train_loader = DataLoader({dataset})\nfor x in train_loader:\n{STEP}"
+    assert stated(code, "loader.is_map_style").get("loader#train") is expected
+
+
+def test_a_split_dataset_has_indices() -> None:
+    code = f"{CLASSES}a, b = random_split(d, n)\ntrain_loader = DataLoader(a)\nfor x in train_loader:\n{STEP}"
+    assert stated(code, "loader.is_map_style") == {"loader#train": True}
+
+
+def test_a_loader_of_the_file_s_own_may_take_anything() -> None:
+    code = f"{CLASSES}train_loader = Loader([1])\nfor x in train_loader:\n{STEP}"
+    assert stated(code, "loader.is_map_style") == {}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"), [("rows", {"loader#train": True}), ("stream", {"loader#train": False})]
+)
+def test_whether_the_samples_of_a_trainer_have_indices(dataset: str, expected: dict[str, bool]) -> None:
+    code = f"{CLASSES}from transformers import Trainer\nTrainer(model, train_dataset={dataset}).train()\n"
+    assert stated(code, "loader.is_map_style") == expected
 
 
 @pytest.mark.parametrize(
