@@ -13,7 +13,7 @@ from autotune.predict.local_ratio import RATIO_ERROR
 from autotune.predict.micro_batch import LARGER_ERROR, PADDING_ERROR, larger_ratio, padding_ratio
 from autotune.predict.pipeline import epoch_ms
 from autotune.predict.timeline import Timeline, timeline
-from autotune.predict.workers import model_error
+from autotune.predict.workers import model_error, unexplained
 
 PERSISTENT = "loader.persistent_workers"
 FUSED_RATIO = (3.0, 30.0)
@@ -45,6 +45,8 @@ def step_ms(candidate: Candidate, evidence: Evidence) -> Forecast | None:
         if changed is None:
             unmodelled.append(name)
         then = changed or then
+    if then.workers != now.workers:
+        then = then.doubting(unexplained(evidence, TRAIN, now.step_ms / now.batches))
     ms = mean * then.step_ms / now.step_ms
     return Forecast(ms, ms / (1 + then.doubt), ms * (1 + then.doubt), "modelled", tuple(unmodelled))
 

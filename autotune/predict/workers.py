@@ -43,8 +43,9 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
 
     Costs come from the loader alone with 0 and 1 workers, from the window (training, with no workers) or the
     replay (with some), and go through the model of `pipeline`. The start of an epoch's workers counts, once a run
-    with `persistent` = "true". The interval is the noise of what was measured and the error of the model. Where
-    the loader was not tried alone it is the measured ceiling. None when the workers that are needed would lose.
+    with `persistent` = "true". The interval is the noise of what was measured, the error of the model, and how far it
+    is off today's step. Where the loader was not tried alone it is the measured ceiling. None when the workers that
+    are needed would lose.
     """
     count = number(evidence, subject, NEEDED) if "workers" not in arguments else float(arguments["workers"])
     costs = pipeline(evidence, subject, arguments.get("persistent") == "true")
@@ -58,11 +59,21 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     if "workers" not in arguments and speedup <= 1:
         return None
     starting = max(epoch_ms(costs, round(now)) / before, epoch_ms(costs, round(count)) / after)
-    doubt = min(MOST_DOUBT, step_error(evidence, model_error(evidence, costs, after, starting)))
+    error = math.hypot(model_error(evidence, costs, after, starting), unexplained(evidence, subject, before))
+    doubt = min(MOST_DOUBT, step_error(evidence, error))
     # Training alone is what no number of workers beats.
     most = max(speedup, before / costs.warm_ms * (1 + noise))
     interval = speedup * (1 - doubt), min(speedup * (1 + doubt), most)
     return gain(evidence, subject, speedup, interval, "modelled")
+
+
+def unexplained(evidence: Evidence, subject: str, modelled_ms: float) -> float:
+    """How far the model is off where it is known: a batch of `modelled_ms` beside that of the window, as a log ratio.
+
+    With workers, or where other programs come and go, what was tried alone does not add up to the window.
+    """
+    mean, batches = (number(evidence, subject, name) for name in ("step.mean_ms", "loader.batches_per_step"))
+    return abs(math.log(modelled_ms * batches / mean)) if mean and batches and modelled_ms > 0 else 0.0
 
 
 def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from autotune import predict
@@ -158,3 +160,17 @@ def test_persistent_workers_start_once_a_run():
         for more in ({"loader.persistent_workers": True}, {})
     )
     assert each.ms - once.ms == pytest.approx(4 * (200 + 10) * (1 / 20 - 1 / 200), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "is_wider"), [({"loader.num_workers": 0}, True), ({"optimizer.fused": True}, False)]
+)
+def test_other_workers_are_known_no_better_than_those_that_there_are(candidate, is_wider):
+    def width(mean_ms):
+        # Two workers hide all of a wait of 10 ms; what else of the step was a wait nobody knows.
+        share = 1 - 60.0 / mean_ms
+        changed = {"loader__num_workers": 2, "step__mean_ms": mean_ms, "loader__wait_share": share}
+        found = forecast(candidate, **changed, step__data_wait_share=share, step__optimizer_share=20 / mean_ms)
+        return found.high_ms / found.ms - 1
+
+    assert (width(120.0) > math.log(2) > width(60.0)) is is_wider

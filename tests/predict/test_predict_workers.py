@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from autotune.model.evidence import RUN, Evidence
@@ -106,6 +108,16 @@ def test_the_interval_is_wider_where_cores_are_busy_and_wider_still_where_they_a
 
     busy = {"loader__batch_cpu_share": 1.0}
     assert width() < width(**busy) < width(**busy, machine__load=4.0)
+
+
+def test_the_interval_holds_how_far_the_model_is_off_what_the_run_has():
+    def width(mean_ms):
+        # Training takes 20 ms, which two workers keep up with; what else the step took nobody knows.
+        changed = {"loader__num_workers": 2, "step__mean_ms": mean_ms, "loader__wait_share": 1 - 20 / mean_ms}
+        found = gain({"workers": "0"}, **changed)
+        return 1 - found.low / found.speedup
+
+    assert width(20.0) < 0.1 < width(25.0) < math.log(2) < width(40.0)
 
 
 @pytest.mark.parametrize(
