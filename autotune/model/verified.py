@@ -94,11 +94,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """How the losses of both sides compare over `steps` steps, and why so in words."""
+    """How the losses of both sides compare over `steps` steps, and why so in words.
+
+    Where they are too few to tell, `more_steps` may be enough.
+    """
 
     sameness: Sameness
     steps: int
     why: str
+    more_steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,14 +86,11 @@ def _take(loader, workers: int) -> dict:
     # A loader ends its workers with the epoch, and one that is left before that when it goes away.
     stop = ends[-1] if is_over else clock.now()
     del iterator
-    return {
-        "batch_ns": batch_ns,
-        "ready_ns": ready_ns,
-        "start_ns": start_ns,
-        "cpu_ns": cpu_ns,
-        "end_ns": clock.now() - stop,
-        "was_idle": is_over or bool(ready_ns),
-    }
+    result = {"batch_ns": batch_ns, "ready_ns": ready_ns, "start_ns": start_ns, "cpu_ns": cpu_ns}
+    if 0 < len(ready_ns) < READY_BATCHES:  # the epoch, and its workers, ended among them
+        return result
+    is_idle = is_over or (len(ready_ns) > 0 and workers * loader.prefetch_factor <= READY_BATCHES)
+    return {**result, "end_ns": clock.now() - stop, "was_idle": is_idle}
 
 
 def _most(loader) -> int:
@@ -108,7 +105,8 @@ def _most(loader) -> int:
 def _ready(iterator, pace_ns: float) -> list:
     """How long it takes to get a batch that the workers finished while this process was busy, as training is.
 
-    Taking them at once does not tell: who was just asked answers from warm caches. Workers have nothing to do after it.
+    Taking them at once does not tell: who was just asked answers from warm caches. Few workers have nothing to do after
+    it: in twice the time of each batch they prepare two.
     """
     taken = []
     if READY_BATCHES * 2 * pace_ns > READY_S * 1e9:

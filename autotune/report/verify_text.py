@@ -37,10 +37,13 @@ def plan(schedule_seconds: float, num_starts: int, spent_s: float, price: float 
     return f"{num_starts} starts, {half} of each side in turns (A B B A ...), about {duration(schedule_seconds)}{cost}"
 
 
-def measured(verified: Verified, width: int) -> Iterator[Line]:
-    """What was measured, a paragraph each: the step, the losses, the memory, and the speed that was predicted."""
+def measured(verified: Verified, width: int, advice: str = "") -> Iterator[Line]:
+    """What was measured, a paragraph each: the step, the losses, the memory, and the speed that was predicted.
+
+    `advice` says how losses could be compared that were not.
+    """
     yield from paragraph("Step", _step(verified), width)
-    yield from paragraph("Losses", _losses(verified.losses), width)
+    yield from paragraph("Losses", f"{_losses(verified.losses)}{advice}", width)
     yield from paragraph("Memory", _memory(verified.memory), width)
     yield from paragraph("Predicted", _predicted(verified), width)
 
@@ -55,7 +58,7 @@ def _lines(verified: Verified, width: int) -> Iterator[Line]:
     yield Line("")
     text, style = _verdict(verified)
     yield from (Line(line.text, style) for line in wrap(text, width, rest="  "))
-    yield from measured(verified, width)
+    yield from measured(verified, width, _advice(verified.losses))
     yield from paragraph("Resume", f"{_RESUMED[verified.resume.result]}: {verified.resume.why}", width)
     for note in verified.notes:
         yield from paragraph("Note", note, width)
@@ -82,6 +85,10 @@ def _step(verified: Verified) -> str:
 def _losses(losses: Losses) -> str:
     steps = f" over {losses.steps} steps" if losses.steps else ""
     return f"{_SAMENESS[losses.sameness]}{steps}: {losses.why}"
+
+
+def _advice(losses: Losses) -> str:
+    return f"; --loss-steps {losses.more_steps} or more" if losses.more_steps is not None else ""
 
 
 def _memory(memory: Memory) -> str:

@@ -19,7 +19,8 @@ ByHand = Callable[[Candidate], frozenset[str]]
 class Choice:
     """`least` is to be proven; `fastest` is the same, or faster still by changes that no edit makes.
 
-    All changes of `least` can be written; only where such bring nothing it has others.
+    Both were tried and completed. All changes of `least` can be written; only where no such one that was tried is
+    faster than the user's own it has others.
     """
 
     least: Minimal
@@ -49,8 +50,7 @@ def choose(
     def least(also: Sequence[Candidate], is_open: Callable[[Candidate], bool]) -> Minimal:
         for one in untried(space, seen, also):
             tried(one)
-        known = [*done(space, seen), *untried(space, seen, also)]
-        best = fastest(space, forecast, seen, [one for one in known if is_open(one)])
+        best = fastest(space, forecast, seen, [one for one in done(space, seen) if is_open(one)])
         return minimal(space, forecast, best, tuple(seen), tried)
 
     first = least(also, lambda one: _is_fixed(space, one, fixed))

@@ -15,15 +15,20 @@ Told = tuple[str, Trial]
 def as_here(space: Space, told: Sequence[Told], here: str) -> Iterator[Trial]:
     """The trials of the machine `here`, and those of others at the speed that they would have on it.
 
-    That is their ratio to the user's own settings on the machine that made them. One that has not measured these says
-    nothing, and neither does any other before this one has. What the others measured of the user's own is no trial.
+    That is their ratio to the user's own settings on the machine that made them. Of one that has not measured these no
+    speed counts, and of no other before this one has; what failed or ran out of memory does. What the others measured
+    of the user's own is no trial.
     """
     own = {machine: _own_speed(space, told, machine) for machine, _ in told}
     for machine, trial in told:
         mine, theirs = own.get(here), own[machine]
         if machine == here:
             yield trial
-        elif mine and theirs and trial.candidate != space.current:
+        elif trial.candidate == space.current:
+            continue
+        elif trial.samples_per_s is None:
+            yield trial
+        elif mine and theirs:
             yield _scaled(trial, mine / theirs)
 
 

@@ -83,10 +83,18 @@ def by_hand(trials: Trials, candidate: Candidate) -> frozenset[str]:
 
 
 def whole(changes: Iterable[PatchChange]) -> tuple[PatchChange, ...]:
-    """The changes as they were proven, together: where one of them is by hand, they all are."""
+    """The changes as they were proven, together: where one of them is by hand they all are, and where one is altering
+    none is written without the others."""
     coupled = tuple(patch.coupled(tuple(changes)))
-    names = tuple(one.setting for one in coupled if one.by_hand)
-    return tuple(patch.coupled([replace(one, needs=(*one.needs, *names)) if one.edits else one for one in coupled]))
+    is_altering = _is_altering(coupled)
+    names = tuple(one.setting for one in coupled if one.by_hand or is_altering)
+    return tuple(patch.coupled([_with(one, names) if one.edits else one for one in coupled]))
+
+
+def _with(change: PatchChange, names: Iterable[str]) -> PatchChange:
+    """The change, which needs those of these names too."""
+    others = (name for name in names if name != change.setting)
+    return replace(change, needs=tuple(dict.fromkeys((*change.needs, *others))))
 
 
 def _is_altering(changes: Iterable[PatchChange]) -> bool:

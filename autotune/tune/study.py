@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 import optuna
@@ -274,9 +274,11 @@ def _ended(trial: Trial) -> tuple[TrialState, float | None]:
 
 
 def _trial(row: Mapping[str, Any]) -> Trial:
+    """A trial as it was kept, by another version too: what that had beside is left out."""
     ran_out = RanOut(row["ran_out"]) if row.get("ran_out") else None
     kept = {"candidate": tuple(row["candidate"]), "outcome": Outcome(row["outcome"]), "ran_out": ran_out}
-    return Trial(**{**row, **kept})
+    known = {one.name: row[one.name] for one in fields(Trial) if one.name in row}
+    return Trial(**{**known, **kept})
 
 
 def _constraints(trial: Trial, space: Space) -> Mapping[str, float]:

@@ -166,12 +166,13 @@ class Trials:
             collected, start, derived = runner.run(side, request)
         except _MemoryShortError as short:
             return None, End(Outcome.OUT_OF_MEMORY, str(short), RanOut.HOST)
-        counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence))
+        by_tokens = is_rebatched(name for _, name in asked)
+        counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence)) if by_tokens else start
         if start is not None:
             start = lasting(counted or start, collected.recordings[0])
         self.said = "" if collected.ended_by == "probe" else runner.told(collected.said)
         own = self.script.evidence.lookup(RUN, GLOBAL_BATCH) if asked else None
-        not_comparable = NOT_COUNTED if counted is None and is_rebatched(name for _, name in asked) else ""
+        not_comparable = NOT_COUNTED if by_tokens and counted is None else ""
         return start, ended(collected, start, derived, {**_seen(derived, kept), **asked}, own, not_comparable)
 
     def _ready(self, made: Overlay) -> int:

@@ -83,7 +83,7 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
     if not all(map(math.isfinite, (*before, *after))):
         return Losses(Sameness.DIFFERENT, steps, "one side has a loss that is no finite number")
     if steps < LEAST_STEPS:
-        return Losses(Sameness.NOT_COMPARED, steps, _too_few(steps))
+        return _too_few(steps)
     differences = [b - a for a, b in zip(before, _capped(after, before), strict=True)]
     size = steps // NUM_BLOCKS
     blocks = [statistics.fmean(differences[size * at : size * (at + 1)]) for at in range(NUM_BLOCKS)]
@@ -98,7 +98,7 @@ def _of_starts(known: list[list[list[float]]], steps: int) -> Losses:
     usual = [loss for one in known[0] for loss in one]
     means = [[statistics.fmean(_capped(one, usual)) for one in side] for side in known]
     if steps < LEAST_STEPS or min(map(len, means)) < 2:
-        return Losses(Sameness.NOT_COMPARED, steps, _too_few(steps))
+        return _too_few(steps)
     size = min(map(len, means))
     error = math.sqrt(sum(statistics.variance(side) / len(side) for side in means))
     difference = statistics.fmean(means[1]) - statistics.fmean(means[0])
@@ -116,9 +116,10 @@ def _told(difference: float, half: float, scale: float, steps: int, of: str) -> 
     if abs(difference) > half:
         return Losses(Sameness.DIFFERENT, steps, words)
     if width > MOST_WIDTH:
-        return Losses(Sameness.NOT_COMPARED, steps, f"{words}: too wide to tell; --loss-steps {2 * steps} or more")
+        return Losses(Sameness.NOT_COMPARED, steps, f"{words}: too wide to tell", 2 * steps)
     return Losses(Sameness.ALIKE, steps, f"{words}: no difference seen, other random draws")
 
 
-def _too_few(steps: int) -> str:
-    return f"{steps} steps are too few to compare random draws: --loss-steps {LEAST_STEPS} or more"
+def _too_few(steps: int) -> Losses:
+    why = f"{steps} steps are too few to compare random draws"
+    return Losses(Sameness.NOT_COMPARED, steps, why, LEAST_STEPS)

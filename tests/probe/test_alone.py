@@ -58,6 +58,8 @@ class Batches:
         monkeypatch.setattr(alone.clock, "now", self.read)
         monkeypatch.setattr(alone.clock, "thread_cpu", lambda: 0)
 
+    prefetch_factor = 2
+
     def __len__(self):
         return self.count
 
@@ -83,6 +85,23 @@ def test_pace_hand_over_and_end_are_timed_of_any_epoch(monkeypatch, count, worke
     assert result["ready_ns"] == [10] * ready
     assert sum(result["batch_ns"]) < 5000 < result["end_ns"] < 5100
     assert result["was_idle"] is (count == 3 or ready > 0)
+
+
+class Endless(Batches):
+    """Nobody knows how many there are."""
+
+    def __len__(self):
+        raise TypeError
+
+
+def test_an_epoch_that_is_over_among_ready_batches_has_no_end_to_time(monkeypatch):
+    monkeypatch.setattr(alone, "MOST_BATCHES", 20)
+    assert "end_ns" not in _take(Endless(monkeypatch, 25), 1)
+    assert _take(Endless(monkeypatch, 40), 1)["end_ns"] > 5000
+
+
+def test_many_workers_are_still_busy_after_the_ready_batches(monkeypatch):
+    assert [_take(Batches(monkeypatch, 100), workers)["was_idle"] for workers in (4, 5)] == [True, False]
 
 
 def test_waiting_for_slow_batches_to_be_ready_would_take_too_long(monkeypatch):

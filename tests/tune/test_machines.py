@@ -44,3 +44,9 @@ def test_a_machine_twice_as_fast_says_what_a_change_brings_and_not_how_fast_it_i
 )
 def test_without_the_users_own_on_both_a_trial_of_another_machine_says_nothing(told) -> None:
     assert [candidate for candidate, *_ in found(*told)] == [one.candidate for of, one in told if of == "here"]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OUT_OF_MEMORY, Outcome.FAILED])
+def test_what_cannot_run_on_one_machine_needs_no_measure_to_be_known_on_all(outcome) -> None:
+    told = [("other", trial(OWN, outcome=outcome)), ("other", trial(OTHER, outcome=outcome))]
+    assert found(*told) == [(OTHER, None, None)]

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import optuna
 import pytest
@@ -46,6 +46,13 @@ def test_trials_are_kept_as_they_were_told(url) -> None:
     )
     assert study.trials() == told
     assert Study(SPACE, url).trials() == told
+
+
+def test_what_another_version_kept_beside_is_left_out(url, monkeypatch) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(studies, "asdict", lambda trial: {**asdict(trial), "changes": {"loader.num_workers": 1}})
+        told = tried(Study(SPACE, url), (1, 0))
+    assert Study(SPACE, url).trials() == (told,)
 
 
 def test_another_program_can_read_the_study(url) -> None:
