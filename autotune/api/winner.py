@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -20,6 +20,7 @@ from autotune.report.units import percent, size, step_time
 from autotune.tune import proof
 from autotune.tune.belief import NOISE
 from autotune.tune.choice import Choice, choose, suspect, taken_back
+from autotune.tune.minimal import Minimal
 from autotune.tune.search import speeds
 from autotune.verify import history
 
@@ -27,17 +28,18 @@ from autotune.verify import history
 def winner(made: Search, stopped: str) -> Tuned:
     """The winner of the study's trials, if there is one; `stopped` says why the search made no more of them.
 
-    An axis that gives other losses than it should is taken back, and the rest proven, while the time holds that.
+    Where losses are other than they should be, an axis that they may come from is taken back, and the rest proven,
+    while the time holds that.
     """
     found = made.trials.space
-    tuned = Tuned(found, (), {}, None, stopped, 0.0, 0.0)
+    tuned = unproven = Tuned(found, (), {}, None, stopped, 0.0, 0.0)
     others: dict[str, tuple[LeftOut, ...]] = {}
     also: tuple[Candidate, ...] = ()
     while (choice := _choice(made, others, also)).least.candidate != found.current:
         chosen = choice.least.candidate
         why = proof.scaled(made.trials, chosen)
         if not why:
-            tuned = _proven(made, choice, tuned)
+            tuned = _proven(made, choice, unproven)
             if tuned.verified is None or not proof.differs(tuned.verified):
                 break
             why = tuned.verified.losses.why
@@ -47,7 +49,8 @@ def winner(made: Search, stopped: str) -> Tuned:
         if tuned.verified is not None and not made.holds_proof():
             break
     dropped = [one for each in (_dropped(choice), *others.values()) for one in each if one.setting not in tuned.best]
-    return replace(tuned, trials=made.study.trials(), dropped=tuple(dropped))
+    lost = tuple(one.setting for each in others.values() for one in each)
+    return replace(tuned, trials=made.study.trials(), dropped=tuple(dropped), other_losses=lost)
 
 
 def _choice(made: Search, fixed: Collection[str], also: Sequence[Candidate]) -> Choice:
@@ -63,22 +66,22 @@ def _dropped(choice: Choice) -> tuple[LeftOut, ...]:
 def _taken_back(made: Search, chosen: Candidate, axis: Axis, why: str) -> Iterator[LeftOut]:
     for name in made.trials.space.changes(chosen):
         if any(name in point for point in axis.points):
-            yield LeftOut(name, f"taken back, because with it the losses were not what they have to be: {why}")
+            yield LeftOut(name, f"taken back: the losses were not what they have to be, which may come from it: {why}")
 
 
-def _proven(made: Search, choice: Choice, tuned: Tuned) -> Tuned:
-    """With what the proof says of the chosen one, and its patch where it won."""
+def _proven(made: Search, choice: Choice, unproven: Tuned) -> Tuned:
+    """`unproven` with what the proof says of the chosen one, and its patch where it won."""
     chosen = choice.least.candidate
     try:
         verified = proof.proven(made.trials, chosen, _left_s(made, chosen), made.watch.proving)
     except (BusyError, ScriptError) as error:
         made.watch.said(made.trials.said)
-        return replace(tuned, verified=None, notes=(_unproven(made, chosen, error),))
-    changes = tuple(_with_gain(change, choice.least.brings) for change in proof.whole(verified.changes))
+        return replace(unproven, notes=(_unproven(made, chosen, error),))
+    changes = tuple(_with_gain(change, choice.least) for change in proof.whole(verified.changes))
     verified = replace(verified, changes=changes, predicted=_predicted(made, chosen))
     root, run = made.trials.place.root, made.kept.folder.name
     history.append(root, run, verified.predicted, verified.verdict, verified.estimate)
-    tuned = replace(tuned, verified=verified, by_hand=tuple(_by_hand(made, choice)))
+    tuned = replace(unproven, verified=verified, by_hand=tuple(_by_hand(made, choice)))
     if not proof.has_won(verified):
         return tuned
     return replace(tuned, best=made.trials.space.changes(chosen), patch=_patched(made, changes))
@@ -92,13 +95,13 @@ def _left_s(made: Search, chosen: Candidate) -> float:
 
 
 def _by_hand(made: Search, choice: Choice) -> Iterator[PatchChange]:
-    """What a person could change beside the chosen one, by the trials."""
-    fastest, brings = choice.fastest.candidate, choice.fastest.brings
-    if fastest != choice.least.candidate:
-        for change in patch.coupled(made.trials.overlay(fastest).changes):
-            share = brings.get(change.setting, 0.0)
+    """What a person could change beside the chosen one, by the trials or as expected after them."""
+    fastest = choice.fastest
+    if fastest.candidate != choice.least.candidate:
+        for change in patch.coupled(made.trials.overlay(fastest.candidate).changes):
+            share = fastest.brings.get(change.setting, 0.0)
             if change.by_hand and share > NOISE:
-                yield replace(change, gain=f"brought {percent(share)} of the speed in the trials")
+                yield _with_gain(change, fastest)
 
 
 def _unproven(made: Search, chosen: Candidate, error: AutotuneError) -> str:
@@ -124,9 +127,11 @@ def _fits(settings: str, own: Trial, its: Trial) -> str:
     )
 
 
-def _with_gain(change: PatchChange, brings: Mapping[str, float]) -> PatchChange:
-    share = brings.get(change.setting, 0.0)
-    return replace(change, gain=f"brings {percent(share)} of the speed, by the trials" if share > 0 else "")
+def _with_gain(change: PatchChange, of: Minimal) -> PatchChange:
+    share = of.brings.get(change.setting, 0.0)
+    brings = f"{percent(share)} of the speed"
+    told = f"brings {brings}, by the trials" if change.setting in of.measured else f"is expected to bring {brings}"
+    return replace(change, gain=told if share > 0 else "")
 
 
 def _predicted(made: Search, chosen: Candidate) -> Gain | None:

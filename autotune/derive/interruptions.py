@@ -156,16 +156,16 @@ def run_ms(view: View) -> float | None:
     """Milliseconds of a step of the whole run: with saves and evaluations at their intervals.
 
     How many of them fell into the window does not count. None where it has some and nothing says how often they come,
-    or how long a whole one takes.
+    or where they come within the run and nothing says how long a whole one takes.
     """
     if view.window is None:
         return None
-    training_ms, rounds_ms = view.window.mean_ms, 0.0
+    training_ms, rounds_ms, planned = view.window.mean_ms, 0.0, plan.num_steps(view)
     for cost, seconds in (("checkpoint", save_s(view)), ("evaluation", eval_s(view))):
         steps, took_ms = interval(view, cost), _took_ms(view, view.window, cost, seconds)
         if seconds is not None and steps:
             training_ms, rounds_ms = training_ms - took_ms, rounds_ms + 1e3 * seconds / steps
-        elif took_ms:
+        elif took_ms or (steps and steps <= (planned or steps)):
             return None
     return max(0.0, training_ms) + rounds_ms
 

@@ -162,7 +162,12 @@ def _interval(view: View, strategy: str, steps: str) -> int | None:
 
 
 def _lightning_evaluation(view: View, values: Json) -> int | None:
-    """`val_check_interval` counts batches when it is an int and is a share of the epoch when it is a float."""
+    """`val_check_interval` counts batches when it is an int and is a share of the epoch when it is a float.
+
+    It is told of a run without a validation loop, too.
+    """
+    if values.get("enable_validation") is False:
+        return None
     interval, per_epoch, per_step = values["val_check_interval"], steps_per_epoch(view), accumulation(view)
     epochs = values.get("check_val_every_n_epoch")
     if isinstance(interval, int):

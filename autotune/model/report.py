@@ -57,7 +57,7 @@ class Step:
 
     `samples_per_s`, `tokens_per_s` and `useful_tokens_per_s` are None when unknown. `other` names what fills the rest.
     `run_ms` is a step of the whole run, with saves and evaluations at their intervals and not as the window has them;
-    None where nothing says how often they come.
+    None where nothing says how often they come, or how long one takes.
     """
 
     steps: int

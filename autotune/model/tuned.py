@@ -125,7 +125,8 @@ class Tuned:
     `verified` is the paired re-measurement of the best against the user's own; None when nothing was worth one.
     `stopped` says in words why the search ended, `spent_s` what it took in all, and `patch` is the file that `apply`
     takes ("" without one). `dropped` are changes of the fastest that were taken back; `by_hand` those that no edit
-    makes and that were not proven, each with what it brought in the trials.
+    makes and that were not proven, each with what it brings. `other_losses` are those of dropped that were faster, and
+    were taken back because the losses were not what they have to be.
     """
 
     space: Space
@@ -139,3 +140,4 @@ class Tuned:
     dropped: tuple[LeftOut, ...] = ()
     by_hand: tuple[PatchChange, ...] = ()
     notes: tuple[str, ...] = ()
+    other_losses: tuple[str, ...] = ()

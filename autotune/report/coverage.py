@@ -201,7 +201,7 @@ def _reason(topic: str, report: Report) -> str:
         "communication": "one process" if report.run.num_processes == 1 else "",
         "device kernels": "CPU run" if known.lookup(RUN, "device.type") == "cpu" else "",
         "GPU state": "no GPU" if known.lookup(RUN, "machine.num_gpus") == 0 else "",
-        "length of the run": "the script does not tell",
+        "length of the run": "not all of it was timed" if report.run.planned_steps else "the script does not tell",
         "saves": "" if known.lookup(RUN, "checkpoint.cost_share") is not None else "interval not seen",
         "evaluation": "none seen" if known.lookup(RUN, "evaluation.num_seen") == 0 else "",
         "data loading": "" if known.subjects("loader") else "no DataLoader",

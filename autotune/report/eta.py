@@ -25,10 +25,10 @@ Row = tuple[str, float, Gain | None]
 _UNVERIFIED = "modelled: computed from this window, unverified"
 
 _NOW_AND_THEN = {
-    "saves": ("checkpoint.interval_steps", "checkpoint.save_s"),
-    "evaluations": ("evaluation.interval_steps", "evaluation.eval_s"),
+    "saves": ("checkpoint.interval_steps", "checkpoint.save_s", "checkpoint.num_seen"),
+    "evaluations": ("evaluation.interval_steps", "evaluation.eval_s", "evaluation.num_seen"),
 }
-"""What comes at an interval, and the time that one takes."""
+"""What comes at an interval, the time that one takes, and how many were seen."""
 
 
 def lines(report: Report, width: int) -> list[Line]:
@@ -37,7 +37,7 @@ def lines(report: Report, width: int) -> list[Line]:
         return []
     rows = _rows(report, report.step)
     notes = [f"{why}: times are per 1,000 steps."] if (why := _unknown(report, report.step)) else []
-    notes += [f"Its {what} come on top: none was timed." for what in _on_top(report, report.step)]
+    notes += [f"Its {what} come on top: none was timed." for what in _on_top(report)]
     if any(gain is not None and basis(gain, report.step) == "modelled" for _, _, gain in rows):
         notes.append(f"({_UNVERIFIED})")
     return [
@@ -48,18 +48,18 @@ def lines(report: Report, width: int) -> list[Line]:
 
 def _unknown(report: Report, step: Step) -> str:
     """What keeps the time of the whole run unknown; "" when it is known."""
-    if step.run_ms is None:
-        return "How often this run saves or evaluates is not known, and some of it is in these steps"
-    return "" if report.run.planned_steps else "The length of the run is not known"
+    if step.run_ms is None and not _on_top(report):
+        return "How often this run saves or evaluates, or for how long, is not known, and some of it is in these steps"
+    return "" if report.planned_s is not None else "The length of the run is not known"
 
 
-def _on_top(report: Report, step: Step) -> list[str]:
-    """What these times leave out: it comes within the run, and how long one takes is not known."""
+def _on_top(report: Report) -> list[str]:
+    """What these times leave out: it comes within the run, none was seen, and how long one takes is not known."""
     found = []
-    for what, (interval, one) in _NOW_AND_THEN.items():
+    for what, (interval, one, seen) in _NOW_AND_THEN.items():
         steps = report.evidence.lookup(RUN, interval)
         is_within = isinstance(steps, int) and (report.run.planned_steps or steps) >= steps
-        if is_within and step.run_ms is not None and report.evidence.lookup(RUN, one) is None:
+        if is_within and report.evidence.lookup(RUN, one) is None and not report.evidence.lookup(RUN, seen):
             found.append(what)
     return found
 

@@ -59,6 +59,7 @@ def _measured(verified: Verified) -> Json:
         "memory": {"before_bytes": verified.memory.before, "after_bytes": verified.memory.after},
         "starts": len(verified.schedule.order),
         "changes": {change.setting: change.new for change in verified.changes},
+        "notes": list(verified.notes),
     }
 
 

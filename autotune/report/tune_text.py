@@ -133,7 +133,9 @@ def _kept(tuned: Tuned) -> str:
 def _why_kept(tuned: Tuned) -> str:
     verified = tuned.verified
     if verified is None:
-        return "nothing was found that is faster" if tuned.trials else tuned.stopped
+        lost = ", ".join(tuned.other_losses)
+        back = f"what was faster was taken back for its losses ({lost}), and nothing else was found" if lost else ""
+        return back or ("nothing was found that is faster" if tuned.trials else tuned.stopped)
     found = verified.estimate
     against = f"the best of the trials was {found.speedup:.2f}x ({found.low:.2f} to {found.high:.2f})"
     other = "its losses are not those of your own" if verified.verdict is Verdict.FASTER else ""

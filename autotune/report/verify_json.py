@@ -50,7 +50,8 @@ def _change(change: PatchChange) -> Json:
 
 
 def _losses(losses: Losses) -> Json:
-    return {"result": losses.sameness.value, "steps": losses.steps, "why": losses.why}
+    found = {"result": losses.sameness.value, "steps": losses.steps, "why": losses.why}
+    return {**found, "more_steps": losses.more_steps}
 
 
 def _memory(memory: Memory) -> Json:

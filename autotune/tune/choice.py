@@ -19,8 +19,8 @@ ByHand = Callable[[Candidate], frozenset[str]]
 class Choice:
     """`least` is to be proven; `fastest` is the same, or faster still by changes that no edit makes.
 
-    Both were tried and completed. All changes of `least` can be written; only where no such one that was tried is
-    faster than the user's own it has others.
+    Each is the user's own or completed in a trial. All changes of `least` can be written; only where no such one that
+    was tried is faster than the user's own it has others.
     """
 
     least: Minimal

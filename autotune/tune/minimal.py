@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.model.evidence import Value
@@ -21,12 +21,14 @@ Try = Callable[[Candidate], Trial | None]
 class Minimal:
     """What is left of the winner, what was dropped and why, and the share of the speed that each kept setting brings.
 
-    Settings that only change together bring the same.
+    Settings that only change together bring the same. It is `measured` where what is left without them was tried, or
+    else expected.
     """
 
     candidate: Candidate
     dropped: tuple[LeftOut, ...]
     brings: Mapping[str, float]
+    measured: frozenset[str]
 
 
 def minimal(space: Space, forecast: Forecaster, winner: Candidate, trials: Sequence[Trial], attempt: Try) -> Minimal:
@@ -44,7 +46,7 @@ def minimal(space: Space, forecast: Forecaster, winner: Candidate, trials: Seque
         good = {trial.candidate for trial in tried if trial.outcome == Outcome.COMPLETED and fits(space, trial)}
         best = max((one for one in simpler if one in good), key=share, default=kept)
         if best == kept or share(best) < 1 - NOISE:
-            return Minimal(kept, dropped, _brings(space, share, kept))
+            return _told(space, kept, dropped, share, {one for one, _ in speeds(tried)})
         dropped += tuple(_dropped(space, kept, best, share(best)))
         kept = best
 
@@ -102,12 +104,17 @@ def _dropped(space: Space, kept: Candidate, simpler: Candidate, ratio: float) ->
             yield LeftOut(name, f"{brings}: less than trials differ by themselves ({percent(NOISE)})")
 
 
-def _brings(space: Space, share: Callable[[Candidate], float], kept: Candidate) -> Mapping[str, float]:
-    """The share of the speed that is lost without each setting's axis."""
-    found: dict[str, float] = {}
+def _told(
+    space: Space,
+    kept: Candidate,
+    dropped: tuple[LeftOut, ...],
+    share: Callable[[Candidate], float],
+    measured: Collection[Candidate],
+) -> Minimal:
+    """With the share of the speed that is lost without each setting's axis."""
+    without: dict[str, Candidate] = {}
     for number, axis in enumerate(space.axes):
-        without = (*kept[:number], axis.current, *kept[number + 1 :])
-        if without != kept:
-            lost = changes(axis.points[kept[number]], axis.points[axis.current])
-            found |= dict.fromkeys(lost, 1 - share(without) / share(kept))
-    return found
+        lost = changes(axis.points[kept[number]], axis.points[axis.current])
+        without |= dict.fromkeys(lost, (*kept[:number], axis.current, *kept[number + 1 :]))
+    brings = {name: 1 - share(one) / share(kept) for name, one in without.items()}
+    return Minimal(kept, dropped, brings, frozenset(name for name, one in without.items() if one in measured))

@@ -20,6 +20,7 @@ from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256
+from autotune.tune import proof
 
 ARGS = b'\xef\xbb\xbf{"batch": 8, "steps": 4}\r\n'
 SCRIPT = b"workers = 0\r\nlast = line_without_an_end"
@@ -109,6 +110,17 @@ def test_one_that_alters_training_keeps_its_partner_back(project: Path) -> None:
     keep(project, replace(BATCH, effect=Effect.ALTERING), STEPS)
     assert not plan(project).chosen
     assert len(plan(project, allow=Effect.ALTERING).chosen) == 2
+
+
+def test_what_was_proven_together_with_what_alters_training_is_not_written_without_it(project: Path) -> None:
+    keep(project, *proof.whole(replace(one, rules=("tune",)) for one in (BATCH, STEPS, PRECISION)))
+    for planned in (plan(project), plan(project, "loader.batch_size", "train.accumulation_steps")):
+        assert not planned.chosen
+        assert not planned.files
+        assert "only together with train.precision, which is not written" in reasons(planned)["loader.batch_size"]
+    assert reasons(plan(project))["train.precision"] == "it is altering: --allow altering writes it too"
+    whole = ["loader.batch_size", "train.accumulation_steps", "train.precision"]
+    assert names(plan(project, allow=Effect.ALTERING)) == names(plan(project, *whole)) == whole
 
 
 def test_one_whose_partner_somebody_made_is_refused(project: Path) -> None:

@@ -259,7 +259,8 @@ def test_only_what_can_be_written_is_proven_and_written(made, root) -> None:
     assert {path: after for path, _, after in planned.files} == made.files != {}
     (hint,) = tuned.by_hand
     assert (hint.setting, hint.new, hint.edits) == ("train.num_threads", 1, ())
-    assert re.fullmatch(r"brought [23]\d % of the speed in the trials", hint.gain)
+    assert re.fullmatch(r"is expected to bring [23]\d % of the speed", hint.gain)
+    assert re.fullmatch(r"brings [34]\d % of the speed, by the trials", tuned.verified.changes[0].gain)
     assert hint.by_hand.startswith("torch.set_num_threads = 1: ")
 
 
@@ -293,12 +294,33 @@ def test_what_gives_other_losses_is_taken_back_and_the_rest_is_proven(made, root
     assert made.proven == [{"loader.num_workers": 2}, {"train.num_threads": 1}]
     assert tuned.best == {"train.num_threads": 1}
     why = next(one.why for one in tuned.dropped if one.setting == "loader.num_workers")
-    assert why.startswith("taken back, because with it the losses were not what they have to be")
+    assert why.startswith("taken back: the losses were not what they have to be, which may come from it")
+
+
+def test_where_the_second_proof_is_disturbed_nothing_of_the_first_is_left(made, root) -> None:
+    def disturbed(trials, chosen):
+        if len(made.proven) == 2:
+            raise BusyError("others measure")
+        return other_losses_with_workers(trials, chosen)
+
+    made.speed, made.verified = faster_with(60.0, 50.0), disturbed
+    tuned = tune(made, root)
+    assert len(made.proven) == 2
+    assert (tuned.best, tuned.patch, tuned.verified, tuned.by_hand) == ({}, "", None, ())
+    assert "other work disturbed the proof" in tuned.notes[0]
+
+
+def test_what_was_taken_back_without_a_proof_is_told(made, root, monkeypatch) -> None:
+    made.speed = faster_with(60.0, 0.0)
+    monkeypatch.setattr(proof, "scaled", lambda trials, chosen: "they are others")
+    tuned = tune(made, root)
+    assert (made.proven, tuned.best, tuned.verified) == ([], {}, None)
+    assert tuned.other_losses == ("loader.num_workers",)
 
 
 def test_without_time_for_a_second_proof_the_first_one_is_told(made, root, monkeypatch) -> None:
     made.speed, made.verified = faster_with(60.0, 50.0), other_losses_with_workers
-    monkeypatch.setattr(Search, "holds_proof", lambda self, more_s=0.0: False)
+    monkeypatch.setattr(Search, "holds_proof", lambda self, more_s=0.0: not made.proven)
     tuned = tune(made, root)
     assert made.proven == [{"loader.num_workers": 2}]
     assert (tuned.best, tuned.patch, tuned.verified.losses.sameness) == ({}, "", Sameness.DIFFERENT)

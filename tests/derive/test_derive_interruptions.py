@@ -70,6 +70,13 @@ def test_an_evaluation_of_unknown_length_leaves_the_run_unknown():
     assert "run.step_ms" not in facts_of(script=script, loaders=LOADERS, window=longer, frameworks=frameworks)
 
 
+def test_what_comes_within_the_run_and_was_never_seen_is_not_taken_for_nothing():
+    every_500 = {"eval_strategy": "steps", "eval_steps": 500}
+    assert planned(steps(10), **every_500) == (None, None)
+    assert planned(steps(10), save_strategy="steps", save_steps=1000) == (None, None)
+    assert planned(steps(10), **every_500 | {"eval_steps": 1001}) == (65.0, 65.0)
+
+
 def test_saves_that_the_window_has_none_of_come_on_top():
     probe = (what_if("serialise", {"parts": "model+optimizer"}, ns=130 * MS, bytes=5000),)
     hf = {"hf_args": HF | {"values": {"save_strategy": "steps", "save_steps": 10}}}
@@ -201,6 +208,8 @@ def lightning(**values):
         (lightning(val_check_interval=1.0, check_val_every_n_epoch=2), "evaluation", 200),
         (lightning(val_check_interval=0.25), "evaluation", 25),
         (lightning(val_check_interval=30), "evaluation", 30),
+        (lightning(val_check_interval=30, enable_validation=True), "evaluation", 30),
+        (lightning(val_check_interval=1.0, enable_validation=False), "evaluation", None),
     ],
 )
 def test_intervals_as_told(frameworks, name, expected):

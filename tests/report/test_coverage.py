@@ -105,6 +105,11 @@ def test_not_looked_at(skips: list[Skipped], processes: int, expected: list[str]
     assert coverage.not_looked_at(made.evaluation.skipped, made) == expected
 
 
+def test_a_run_of_known_steps_and_unknown_time_is_no_fault_of_the_script() -> None:
+    made = report(run=run(planned_steps=1000), step=step(forward=1.0), skipped=(skipped("A", "run.planned_s"),))
+    assert coverage.not_looked_at(made.evaluation.skipped, made) == ["length of the run (not all of it was timed)"]
+
+
 def test_no_fact_or_setting_is_named_as_the_catalogue_names_it() -> None:
     skips = tuple(skipped("A", name) for name in names())
     made = report(run=run(num_processes=2), step=step(forward=1.0), skipped=skips)

@@ -83,6 +83,21 @@ def test_evaluations_that_were_not_timed_come_on_top(
     assert ("  Its evaluations come on top: none was timed." in [line.text for line in eta.lines(made, 80)]) is said
 
 
+def test_a_run_whose_evaluations_were_not_timed_has_no_length_and_says_so() -> None:
+    window = replace(step(forward=1000.0), run_ms=None)
+    facts = {"run": {"evaluation.interval_steps": 500, "evaluation.num_seen": 0}}
+    made = report(run=run(planned_steps=3600), step=window, evidence=evidence(facts))
+    assert [line.text for line in eta.lines(made, 80)] == [
+        "  now, 1,000 steps        17 min",
+        "  The length of the run is not known: times are per 1,000 steps.",
+        "  Its evaluations come on top: none was timed.",
+    ]
+    begun = replace(made, evidence=evidence({"run": {"evaluation.interval_steps": 500, "evaluation.num_seen": 1}}))
+    said = " ".join(line.text.strip() for line in eta.lines(begun, 80))
+    assert "some of it is in these steps" in said
+    assert "on top" not in said
+
+
 def test_a_sum_of_bounds_leaves_some_time() -> None:
     each = gain(4.0, 1.0, 4.0, "bound", saved_s=2700.0)
     parts = [recommendation(at, finding(rule(), "m", change("a.b", 1, 2), gain=each), after=each) for at in (1, 2)]
@@ -93,8 +108,8 @@ def test_saves_that_come_who_knows_how_often_are_said() -> None:
     assert rows(won(1, 2.0), run_ms=None) == [
         "  now, 1,000 steps                17 min",
         "  + 1 (training unchanged)    8 min 20 s  2.00x (2.00-2.00) measured",
-        "  How often this run saves or evaluates is not known, and some of it is in these",
-        "  steps: times are per 1,000 steps.",
+        "  How often this run saves or evaluates, or for how long, is not known, and some",
+        "  of it is in these steps: times are per 1,000 steps.",
     ]
 
 

@@ -61,10 +61,16 @@ def test_losses_that_were_not_compared_are_no_silent_pass() -> None:
     assert (found["measured"]["losses"], found["measured"]["losses_why"]) == ("not_compared", "none seen")
 
 
+def test_what_the_proof_leaves_unknown_is_told() -> None:
+    found = parsed(tuned(verified=verified(notes=("memory at the longest batch is not known",))))
+    jsonschema.validate(found, SCHEMA)
+    assert found["measured"]["notes"] == ["memory at the longest batch is not known"]
+
+
 def test_what_is_by_hand_and_not_proven_stands_apart() -> None:
-    change = replace(CHANGE, by_hand="num_workers = 4: no place", gain="brought 12 %")
+    change = replace(CHANGE, by_hand="num_workers = 4: no place", gain="brings 12 %")
     assert parsed(tuned(by_hand=(change,)))["by_hand"] == [
-        {"setting": "loader.num_workers", "new": 4, "how": "num_workers = 4: no place", "gain": "brought 12 %"}
+        {"setting": "loader.num_workers", "new": 4, "how": "num_workers = 4: no place", "gain": "brings 12 %"}
     ]
 
 

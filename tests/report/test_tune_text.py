@@ -49,6 +49,13 @@ def test_losses_that_were_not_compared_are_said_in_the_headline() -> None:
     assert "Best: 1.50x as fast as your own, 95 % interval 1.45 to 1.55; losses not compared: no loss was seen" in said
 
 
+def test_no_option_is_advised_that_tune_lacks() -> None:
+    losses = Losses(Sameness.NOT_COMPARED, 12, "12 steps are too few to compare random draws", 20)
+    found = text(tuned(verified=verified(losses=losses)))
+    assert "12 steps are too few" in found
+    assert "--loss-steps" not in found
+
+
 def test_what_touches_learning_wins_on_a_condition_where_losses_were_not_compared() -> None:
     batch = replace(CHANGE, setting="loader.batch_size")
     said = " ".join(text(tuned(verified=verified(changes=(CHANGE, batch), losses=NOT_COMPARED))).split())
@@ -71,12 +78,12 @@ def test_what_a_hand_could_add_stands_apart() -> None:
     change = replace(
         CHANGE,
         setting="train.num_threads",
-        gain="brought 12 % of the speed in the trials",
+        gain="brings 12 % of the speed, by the trials",
         by_hand="num_threads = 4: no",
     )
     lines = text(tuned(by_hand=(change,))).splitlines()
     at = lines.index("Faster still by your own hand; that is not proven:")
-    assert lines[at + 1] == "  train.num_threads: 0 -> 4 (equivalent, brought 12 % of the speed in the trials)"
+    assert lines[at + 1] == "  train.num_threads: 0 -> 4 (equivalent, brings 12 % of the speed, by the trials)"
     assert lines[at + 2] == "    by hand: num_threads = 4: no"
     assert at > next(number for number, line in enumerate(lines) if line.startswith("Trial"))
 
@@ -97,6 +104,9 @@ def test_cost_and_break_even() -> None:
     ("found", "words"),
     [
         (kept(verified=None), "Keep what you have: nothing was found that is faster."),
+        (kept(verified=None, other_losses=("loader.batch_size", "train.accumulation_steps")),
+         "Keep what you have: what was faster was taken back for its losses (loader.batch_size, "
+         "train.accumulation_steps), and nothing else was found."),
         (kept(verified=None, trials=(), stopped="there is nothing to search in this script"),
          "Keep what you have: there is nothing to search in this script."),
         (kept(verified=verified(verdict=Verdict.CANNOT_TELL, why="starts differ by 9 %")),
@@ -111,7 +121,7 @@ def test_cost_and_break_even() -> None:
               notes=("your own settings ran out of memory: set num_workers=4",)),
          "Your own settings ran out of memory: set num_workers=4. Trial"),
     ],
-    ids=["no trial", "nothing", "not won", "not proven", "other losses", "out of memory"],
+    ids=["nothing", "taken back", "no trial", "not won", "not proven", "other losses", "out of memory"],
 )  # fmt: skip
 def test_keep_what_you_have(found, words: str) -> None:
     said = " ".join(text(found).split())

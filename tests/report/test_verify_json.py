@@ -36,6 +36,7 @@ def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
         *({"verdict": verdict} for verdict in Verdict),
         *({"resume": Resume(result, "x")} for result in Resumed),
         *({"losses": Losses(sameness, 0, "x")} for sameness in Sameness),
+        {"losses": Losses(Sameness.NOT_COMPARED, 12, "x", 20)},
     ],
     ids=str,
 )

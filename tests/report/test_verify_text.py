@@ -58,6 +58,11 @@ def test_losses_that_were_not_compared_do_not_look_like_a_pass(sameness) -> None
     assert ("DIFFERENT" in said) == (sameness is Sameness.DIFFERENT)
 
 
+def test_losses_of_too_few_steps_say_what_to_ask_for() -> None:
+    said = text(losses=Losses(Sameness.NOT_COMPARED, 12, "too few", 20))
+    assert "Losses: not compared over 12 steps: too few; --loss-steps 20 or more\n" in said
+
+
 def test_unknown_memory_is_not_zero() -> None:
     assert "Memory: not known\n" in text(memory=Memory("processes", None, 5))
     assert "peak of the device" in text(memory=Memory("device", 5, 5))

@@ -65,10 +65,26 @@ def test_what_is_by_hand_is_left_out_of_what_is_proven() -> None:
     assert (1, 1, 1) in tried
 
 
-def test_without_time_for_a_trial_it_is_what_is_believed_of_the_rest() -> None:
-    least, _, _ = chosen(speeds(workers=50.0, threads=0.5), "train.num_threads", can_try=False)
-    assert least["loader.num_workers"] == 2
-    assert "train.num_threads" not in least
+def test_without_time_for_a_trial_what_was_never_tried_is_not_chosen() -> None:
+    speed = speeds(workers=50.0, prefetch=1.0, batch=5.0, threads=5.0)
+    fastest = SPACE.changes((2, 1, 0))
+    assert chosen(speed, "train.num_threads", can_try=False)[:2] == (fastest, fastest)
+    least, found, tried = chosen(speed, "train.num_threads", known=(OWN, (2, 1, 0), (1, 0, 1)), can_try=False)
+    assert (least, found) == ({"loader.num_workers": 2}, fastest)
+    assert (2, 1, 1) in tried
+
+
+def test_without_time_for_what_is_left_of_what_was_taken_back_it_is_what_was_tried() -> None:
+    least, _, tried = chosen(speeds(workers=5.0, batch=5.0), fixed={"batch"}, also=[(1, 0, 1)], can_try=False)
+    assert least == {}
+    assert (1, 0, 1) in tried
+
+
+def test_what_fails_in_the_trial_that_it_needs_is_not_chosen() -> None:
+    trials = [trial(number, one, speeds(workers=50.0, threads=5.0)) for number, one in enumerate((OWN, (2, 0, 0)))]
+    names = by_hand_are("train.num_threads")
+    found = choose(SPACE, unknown, trials, lambda one: Trial(9, one, Outcome.FAILED, 1.0), names)
+    assert found.least.candidate == (2, 0, 0)
 
 
 def test_where_only_a_hand_makes_it_faster_that_is_proven() -> None:

@@ -55,11 +55,14 @@ def test_what_brings_something_is_kept_and_says_how_much() -> None:
     assert (found.candidate, found.dropped) == (WINNER, ())
     assert found.brings["optimizer.fused"] == pytest.approx(0.1, abs=0.02)
     assert found.brings["loader.num_workers"] == found.brings["loader.prefetch_factor"] > 0.3
+    assert "optimizer.fused" in found.measured
 
 
 def test_what_cannot_be_tried_is_kept() -> None:
     found = minimal(SPACE, unknown, WINNER, trials(), lambda candidate: None)
     assert (found.candidate, found.dropped) == (WINNER, ())
+    assert set(found.brings) == {"loader.num_workers", "loader.prefetch_factor", "optimizer.fused"}
+    assert found.measured == frozenset()
 
 
 def test_only_what_may_be_as_fast_is_tried_and_only_once() -> None:

@@ -176,6 +176,22 @@ def test_changes_are_written_all_together_or_all_by_hand() -> None:
     )
 
 
+def test_where_one_is_altering_each_needs_all_others() -> None:
+    edit = Edit("train.py", "0", "key", Span(1, 2), "0", "2")
+    precision = PatchChange("train.precision", RUN, "fp32", "bf16", ("tune",), Effect.ALTERING, edits=(edit,))
+    batch = PatchChange("loader.batch_size", "loader#train", 8, 32, ("tune",), Effect.EQUIVALENT, edits=(edit,))
+    steps = replace(batch, setting="train.accumulation_steps", subject=RUN, needs=("loader.batch_size",))
+    found = proof.whole([precision, batch, steps])
+    assert [(one.setting, one.needs) for one in found] == [
+        ("train.precision", ("loader.batch_size", "train.accumulation_steps")),
+        ("loader.batch_size", ("train.precision", "train.accumulation_steps")),
+        ("train.accumulation_steps", ("loader.batch_size", "train.precision")),
+    ]
+    assert all(one.edits for one in found)
+    (alone,) = proof.whole([precision])
+    assert alone == precision
+
+
 def test_what_no_edit_makes_is_by_hand(trials) -> None:
     assert proof.by_hand(trials, BEST) == frozenset()
     trials.space = Space((Axis("threads", RUN, ({"train.num_threads": 1}, {"train.num_threads": 2}), 1),))
