@@ -26,8 +26,8 @@ HF_FIELDS = (
 
 LIGHTNING_FIELDS = (
     "accumulate_grad_batches", "max_epochs", "max_steps", "check_val_every_n_epoch", "val_check_interval",
-    "enable_validation", "log_every_n_steps", "num_training_batches", "estimated_stepping_batches", "limit_train_batches", "precision",
-    "num_devices", "world_size", "detect_anomaly", "_detect_anomaly",
+    "enable_validation", "log_every_n_steps", "num_training_batches", "estimated_stepping_batches",
+    "limit_train_batches", "precision", "num_devices", "world_size", "detect_anomaly", "_detect_anomaly",
 )  # fmt: skip
 
 
