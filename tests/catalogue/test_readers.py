@@ -17,7 +17,6 @@ JSON_ONLY = {
     "step.optimizer_share": "with its siblings it sums to the step",
     "step.other_share": "with its siblings it sums to the step",
     "loader.len_cv": "how much the lengths differ",
-    "checkpoint.num_seen": "how many saves the mean is of",
     "env.omp_num_threads": "explains run.num_threads",
 }
 """Read by nobody here but the user: name -> why it is stated."""
