@@ -1,8 +1,8 @@
 """How far off the predicted gains are: recorded once, predicted for other settings, then these applied and timed.
 
-Of each case one base is diagnosed, then all its settings are timed in one start of the script, forwards and backwards
-in turn, then the other bases are diagnosed: drift cancels. Every third case is timed in another start: two tell the
-noise of what is called true. From the facts of a diagnosis alone what-ifs predict the settings that were held out. What
+Of each case one base is diagnosed, then all its settings are timed in one start of the script, taking turns, then the
+other bases are diagnosed: drift cancels. Every third case is timed in another start: two tell the noise of what is
+called true. From the facts of a diagnosis alone what-ifs predict the settings that were held out. What
 was measured stays in `--folder`, a case is measured once, and `--budget` ends after the case that used it up: go on
 with the same command. `--save` writes facts and times of the folder to one file; `--replay` predicts from such a file,
 or from the recordings of a folder.
@@ -34,7 +34,7 @@ TIMED = "timed.json"
 READ = ("loader.", "step.", "replay.", "batch_curve.", "checkpoint.", "optimizer.", "train.", "run.num_", "machine.")
 """Beginnings of the facts that predictions read."""
 
-ROUNDS = 4
+ROUNDS = 2
 REPEATED = 3
 """Every third case is timed in two starts, of half the rounds each."""
 
@@ -117,15 +117,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sorts = list(dict.fromkeys(case.sort for case in cases()))
     parser.add_argument("--only", nargs="+", choices=sorts, default=sorts, metavar="SORT")
+    parser.add_argument("--half", choices=("fit", "held out"), help="cases of this half only")
     parser.add_argument("--folder", type=Path, help="measure what is not there yet")
     parser.add_argument("--budget", type=float, default=420.0, help="seconds after which no case is begun (420)")
-    parser.add_argument("--seconds", type=float, default=0.4, help="of one setting in one round (0.4)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of one setting in one round (1)")
     parser.add_argument("--limit", type=float, default=200.0, help="seconds after which a run is ended (200)")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write facts and times")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="predict from a saved file; measure nothing")
     parser.add_argument("--details", action="store_true", help="print every prediction")
     args = parser.parse_args()
-    chosen = [case for case in cases() if case.sort in args.only]
+    chosen = [case for case in cases() if case.sort in args.only and args.half in (None, case.half)]
     if args.replay and args.replay.is_file():
         found = json.loads(args.replay.read_text(encoding="utf-8"))["measured"]
     else:

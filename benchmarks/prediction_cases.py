@@ -1,6 +1,7 @@
 """What prediction.py measures: settings of loading.py that are recorded, and those that are predicted and applied.
 
-Constants of the model may be set by the cases of the "fit" half only; what is reported is the other half.
+Constants of the model may be set by the cases of the "fit" half only. What is reported is the other half: workloads
+that were added once the model was what it is.
 """
 
 from __future__ import annotations
@@ -16,13 +17,37 @@ TOGETHER = "step_ms"
 """No what-if of a rule: `predict.step_ms`, with the changed settings as its arguments."""
 
 LOADERS = {
-    "I/O": ("remote", "remote-slow", "remote-uneven", "remote-short", "remote-wide"),
-    "CPU": ("decode", "decode-heavy", "json", "json-wide", "tokenise", "augment", "hash"),
-    "mixed": ("mixed", "mixed-json", "mixed-uneven", "mixed-hash"),
-    "0 wins": ("tiny", "in-memory", "short-epoch", "short-json"),
+    "I/O": (
+        ("remote", "remote-slow", "remote-uneven", "remote-short", "remote-wide"),
+        ("requests", "requests-short", "far", "far-uneven", "near-deep"),
+    ),
+    "CPU": (
+        ("decode", "decode-heavy", "json", "json-wide", "tokenise", "augment", "hash"),
+        ("csv", "resize", "compress", "sort-wide", "unpickle", "files"),
+    ),
+    "mixed": (
+        ("mixed", "mixed-json", "mixed-uneven", "mixed-hash"),
+        ("mixed-csv", "mixed-sort", "mixed-resize", "mixed-unpickle"),
+    ),
+    "0 wins": (
+        ("tiny", "in-memory", "short-epoch", "short-json"),
+        ("small", "in-memory-wide", "short-csv", "light"),
+    ),
 }
-FIT = frozenset({"remote", "remote-slow", "decode-heavy", "mixed-json", "tiny", "text", "deep"})
-"""The kinds of loading.py whose measurements constants may be set by."""
+"""Kinds of loading.py: those that constants of the model may be set by, and those that were held out."""
+
+PADDED = (("text", "text-wide", "text-deep"), ("text-narrow", "text-heavy", "text-tall"))
+ACCUMULATED = (
+    (("deep", 2), ("text", 2), ("wide", 8), ("text-wide", 2), ("convolution", 2)),
+    (("narrow", 2), ("text-heavy", 2), ("flat", 8), ("text-narrow", 4), ("convolution-deep", 2)),
+)
+SAVED = (("deep", "wide", "convolution"), ("narrow", "flat", "convolution-deep"))
+SWITCHED = (("deep", "wide", "text-wide", "convolution"), ("narrow", "flat", "text-heavy", "convolution-deep"))
+TOGETHER_KINDS = (
+    ("remote", "mixed", "remote-wide", "json-wide", "mixed-json"),
+    ("requests", "mixed-csv", "far-uneven", "sort-wide", "mixed-sort"),
+)
+HALVES = ("fit", "held out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +74,12 @@ class Case:
 
     sort: str
     kind: str
+    half: str
     bases: tuple[Base, ...]
 
     @property
     def name(self) -> str:
         return f"{self.sort} {self.kind}".replace("/", "").replace(" ", "-")
-
-    @property
-    def half(self) -> str:
-        return "fit" if self.kind in FIT else "held out"
 
     @property
     def settings(self) -> list[str]:
@@ -67,8 +89,18 @@ class Case:
 
 def cases() -> list[Case]:
     """Every case of the benchmark, those of one sort not after one another: a part of them is of all sorts."""
-    sorts = (padded(), accumulated(), saved(), switched(), together(), *map(loaded, LOADERS))
-    return [case for row in itertools.zip_longest(*sorts) for case in row if case is not None]
+    found: list[Case] = []
+    for number, half in enumerate(HALVES):
+        made = [
+            [Case("padding", kind, half, padded()) for kind in PADDED[number]],
+            [Case("batch x accumulation", kind, half, accumulated(size)) for kind, size in ACCUMULATED[number]],
+            [Case("checkpoint interval", kind, half, saved()) for kind in SAVED[number]],
+            [Case("switches", kind, half, switched()) for kind in SWITCHED[number]],
+            [Case("several at once", kind, half, together()) for kind in TOGETHER_KINDS[number]],
+            *([Case(sort, kind, half, loaded(sort, kind)) for kind in LOADERS[sort][number]] for sort in LOADERS),
+        ]
+        found += [case for row in itertools.zip_longest(*made) for case in row if case is not None]
+    return found
 
 
 def workers(count: int, prefetch: int | None = None) -> HeldOut:
@@ -76,71 +108,56 @@ def workers(count: int, prefetch: int | None = None) -> HeldOut:
     return HeldOut(words, "workers", {"workers": count, **({"prefetch": prefetch} if prefetch else {})})
 
 
-def loaded(group: str) -> list[Case]:
-    """The loaders of `group`, recorded without and with a worker."""
-    rows: list[Case] = []
-    for kind in LOADERS[group]:
-        more = (workers(2, 8),) if kind.endswith("uneven") else ()
-        none = Base(group, "workers=0", (*map(workers, (1, 2, 3, 4)), *more))
-        rows.append(Case(group, kind, (none, Base(group, "workers=1", tuple(map(workers, (0, 2, 3, 4)))))))
-    return rows
+def loaded(group: str, kind: str) -> tuple[Base, ...]:
+    """Recorded without and with a worker."""
+    more = (workers(2, 8),) if kind.endswith("uneven") else ()
+    none = Base(group, "workers=0", (*map(workers, (1, 2, 3, 4)), *more))
+    return none, Base(group, "workers=1", tuple(map(workers, (0, 2, 3, 4))))
 
 
-def padded() -> list[Case]:
-    rows: list[Case] = []
-    for kind in ("text", "text-wide", "text-deep"):
-        bases: list[Base] = []
-        for size in (8, 16):
-            words = {pad: f"batch={size} pad={pad}" for pad in ("static", "dynamic", "grouped")}
-            left: dict[str, Arguments] = {pad: {**PADDING, "left": f"loader.{pad}_pad_share"} for pad in words}
-            held = tuple(HeldOut(words[pad], "padding", left[pad]) for pad in ("dynamic", "grouped"))
-            bases += [Base("padding", words["static"], held), Base("padding", words["dynamic"], held[1:])]
-        rows.append(Case("padding", kind, tuple(bases)))
-    return rows
+def padded() -> tuple[Base, ...]:
+    bases: list[Base] = []
+    for size in (8, 16):
+        words = {pad: f"batch={size} pad={pad}" for pad in ("static", "dynamic", "grouped")}
+        left: dict[str, Arguments] = {pad: {**PADDING, "left": f"loader.{pad}_pad_share"} for pad in words}
+        held = tuple(HeldOut(words[pad], "padding", left[pad]) for pad in ("dynamic", "grouped"))
+        bases += [Base("padding", words["static"], held), Base("padding", words["dynamic"], held[1:])]
+    return tuple(bases)
 
 
-def accumulated() -> list[Case]:
-    rows: list[Case] = []
-    for kind, size in (("deep", 2), ("text", 2), ("wide", 8), ("text-wide", 2), ("convolution", 2)):
-        held = [HeldOut(f"batch={size * k} accumulate={8 // k}", "batch_curve", {"factor": k}) for k in (2, 4, 8)]
-        group = "batch x accumulation"
-        rows.append(Case(group, kind, (Base(group, f"batch={size} accumulate=8", tuple(held)),)))
-    return rows
+def accumulated(size: int) -> tuple[Base, ...]:
+    """Micro-batches of `size`, and up to eight times as large."""
+    held = [HeldOut(f"batch={size * k} accumulate={8 // k}", "batch_curve", {"factor": k}) for k in (2, 4, 8)]
+    return (Base("batch x accumulation", f"batch={size} accumulate=8", tuple(held)),)
 
 
-def saved() -> list[Case]:
+def saved() -> tuple[Base, ...]:
     arguments: dict[int, Arguments] = {k: {"cost": "checkpoint", "factor": k} for k in (2, 4, 8)}
     held = tuple(HeldOut(f"batch=64 save_every={4 * k}", "amortised", arguments[k]) for k in arguments)
-    base = Base("checkpoint interval", "batch=64 save_every=4", held)
-    return [Case("checkpoint interval", kind, (base,)) for kind in ("deep", "wide", "convolution")]
+    return (Base("checkpoint interval", "batch=64 save_every=4", held),)
 
 
-def switched() -> list[Case]:
+def switched() -> tuple[Base, ...]:
     """One switch each: fused updates, threads, no activation checkpointing."""
     two = HeldOut("batch=32 threads=2", TOGETHER, {"train.num_threads": 2})
     one = HeldOut("batch=32", TOGETHER, {"train.num_threads": 1})
-    bases = (
+    return (
         Base("fused", "batch=32", (HeldOut("batch=32 fused=1", "local_ratio", FUSED),)),
         Base("threads", "batch=32 threads=2", (one,)),
         Base("threads", "batch=32 fused=1", (HeldOut("batch=32 threads=2 fused=1", two.what_if, two.arguments),)),
         Base("activation checkpointing", "batch=32 recompute=1", (HeldOut("batch=32", "share_removed", RECOMPUTE),)),
     )
-    return [Case("switches", kind, bases) for kind in ("deep", "wide", "text-wide", "convolution")]
 
 
-def together() -> list[Case]:
+def together() -> tuple[Base, ...]:
     """Several settings at once."""
-    rows: list[Case] = []
-    for kind in ("remote", "mixed", "remote-wide", "json-wide", "mixed-json"):
-        held = [
-            candidate("workers=2 batch=8 accumulate=1", 2, 8, 1),
-            candidate("workers=1 batch=4 accumulate=2", 1, 4, 2),
-            candidate("workers=2 batch=8 accumulate=1 fused=1", 2, 8, 1, True),
-            candidate("workers=0 batch=8 accumulate=1 fused=1", 0, 8, 1, True),
-        ]
-        base = Base("several at once", "workers=0 batch=2 accumulate=4", tuple(held))
-        rows.append(Case("several at once", kind, (base,)))
-    return rows
+    held = (
+        candidate("workers=2 batch=8 accumulate=1", 2, 8, 1),
+        candidate("workers=1 batch=4 accumulate=2", 1, 4, 2),
+        candidate("workers=2 batch=8 accumulate=1 fused=1", 2, 8, 1, True),
+        candidate("workers=0 batch=8 accumulate=1 fused=1", 0, 8, 1, True),
+    )
+    return (Base("several at once", "workers=0 batch=2 accumulate=4", held),)
 
 
 def candidate(words: str, count: int, size: int, accumulate: int, fused: bool = False) -> HeldOut:

@@ -1,49 +1,32 @@
 """A raw loop over one of several loaders and models, under settings given as words: the workload of prediction.py.
 
-`loading.py --kind decode workers=0` trains until it is stopped. With `--result FILE` it trains under each of several
-settings in turn ("workers=0" "workers=2 prefetch=4"), --rounds times forwards and backwards (A B, B A ...), and writes
-the milliseconds per optimizer step of every round. Each time is of a process of its own, as a user's run is: what an
-earlier one left in the memory allocator makes the next one up to twice as fast. A kind with short epochs is timed over
-whole epochs, with the start and the end of its workers; any other after the batches that were ready before the first
-step.
+`loading.py --kind decode workers=0` trains until it is stopped. With `--result FILE` it trains under several settings
+("workers=0" "workers=2 prefetch=4") that take turns, --rounds times, and writes the milliseconds per optimizer step of
+every round. Each setting of a round is a process of its own, as a user's run is: what an earlier one left in the memory
+allocator makes the next one up to twice as fast. A kind with short epochs is timed over whole epochs, with the start
+and the end of its workers; any other after the batches that were ready before the first step.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import importlib
 import json
-import os
 import random
-import re
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
+import turns
+from kinds import KINDS, LONG, LONGEST, VOCABULARY, Kind, Samples
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
-LONG = 100_000
-VOCABULARY = 500
-LONGEST = 160
 MEGABATCH = 50
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One workload: how a sample is made, samples in the data, and the width and depth of the model."""
-
-    sample: str
-    io_ms: float = 0.0
-    work: int = 0
-    length: int = LONG
-    width: int = 384
-    depth: int = 3
-    features: int = 64
 
 
 @dataclass(frozen=True)
@@ -59,92 +42,6 @@ class Settings:
     threads: int = 1
     save_every: int = 0
     recompute: int = 0
-
-
-KINDS = {
-    "remote": Kind("wait", io_ms=3.0),
-    "remote-slow": Kind("wait", io_ms=8.0),
-    "remote-uneven": Kind("uneven", io_ms=3.0),
-    "decode": Kind("decode", work=12),
-    "decode-heavy": Kind("decode", work=40),
-    "json": Kind("json", work=12),
-    "tokenise": Kind("tokenise", work=12),
-    "augment": Kind("augment", work=50),
-    "mixed": Kind("decode", io_ms=1.5, work=10),
-    "mixed-json": Kind("json", io_ms=3.0, work=6),
-    "mixed-uneven": Kind("uneven", io_ms=2.0, work=8),
-    "tiny": Kind("memory", length=320),
-    "in-memory": Kind("memory", features=8192),
-    "short-epoch": Kind("decode", work=4, length=160),
-    "short-json": Kind("json", work=2, length=240),
-    "remote-short": Kind("wait", io_ms=3.0, length=480),
-    "remote-wide": Kind("wait", io_ms=1.0, width=1024),
-    "json-wide": Kind("json", work=6, width=1024),
-    "hash": Kind("hash", work=4),
-    "mixed-hash": Kind("hash", io_ms=2.0, work=2),
-    "text": Kind("text", width=96, depth=2),
-    "text-wide": Kind("text", width=128, depth=2),
-    "text-deep": Kind("text", width=96, depth=4),
-    "convolution": Kind("convolution", width=32, depth=4, features=3 * 24 * 24),
-    "deep": Kind("memory", width=64, depth=40),
-    "wide": Kind("memory", width=1024, depth=3),
-}
-PIXELS = zlib.compress(bytes(range(256)) * 400)
-DOCUMENT = json.dumps({"rows": [{"id": n, "text": "some words here", "x": n / 7} for n in range(120)]})
-BYTES = bytes(250_000)
-WORDS = re.compile(r"\w+|[^\w\s]")
-PROSE = "The quick brown fox, it is said, jumps over the lazy dog; nobody has seen it. " * 12
-
-
-class Samples(Dataset):
-    """Makes a sample of `kind` from its index: always the same amount of work, however long that takes."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-
-    def __len__(self) -> int:
-        return self.kind.length
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        kind, draw = self.kind, random.Random(index)
-        if kind.sample == "text":
-            length = min(LONGEST, max(4, int(draw.lognormvariate(3.4, 0.7))))
-            return torch.randint(1, VOCABULARY, (length,), generator=torch.Generator().manual_seed(index))
-        uneven = draw.expovariate(1.0) if kind.sample == "uneven" else 1.0
-        if kind.io_ms:
-            time.sleep(kind.io_ms * uneven / 1e3)
-        if kind.work:
-            WORK.get(kind.sample, decode)(round(kind.work * uneven))
-        return torch.full((kind.features,), index % 7 / 7)
-
-
-def decode(times: int) -> None:
-    for _ in range(times):
-        torch.frombuffer(bytearray(zlib.decompress(PIXELS)), dtype=torch.uint8).float().mean()
-
-
-def parse(times: int) -> None:
-    for _ in range(times):
-        json.loads(DOCUMENT)
-
-
-def tokenise(times: int) -> None:
-    for _ in range(times):
-        [hash(word.lower()) % VOCABULARY for word in WORDS.findall(PROSE)]
-
-
-def augment(times: int) -> None:
-    image = torch.ones(3, 64, 64)
-    for _ in range(times):
-        image = torch.flip(image, (2,)) * 0.9 + 0.1
-
-
-def hashed(times: int) -> None:
-    for _ in range(times):
-        hashlib.sha256(BYTES).digest()
-
-
-WORK: dict[str, Callable[[int], None]] = {"json": parse, "tokenise": tokenise, "augment": augment, "hash": hashed}
 
 
 def embedding(kind: Kind) -> nn.Module:
@@ -249,47 +146,24 @@ class Training:
             yield self.steps
 
 
-def measured_ms(kind: Kind, settings: Settings, seconds: float) -> float:
-    """Milliseconds per optimizer step."""
+def ends(kind: Kind, settings: Settings) -> Iterator[float]:
+    """When steps ended, after those whose batches were ready before the first, or after the first epoch."""
     training = Training(kind, settings)
     if kind.length < LONG:
-        return whole_epochs_ms(training, seconds)
-    # Texts differ in length: whole megabatches stand for all.
-    per_round = -(-MEGABATCH // settings.accumulate) if kind.sample == "text" else max(1, settings.save_every)
-    ready = 3 + settings.workers * settings.prefetch // settings.accumulate
-    start = 0.0
-    for step in training.epoch():
-        now = time.perf_counter()
-        if step == ready:
-            first, start = step, now
-        if start and now - start >= seconds and step > first and (step - first) % per_round == 0:
-            return 1e3 * (now - start) / (step - first)
-    raise SystemExit("the data ended before the measurement did")
-
-
-def whole_epochs_ms(training: Training, seconds: float) -> float:
-    for _ in training.epoch():
-        pass
-    begin, start = training.steps, time.perf_counter()
-    while time.perf_counter() - start < seconds:
         for _ in training.epoch():
             pass
-    return 1e3 * (time.perf_counter() - start) / (training.steps - begin)
+    ready = training.steps + 3 + settings.workers * settings.prefetch // settings.accumulate
+    while True:
+        for step in training.epoch():
+            if step >= ready:
+                yield time.monotonic()
 
 
-def alone_ms(kind: Kind, settings: Settings, seconds: float) -> float:
-    """The same of a child that is forked before this process has touched a tensor."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        with os.fdopen(writing, "w") as file:
-            file.write(str(measured_ms(kind, settings, seconds)))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as file:
-        told = file.read()
-    os.waitpid(child, 0)
-    return float(told)
+def whole(kind: Kind, settings: Settings) -> int:
+    """Steps that stand for all: an epoch, a megabatch of texts of all lengths, from save to save."""
+    if kind.length < LONG:
+        return len(make_loader(kind, settings)) // settings.accumulate
+    return -(-MEGABATCH // settings.accumulate) if kind.sample == "text" else max(1, settings.save_every)
 
 
 def settings_of(words: str) -> Settings:
@@ -303,7 +177,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, required=True)
     parser.add_argument("--result", help="File for the measured times, as JSON.")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0, help="Of one setting in one round.")
+    parser.add_argument("--seconds", type=float, default=1.0, help="Of turns, of one setting in one round.")
     args = parser.parse_args()
     kind, every = KINDS[args.kind], {words: settings_of(words) for words in args.settings}
     if args.result is None:
@@ -311,10 +185,14 @@ def main() -> None:
         while True:
             for _ in training.epoch():
                 pass
+    # An optimizer imports it at its first update, which takes a second: once for all that are forked.
+    importlib.import_module("torch._dynamo")
     rounds: dict[str, list[float]] = {words: [] for words in every}
-    for number in range(args.rounds):
-        for words in list(every)[:: -1 if number % 2 else 1]:
-            rounds[words].append(alone_ms(kind, every[words], args.seconds))
+    begun = [partial(ends, kind, settings) for settings in every.values()]
+    steps = [whole(kind, settings) for settings in every.values()]
+    for _ in range(args.rounds):
+        for words, ms in zip(every, turns.step_ms(begun, args.seconds, steps, kind.io_ms / 1e3), strict=True):
+            rounds[words].append(ms)
     with open(args.result, "w", encoding="utf-8") as file:
         json.dump(rounds, file)
 
