@@ -19,8 +19,8 @@ PERSISTENT = "loader.persistent_workers"
 FUSED_RATIO = (3.0, 30.0)
 """An update by one kernel on a CPU, of one by lists of operations (benchmarks/prediction.py)."""
 
-THREADS_ERROR = 0.1
-"""Of the step."""
+THREADS_ERROR = 0.4
+"""Of the step: a second thread is worth what the host's other guests leave of a second core."""
 
 Candidate = Mapping[str, Value]
 Change = Callable[[Timeline, Value, Evidence], Timeline | None]
