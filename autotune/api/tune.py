@@ -33,6 +33,7 @@ from autotune.tune.study import Asked, Study
 from autotune.tune.trial import Place, Trials, Usual, wanted
 from autotune.verify import scratch
 from autotune.verify.estimate import LEAST_PAIRS
+from autotune.verify.starts import one_hash
 
 LEAST_TRIALS = 3
 """A budget that holds fewer beside the proof finds nothing."""
@@ -73,8 +74,8 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
         script = _script(report, options.words, cwd, root)
         found = space(report.evidence, options.knobs, options.allow, partial(overlay.settable, script))
         originals = _originals(script, found, root)
-        with scratch.mirrored(root, frozenset(originals)) as mirror:
-            place = Place(root, cwd, environ, report.run.python, mirror, originals, watch.status)
+        with scratch.mirrored(root, frozenset(originals)) as mirrors:
+            place = Place(root, cwd, one_hash(environ), report.run.python, mirrors, originals, watch.status)
             ends_at = None if options.budget_s is None else began + options.budget_s
             trials = Trials(place, script, found, _usual(report))
             if found.axes:

@@ -21,9 +21,10 @@ from autotune.model.rule import Effect
 from autotune.model.verified import AFTER, SIDES, Resume, Resumed, Schedule, Start, Verified
 from autotune.verify import history, rounds, scratch
 from autotune.verify.contention import unseen
+from autotune.verify.pairs import Pairs
 from autotune.verify.schedule import REHEARSED_STEPS, schedule
 from autotune.verify.sides import Sides
-from autotune.verify.starts import Runner
+from autotune.verify.starts import Ran, Runner, free, one_hash
 from autotune.verify.summary import summarise
 
 Announce = Callable[[Schedule, float, str], None]
@@ -69,9 +70,9 @@ def verify(
     with (
         cleaned_up(),
         lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext(),
-        scratch.mirrored(root, sides.edited) as mirror,
+        scratch.mirrored(root, sides.edited) as mirrors,
     ):
-        runner = Runner(root, cwd, environ, python, sides, mirror, show)
+        runner = Runner(root, cwd, one_hash(environ), python, sides, mirrors, show)
         began = time.monotonic()
         rehearsed, notes, trial = _rehearse(runner, options.budget_s)
         spent_s = time.monotonic() - began
@@ -79,8 +80,7 @@ def verify(
         announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s, sides.against)
         request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False)
         ends_at = began + options.budget_s
-        starts, again = _made(runner, request, planned, rehearsed, ends_at - trial.seconds)
-        made = replace(planned, order=tuple(start.side for start in starts))
+        starts, made, again = _made(runner, request, planned, rehearsed, ends_at - trial.seconds)
         notes = (*notes, *again)
         verified = _kept(root, run, summarise(sides, starts, made, time.monotonic() - began, notes))
         tried = _resume(runner, trial, ends_at)
@@ -89,18 +89,21 @@ def verify(
 
 def _made(
     runner: Runner, request: collect.Request, planned: Schedule, rehearsed: Sequence[Start], deadline: float
-) -> tuple[list[Start], tuple[str, ...]]:
-    """The starts, and a note on those that were made once more."""
+) -> tuple[list[Start], Schedule, tuple[str, ...]]:
+    """The starts, what was made of the schedule, and a note on those that were made once more."""
     every: list[Start] = []
+    pairs = Pairs(runner, planned.turns)
 
-    def run(side: str) -> Start:
-        every.append(_started(runner, side, request)[1])
-        return every[-1]
+    def run(pair: tuple[str, str]) -> list[Start]:
+        ran = pairs.make(dict.fromkeys(pair, request))
+        every.extend(_checked(runner, side, ran[side])[1] for side in pair)
+        return every[-2:]
 
     starts = rounds.make(run, planned, rehearsed, deadline)
+    made = replace(planned, order=tuple(start.side for start in starts), turns=pairs.turns)
     again = len(every) - len(starts)
-    words = f"other work crowded {again} more starts, which were made once more and do not count"
-    return starts, (words,) if again else ()
+    words = f"other work crowded pairs of {again} more starts, which were made once more and do not count"
+    return starts, made, (words,) if again else ()
 
 
 def _resume(runner: Runner, trial: resume.Trial, ends_at: float) -> Resume:
@@ -125,14 +128,18 @@ def _planned(
     """The schedule, and the trial of a resume if the budget holds both: the starts come first. Raises UsageError for a
     budget that is too small, BusyError when that is the work of others."""
     try:
-        return schedule(rehearsed, options.budget_s, spent_s + trial.seconds, options.loss_steps), trial
+        return _scheduled(options, rehearsed, spent_s + trial.seconds), trial
     except UsageError:
         why = trial.why_not or "the budget does not hold it: save and resume once by hand before a long run"
     try:
-        return schedule(rehearsed, options.budget_s, spent_s, options.loss_steps), resume.Trial(why)
+        return _scheduled(options, rehearsed, spent_s), resume.Trial(why)
     except UsageError:
         rounds.refuse_disturbed(rehearsed)
         raise
+
+
+def _scheduled(options: Options, rehearsed: Sequence[Start], spent_s: float) -> Schedule:
+    return schedule(rehearsed, options.budget_s, spent_s, options.loss_steps, free())
 
 
 def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
@@ -175,15 +182,18 @@ def _trial(runner: Runner, collected: collect.Collected, start: Start) -> resume
 
 def _started(runner: Runner, side: str, request: collect.Request) -> tuple[collect.Collected, Start, Derived]:
     """One start that went well. Raises ScriptError for one that did not, InternalError for a bug of ours."""
-    ran = runner.run(side, request)
+    return _checked(runner, side, runner.run(side, request))
+
+
+def _checked(runner: Runner, side: str, ran: Ran) -> tuple[collect.Collected, Start, Derived]:
     try:
-        return _checked(runner, side, *ran)
+        return _gone_well(runner, side, *ran)
     except (AutotuneError, InternalError):
         print(runner.told(ran[0].said), file=sys.stderr)
         raise
 
 
-def _checked(
+def _gone_well(
     runner: Runner, side: str, collected: collect.Collected, start: Start | None, derived: Derived | None
 ) -> tuple[collect.Collected, Start, Derived]:
     words = runner.sides.words[side]

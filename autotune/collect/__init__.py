@@ -3,7 +3,7 @@
 from autotune.collect.command import Command, plan_command
 from autotune.collect.progress import Status
 from autotune.collect.request import Request
-from autotune.collect.run import Collected, collect, write_manifest
+from autotune.collect.run import Collected, collect, not_held, write_manifest
 from autotune.collect.stored import load
 
-__all__ = ["Collected", "Command", "Request", "Status", "collect", "load", "plan_command", "write_manifest"]
+__all__ = ["Collected", "Command", "Request", "Status", "collect", "load", "not_held", "plan_command", "write_manifest"]

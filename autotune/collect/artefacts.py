@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -150,7 +151,11 @@ def _choose(root: Path) -> str:
 
 
 def _umask() -> int:
-    """The process's umask, which can only be read by setting it."""
+    """The process's umask. Where the system does not tell, it can only be read by setting it, for all threads."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

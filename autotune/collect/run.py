@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ from autotune.machine.signals import cleaned_up
 from autotune.model.recording import Recording
 
 POLL_S = 0.1
+Hold = Callable[[int], AbstractContextManager[None]]
+"""Holds the process group of a start until that is to end."""
+
 GRACE_S = 45.0
 """After the window's own time limit: what-ifs, writing, and a training thread that is deep inside a kernel."""
 
@@ -32,7 +35,7 @@ class Collected:
     `startup_s` is from the start to the first optimizer step (None: never), `exit_code` the command's own.
     `waiting_in` is where the training thread was last seen before its first step, `bugs` the notes (type and frames)
     of processes that the probe ended because it failed itself. `said` are the last lines that the command wrote to
-    stderr, where that went into a file.
+    stderr, where that went into a file. `pid` is the process that was started, the first of its group.
     """
 
     folder: Path
@@ -45,6 +48,12 @@ class Collected:
     waiting_in: str = ""
     bugs: tuple[str, ...] = ()
     said: str = ""
+    pid: int | None = None
+
+
+def not_held(pid: int) -> AbstractContextManager[None]:
+    """Lets it go on."""
+    return nullcontext()
 
 
 def collect(
@@ -57,10 +66,12 @@ def collect(
     show: Callable[[progress.Status], None],
     stdout: int | None = None,
     stderr: Path | None = None,
+    hold: Hold = not_held,
 ) -> Collected:
     """Run the command with the probe until the window is over; `show` gets the live status.
 
-    `stdout` is a file descriptor for the child's output (None: inherited), `stderr` a file for its messages. A Python
+    `stdout` is a file descriptor for the child's output (None: inherited), `stderr` a file for its messages; `hold` may
+    stop its process group now and then. A Python
     process that starts without the probe (-I, a PYTHONPATH of the script's own, env -i) ends the command before torch
     is imported, and is then started by us with the probe. On any way out, Ctrl-C and SIGTERM included, the whole
     process tree is ended and scratch is deleted.
@@ -70,7 +81,7 @@ def collect(
     artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
     began = _Began(words.argv, str(cwd), command.environment(environ, path))
     for last_try in (False, True):
-        result = _attempt(request, began, folder, show, (stdout, stderr))
+        result = _attempt(request, began, folder, show, (stdout, stderr), hold)
         if isinstance(result, Collected):
             return result if stderr is None else replace(result, said=messages.last_lines(stderr))
         if last_try:
@@ -95,12 +106,14 @@ def _attempt(
     folder: Path,
     show: Callable[[progress.Status], None],
     output: _Output,
+    hold: Hold,
 ) -> Collected | Interpreter:
     """One start. An Interpreter is the process of the job that had no probe."""
     with cleaned_up():
         child = _start(began, output)
         try:
-            return _watch(request, child, folder, show)
+            with hold(child.pid):
+                return _watch(request, child, folder, show)
         finally:
             end_job(child.pid, folder)
             child.wait()
@@ -167,6 +180,7 @@ def _watch(
         startup_s=_first_step_s(recordings, began) or startup_s,
         sampled=sampler.stop(),
         waiting_in=seen.where,
+        pid=child.pid,
         bugs=tuple(note.read_text("utf-8", "replace") for note in sorted(folder.glob("bug-*"))),
     )
 

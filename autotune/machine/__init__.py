@@ -16,6 +16,7 @@ from autotune.machine.describe import describe
 from autotune.machine.gpu import Gpus
 from autotune.machine.gpu import read as read_gpus
 from autotune.machine.interpreter import find_python
+from autotune.machine.limits import memory_available, num_cpus
 from autotune.machine.nvml import connect as connect_nvml
 from autotune.machine.processes import identity, is_gone
 from autotune.machine.sampler import Sampled, Sampler
@@ -40,6 +41,8 @@ __all__ = [
     "identity",
     "is_gone",
     "local_disk",
+    "memory_available",
+    "num_cpus",
     "read_gpus",
     "sampled_facts",
     "software",

@@ -61,12 +61,15 @@ def uninjected(pid: int, folder: Path, first_seen: dict[int, float]) -> Interpre
     """A Python process of the job that carries no probe, None when all do.
 
     The probe says hello within the first tenths of a second; importing torch takes longer than the patience here.
-    `first_seen` is this function's memory between calls: when a process was first seen to be a Python.
+    `first_seen` is this function's memory between calls: when a process was first seen to be a Python, or last seen to
+    be stopped.
     """
     for member in _descendants(pid):
         with contextlib.suppress(psutil.Error):
             if not _PYTHON.fullmatch(Path(member.exe()).name):
                 continue
+            if member.status() == psutil.STATUS_STOPPED:
+                first_seen[member.pid] = time.monotonic()
             since = first_seen.setdefault(member.pid, time.monotonic())
             if _greeted(member, folder) or time.monotonic() - since < _PATIENCE_S:
                 continue

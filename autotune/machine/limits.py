@@ -43,6 +43,11 @@ def cpu_quota(affinity: frozenset[int] | None, quota: float | None, host: int | 
     return min(known, default=None)
 
 
+def num_cpus(root: Path = Path("/")) -> float | None:
+    """CPUs that this process may use."""
+    return cpu_quota(current_affinity(), cgroup.cpu_quota(root), host_cpus(root))
+
+
 def cpu_limited_by(affinity: frozenset[int] | None, quota: float | None, host: int | None) -> str | None:
     """ "cgroup" or "affinity": the tighter of the two where it leaves less than the host has; else "host"."""
     if host is None:

@@ -115,6 +115,7 @@ class Window:
     `ended_by`: "steps", "time_limit", "script_ended", "error".
     `device_clock`: pairs of a host time and when the CUDA device had done what was queued until then, in ns since
     the first pair; the ends of the phases are among them. Empty on a CPU run, and where CUDA did not tell.
+    `cpu_ns` is the CPU time of the training thread in it; None where the script ended it.
     """
 
     warmup_steps: int
@@ -125,6 +126,7 @@ class Window:
     steps_by: str | None
     ended_by: str
     device_clock: tuple[tuple[int, int], ...] = ()
+    cpu_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,8 @@ class Recording:
     """Everything from one process.
 
     outcome: completed | ended_early | raised | out_of_memory | no_step | interrupted.
-    process: pid, ppid, rank, local_rank, world_size, local_world_size, argv, executable, main_file, num_threads;
+    process: pid, ppid, group (of processes), rank, local_rank, world_size, local_world_size, argv, executable,
+      main_file, num_threads;
       local_rank and local_world_size are None when nothing told them.
     error: type, message, traceback, phase; None without one.
     software: versions of the modules that were imported, by distribution name.

@@ -37,7 +37,9 @@ class Start:
 
     `times_ms` are the measured steps one by one, `losses` those of each step since the script began. `memory_bytes` is
     the peak, on the device where it trains on one. `read_bytes` came from storage in the window, and not from the page
-    cache. Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
+    cache. `may_be_stopped` says that it is one process that trains on the CPU, so that it can take turns with another;
+    `wait_s` is about how long it waits at a time for something that is no CPU (0.0: hardly ever).
+    Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
     `throttled_share` of the time a CPU quota held the script back, `slowed_share` heat or power the GPU. None where the
     system does not tell.
     """
@@ -52,6 +54,8 @@ class Start:
     losses: tuple[float | None, ...] = ()
     memory_bytes: int | None = None
     is_on_device: bool = False
+    may_be_stopped: bool = False
+    wait_s: float | None = None
     read_bytes: int | None = None
     others_share: float | None = None
     busy_share: float | None = None
@@ -65,13 +69,25 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """Seconds for which two starts both go on, before one measures, and then each while the other is stopped."""
+
+    together_s: float
+    turn_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
-    """The starts to make, in order. `steps` are measured after `warmup` in each; `seconds` are expected."""
+    """The starts to make, in order. `steps` are measured after `warmup` in each; `seconds` are expected.
+
+    With `turns` the two starts of a pair run at once.
+    """
 
     order: tuple[str, ...]
     steps: int
     warmup: int
     seconds: float
+    turns: Turns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +95,9 @@ class Estimate:
     """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` the 99 % one.
 
     `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
-    one side was faster than every start of the other. An `is_undisturbed` one leaves out what held steps up now and
-    then; its `is_apart` says that leaving any pair of starts out does not turn it round.
+    one side was faster than every start of the other (in turns: than the one that it took them with). An
+    `is_undisturbed` one leaves out what held steps up now and then; its `is_apart` says that leaving any pair of starts
+    out does not turn it round.
     """
 
     speedup: float

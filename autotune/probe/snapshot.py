@@ -75,6 +75,7 @@ def _process(session) -> dict:
     return {
         "pid": os.getpid(),
         "ppid": os.getppid(),
+        "group": os.getpgrp(),
         **session.ranks.row(),
         "argv": [*sys.argv[:1], *arguments.scrub(sys.argv[1:])],
         "executable": sys.executable,

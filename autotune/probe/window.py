@@ -33,6 +33,8 @@ class Window:
         self.end = None
         self.ended_by = None
         self._graphs = 0
+        self._cpu = None
+        self._cpu_at_start = None
 
     @property
     def is_over(self) -> bool:
@@ -57,6 +59,7 @@ class Window:
             return
         moment = clock.now()
         self.step_ends.append(moment)
+        self._cpu = clock.thread_cpu()
         if self._is_late(moment):
             self.close(moment, "time_limit")
             self._session.plan.begin()
@@ -75,6 +78,7 @@ class Window:
             return
         self.warmup = len(self.step_ends)
         self.start = moment
+        self._cpu_at_start = self._cpu
         self._session.on_window_start()
 
     def _least_warmup(self) -> int:
@@ -111,6 +115,7 @@ class Window:
         if reason == "script_ended" and total >= 2 and (self.start is None or total < 2 * self.warmup):
             self.warmup = total // 2
             self.start = self.step_ends[self.warmup - 1]
+            self._cpu_at_start = None
         if self.start is not None and total > self.warmup:
             moment = self.step_ends[-1]
         self.end = moment
@@ -128,4 +133,5 @@ class Window:
             "step_ends_ns": [moment - origin for moment in self.step_ends],
             "steps_by": self.steps_by,
             "ended_by": self.ended_by,
+            "cpu_ns": None if self._cpu_at_start is None else self._cpu - self._cpu_at_start,
         }

@@ -38,6 +38,7 @@ def document(verified: Verified) -> Json:
         "resume": {"result": verified.resume.result.value, "why": verified.resume.why},
         "predicted": _predicted(verified.predicted),
         "starts": len(verified.schedule.order),
+        "turn_s": verified.schedule.turns.turn_s if verified.schedule.turns else None,
         "steps": verified.schedule.steps,
         "warmup": verified.schedule.warmup,
         "seconds": verified.seconds,

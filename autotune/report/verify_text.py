@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autotune.model.verified import Losses, Memory, Resumed, Sameness, Verdict, Verified
+from autotune.model.verified import Losses, Memory, Resumed, Sameness, Turns, Verdict, Verified
 from autotune.report.layout import MIN_WIDTH, Line, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, percent, size, step_time
 
@@ -117,5 +117,9 @@ def _cost(verified: Verified) -> str:
     resumed = "" if verified.resume.result is Resumed.NOT_TRIED else ", a save and a resume"
     return (
         f"{starts} starts, 2 rehearsals{resumed}, {duration(verified.seconds)}; each measured {planned.steps} steps "
-        f"after {planned.warmup}; the probe was in both sides"
+        f"after {planned.warmup}{_turns(planned.turns)}; the probe was in both sides"
     )
+
+
+def _turns(turns: Turns | None) -> str:
+    return f"; the two of a pair took turns of {turns.turn_s * 1000:.0f} ms, one stopped meanwhile" if turns else ""

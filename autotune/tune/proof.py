@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from autotune import patch
+from autotune import collect, patch
 from autotune.errors import ScriptError
 from autotune.model.evidence import Value
 from autotune.model.patch import PatchChange
@@ -17,13 +17,12 @@ from autotune.tune import headroom
 from autotune.tune.trial import Trials, subject
 from autotune.verify import rounds
 from autotune.verify.accumulation import explained
-from autotune.verify.estimate import LEAST_PAIRS
-from autotune.verify.schedule import schedule
-from autotune.verify.starts import Runner
+from autotune.verify.pairs import Pairs
+from autotune.verify.schedule import least_s, schedule
+from autotune.verify.starts import MemoryShortError, free
 from autotune.verify.summary import summarise
 
 AGAINST = "the best settings against your own"
-UNLIMITED_S = 1e6
 PATIENCE = 10.0
 """Times as long as a trial may take: here a slow start is a measurement, and is not cut off as that of a loser."""
 
@@ -44,10 +43,9 @@ def proven(trials: Trials, best: Candidate, left_s: float, announce: Callable[[S
     announce(planned)
     deadline = time.monotonic() + SLACK * planned.seconds
     candidates = {BEFORE: own, AFTER: best}
-    starts = rounds.make(
-        lambda side: _start(trials, runner, side, candidates[side], planned), planned, rehearsed, deadline
-    )
-    made = replace(planned, order=tuple(start.side for start in starts))
+    pairs = Pairs(runner, planned.turns)
+    starts = rounds.make(lambda pair: _pair(trials, pairs, pair, candidates, planned), planned, rehearsed, deadline)
+    made = replace(planned, order=tuple(start.side for start in starts), turns=pairs.turns)
     notes = tuple(filter(None, [headroom.unknown(trials.script.evidence, trials.space, best)]))
     return summarise(runner.sides, starts, made, time.monotonic() - began, notes)
 
@@ -111,24 +109,35 @@ def _rehearsed(trials: Trials, candidate: Candidate) -> Start:
 
 
 def _planned(rehearsed: list[Start], left_s: float) -> Schedule:
-    whole = schedule(rehearsed, UNLIMITED_S, 0.0, None)
-    pair_s = whole.seconds / (len(whole.order) // 2)
-    return schedule(rehearsed, max(left_s, SLACK * LEAST_PAIRS * pair_s), 0.0, None)
+    return schedule(rehearsed, max(left_s, SLACK * least_s(rehearsed)), 0.0, None, free())
 
 
-def _start(trials: Trials, runner: Runner, side: str, candidate: Candidate, planned: Schedule) -> Start:
-    made = trials.overlay(candidate)
-    own = trials.request(made)
-    request = replace(
+def _pair(
+    trials: Trials, pairs: Pairs, pair: Sequence[str], candidates: Mapping[str, Candidate], planned: Schedule
+) -> list[Start]:
+    overlays = {side: trials.overlay(candidates[side]) for side in pair}
+    trials.said = ""
+    try:
+        ran = pairs.make({side: _request(trials.request(overlays[side], side), planned) for side in pair})
+    except MemoryShortError as short:
+        raise _failed(str(short)) from None
+    starts: list[Start] = []
+    for side in pair:
+        kept = _kept(trials.space, candidates[side])
+        start, end = trials.judged(pairs.runner, ran[side], overlays[side].asked, kept)
+        if start is None or end.outcome is not Outcome.COMPLETED:
+            raise _failed(end.error)
+        starts.append(start)
+    return starts
+
+
+def _request(own: collect.Request, planned: Schedule) -> collect.Request:
+    return replace(
         own,
         default_steps=max(own.default_steps, planned.steps),
         warmup=planned.warmup,
         time_limit_s=PATIENCE * own.time_limit_s,
     )
-    start, end = trials.run(runner, side, request, made.asked, _kept(trials.space, candidate))
-    if start is None or end.outcome is not Outcome.COMPLETED:
-        raise _failed(end.error)
-    return start
 
 
 def _kept(space: Space, candidate: Candidate) -> dict[Key, Value]:

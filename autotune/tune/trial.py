@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 
 from autotune import catalogue, collect
@@ -21,7 +22,7 @@ from autotune.tune.useful import NOT_COUNTED, in_own_samples, is_rebatched, toke
 from autotune.verify.mirror import Mirror
 from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
 from autotune.verify.sides import Sides
-from autotune.verify.starts import Runner, Show
+from autotune.verify.starts import MemoryShortError, Ran, Runner, Show
 
 LOSING = 3.0
 """A candidate whose steps take so many times as long as the user's own is not measured to the end."""
@@ -55,12 +56,6 @@ READY: Mapping[Key, int] = {
 }
 """What says how many batches, of how many a step, are ready; and what it is by default."""
 
-Ran = tuple[Start | None, End]
-
-
-class _MemoryShortError(Exception):
-    """The host is about to run out of memory."""
-
 
 @dataclass(frozen=True, slots=True)
 class Usual:
@@ -93,14 +88,15 @@ class Usual:
 class Place:
     """Where trials run. `python` runs scripts that name none.
 
-    `originals` are the contents of the files that a trial may change, by real path; `mirror` is None without any.
+    `originals` are the contents of the files that a trial may change, by real path; `mirrors` has one of
+    each side, and none without any.
     """
 
     root: Path
     cwd: Path
     environ: Mapping[str, str]
     python: str
-    mirror: Mirror | None
+    mirrors: Mapping[str, Mirror]
     originals: Mapping[Path, bytes]
     show: Show
 
@@ -148,24 +144,20 @@ class Trials:
         words = {side: made.words for side, made in sides.items()}
         compared = Sides(against, words, {BEFORE: place.originals, **files}, sides[AFTER].changes)
         show = _guarded(place, LEAST_FREE_SHARE * limits.memory_limit())
-        return Runner(place.root, place.cwd, place.environ, place.python, compared, place.mirror, show)
+        return Runner(place.root, place.cwd, place.environ, place.python, compared, place.mirrors, show)
 
-    def request(self, made: Overlay) -> collect.Request:
-        """The Request of a start with the overlay `made`, whose calls stand in the mirror."""
-        mirror = self.place.mirror
+    def request(self, made: Overlay, side: str = AFTER) -> collect.Request:
+        """The Request of a start with the overlay `made`, whose calls stand in the mirror of the side."""
+        mirror = self.place.mirrors.get(side)
         placed = [replace(one, file=mirror.mapped(one.file)) if mirror else one for one in made.overrides]
         return replace(self.usual.request(self._ready(made)), overrides=tuple(placed))
 
-    def run(
-        self, runner: Runner, side: str, request: collect.Request, asked: Mapping[Key, Value], kept: Mapping[Key, Value]
-    ) -> Ran:
-        """One start of a side that should have the settings `asked`, and `kept` where those are seen: how it went,
-        counted in the user's own samples and at the pace that lasts."""
-        self.said = ""
-        try:
-            collected, start, derived = runner.run(side, request)
-        except _MemoryShortError as short:
-            return None, End(Outcome.OUT_OF_MEMORY, str(short), RanOut.HOST)
+    def judged(
+        self, runner: Runner, ran: Ran, asked: Mapping[Key, Value], kept: Mapping[Key, Value]
+    ) -> tuple[Start | None, End]:
+        """How a start went that should have the settings `asked`, and `kept` where those are seen: counted in the
+        user's own samples and at the pace that lasts."""
+        collected, start, derived = ran
         by_tokens = is_rebatched(name for _, name in asked)
         counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence)) if by_tokens else start
         if start is not None:
@@ -188,7 +180,12 @@ class Trials:
         if made.missing:
             why = "; ".join(f"{name} cannot be set: {reason}" for name, reason in made.missing.items())
             return None, End(Outcome.FAILED, why)
-        start, end = self.run(self.runner({AFTER: made}), AFTER, self.request(made), made.asked, {})
+        self.said, runner = "", self.runner({AFTER: made})
+        try:
+            ran = runner.run(AFTER, self.request(made))
+        except MemoryShortError as short:
+            return None, End(Outcome.OUT_OF_MEMORY, str(short), RanOut.HOST)
+        start, end = self.judged(runner, ran, made.asked, {})
         if start is not None and end.outcome is Outcome.COMPLETED:
             self.starts[candidate] = start
         return start, end
@@ -219,12 +216,13 @@ def subject(name: str, of_axis: str) -> str:
 
 def _guarded(place: Place, least_bytes: float) -> Show:
     """What a start calls all the time: shows where it is, and looks at the memory of the host."""
-    mirror = f"{place.mirror.place}/" if place.mirror is not None else ""
+    mirrors = [f"{mirror.place}/" for mirror in place.mirrors.values()]
 
     def shown(status: collect.Status) -> None:
         left = limits.memory_available()
         if left < least_bytes:
-            raise _MemoryShortError(f"ended by autotune: only {left >> 20} MiB of the host's memory were left")
-        place.show(replace(status, where=status.where.removeprefix(mirror)))
+            raise MemoryShortError(f"ended by autotune: only {left >> 20} MiB of the host's memory were left")
+        where = reduce(str.removeprefix, mirrors, status.where)
+        place.show(replace(status, where=where))
 
     return shown

@@ -20,11 +20,12 @@ T95, T99 = (dict(zip(_DEGREES, row, strict=True)) for row in (_T95_ROW, _T99_ROW
 """Quantiles of Student's t (two-sided) by degrees of freedom: n - 1 and 2n - 2 of LEAST_PAIRS to MOST_PAIRS pairs."""
 
 
-def estimate(before: Sequence[float], after: Sequence[float]) -> Estimate:
+def estimate(before: Sequence[float], after: Sequence[float], in_turns: bool = False) -> Estimate:
     """`before[i]` and `after[i]` are step times (any unit, above 0) of neighbouring starts: pair i.
 
     The mean of the pairs' log ratios, with the wider of two t intervals: of the pairs (slow drifts cancel) and of both
-    sides by themselves (more degrees of freedom: a few pairs that agree by luck do not narrow it). Raises ValueError
+    sides by themselves (more degrees of freedom: a few pairs that agree by luck do not narrow it). What took turns had
+    the same machine whatever that did: there it is the pairs alone. Raises ValueError
     for fewer than LEAST_PAIRS or more than MOST_PAIRS pairs.
     """
     size = len(before)
@@ -32,9 +33,10 @@ def estimate(before: Sequence[float], after: Sequence[float]) -> Estimate:
         raise ValueError(f"{size} and {len(after)} starts are no {LEAST_PAIRS} to {MOST_PAIRS} pairs")
     logs = [[math.log(value) for value in side] for side in (before, after)]
     gains = [old - new for old, new in zip(*logs, strict=True)]
-    spread = max(LEAST_SPREAD, math.sqrt(statistics.fmean(statistics.variance(side) for side in logs)))
-    by_side = spread * math.sqrt(2 / size)
-    by_pair = max(LEAST_SPREAD * math.sqrt(2 / size), statistics.stdev(gains) / math.sqrt(size))
+    of_pairs = max(LEAST_SPREAD, statistics.stdev(gains) / math.sqrt(2))
+    of_sides = max(LEAST_SPREAD, math.sqrt(statistics.fmean(statistics.variance(side) for side in logs)))
+    spread = of_pairs if in_turns else of_sides
+    by_pair, by_side = (each * math.sqrt(2 / size) for each in (of_pairs, spread))
     mean = statistics.fmean(gains)
 
     def interval(quantiles: dict[int, float]) -> tuple[float, float]:
@@ -43,4 +45,6 @@ def estimate(before: Sequence[float], after: Sequence[float]) -> Estimate:
 
     low, high = interval(T95)
     apart = max(before) < min(after) or max(after) < min(before)
+    if in_turns:
+        apart = min(gains) > 0 or max(gains) < 0
     return Estimate(math.exp(mean), low, high, interval(T99), spread, apart)

@@ -14,30 +14,31 @@ _WAIT = "Wait until that ends, or verify on a machine of its own. Nothing was ch
 
 
 def make(
-    run: Callable[[str], Start],
+    run: Callable[[tuple[str, str]], Sequence[Start]],
     planned: Schedule,
     rehearsed: Sequence[Start],
     deadline: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[Start]:
-    """The starts of `planned`, in its order: `run` makes one of a side. `deadline` is a time of `clock`.
+    """The starts of `planned`, in its order: `run` makes a pair. `deadline` is a time of `clock`.
 
-    A start that other work crowded is made once more while the time holds that and LEAST_PAIRS pairs; past those, a
+    A pair that other work crowded is made once more while the time holds that and LEAST_PAIRS pairs; past those, a
     pair that the time does not hold any more is left out. Raises BusyError after the first pair, while most of the
     budget is still there, when other work disturbed most of the starts so far, rehearsals included.
     """
-    start_s = planned.seconds / len(planned.order)
+    pairs = list(zip(planned.order[::2], planned.order[1::2], strict=True))
+    pair_s = planned.seconds / len(pairs)
     starts: list[Start] = []
-    for place, side in enumerate(planned.order):
-        if place == 2:
+    for place, pair in enumerate(pairs):
+        if place == 1:
             refuse_disturbed([*rehearsed, *starts])
-        missing = 2 * LEAST_PAIRS - place
-        if missing <= 0 and place % 2 == 0 and clock() + 2 * start_s > deadline:
+        missing = LEAST_PAIRS - place
+        if missing <= 0 and clock() + pair_s > deadline:
             break
-        start = run(side)
-        if is_crowded(start) and clock() + max(1, missing) * start_s <= deadline:
-            start = run(side)
-        starts.append(start)
+        made = run(pair)
+        if any(map(is_crowded, made)) and clock() + max(1, missing) * pair_s <= deadline:
+            made = run(pair)
+        starts += made
     return starts
 
 

@@ -4,17 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from autotune.errors import UsageError
-from autotune.model.verified import AFTER, BEFORE, Schedule, Start
+from autotune.model.verified import AFTER, BEFORE, Schedule, Start, Turns
 from autotune.verify import losses
 from autotune.verify.estimate import LEAST_PAIRS, MOST_PAIRS
 
 WINDOW_S = 1.0
 """Seconds that each start measures, about: longer windows narrow little, what differs is one start from the next."""
 
+LONG_WINDOW_S = 3.0
+"""Of sides that take turns: what a budget leaves makes their windows longer, up to that."""
+
+TURN_S, MOST_TURN_S = 0.04, 1.0
+"""Long beside the millisecond in which caches are warm again, and short beside what a host does to its guests: pairs of
+starts differ by 2 to 4 % in turns of up to a tenth of a second, and by 9 to 16 % one after the other."""
+
+TOGETHER = 0.8
+"""Of the start-up, in which both sides go on: none has begun to measure then."""
+
+WAITS = 50
+"""Waits that a turn is long at least: the rest of one, 1 % on average, costs a process nothing that is stopped."""
+
+MOST_THROTTLED = 0.01
+"""Of the time: the quota of one period is not divided between two that take turns in it."""
+
+SLACK = 1.1
+"""Longer windows leave that much of a budget: a pair that it does not hold any more is not made."""
+
+MEMORY_SHARE = 0.7
+"""Of the memory that is free, for both sides at once."""
+
 LEAST_STEPS, MOST_STEPS = 10, 1000
 REHEARSED_STEPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """What two starts at once may have of the machine."""
+
+    memory_bytes: float
+    cpus: float
 
 
 def order(pairs: int) -> tuple[str, ...]:
@@ -23,19 +54,23 @@ def order(pairs: int) -> tuple[str, ...]:
     return tuple(side for pair in range(pairs) for side in (back if pair % 2 else there))
 
 
-def schedule(rehearsed: Sequence[Start], budget_s: float, spent_s: float, loss_steps: int | None) -> Schedule:
+def schedule(
+    rehearsed: Sequence[Start], budget_s: float, spent_s: float, loss_steps: int | None, free: Free | None = None
+) -> Schedule:
     """What to make of the rest of `budget_s`, from one rehearsal of each side, which took `spent_s` together.
 
     Both sides get the longer warm-up of the two, so that they measure the same steps; `loss_steps` are made in all, and
-    never fewer than the losses need. Raises UsageError, which names the smallest useful budget, when it does not hold
-    LEAST_PAIRS pairs.
+    never fewer than the losses need. Sides that may be stopped take turns where what is `free` holds
+    both of them. Raises UsageError, which names the smallest useful budget, when it does not hold LEAST_PAIRS
+    pairs.
     """
-    warmup = max(start.warmup for start in rehearsed)
-    slowest_s = max(start.step_ms for start in rehearsed) / 1000
-    wanted = min(MOST_STEPS, max(LEAST_STEPS, math.ceil(WINDOW_S / slowest_s)))
-    steps = max(wanted, (loss_steps or losses.LEAST_STEPS) - warmup)
-    pair_s = sum(start.fixed_s + (warmup + steps) * start.step_ms / 1000 for start in rehearsed)
-    pairs = min(MOST_PAIRS, int((budget_s - spent_s) / pair_s))
+    warmup, left_s = max(start.warmup for start in rehearsed), budget_s - spent_s
+    steps = max(_steps(rehearsed, WINDOW_S), (loss_steps or losses.LEAST_STEPS) - warmup)
+    turns = _turns(rehearsed, free)
+    fixed_s = _fixed_s(rehearsed, warmup, turns)
+    step_s = sum(start.step_ms / 1000 for start in rehearsed)
+    pair_s = fixed_s + steps * step_s
+    pairs = min(MOST_PAIRS, int(left_s / pair_s))
     if pairs < LEAST_PAIRS:
         least = math.ceil(spent_s + LEAST_PAIRS * pair_s) + 1
         raise UsageError(
@@ -44,7 +79,43 @@ def schedule(rehearsed: Sequence[Start], budget_s: float, spent_s: float, loss_s
             where="--budget",
             to_do=f"The smallest useful budget is {least} s: --budget {least}s",
         )
-    return Schedule(order(pairs), steps, warmup, pairs * pair_s)
+    if turns is not None:
+        most = int((left_s / SLACK / pairs - fixed_s) / step_s)
+        steps = max(steps, min(_steps(rehearsed, LONG_WINDOW_S), most))
+    return Schedule(order(pairs), steps, warmup, pairs * (fixed_s + steps * step_s), turns)
+
+
+def least_s(rehearsed: Sequence[Start]) -> float:
+    """Seconds of the smallest useful schedule, one start after the other."""
+    warmup = max(start.warmup for start in rehearsed)
+    steps = max(_steps(rehearsed, WINDOW_S), losses.LEAST_STEPS - warmup)
+    return LEAST_PAIRS * (_fixed_s(rehearsed, warmup, None) + steps * sum(start.step_ms / 1000 for start in rehearsed))
+
+
+def _turns(rehearsed: Sequence[Start], free: Free | None) -> Turns | None:
+    """None where one process may not be stopped, memory does not hold both, a quota holds one back, or waits are too
+    long: these go on while a process is stopped."""
+    needed = [start.memory_bytes for start in rehearsed if start.may_be_stopped and start.memory_bytes is not None]
+    waits = [start.wait_s for start in rehearsed if start.wait_s is not None]
+    if len(needed) < len(rehearsed) or len(waits) < len(rehearsed) or free is None:
+        return None
+    turn_s = max(TURN_S, WAITS * max(waits))
+    throttled = max(start.throttled_share or 0.0 for start in rehearsed)
+    if turn_s > MOST_TURN_S or throttled > MOST_THROTTLED or sum(needed) > MEMORY_SHARE * free.memory_bytes:
+        return None
+    together_s = TOGETHER * min(start.fixed_s for start in rehearsed) if free.cpus >= len(rehearsed) else 0.0
+    return Turns(together_s, turn_s)
+
+
+def _fixed_s(rehearsed: Sequence[Start], warmup: int, turns: Turns | None) -> float:
+    """Seconds of a pair that measure nothing."""
+    each = [start.fixed_s + warmup * start.step_ms / 1000 for start in rehearsed]
+    return sum(each) - (turns.together_s if turns else 0.0)
+
+
+def _steps(rehearsed: Sequence[Start], window_s: float) -> int:
+    slowest_s = max(start.step_ms for start in rehearsed) / 1000
+    return min(MOST_STEPS, max(LEAST_STEPS, math.ceil(window_s / slowest_s)))
 
 
 def paired(starts: Sequence[Start]) -> tuple[tuple[Start, ...], tuple[Start, ...]]:

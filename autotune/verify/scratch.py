@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from autotune.collect import artefacts, leftovers
 from autotune.machine import identity
+from autotune.model.verified import SIDES
 from autotune.verify.mirror import Mirror
 
 
 @contextmanager
-def mirrored(root: Path, edited: frozenset[Path]) -> Iterator[Mirror | None]:
-    """A Mirror in a run folder of its own; None when no file differs: then the real files serve both sides."""
+def mirrored(root: Path, edited: frozenset[Path]) -> Iterator[Mapping[str, Mirror]]:
+    """A Mirror for each side in a run folder of its own; none when no file differs: the real files serve both then."""
     if not edited:
-        yield None
+        yield {}
         return
     run = artefacts.new_run(root)
-    place = run / "scratch-mirror"
+    places = {side: run / f"scratch-mirror-{number}" for number, side in enumerate(SIDES)}
     try:
         artefacts.write_json(run / artefacts.MANIFEST, identity())
         # Listed before it is made: a crash in between leaves nothing that the next measurement does not delete.
-        artefacts.write_text(run / leftovers.SCRATCH_LIST, f"{run.stat().st_dev} {place}\n")
-        yield Mirror(root, place, edited)
+        lines = [f"{run.stat().st_dev} {place}\n" for place in places.values()]
+        artefacts.write_text(run / leftovers.SCRATCH_LIST, "".join(lines))
+        yield {side: Mirror(root, place, edited) for side, place in places.items()}
     finally:
         shutil.rmtree(run, ignore_errors=True)
 

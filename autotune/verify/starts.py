@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+import math
 import os
+import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from autotune import collect, derive
+from autotune import collect, derive, machine
 from autotune.model.derived import Derived
-from autotune.model.recording import Window
-from autotune.model.verified import Start
+from autotune.model.recording import Recording
+from autotune.model.verified import Start, Turns
 from autotune.verify import contention
 from autotune.verify.mirror import Mirror
+from autotune.verify.schedule import Free
 from autotune.verify.scratch import start_folder
 from autotune.verify.sides import Sides
+from autotune.verify.stopping import may_be_stopped, wait_s, were_fair
+from autotune.verify.turns import Held, take_turns
 
 Show = Callable[[collect.Status], None]
 Ran = tuple[collect.Collected, Start | None, Derived | None]
+Busy = tuple[float | None, float | None]
+"""Shares of the CPUs that were busy with other work, and at all."""
+
 MESSAGES = "stderr"
 """In the folder of a start: what the script wrote there, as ten starts would repeat it on the user's terminal."""
 
 
+class MemoryShortError(Exception):
+    """The host is about to run out of memory: what is called all the time during a start says so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """What every start needs. `python` runs scripts that name none; `mirror` is None where no file differs."""
+    """What every start needs. `python` runs scripts that name none; `mirrors` has one of each side, and none where no
+    file differs."""
 
     root: Path
     cwd: Path
     environ: Mapping[str, str]
     python: str
     sides: Sides
-    mirror: Mirror | None
+    mirrors: Mapping[str, Mirror]
     show: Show
 
     def run(self, side: str, request: collect.Request) -> Ran:
@@ -42,32 +58,63 @@ class Runner:
 
     def run_in(self, folder: Path, side: str, request: collect.Request) -> Ran:
         """The same in a run folder that the caller keeps."""
-        if self.mirror is not None:
-            self.mirror.show(self.sides.files[side])
+        before, waited_s = contention.read(), contention.waited_s()
+        collected = self._collected(folder, side, request, self.show, None)
+        waited_s = contention.waited_s() - waited_s
+        return _ran(side, collected, contention.shares(before, contention.read(), _own_s([collected], waited_s)), None)
+
+    def in_turns(self, requests: Mapping[str, collect.Request], turns: Turns) -> dict[str, Ran] | None:
+        """Start every side of `requests` at once, each stopped while another one has its turn; None when one of them
+        was not measured to its end, or not in its turns."""
+        before, waited_s = contention.read(), contention.waited_s()
+        with ExitStack() as folders:
+            shows = [self.show, *[_ignore] * (len(requests) - 1)]
+            works = [
+                partial(self._held, folders.enter_context(start_folder(self.root)), side, _patient(request), show)
+                for (side, request), show in zip(requests.items(), shows, strict=True)
+            ]
+            every = take_turns(works, turns)
+        waited_s = contention.waited_s() - waited_s
+        if not were_fair(every):
+            return None
+        busy = contention.shares(before, contention.read(), _own_s([collected for collected, _ in every], waited_s))
+        return {side: _ran(side, one, busy, held) for side, (one, held) in zip(requests, every, strict=True)}
+
+    def _held(
+        self, folder: Path, side: str, request: collect.Request, show: Show, held: Held
+    ) -> tuple[collect.Collected, Held]:
+        def shown(status: collect.Status) -> None:
+            held.check(status.steps)
+            show(status)
+
+        return self._collected(folder, side, request, shown, held), held
+
+    def _collected(
+        self, folder: Path, side: str, request: collect.Request, show: Show, held: Held | None
+    ) -> collect.Collected:
+        mirror = self.mirrors.get(side)
+        if mirror is not None:
+            mirror.show(self.sides.files[side])
         words, cwd, environ = self._placed(side)
         command = collect.plan_command(words, self.python, cwd, environ)
-        if self.mirror is not None:
+        if mirror is not None:
             # The probe protects the script's folder: that of the real files, to which the mirror's links lead.
             command = replace(command, script=self.root / "script")
         with Path(os.devnull).open("w") as nowhere:
-            before, waited_s = contention.read(), contention.waited_s()
-            collected = collect.collect(
-                request, command, folder, cwd=cwd, environ=environ, show=self.show, stdout=nowhere.fileno(),
-                stderr=folder / MESSAGES,
+            return collect.collect(
+                request, command, folder, cwd=cwd, environ=environ, show=show, stdout=nowhere.fileno(),
+                stderr=folder / MESSAGES, hold=held.group if held else collect.not_held,
             )  # fmt: skip
-            busy, waited_s = (before, contention.read()), contention.waited_s() - waited_s
-        if not collected.recordings or collected.recordings[0].window is None:
-            return collected, None, None
-        derived = derive.derive(collected.recordings)
-        return collected, _start(side, collected, derived, busy, waited_s), derived
 
     def told(self, text: str) -> str:
         """`text` with the real paths in it."""
-        return text if self.mirror is None else text.replace(str(self.mirror.place), str(self.root))
+        for mirror in self.mirrors.values():
+            text = text.replace(str(mirror.place), str(self.root))
+        return text
 
     def _placed(self, side: str) -> tuple[tuple[str, ...], Path, dict[str, str]]:
-        """The command, working folder and environment of `side`, led into the mirror."""
-        words, mirror = self.sides.words[side], self.mirror
+        """The command, working folder and environment of `side`, led into its mirror."""
+        words, mirror = self.sides.words[side], self.mirrors.get(side)
         if mirror is None:
             return words, self.cwd, dict(self.environ)
         environ = dict(self.environ)
@@ -75,44 +122,78 @@ class Runner:
         return tuple(map(mirror.mapped, words)), mirror.at(self.cwd), environ
 
 
-def _start(
-    side: str,
-    collected: collect.Collected,
-    derived: Derived,
-    busy: tuple[contention.Reading | None, contention.Reading | None],
-    waited_s: float,
-) -> Start | None:
+def free() -> Free:
+    """What of this machine two starts at once may have now."""
+    cpus = machine.num_cpus()
+    return Free(machine.memory_available(), 1.0 if cpus is None else cpus)
+
+
+def one_hash(environ: Mapping[str, str]) -> dict[str, str]:
+    """Starts that hash text alike: sets are in one order and dicts in one place, so that losses and times compare."""
+    return {"PYTHONHASHSEED": str(random.randrange(1, 2**32)), **environ}
+
+
+def _ignore(status: collect.Status) -> None:
+    """One live status tells of one start."""
+
+
+def _patient(request: collect.Request) -> collect.Request:
+    """The limits of a start that has half of the time."""
+    return replace(request, time_limit_s=2 * request.time_limit_s, startup_limit_s=2 * request.startup_limit_s)
+
+
+def _own_s(every: Sequence[collect.Collected], waited_s: float) -> float | None:
+    """CPU seconds of these starts; None where they are not known."""
+    known = [one.sampled.cpu_s for one in every if one.sampled is not None and one.sampled.cpu_s is not None]
+    # Readings miss what a worker did after its last one; what was waited for misses those that were killed.
+    return max(sum(known), waited_s) if len(known) == len(every) else None
+
+
+def _ran(side: str, collected: collect.Collected, busy: Busy, held: Held | None) -> Ran:
+    if not collected.recordings or collected.recordings[0].window is None:
+        return collected, None, None
+    derived = derive.derive(collected.recordings)
+    return collected, _start(side, collected, derived, busy, held), derived
+
+
+def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy, held: Held | None) -> Start | None:
     first, step, sampled = collected.recordings[0], derived.step, collected.sampled
     if step is None or first.window is None:
         return None
-    # Readings miss what a worker did after its last one; what was waited for misses those that were killed.
-    own_s = max(sampled.cpu_s, waited_s) if sampled is not None and sampled.cpu_s is not None else None
-    others, all_busy = contention.shares(*busy, own_s)
+    times_ms = _times_ms(first, held)
     reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
     peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
     device = max((peak for peak in peaks if peak is not None), default=None)
     return Start(
         side=side,
-        step_ms=step.mean_ms,
+        step_ms=step.mean_ms if held is None else statistics.fmean(times_ms),
         steps=step.steps,
         warmup=first.window.warmup_steps,
-        wall_s=collected.wall_s,
+        wall_s=collected.wall_s if held is None else held.own_s(math.inf),
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
-        times_ms=_times_ms(first.window),
+        times_ms=times_ms,
         losses=first.losses,
         memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
         is_on_device=bool(device),
+        may_be_stopped=may_be_stopped(collected),
+        wait_s=wait_s(first, derived) if held is None else None,
         read_bytes=_sum(reads),
-        others_share=others,
-        busy_share=all_busy,
+        others_share=busy[0],
+        busy_share=busy[1],
         throttled_share=sampled.throttled_share if sampled is not None else None,
         slowed_share=sampled.gpu_throttled_share if sampled is not None and device else None,
     )
 
 
-def _times_ms(window: Window) -> tuple[float, ...]:
+def _times_ms(recording: Recording, held: Held | None) -> tuple[float, ...]:
+    """The measured steps; without the time in which they were stopped."""
+    window = recording.window
+    if window is None:
+        return ()
     ends = window.step_ends_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
-    return tuple((end - begin) / 1e6 for begin, end in pairwise(ends))
+    at_s = [(recording.origin_ns + end) / 1e9 for end in ends]
+    own_s = at_s if held is None else map(held.own_s, at_s)
+    return tuple((end - begin) * 1e3 for begin, end in pairwise(own_s))
 
 
 def _sum(reads: Sequence[int | None]) -> int | None:

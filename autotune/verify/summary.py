@@ -25,7 +25,7 @@ def summarise(
     """The verification of `sides`; `seconds` is what it took, rehearsals included."""
     before, after = paired(starts)
     per_sample = _has_other_samples(before, after)
-    found, step_ms = _estimated(before, after, per_sample)
+    found, step_ms = _estimated(before, after, per_sample, planned.turns is not None)
     said, why = verdict(found, starts)
     return Verified(
         against=sides.against,
@@ -59,11 +59,11 @@ def _has_other_samples(before: Sequence[Start], after: Sequence[Start]) -> bool:
 
 
 def _estimated(
-    before: Sequence[Start], after: Sequence[Start], per_sample: bool
+    before: Sequence[Start], after: Sequence[Start], per_sample: bool, in_turns: bool
 ) -> tuple[Estimate, tuple[float, float]]:
     """The estimate and the step times (ms) of both sides: of all that was measured, or of what was undisturbed."""
     sides = before, after
-    of_all = estimate(*(_times(side, per_sample) for side in sides))
+    of_all = estimate(_times(before, per_sample), _times(after, per_sample), in_turns)
     if not all(map(_do_the_same, sides)):
         return of_all, (_median_ms(before), _median_ms(after))
     scales = [statistics.median(start.samples or 1 for start in side) if per_sample else 1.0 for side in sides]

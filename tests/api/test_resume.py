@@ -289,7 +289,7 @@ def really(place, script: str):
     place.write("train.py", script)
     words = dict.fromkeys(SIDES, ("train.py",))
     sides = Sides("x", words, {side: {} for side in SIDES})
-    runner = Runner(place.cwd, place.cwd, place.environ, sys.executable, sides, None, lambda status: None)
+    runner = Runner(place.cwd, place.cwd, place.environ, sys.executable, sides, {}, lambda status: None)
     found = resume.tried(runner, 60.0, time.monotonic() + 200.0)
     assert list((place.cwd / ".autotune" / "runs").iterdir()) == []
     assert sorted(path.name for path in place.cwd.iterdir()) == [".autotune", "pyproject.toml", "train.py"]

@@ -24,7 +24,7 @@ from autotune.model.evidence import Setting, Span
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.recording import Recording, Window
 from autotune.model.rule import Effect
-from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, Sameness, Start, Verdict
+from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, Sameness, Start, Turns, Verdict
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256 as digest
 from autotune.verify import contention, schedule, sides
@@ -78,6 +78,8 @@ class Script:
     recorded: dict = field(default_factory=lambda: {BEFORE: {}, AFTER: {}})
     requests: list = field(default_factory=list)
     shown: list = field(default_factory=list)
+    together: list = field(default_factory=list)
+    fails_together: bool = False
 
 
 @dataclass
@@ -88,21 +90,27 @@ class Runner:
     root: Path
     cwd: Path
     sides: sides.Sides
-    mirror: Mirror | None
+    mirrors: dict[str, Mirror]
     python: str = "python"
 
     def run(self, side, request):
         script = self.script
         script.requests.append((side, request))
-        if self.mirror is not None:
-            self.mirror.show(self.sides.files[side])
-            script.shown.append((side, (self.mirror.place / "settings.py").read_text()))
+        if self.mirrors:
+            self.mirrors[side].show(self.sides.files[side])
+            script.shown.append((side, (self.mirrors[side].place / "settings.py").read_text()))
         recordings = (replace(RECORDING, **script.recorded[side]),)
         given = {"recordings": recordings, "ended_by": "probe", "exit_code": 0, "wall_s": 1.0, "startup_s": 0.5}
         collected = collect.Collected(folder=Path(), sampled=None, **{**given, **script.collected[side]})
         start = Start(side, script.step_ms[side], 20, 3, 3.0, losses=script.losses[side], **script.fields[side])
         setting = Setting("loader.num_workers", "loader#train", script.settings[side], "observed")
         return collected, start, Derived((), (setting,), None)
+
+    def in_turns(self, requests, turns):
+        self.script.together.append(tuple(requests))
+        if self.script.fails_together:
+            return None
+        return {side: self.run(side, request) for side, request in requests.items()}
 
     def told(self, text):
         return text
@@ -113,10 +121,10 @@ def runner(monkeypatch):
     """The starts that are made up; tests change what they bring."""
     script = Script()
 
-    def made(root, cwd, environ, python, sides, mirror, show):
+    def made(root, cwd, environ, python, sides, mirrors, show):
         script.requests.clear()
         script.shown.clear()
-        return Runner(script, root, cwd, sides, mirror)
+        return Runner(script, root, cwd, sides, mirrors)
 
     monkeypatch.setattr(api, "Runner", made)
     return script
@@ -341,6 +349,30 @@ def test_a_budget_that_is_too_small_is_refused_after_the_rehearsals(root, runner
     assert len(runner.requests) == 2
 
 
+def test_processes_that_may_be_stopped_take_turns_where_there_is_memory_for_both(root, runner, monkeypatch) -> None:
+    patched(root)
+    runner.fields = {side: {"may_be_stopped": True, "memory_bytes": 1000, "wait_s": 0.0} for side in SIDES}
+    monkeypatch.setattr(api, "free", lambda: schedule.Free(2000, 2.0))
+    assert verified(root).schedule.turns is None
+    assert runner.together == []
+    monkeypatch.setattr(api, "free", lambda: schedule.Free(4000, 2.0))
+    found = verified(root)
+    assert found.schedule.turns == Turns(pytest.approx(0.8 * 0.7), schedule.TURN_S)
+    assert runner.together[:2] == [(BEFORE, AFTER), (AFTER, BEFORE)]
+    assert 2 * len(runner.together) == len(found.schedule.order)
+
+
+def test_a_script_that_does_not_run_twice_at_once_is_measured_one_after_the_other(root, runner, monkeypatch) -> None:
+    patched(root)
+    runner.fields = {side: {"may_be_stopped": True, "memory_bytes": 1000, "wait_s": 0.0} for side in SIDES}
+    runner.fails_together = True
+    monkeypatch.setattr(api, "free", lambda: schedule.Free(4000, 2.0))
+    found = verified(root)
+    assert len(runner.together) == 1
+    assert found.schedule.turns is None
+    assert found.verdict is Verdict.FASTER
+
+
 def test_a_budget_that_other_work_makes_too_small_is_refused_for_that(root, runner) -> None:
     patched(root)
     runner.fields = {side: {"others_share": 0.5, "busy_share": 1.0} for side in SIDES}
@@ -357,7 +389,7 @@ def test_starts_that_were_made_once_more_are_said(root, runner) -> None:
     found = verified(root)
     again = len(runner.requests) - 2 - len(found.schedule.order)
     assert again > 0
-    assert f"other work crowded {again} more starts, which were made once more and do not count" in found.notes
+    assert f"other work crowded pairs of {again} more starts, which were made once more and do not count" in found.notes
 
 
 def test_a_start_up_that_exceeds_the_budget_ends_it(root, runner) -> None:
@@ -446,6 +478,7 @@ def really(place, **fields):
 def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(project, monkeypatch, effect, why) -> None:
     monkeypatch.setattr(schedule, "MOST_PAIRS", schedule.LEAST_PAIRS)
     monkeypatch.setattr(schedule, "WINDOW_S", 0.3)
+    monkeypatch.setattr(schedule, "LONG_WINDOW_S", 0.3)
     monkeypatch.setattr(contention, "FULL_SHARE", 2.0)  # the suite may run beside anything
     run = patched(project.cwd, effect=effect)
     before = tree(project.cwd)
@@ -481,8 +514,13 @@ def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
 
 
 @pytest.mark.train
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_being_ended_leaves_no_process_and_no_scratch(project, number: int, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "folders"),
+    # The mirror's folder and that of a rehearsal, or those of two starts that take turns.
+    [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 2), (signal.SIGINT, 130, 3),
+     (signal.SIGTERM, 143, 3)],
+)  # fmt: skip
+def test_being_ended_leaves_no_process_and_no_scratch(project, number: int, code: int, folders: int) -> None:
     run = patched(project.cwd)
     command = [sys.executable, "-m", "autotune", "verify", "--no-lock", "--python", sys.executable, "train.py"]
     path = str(Path(collect.__file__).parents[2])
@@ -493,7 +531,7 @@ def test_being_ended_leaves_no_process_and_no_scratch(project, number: int, code
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    while not any((one / "scratch-mirror").exists() for one in (project.cwd / ".autotune" / "runs").iterdir()):
+    while len(list((project.cwd / ".autotune" / "runs").iterdir())) < 1 + folders:
         assert asked.poll() is None
         time.sleep(0.1)
     time.sleep(2)

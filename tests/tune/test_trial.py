@@ -64,8 +64,8 @@ def attempt(root, monkeypatch):
     def run(point: int, show=lambda status: None) -> Trial:
         original = {root / "train.py": (root / "train.py").read_bytes()}
         script = as_diagnosed(root / "train.py", LOADER_LINE)
-        with scratch.mirrored(root, frozenset(original)) as mirror:
-            place = Place(root, root, dict(os.environ), sys.executable, mirror, original, show)
+        with scratch.mirrored(root, frozenset(original)) as mirrors:
+            place = Place(root, root, dict(os.environ), sys.executable, mirrors, original, show)
             trials = Trials(place, script, SPACE, Usual(0.1, 1.0, 4.0))
             made = trials.attempt(point, (point,), None)
         assert running(root) == []
@@ -138,7 +138,7 @@ def test_a_window_is_longer_than_what_workers_have_ready_where_that_is_not_dear(
 
 def test_ready_batches_are_of_the_candidate(root) -> None:
     script = as_diagnosed(root / "train.py", LOADER_LINE)
-    place = Place(root, root, {}, "no-python", None, {}, lambda status: None)
+    place = Place(root, root, {}, "no-python", {}, {}, lambda status: None)
     trials = Trials(place, script, SPACE, Usual(0.01, 1.0, None))
     assert trials.request(trials.overlay((0,))).default_steps == LEAST_STEPS
     assert trials.request(trials.overlay((4,))).default_steps == 4 * 4 * 2
@@ -146,7 +146,7 @@ def test_ready_batches_are_of_the_candidate(root) -> None:
 
 def test_a_candidate_without_workers_has_nothing_ready(root) -> None:
     script = as_diagnosed(root / "train.py", LOADER_LINE, workers=4)
-    place = Place(root, root, {}, "no-python", None, {}, lambda status: None)
+    place = Place(root, root, {}, "no-python", {}, {}, lambda status: None)
     space = replace(SPACE, axes=(replace(SPACE.axes[0], current=4),))
     trials = Trials(place, script, space, Usual(0.01, 1.0, None))
     assert trials.request(trials.overlay((0,))).default_steps == LEAST_STEPS
@@ -156,7 +156,7 @@ def test_a_candidate_without_workers_has_nothing_ready(root) -> None:
 def test_what_cannot_be_set_is_not_started(root) -> None:
     space = Space((Axis("compile", "run", ({"train.compile": False}, {"train.compile": True}), 0),))
     script = as_diagnosed(root / "train.py", LOADER_LINE)
-    place = Place(root, root, {}, "no-python", None, {}, lambda status: None)
+    place = Place(root, root, {}, "no-python", {}, {}, lambda status: None)
     made = Trials(place, script, space, Usual(0.1, 1.0, None)).attempt(3, (1,), 1.2)
     assert (made.outcome, made.forecast) == (Outcome.FAILED, 1.2)
     assert made.error.startswith("train.compile cannot be set: ")

@@ -170,7 +170,7 @@ class Ran:
 def trials(**facts) -> Trials:
     """Of a script whose diagnosis found these facts of the step."""
     evidence = join([Fact(f"step.{name}", RUN, value) for name, value in facts.items()], [])
-    place = Place(Path(), Path(), {}, "no-python", None, {}, lambda status: None)
+    place = Place(Path(), Path(), {}, "no-python", {}, {}, lambda status: None)
     script = Script(("train.py",), evidence, None, {}, lambda name: b"")
     return Trials(place, script, Space(()), Usual(0.2, 1.0, 8.0))
 
@@ -193,6 +193,7 @@ PACKED, WITH_WORKERS = {(RUN, "data.packing"): True}, {WORKERS: 2}
 )
 def test_a_step_counts_by_what_it_holds_of_the_users_own_samples(known, useful, asked, outcome, samples) -> None:
     made = trials(**known)
-    start, end = made.run(Ran(useful), AFTER, collect.Request(), asked, {})
+    ran = Ran(useful)
+    start, end = made.judged(ran, ran.run(AFTER, collect.Request()), asked, {})
     assert (end.outcome, start.samples) == (outcome, pytest.approx(samples))
     assert end.error == (NOT_COUNTED if outcome is Outcome.FAILED else "")

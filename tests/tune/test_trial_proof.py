@@ -19,6 +19,7 @@ from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Start, Verd
 from autotune.tune import proof
 from autotune.tune.overlay import Overlay
 from autotune.tune.trial import Place, Trials, Usual
+from autotune.verify.schedule import Free
 from autotune.verify.sides import Sides
 from autotune.verify.starts import Runner
 
@@ -30,7 +31,7 @@ OWN, BEST = (0,), (1,)
 def trials(tmp_path, monkeypatch):
     """Trials of both candidates that went well."""
     (tmp_path / "train.py").write_text(MISBEHAVING)
-    place = Place(tmp_path, tmp_path, {}, "python", None, {}, lambda status: None)
+    place = Place(tmp_path, tmp_path, {}, "python", {}, {}, lambda status: None)
     made = Trials(place, as_diagnosed(Path(tmp_path / "train.py"), LOADER_LINE), SPACE, Usual(0.1, 1.0, 4.0))
     made.starts[OWN], made.starts[BEST] = start(AFTER, 100.0), start(AFTER, 80.0)
     return made
@@ -77,6 +78,22 @@ def test_sides_take_turns_and_the_faster_one_wins(trials, ran) -> None:
     assert proof.has_won(verified)
     assert len(told) == 1
     assert len(verified.schedule.order) == len(ran.asked)
+
+
+def test_processes_that_may_be_stopped_take_turns(trials, ran, monkeypatch) -> None:
+    for one, made in trials.starts.items():
+        trials.starts[one] = replace(made, may_be_stopped=True, memory_bytes=1000, wait_s=0.0)
+    together = []
+
+    def in_turns(self, requests, turns):
+        together.append(tuple(requests))
+        return {side: self.run(side, request) for side, request in requests.items()}
+
+    monkeypatch.setattr(Runner, "in_turns", in_turns)
+    monkeypatch.setattr(proof, "free", lambda: Free(4000, 2.0))
+    assert proof.proven(trials, BEST, 1000.0, lambda planned: None).schedule.turns
+    assert together[:2] == [(BEFORE, AFTER), (AFTER, BEFORE)]
+    assert 2 * len(together) == len(ran.asked)
 
 
 def test_both_sides_measure_the_steps_of_the_schedule_after_the_same_warm_up(trials, ran) -> None:

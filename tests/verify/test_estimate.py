@@ -93,3 +93,26 @@ def test_what_is_no_number_of_pairs_is_refused(sizes) -> None:
 @pytest.mark.parametrize("pairs", range(LEAST_PAIRS, MOST_PAIRS + 1))
 def test_every_number_of_pairs_has_its_quantiles(pairs: int) -> None:
     assert estimate([1.0] * pairs, [1.0] * pairs).speedup == 1
+
+
+def test_what_took_turns_is_told_apart_whatever_the_machine_did_meanwhile() -> None:
+    drift = [1.0, 1.4, 1.1, 1.6, 1.2, 0.9]
+    before, after = [100 * one for one in drift], [110 * one for one in drift]
+    one_by_one, in_turns = (estimate(before, after, together) for together in (False, True))
+    assert one_by_one.speedup == in_turns.speedup == pytest.approx(1 / 1.1)
+    assert verdict(one_by_one, [start()])[0] is Verdict.CANNOT_TELL
+    assert verdict(in_turns, [start()])[0] is Verdict.SLOWER
+    assert in_turns.spread == LEAST_SPREAD
+    assert not estimate(before, [*after[:-1], 89.0], in_turns=True).is_apart
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.01, 0.03, 0.1])
+@pytest.mark.parametrize("pairs", [4, 6])
+def test_identical_files_that_took_turns_have_a_winner_by_rare_accident(pairs: int, noise: float) -> None:
+    draw = random.Random(pairs)
+    found = []
+    for _ in range(1000):
+        before = [100 * math.exp(draw.gauss(0, 0.2)) for _ in range(pairs)]
+        after = [one * math.exp(draw.gauss(0, noise)) for one in before]
+        found.append(verdict(estimate(before, after, in_turns=True), [start()])[0])
+    assert found.count(Verdict.FASTER) + found.count(Verdict.SLOWER) <= 10

@@ -6,7 +6,7 @@ from verify_builders import start
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE
 from autotune.verify.estimate import LEAST_PAIRS, MOST_PAIRS
-from autotune.verify.schedule import MOST_STEPS, order, paired, schedule
+from autotune.verify.schedule import MOST_STEPS, TURN_S, Free, least_s, order, paired, schedule
 
 
 def test_the_sides_take_turns_and_each_goes_first_equally_often() -> None:
@@ -59,3 +59,43 @@ def test_losses_may_need_more_steps(wanted, steps: int) -> None:
 def test_the_fixed_part_of_a_start_is_never_negative() -> None:
     assert start().fixed_s == pytest.approx(3.0)
     assert start(wall_s=0.1).fixed_s == 0.0
+
+
+def stoppable(**fields):
+    given = {"may_be_stopped": True, "memory_bytes": 1000, "wait_s": 0.0, **fields}
+    return [start(side, **given) for side in (BEFORE, AFTER)]
+
+
+FREE = Free(4000, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("rehearsed", "free", "turns"),
+    [
+        (stoppable(), FREE, (2.4, TURN_S)),
+        (stoppable(), Free(4000, 1.5), (0.0, TURN_S)),
+        (stoppable(wait_s=0.01), FREE, (2.4, 0.5)),
+        (stoppable(wait_s=0.03), FREE, None),
+        (stoppable(wait_s=None), FREE, None),
+        (stoppable(throttled_share=0.005), FREE, (2.4, TURN_S)),
+        (stoppable(throttled_share=0.1), FREE, None),
+        (stoppable(), Free(2500, 2.0), None),
+        (stoppable(), None, None),
+        (stoppable(memory_bytes=None), FREE, None),
+        (stoppable(may_be_stopped=False), FREE, None),
+        ([stoppable()[0], start(AFTER, memory_bytes=1000, wait_s=0.0)], FREE, None),
+    ],
+)
+def test_sides_take_turns_where_they_may_and_the_machine_holds_both(rehearsed, free, turns) -> None:
+    found = schedule(rehearsed, 100.0, 8.0, None, free).turns
+    assert (found and (found.together_s, found.turn_s)) == (turns and pytest.approx(turns))
+
+
+def test_what_is_left_of_a_budget_makes_the_windows_of_turns_longer() -> None:
+    # 3 s, of which 2.4 s are of both at once, and 3 + 17 steps of 0.1 s, for each side: 7.6 s a pair.
+    least, more, most = (schedule(stoppable(), budget_s, 8.0, None, FREE) for budget_s in (38.5, 45.0, 1e6))
+    assert (least.order, least.steps) == (order(LEAST_PAIRS), 17)
+    assert (more.order, more.steps) == (order(LEAST_PAIRS), 21)
+    assert more.seconds <= 37.0 / 1.1
+    assert (most.order, most.steps) == (order(MOST_PAIRS), 30)
+    assert least_s(stoppable()) == pytest.approx(40.0)

@@ -24,7 +24,8 @@ def runs(root):
 
 def test_the_mirror_is_gone_afterwards_whatever_happens(root) -> None:
     with pytest.raises(KeyboardInterrupt), mirrored(root, frozenset([root / "train.py"])) as shown:
-        assert (shown.place / "train.py").read_text() == "before"
+        assert [(one.place / "train.py").read_text() for one in shown.values()] == ["before"] * 2
+        assert len({one.place for one in shown.values()}) == 2
         raise KeyboardInterrupt
     assert runs(root) == []
     assert (root / "train.py").read_text() == "before"
@@ -32,7 +33,7 @@ def test_the_mirror_is_gone_afterwards_whatever_happens(root) -> None:
 
 def test_no_file_that_differs_is_no_mirror(root) -> None:
     with mirrored(root, frozenset()) as shown:
-        assert shown is None
+        assert shown == {}
     assert not (root / ".autotune").exists()
 
 
@@ -56,7 +57,8 @@ def test_what_a_crash_leaves_is_deleted_by_the_next_measurement(root) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(root)], env=os.environ, check=False)
     assert done.returncode == -signal.SIGKILL
     (left,) = runs(root)
-    assert (left / "scratch-mirror" / "train.py").exists()
+    mirrors = tuple(left / f"scratch-mirror-{number}" for number in range(2))
+    assert all((mirror / "train.py").exists() for mirror in mirrors)
     assert "pid" in json.loads((left / artefacts.MANIFEST).read_text())
-    assert leftovers.remove_leftovers(root) == (left / "scratch-mirror",)
+    assert leftovers.remove_leftovers(root) == mirrors
     assert (root / "train.py").read_text() == "before"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import subprocess
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from autotune.machine import Sampled
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording, Window
 from autotune.model.report import Step
-from autotune.model.verified import AFTER, BEFORE
+from autotune.model.verified import AFTER, BEFORE, SIDES, Turns
 from autotune.verify import contention, starts
 from autotune.verify.mirror import Mirror
 from autotune.verify.sides import Sides
@@ -25,6 +27,7 @@ RECORDING = Recording(
     environment={}, memory={}, what_ifs=(), side_effects={}, overhead={}, sampler_interval_ns=1, losses=(2.0, 1.0),
     window=Window(3, 20, 0, 10, (1,) * 23, "optimizer", "steps"), **UNKNOWN, **EMPTY,
 )  # fmt: skip
+STATUS = collect.Status()
 STEP = Step(20, 50.0, 50.0, 60.0, {}, samples_per_s=640.0)
 SAMPLED = Sampled(wall_s=5.0, num_samples=10, cpu_s=4.0, rss_peak_bytes=1000)
 
@@ -40,6 +43,9 @@ class Asked:
     cwd: Path | None = None
     environ: dict | None = None
     seen: str = ""
+    requests: list = field(default_factory=list)
+    began: int = 0
+    window_s: float = 0.3
 
 
 @pytest.fixture
@@ -47,13 +53,29 @@ def asked(monkeypatch):
     made = Asked(collect.Collected(Path(), (RECORDING,), "probe", 0, 5.0, 1.0, SAMPLED))
     readings = iter([contention.Reading(10.0, 100.0), contention.Reading(18.0, 110.0)])
 
-    def run(request, command, folder, *, cwd, environ, show, stdout, stderr):
+    def run(request, command, folder, *, cwd, environ, show, stdout, stderr, hold):
         assert stderr.parent == folder
         made.command, made.folder, made.cwd, made.environ = command, folder, cwd, environ
+        made.requests.append(request)
         made.seen = (cwd / "settings.py").read_text()
         assert folder.is_dir()
         assert stdout is not None
-        return made.collected
+        if hold is collect.not_held:
+            return made.collected
+        with subprocess.Popen(["sleep", "9"], start_new_session=True) as child, hold(child.pid):
+            made.began += 1
+            number = made.began
+            end = time.monotonic() + 0.6
+            while time.monotonic() < end:
+                show(STATUS)
+                time.sleep(0.01)
+            child.kill()
+        # The second one's is later by as many windows as there are seconds, if that is more than one.
+        begin_s = end - 0.6 + made.window_s * (number if made.window_s > 1 else 1)
+        ends = tuple(int((begin_s + n / 100 - 0.02) * 1e9) for n in range(23))
+        window = replace(RECORDING.window, start_ns=ends[2], end_ns=ends[-1], step_ends_ns=ends)
+        recordings = tuple(replace(one, window=window) for one in made.collected.recordings)
+        return replace(made.collected, recordings=recordings)
 
     monkeypatch.setattr(starts.collect, "collect", run)
     monkeypatch.setattr(starts.derive, "derive", lambda recordings: Derived((), (), made.step))
@@ -75,14 +97,15 @@ def runner(root: Path, *, mirrored: bool) -> Runner:
     words = ("train.py", f"--config={root}/settings.py")
     sides = Sides("x", {BEFORE: words, AFTER: words}, files)
     (root / ".autotune").mkdir()
-    mirror = Mirror(root, root / ".autotune" / "mirror", frozenset([path])) if mirrored else None
+    places = {side: root / ".autotune" / f"mirror-{side}" for side in SIDES}
+    mirrors = {side: Mirror(root, place, frozenset([path])) for side, place in places.items()} if mirrored else {}
     environ = {"PYTHONPATH": str(root), "PWD": str(root), "HOME": str(root)}
-    return Runner(root, root, environ, "python", sides, mirror, lambda status: None)
+    return Runner(root, root, environ, "python", sides, mirrors, lambda status: None)
 
 
 def test_a_start_runs_in_the_mirror_with_the_files_of_its_side(root, asked) -> None:
     made = runner(root, mirrored=True)
-    place = root / ".autotune" / "mirror"
+    place = root / ".autotune" / f"mirror-{BEFORE}"
     for side, text in ((BEFORE, "old"), (AFTER, "new"), (BEFORE, "old")):
         asked.seen = ""
         with pytest.MonkeyPatch.context() as patched:
@@ -151,3 +174,41 @@ def test_no_window_is_no_start(root, asked, recordings) -> None:
 def test_no_measured_step_is_no_start(root, asked) -> None:
     asked.step = None
     assert runner(root, mirrored=False).run(BEFORE, collect.Request())[1] is None
+
+
+REQUEST = collect.Request(time_limit_s=10.0, startup_limit_s=20.0)
+
+
+def test_sides_that_take_turns_share_the_machine_and_have_patience(root, asked) -> None:
+    asked.collected = replace(asked.collected, sampled=replace(SAMPLED, cpu_s=2.0))
+    requests = {BEFORE: REQUEST, AFTER: replace(REQUEST, time_limit_s=30.0)}
+    found = runner(root, mirrored=True).in_turns(requests, Turns(0.05, 0.05))
+    assert list(found) == [BEFORE, AFTER]
+    assert [start.side for _, start, _ in found.values()] == [BEFORE, AFTER]
+    assert [start.others_share for _, start, _ in found.values()] == [pytest.approx(0.4)] * 2
+    assert sorted((one.time_limit_s, one.startup_limit_s) for one in asked.requests) == [(20.0, 40.0), (60.0, 40.0)]
+    for _, start, _ in found.values():
+        # 20 steps of 10 ms, about half of which it was stopped.
+        assert 40.0 <= sum(start.times_ms) <= 160.0
+        assert start.wall_s < 0.6
+        assert start.step_ms == pytest.approx(sum(start.times_ms) / 20)
+
+
+@pytest.mark.parametrize(
+    ("fields", "window_s"),
+    [
+        ({"ended_by": "script"}, 0.3),
+        ({"recordings": ()}, 0.3),
+        ({}, 0.0),  # a window that began while both went on
+        ({}, 5.0),  # windows that do not overlap
+    ],
+)
+def test_sides_that_did_not_measure_in_their_turns_are_none(root, asked, fields, window_s: float) -> None:
+    asked.collected = replace(asked.collected, **fields)
+    asked.window_s = window_s
+    assert runner(root, mirrored=True).in_turns({BEFORE: REQUEST, AFTER: REQUEST}, Turns(0.1, 0.05)) is None
+
+
+def test_starts_hash_text_alike_unless_the_user_says_how() -> None:
+    assert 0 < int(starts.one_hash({})["PYTHONHASHSEED"]) < 2**32
+    assert starts.one_hash({"PYTHONHASHSEED": "7", "HOME": "/"}) == {"PYTHONHASHSEED": "7", "HOME": "/"}

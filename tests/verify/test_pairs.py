@@ -1,0 +1,54 @@
+"""A pair in turns, and what becomes of it where two cannot run at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune import collect
+from autotune.model.verified import AFTER, BEFORE, Turns
+from autotune.verify.pairs import Pairs
+from autotune.verify.starts import MemoryShortError
+
+REQUESTS = {AFTER: collect.Request(steps=1), BEFORE: collect.Request(steps=2)}
+
+
+class Runner:
+    """Says how each start was made."""
+
+    def __init__(self, fails_after: int = 0, error: Exception | None = None) -> None:
+        self.fails_after, self.error, self.pairs = fails_after, error, 0
+
+    def in_turns(self, requests, turns):
+        self.pairs += 1
+        if self.pairs <= self.fails_after:
+            return dict.fromkeys(requests, "in turns")
+        if self.error:
+            raise self.error
+        return None
+
+    def run(self, side, request):
+        return f"{side}, {request.steps} steps"
+
+
+ALONE = {AFTER: "after, 1 steps", BEFORE: "before, 2 steps"}
+
+
+@pytest.mark.parametrize("error", [None, MemoryShortError("x")])
+def test_once_two_cannot_run_at_once_they_run_one_after_the_other(error) -> None:
+    runner = Runner(1, error)
+    pairs = Pairs(runner, Turns(1.0, 0.1))
+    assert list(pairs.make(REQUESTS).values()) == ["in turns"] * 2
+    assert pairs.turns is not None
+    assert [list(pairs.make(REQUESTS).items()) for _ in range(2)] == [list(ALONE.items())] * 2
+    assert (pairs.turns, runner.pairs) == (None, 2)
+
+
+def test_without_turns_it_is_one_after_the_other() -> None:
+    runner = Runner()
+    assert Pairs(runner, None).make(REQUESTS) == ALONE
+    assert runner.pairs == 0
+
+
+def test_another_error_is_raised() -> None:
+    with pytest.raises(ValueError, match="x"):
+        Pairs(Runner(0, ValueError("x")), Turns(1.0, 0.1)).make(REQUESTS)

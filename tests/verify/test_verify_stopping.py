@@ -1,0 +1,63 @@
+"""Which starts may take turns, and what they wait for meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_starts import RECORDING, SAMPLED
+
+from autotune import collect
+from autotune.model.derived import Derived
+from autotune.model.recording import Fetch
+from autotune.model.report import Step
+from autotune.verify.stopping import may_be_stopped, wait_s
+
+ALONE = replace(RECORDING, device={"type": "cpu"}, process={"argv": ["train.py"], "group": 7, "world_size": 1})
+
+
+@pytest.mark.parametrize(
+    ("recordings", "may"),
+    [
+        ((ALONE,), True),
+        ((replace(ALONE, process={"group": 7, "world_size": None}),), True),
+        ((replace(ALONE, process={"group": 8, "world_size": 1}),), False),
+        ((replace(ALONE, process={"world_size": 1}),), False),
+        ((replace(ALONE, process={"group": 7, "world_size": 2}),), False),
+        ((replace(ALONE, device={"type": "cuda"}),), False),
+        ((replace(ALONE, device=None),), False),
+        ((replace(ALONE, memory={"peak_reserved_bytes": 5}),), False),
+        ((ALONE, ALONE), False),
+    ],
+)
+def test_one_process_of_its_group_on_the_cpu_may_be_stopped(recordings, may: bool) -> None:
+    collected = collect.Collected(Path(), recordings, "probe", 0, 5.0, 1.0, SAMPLED, pid=7)
+    assert may_be_stopped(collected) == may
+    assert not may_be_stopped(replace(collected, pid=None))
+
+
+def fetch(wall_ms: float, cpu_ms: float, start_ns: int = 5, *, in_main: bool = False) -> Fetch:
+    return Fetch(0, 1, start_ns, int(wall_ms * 1e6), int(cpu_ms * 1e6), 0, 0, 8, in_main)
+
+
+@pytest.mark.parametrize(
+    ("fetches", "cpu_ms", "expected"),
+    [
+        ((), 45.0, 0.0),
+        ((), 20.0, 0.05),
+        ((fetch(10, 9), fetch(10, 8)), 45.0, 0.0),
+        ((fetch(10, 2), fetch(30, 2)), 45.0, 0.018),
+        ((fetch(10, 9), fetch(900, 1, -1)), 45.0, 0.0),
+        # 30 ms of a step pass with waiting for a worker, which is stopped as well.
+        ((fetch(10, 9),), 20.0, 0.0),
+        ((fetch(10, 9, in_main=True),), 20.0, 0.05),
+        ((fetch(100, 2),), 20.0, 0.098),
+        ((), None, None),
+    ],
+)
+def test_what_is_waited_for_at_a_time_is_a_batch_or_else_a_step(fetches, cpu_ms, expected) -> None:
+    window = replace(RECORDING.window, cpu_ns=None if cpu_ms is None else int(20 * cpu_ms * 1e6))
+    derived = Derived((), (), Step(20, 50.0, 50.0, 60.0, {"data_wait": 30.0}))
+    found = wait_s(replace(RECORDING, fetches=fetches, window=window), derived)
+    assert found == (expected if expected is None else pytest.approx(expected))
