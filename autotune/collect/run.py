@@ -20,11 +20,11 @@ from autotune.machine.signals import cleaned_up
 from autotune.model.recording import Recording
 
 POLL_S = 0.1
-Hold = Callable[[int], AbstractContextManager[None]]
-"""Holds the process group of a start until that is to end."""
-
 GRACE_S = 45.0
 """After the window's own time limit: what-ifs, writing, and a training thread that is deep inside a kernel."""
+
+Hold = Callable[[int], AbstractContextManager[None]]
+"""Holds the process group of a start until that is to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,9 @@ def collect(
     """Run the command with the probe until the window is over; `show` gets the live status.
 
     `stdout` is a file descriptor for the child's output (None: inherited), `stderr` a file for its messages; `hold` may
-    stop its process group now and then. A Python
-    process that starts without the probe (-I, a PYTHONPATH of the script's own, env -i) ends the command before torch
-    is imported, and is then started by us with the probe. On any way out, Ctrl-C and SIGTERM included, the whole
-    process tree is ended and scratch is deleted.
+    stop its process group now and then. A Python process that starts without the probe (-I, a PYTHONPATH of the
+    script's own, env -i) ends the command before torch is imported, and is then started by us with the probe. On any
+    way out, Ctrl-C and SIGTERM included, the whole process tree is ended and scratch is deleted.
     """
     roots = _roots(words, cwd)
     path = requests.write(request, folder, roots, environ)

@@ -100,6 +100,7 @@ def _turns(rehearsed: Sequence[Start], free: Free | None) -> Turns | None:
     if len(needed) < len(rehearsed) or len(waits) < len(rehearsed) or free is None:
         return None
     turn_s = max(TURN_S, WAITS * max(waits))
+    # Where no counter of a quota is found there is no quota.
     throttled = max(start.throttled_share or 0.0 for start in rehearsed)
     if turn_s > MOST_TURN_S or throttled > MOST_THROTTLED or sum(needed) > MEMORY_SHARE * free.memory_bytes:
         return None
