@@ -18,34 +18,34 @@ TOGETHER = "step_ms"
 
 LOADERS = {
     "I/O": (
-        ("remote", "remote-slow", "remote-uneven", "remote-short", "remote-wide"),
         ("requests", "requests-short", "far", "far-uneven", "near-deep"),
+        ("ranged", "near", "bursts"),
     ),
     "CPU": (
-        ("decode", "decode-heavy", "json", "json-wide", "tokenise", "augment", "hash"),
         ("csv", "resize", "compress", "sort-wide", "unpickle", "files"),
+        ("xml", "spectrum", "unpack", "encode-deep"),
     ),
     "mixed": (
-        ("mixed", "mixed-json", "mixed-uneven", "mixed-hash"),
         ("mixed-csv", "mixed-sort", "mixed-resize", "mixed-unpickle"),
+        ("mixed-xml", "mixed-spectrum", "mixed-unpack"),
     ),
     "0 wins": (
-        ("tiny", "in-memory", "short-epoch", "short-json"),
         ("small", "in-memory-wide", "short-csv", "light"),
+        ("pairs", "plain", "short-xml"),
     ),
 }
 """Kinds of loading.py: those that constants of the model may be set by, and those that were held out."""
 
-PADDED = (("text", "text-wide", "text-deep"), ("text-narrow", "text-heavy", "text-tall"))
+PADDED = (("text-narrow", "text-heavy", "text-tall"), ("text-long", "text-thin"))
 ACCUMULATED = (
-    (("deep", 2), ("text", 2), ("wide", 8), ("text-wide", 2), ("convolution", 2)),
     (("narrow", 2), ("text-heavy", 2), ("flat", 8), ("text-narrow", 4), ("convolution-deep", 2)),
+    (("stack", 2), ("text-long", 2), ("convolution-wide", 2)),
 )
-SAVED = (("deep", "wide", "convolution"), ("narrow", "flat", "convolution-deep"))
-SWITCHED = (("deep", "wide", "text-wide", "convolution"), ("narrow", "flat", "text-heavy", "convolution-deep"))
+SAVED = (("narrow", "flat", "convolution-deep"), ("stack", "convolution-wide"))
+SWITCHED = (("narrow", "flat", "text-heavy", "convolution-deep"), ("stack", "text-long", "convolution-wide"))
 TOGETHER_KINDS = (
-    ("remote", "mixed", "remote-wide", "json-wide", "mixed-json"),
     ("requests", "mixed-csv", "far-uneven", "sort-wide", "mixed-sort"),
+    ("ranged", "bursts", "spectrum", "mixed-xml"),
 )
 HALVES = ("fit", "held out")
 

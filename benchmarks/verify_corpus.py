@@ -68,7 +68,7 @@ def row(result: measuring.Json) -> tuple[str, ...]:
         result["id"],
         " ".join(f"{one['setting']}={one['new']}" for one in found["changes"]),
         result["allow"],
-        f"{gain['speedup']:.2f} ({gain['low']:.2f}-{gain['high']:.2f})" if gain else "none",
+        predicted(gain) if gain else "none",
         f"{found['speedup']:.2f}",
         f"{found['low']:.2f}-{found['high']:.2f}",
         found["verdict"].replace("_", " "),
@@ -76,6 +76,12 @@ def row(result: measuring.Json) -> tuple[str, ...]:
         found["resume"]["result"].replace("_", " "),
         found["why"] or "",
     )
+
+
+def predicted(gain: measuring.Json) -> str:
+    """The speedup with its range; the range alone where a part of it is a bound."""
+    range_ = f"{gain['low']:.2f}-{gain['high']:.2f}"
+    return f"({range_})" if gain["basis"] == "bound" else f"{gain['speedup']:.2f} ({range_})"
 
 
 def kept(given: argparse.Namespace) -> list[measuring.Json]:

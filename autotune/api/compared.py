@@ -103,7 +103,7 @@ def _changes(root: Path, run: str, written: Collection[journals.ChangeName]) -> 
 
 
 def _predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | None:
-    """What the diagnosis expected of the changes together; a bound is no prediction."""
+    """What the diagnosis expected of the changes together."""
     if not run or not _folder(root, run).is_dir():
         return None
     rules = {rule for change in changes for rule in change.rules}
@@ -112,8 +112,7 @@ def _predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | N
     except UsageError:
         return None
     of = [one for one in report.recommendations if any(finding.rule.id in rules for finding in one.findings)]
-    gain = combined(of)
-    return gain if gain is not None and gain.basis != "bound" else None
+    return combined(of)
 
 
 def _folder(root: Path, run: str) -> Path:

@@ -9,7 +9,7 @@ from autotune.model.finding import Gain
 from autotune.predict.known import Arguments, gain, number, step_error
 
 TARGET_SHARE = 0.01
-ROUND_ERROR = 0.3
+ROUND_ERROR = 0.5
 """One save or evaluation takes that much longer or shorter than another, beside the same step."""
 
 

@@ -7,7 +7,7 @@ import math
 from autotune.model.evidence import RUN, Evidence
 from autotune.predict.known import TRAIN, number
 
-LARGER_ERROR = 0.1
+LARGER_ERROR = 0.25
 """Of the speedup: a micro-batch several times as large lies beyond what was tried."""
 
 PADDING_ERROR = 0.15

@@ -2,7 +2,7 @@
 
 Batches are dealt to the workers in turn and taken in order, as torch does (utils/data/dataloader.py,
 _MultiProcessingDataLoaderIter): workers x prefetch are outstanding, and one is asked for whenever one is taken.
-Who computes shares the cores evenly; who waits for I/O needs none.
+Who computes shares the cores evenly, and is slower the more of them are busy; who waits for I/O needs none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ BATCHES = 96
 """Simulated after those that were ready before the first step."""
 
 MOST_CV = 1.5
+
+CROWDED = 0.15
+"""A core takes that much longer beside cores that are all busy: they share caches, memory and power, and two may be
+threads of one. Set by the fit half of benchmarks/prediction.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +127,20 @@ class _Run:
                 factor = self.factors[queue[0] % len(self.factors)]
                 self.jobs[process] = _Job(costs.io_ms * factor, 0.0, ((costs.cpu_ms * factor, 1.0),))
 
+    def _slowed(self, busy: float) -> float:
+        """How many times as long a core takes where `busy` are."""
+        others = self.costs.cores - 1
+        return 1 + CROWDED * min(1.0, max(0.0, busy - 1) / others) if others > 0 else 1.0
+
     def _advance(self) -> list[int]:
         """Go on to when the next job is done; all that are done then."""
-        speed = min(1.0, self.costs.cores / max(1e-9, sum(job.cores for job in self.jobs.values())))
-        rates = {process: speed if job.cores else 1.0 for process, job in self.jobs.items()}
-        passed = min(job.left / rates[process] for process, job in self.jobs.items())
-        for process, job in self.jobs.items():
-            job.left -= passed * rates[process]
+        busy = sum(job.cores for job in self.jobs.values())
+        speed = min(1.0, self.costs.cores / max(1e-9, busy)) / self._slowed(busy)
+        # What a job was measured by alone has its own threads in it.
+        rates = {key: speed * self._slowed(job.cores) if job.cores else 1.0 for key, job in self.jobs.items()}
+        passed = min(job.left / rates[key] for key, job in self.jobs.items())
+        for key, job in self.jobs.items():
+            job.left -= passed * rates[key]
         self.now += passed
         return [process for process, job in self.jobs.items() if job.left <= 1e-9]
 

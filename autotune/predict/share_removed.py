@@ -6,7 +6,7 @@ from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
 from autotune.predict.known import Arguments, gain, number, step_error
 
-REMOVED_ERROR = 0.05
+REMOVED_ERROR = 0.15
 """Of the speedup, where all of a share goes."""
 
 

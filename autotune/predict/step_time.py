@@ -73,7 +73,8 @@ def _batch_size(now: Timeline, value: Value, evidence: Evidence) -> Timeline | N
     if loader is not None:
         per_batch = {name: getattr(loader, name) * factor for name in ("serial_ms", "io_ms", "cpu_ms")}
         batches = loader.batches and max(1, round(loader.batches / factor))
-        loader = replace(loader, **per_batch, batches=batches)
+        # Samples that take differently long even out in larger batches.
+        loader = replace(loader, **per_batch, batches=batches, cv=loader.cv / math.sqrt(factor))
     changed = replace(now, micro_ms=now.micro_ms * grown, wait_ms=now.wait_ms * factor, loader=loader)
     return changed.doubting(LARGER_ERROR)
 

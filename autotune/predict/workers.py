@@ -13,7 +13,7 @@ from autotune.predict.pipeline import Pipeline, batch_ms, epoch_ms
 PREFETCH = 2
 """torch's prefetch_factor where none is given."""
 
-MODEL_ERROR, BUSY_ERROR, SHARED_ERROR, START_ERROR = 0.06, 0.06, 0.5, 0.3
+MODEL_ERROR, BUSY_ERROR, SHARED_ERROR, START_ERROR = 0.06, 0.14, 0.5, 0.5
 """Of the speedup: where batches wait for I/O, what busy cores add to it, what these add once other programs use them
 too, and of the part that starting and ending workers has in it. Set by the fit half of benchmarks/prediction.py."""
 

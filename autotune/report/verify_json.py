@@ -60,4 +60,6 @@ def _memory(memory: Memory) -> Json:
 
 
 def _predicted(gain: Gain | None) -> Json | None:
-    return None if gain is None else {"speedup": gain.speedup, "low": gain.low, "high": gain.high}
+    if gain is None:
+        return None
+    return {"speedup": gain.speedup, "low": gain.low, "high": gain.high, "basis": gain.basis}

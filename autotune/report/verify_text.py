@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autotune.model.finding import Gain
 from autotune.model.verified import Losses, Memory, Resumed, Sameness, Turns, Verdict, Verified
 from autotune.report.layout import MIN_WIDTH, Line, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, percent, size, step_time
@@ -103,12 +104,19 @@ def _predicted(verified: Verified) -> str:
     gain, found = verified.predicted, verified.estimate
     if gain is None:
         return ""
-    range_ = f"{gain.speedup:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
+    said = _said(gain)
     if verified.verdict is Verdict.CANNOT_TELL:
-        return f"{range_}; not put to the test"
+        return f"{said}; not put to the test"
     where = "inside" if gain.low <= found.speedup <= gain.high else "outside"
-    error = percent(abs(gain.speedup / found.speedup - 1))
-    return f"{range_}; measured {where} of it, off by {error}"
+    error = "" if gain.basis == "bound" else f", off by {percent(abs(gain.speedup / found.speedup - 1))}"
+    return f"{said}; measured {where} of it{error}"
+
+
+def _said(gain: Gain) -> str:
+    """ "1.40x (1.20 to 1.60)", "at most 1.60x", and where a part of it is a bound "1.20x to at most 1.60x"."""
+    if gain.basis != "bound":
+        return f"{gain.speedup:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
+    return f"{gain.low:.2f}x to at most {gain.high:.2f}x" if gain.low > 1 else f"at most {gain.high:.2f}x"
 
 
 def _cost(verified: Verified) -> str:

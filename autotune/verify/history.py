@@ -31,8 +31,8 @@ class Calibration:
 
 
 def append(root: Path, run: str, predicted: Gain | None, verdict: Verdict, measured: Estimate) -> None:
-    """Add what was predicted and measured; nothing without a prediction, or where nothing could be told."""
-    if predicted is None or verdict is Verdict.CANNOT_TELL:
+    """Add what was predicted and measured; nothing without a prediction (a bound is none), or without a verdict."""
+    if predicted is None or predicted.basis == "bound" or verdict is Verdict.CANNOT_TELL:
         return
     row = {
         "schema": SCHEMA,

@@ -2,7 +2,8 @@
 
 Folders are folders, small files of code and settings are copies (so that a module, or a config that is found beside
 it, is read from here whichever way its path is resolved), and every other file is a link to the real one. Large
-folders, environments and repositories' innards are links as a whole. Nothing is ever written through a link: the
+folders, environments and repositories' innards are links as a whole. It lies as deep as the project does, and what is
+beside the folders above it is linked too: "../data" leads where it led. Nothing is ever written through a link: the
 script's writes are redirected by the probe.
 """
 
@@ -12,6 +13,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -28,13 +30,19 @@ LEFT_OUT = frozenset((".autotune", "__pycache__"))
 
 
 class Mirror:
-    """The stand-in at `place` for the real folder `root`; `edited` are the real paths whose contents change."""
+    """The stand-in for the real folder `root`; `edited` are the real paths whose contents change.
 
-    def __init__(self, root: Path, place: Path, edited: frozenset[Path]) -> None:
-        self.root, self.place = root, place
+    `top` stands for "/", and `place` below it for `root`.
+    """
+
+    def __init__(self, root: Path, top: Path, edited: frozenset[Path]) -> None:
+        self.root, self.top = root, top
+        self.place = top / root.relative_to(root.anchor)
         self._open = _parents(root, edited)
         self._left = MOST_ENTRIES
-        place.mkdir()
+        self.place.mkdir(parents=True)
+        for folder in (root, *root.parents[:-1]):
+            self._link_beside(folder)
         folders = deque([root])
         while folders:
             folders.extend(self._fill(folders.popleft()))
@@ -59,6 +67,13 @@ class Mirror:
         head, equals, value = text.rpartition("=")
         path = Path(value)
         return f"{head}{equals}{self.at(path)}" if path.is_absolute() and path.is_relative_to(self.root) else text
+
+    def _link_beside(self, folder: Path) -> None:
+        """Link what lies beside this folder, which holds the root; where that may not be listed, nothing."""
+        with suppress(OSError), os.scandir(folder.parent) as found:
+            for entry in islice(found, MOST_IN_FOLDER):
+                if entry.name != folder.name:
+                    (self.top / entry.path.lstrip("/")).symlink_to(entry.path)
 
     def _fill(self, folder: Path) -> Iterator[Path]:
         """Make the stand-in's entries; yields the folders that are to be filled as well."""

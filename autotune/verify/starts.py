@@ -109,7 +109,7 @@ class Runner:
     def told(self, text: str) -> str:
         """`text` with the real paths in it."""
         for mirror in self.mirrors.values():
-            text = text.replace(str(mirror.place), str(self.root))
+            text = text.replace(str(mirror.top), "")
         return text
 
     def _placed(self, side: str) -> tuple[tuple[str, ...], Path, dict[str, str]]:

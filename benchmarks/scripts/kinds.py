@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import csv
-import hashlib
 import json
 import pickle
 import random
-import re
+import struct
 import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from xml.etree import ElementTree
 
 import torch
 from torch import nn
@@ -36,32 +37,11 @@ class Kind:
 
 
 KINDS = {
-    "remote": Kind("wait", io_ms=3.0),
-    "remote-slow": Kind("wait", io_ms=8.0),
     "remote-uneven": Kind("uneven", io_ms=3.0),
-    "decode": Kind("decode", work=12),
-    "decode-heavy": Kind("decode", work=40),
     "json": Kind("json", work=12),
-    "tokenise": Kind("tokenise", work=12),
-    "augment": Kind("augment", work=50),
     "mixed": Kind("decode", io_ms=1.5, work=10),
-    "mixed-json": Kind("json", io_ms=3.0, work=6),
-    "mixed-uneven": Kind("uneven", io_ms=2.0, work=8),
-    "tiny": Kind("memory", length=320),
-    "in-memory": Kind("memory", features=8192),
-    "short-epoch": Kind("decode", work=4, length=160),
-    "short-json": Kind("json", work=2, length=240),
-    "remote-short": Kind("wait", io_ms=3.0, length=480),
-    "remote-wide": Kind("wait", io_ms=1.0, width=1024),
-    "json-wide": Kind("json", work=6, width=1024),
-    "hash": Kind("hash", work=4),
-    "mixed-hash": Kind("hash", io_ms=2.0, work=2),
-    "text": Kind("text", width=96, depth=2),
     "text-wide": Kind("text", width=128, depth=2),
-    "text-deep": Kind("text", width=96, depth=4),
-    "convolution": Kind("convolution", width=32, depth=4, features=3 * 24 * 24),
     "deep": Kind("memory", width=64, depth=40),
-    "wide": Kind("memory", width=1024, depth=3),
     "requests": Kind("requests", io_ms=4.0),
     "requests-short": Kind("requests", io_ms=2.0, length=400),
     "far": Kind("wait", io_ms=15.0),
@@ -87,6 +67,23 @@ KINDS = {
     "narrow": Kind("memory", width=128, depth=12),
     "flat": Kind("memory", width=2048, depth=1),
     "convolution-deep": Kind("convolution", width=24, depth=8, features=3 * 24 * 24),
+    "ranged": Kind("requests", io_ms=9.0, width=256),
+    "near": Kind("wait", io_ms=0.8, depth=6),
+    "bursts": Kind("uneven", io_ms=10.0, width=512),
+    "xml": Kind("xml", work=5),
+    "spectrum": Kind("spectrum", work=15, width=512),
+    "unpack": Kind("unpack", work=6),
+    "encode-deep": Kind("encode", work=8, width=128, depth=10),
+    "mixed-xml": Kind("xml", io_ms=3.0, work=3),
+    "mixed-spectrum": Kind("spectrum", io_ms=1.5, work=10),
+    "mixed-unpack": Kind("unpack", io_ms=5.0, work=3),
+    "pairs": Kind("memory", length=512, features=512, width=128),
+    "plain": Kind("memory", features=1024, width=512, depth=2),
+    "short-xml": Kind("xml", work=1, length=176),
+    "text-long": Kind("text", width=96, depth=3),
+    "text-thin": Kind("text", width=48, depth=2),
+    "stack": Kind("memory", width=256, depth=20),
+    "convolution-wide": Kind("convolution", width=48, depth=3, features=3 * 24 * 24),
 }
 PARTS = 5
 """Requests that one sample of "requests" takes, one after the other."""
@@ -97,9 +94,11 @@ BYTES = bytes(250_000)
 TABLE = [",".join(f"{(row * 8 + cell) / 7:.6f}" for cell in range(8)) for row in range(60)]
 DIGITS = " ".join(str(n * n % 997) for n in range(5_000)).encode()
 NUMBERS = [n * 7_919 % 3_001 / 7 for n in range(3_000)]
+MARKUP = "<rows>" + "".join(f"<row id='{n}'><x>{n / 7:.5f}</x>words</row>" for n in range(150)) + "</rows>"
+WAVE = torch.sin(torch.arange(16_384) / 7)
+FIELDS = struct.Struct("<id8sh")
+PACKED = b"".join(FIELDS.pack(n, n / 7, b"some", n % 99) for n in range(1_200))
 PICKLED = pickle.dumps([{"id": n, "text": f"word {n}", "x": n / 7} for n in range(400)])
-WORDS = re.compile(r"\w+|[^\w\s]")
-PROSE = "The quick brown fox, it is said, jumps over the lazy dog; nobody has seen it. " * 12
 
 
 class Samples(Dataset):
@@ -140,22 +139,6 @@ def parse(times: int) -> None:
         json.loads(DOCUMENT)
 
 
-def tokenise(times: int) -> None:
-    for _ in range(times):
-        [hash(word.lower()) % VOCABULARY for word in WORDS.findall(PROSE)]
-
-
-def augment(times: int) -> None:
-    image = torch.ones(3, 64, 64)
-    for _ in range(times):
-        image = torch.flip(image, (2,)) * 0.9 + 0.1
-
-
-def hashed(times: int) -> None:
-    for _ in range(times):
-        hashlib.sha256(BYTES).digest()
-
-
 def table(times: int) -> None:
     for _ in range(times):
         [[float(cell) for cell in row] for row in csv.reader(TABLE)]
@@ -188,17 +171,38 @@ def read(times: int) -> None:
             file.read()
 
 
+def markup(times: int) -> None:
+    for _ in range(times):
+        [float(row.findtext("x") or 0) for row in ElementTree.fromstring(MARKUP)]
+
+
+def spectrum(times: int) -> None:
+    for _ in range(times):
+        torch.fft.rfft(WAVE).abs().log1p()
+
+
+def unpack(times: int) -> None:
+    for _ in range(times):
+        [field[1] for field in FIELDS.iter_unpack(PACKED)]
+
+
+def encode(times: int) -> None:
+    for _ in range(times):
+        base64.b64decode(base64.b64encode(BYTES))
+
+
 WORK: dict[str, Callable[[int], None]] = {
     "decode": decode,
     "uneven": decode,
     "json": parse,
-    "tokenise": tokenise,
-    "augment": augment,
-    "hash": hashed,
     "csv": table,
     "resize": resize,
     "compress": compress,
     "sort": order_numbers,
     "unpickle": unpickle,
     "files": read,
+    "xml": markup,
+    "spectrum": spectrum,
+    "unpack": unpack,
+    "encode": encode,
 }

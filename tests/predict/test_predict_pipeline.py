@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.predict.pipeline import Pipeline, batch_ms
+from autotune.predict.pipeline import CROWDED, Pipeline, batch_ms
 
 IO = Pipeline(serial_ms=30, io_ms=30, cpu_ms=0, handover_ms=0, compute_ms=10, warm_ms=10, start_ms=0, end_ms=0, cores=4)
 CPU = replace(IO, io_ms=0, cpu_ms=30)
+SLOWER = 1 + CROWDED
 
 
 def test_without_workers_a_batch_and_a_step_take_turns():
@@ -24,10 +25,12 @@ def test_without_workers_a_batch_and_a_step_take_turns():
         pytest.param(IO, 4, 10, id="training is the slower one"),
         pytest.param(replace(IO, cores=0.5), 2, 20, id="training itself has half a core"),
         pytest.param(replace(IO, handover_ms=2), 4, 12, id="handing over is training's time"),
-        pytest.param(CPU, 2, 15, id="cores enough"),
-        pytest.param(replace(CPU, cores=2), 4, 20, id="two cores do 30 + 10 ms"),
+        pytest.param(replace(CPU, cores=64), 2, 15, id="cores enough"),
+        pytest.param(replace(CPU, cores=2), 4, SLOWER * 20, id="two cores do 30 + 10 ms, each slower beside the other"),
         pytest.param(replace(CPU, cores=1), 4, 40, id="one core gains nothing"),
-        pytest.param(replace(CPU, cores=2, threads=2), 4, 25, id="training on two threads: 30 + 2 x 10 ms"),
+        pytest.param(
+            replace(CPU, cores=2, threads=2), 4, (SLOWER * 30 + 20) / 2, id="training was measured on both: 30 + 2 x 10 ms"
+        ),
         pytest.param(replace(IO, batches=10, start_ms=50, end_ms=15), 2, 15 + (2 * 65 + 30) / 10, id="a short epoch"),
     ],
 )

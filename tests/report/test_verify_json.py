@@ -24,7 +24,7 @@ def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
     assert (found["verdict"], found["speedup"], found["low"], found["high"]) == ("faster", 1.5, 1.45, 1.55)
     assert (found["starts"], found["seconds"], found["step_ms"]) == (8, 52.0, {"before": 120.0, "after": 80.0})
     assert found["changes"] == [{"setting": "loader.num_workers", "old": 0, "new": 4, "effect": "equivalent"}]
-    assert found["predicted"] == {"speedup": 1.4, "low": 1.2, "high": 1.6}
+    assert found["predicted"] == {"speedup": 1.4, "low": 1.2, "high": 1.6, "basis": "modelled"}
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,11 @@ def test_unknown_memory_is_not_zero() -> None:
 def test_a_missed_prediction_is_said() -> None:
     assert "outside of it, off by 33 %" in text(predicted=Gain(2.0, 1.8, 2.2, "modelled"))
     assert "Predicted" not in text(predicted=None)
+
+
+def test_a_bound_is_called_one() -> None:
+    assert "at most 1.50x; measured inside of it\n" in text(predicted=Gain(1.5, 1.0, 1.5, "bound"))
+    assert "1.50x to at most 2.20x; measured inside of it\n" in text(predicted=Gain(1.8, 1.5, 2.2, "bound"))
     assert "Predicted: 1.40x (1.20 to 1.60); not put to the test\n" in text(verdict=Verdict.CANNOT_TELL)
 
 

@@ -41,6 +41,7 @@ def test_predictions_are_compared_with_what_was_measured(root) -> None:
 def test_what_could_not_be_told_teaches_nothing(root) -> None:
     history.append(root, "run-1", gain(1.5, 1.4, 1.6), Verdict.CANNOT_TELL, MEASURED)
     history.append(root, "run-1", None, Verdict.FASTER, MEASURED)
+    history.append(root, "run-1", Gain(1.5, 1.0, 1.5, "bound"), Verdict.FASTER, MEASURED)
     assert not (root / history.FILE).exists()
     assert history.calibration(root) is None
 

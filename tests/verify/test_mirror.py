@@ -40,8 +40,8 @@ def root(tmp_path):
 
 
 def made(root: Path, *edited: str) -> Mirror:
-    place = root / ".autotune" / "scratch-mirror"
-    return Mirror(root, place, frozenset(root / name for name in edited))
+    top = root / ".autotune" / "scratch-mirror"
+    return Mirror(root, top, frozenset(root / name for name in edited))
 
 
 def test_everything_reads_the_same(root) -> None:
@@ -106,6 +106,30 @@ def test_a_large_project_is_mirrored_from_the_top_until_it_is_enough(root, monke
     assert (place / "data").is_symlink()
     assert not (place / "deep/er").is_symlink()
     assert not (place / "deep/er/b.yaml").is_symlink()
+
+
+def test_what_lies_beside_the_folders_above_the_project_is_where_it_was(root, tmp_path) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets/a.bin").write_text("data")
+    place = made(root, "train.py").place
+    assert (place / "../datasets/a.bin").resolve().read_text() == "data"
+    assert os.path.normpath(place / "../datasets") == str(place.parent / "datasets")
+    assert (place.parent / "datasets/a.bin").read_text() == "data"
+    up = "/".join([".."] * len(root.relative_to("/").parts))
+    assert (place / up / "etc/hostname").exists()
+    assert not (place.parent / "project").is_symlink()
+
+
+def test_a_folder_above_the_project_that_may_not_be_listed_stops_nothing(root, tmp_path, monkeypatch) -> None:
+    real = os.scandir
+
+    def scandir(path):
+        if Path(path) == tmp_path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(module.os, "scandir", scandir)
+    assert (made(root, "train.py").place / "train.py").exists()
 
 
 def test_words_and_variables_that_lead_into_the_project_lead_into_the_mirror(root) -> None:
