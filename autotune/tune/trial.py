@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 
 from autotune import catalogue, collect
@@ -216,13 +215,10 @@ def subject(name: str, of_axis: str) -> str:
 
 def _guarded(place: Place, least_bytes: float) -> Show:
     """What a start calls all the time: shows where it is, and looks at the memory of the host."""
-    mirrors = [f"{mirror.place}/" for mirror in place.mirrors.values()]
-
     def shown(status: collect.Status) -> None:
         left = limits.memory_available()
         if left < least_bytes:
             raise MemoryShortError(f"ended by autotune: only {left >> 20} MiB of the host's memory were left")
-        where = reduce(str.removeprefix, mirrors, status.where)
-        place.show(replace(status, where=where))
+        place.show(replace(status, where=status.where.removeprefix(f"{place.root}/")))
 
     return shown

@@ -100,9 +100,13 @@ class Runner:
         if mirror is not None:
             # The probe protects the script's folder: that of the real files, to which the mirror's links lead.
             command = replace(command, script=self.root / "script")
+
+        def shown(status: collect.Status) -> None:
+            show(replace(status, where=self.told(status.where)))
+
         with Path(os.devnull).open("w") as nowhere:
             return collect.collect(
-                request, command, folder, cwd=cwd, environ=environ, show=show, stdout=nowhere.fileno(),
+                request, command, folder, cwd=cwd, environ=environ, show=shown, stdout=nowhere.fileno(),
                 stderr=folder / MESSAGES, hold=held.group if held else collect.not_held,
             )  # fmt: skip
 

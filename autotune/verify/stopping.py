@@ -53,9 +53,13 @@ def were_fair(ran: Sequence[tuple[collect.Collected, Held]]) -> bool:
 
 
 def _span_s(collected: collect.Collected, held: Held) -> tuple[float, float] | None:
-    """The window on the machine's clock; None without one, and when it began before the turns did."""
+    """The window on the machine's clock; None without one, and when it began before the turns did.
+
+    A script that has fewer steps than were asked for ends it by its own end.
+    """
     first = collected.recordings[0] if collected.recordings else None
-    if collected.ended_by != "probe" or first is None or first.window is None:
+    is_whole = collected.ended_by == "probe" or (collected.ended_by == "script" and collected.exit_code == 0)
+    if not is_whole or first is None or first.window is None:
         return None
     begin, end = ((first.origin_ns + at) / 1e9 for at in (first.window.start_ns, first.window.end_ns))
     return (begin, end) if held.in_turns_since() <= begin else None

@@ -105,7 +105,7 @@ def runner(root: Path, *, mirrored: bool) -> Runner:
 
 def test_a_start_runs_in_the_mirror_with_the_files_of_its_side(root, asked) -> None:
     made = runner(root, mirrored=True)
-    place = root / ".autotune" / f"mirror-{BEFORE}"
+    place = made.mirrors[BEFORE].place
     for side, text in ((BEFORE, "old"), (AFTER, "new"), (BEFORE, "old")):
         asked.seen = ""
         with pytest.MonkeyPatch.context() as patched:
@@ -197,7 +197,7 @@ def test_sides_that_take_turns_share_the_machine_and_have_patience(root, asked) 
 @pytest.mark.parametrize(
     ("fields", "window_s"),
     [
-        ({"ended_by": "script"}, 0.3),
+        ({"ended_by": "script", "exit_code": 1}, 0.3),
         ({"recordings": ()}, 0.3),
         ({}, 0.0),  # a window that began while both went on
         ({}, 5.0),  # windows that do not overlap

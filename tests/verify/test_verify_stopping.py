@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_starts import RECORDING, SAMPLED
@@ -12,7 +13,7 @@ from autotune import collect
 from autotune.model.derived import Derived
 from autotune.model.recording import Fetch
 from autotune.model.report import Step
-from autotune.verify.stopping import may_be_stopped, wait_s
+from autotune.verify.stopping import may_be_stopped, wait_s, were_fair
 
 ALONE = replace(RECORDING, device={"type": "cpu"}, process={"argv": ["train.py"], "group": 7, "world_size": 1})
 
@@ -61,3 +62,21 @@ def test_what_is_waited_for_at_a_time_is_a_batch_or_else_a_step(fetches, cpu_ms,
     derived = Derived((), (), Step(20, 50.0, 50.0, 60.0, {"data_wait": 30.0}))
     found = wait_s(replace(RECORDING, fetches=fetches, window=window), derived)
     assert found == (expected if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "exit_code", "began", "is_fair"),
+    [
+        ("probe", -15, 0.0, True),
+        # It has fewer steps than were asked for.
+        ("script", 0, 0.0, True),
+        ("script", 1, 0.0, False),
+        ("time_limit", -9, 0.0, False),
+        ("probe", -15, 1e9, False),
+    ],
+)
+def test_fair_is_what_measured_in_its_turns_and_to_its_end(ended_by, exit_code, began, is_fair) -> None:
+    collected = collect.Collected(Path(), (ALONE,), ended_by, exit_code, 5.0, 1.0, SAMPLED, pid=7)
+    whole = replace(collected, ended_by="probe")
+    held = SimpleNamespace(in_turns_since=lambda: began)
+    assert were_fair([(whole, SimpleNamespace(in_turns_since=lambda: 0.0)), (collected, held)]) == is_fair
