@@ -19,7 +19,7 @@ TOGETHER = "step_ms"
 LOADERS = {
     "I/O": (
         ("requests", "requests-short", "far", "far-uneven", "near-deep"),
-        ("ranged", "near", "bursts"),
+        ("ranged", "near", "bursts-uneven"),
     ),
     "CPU": (
         ("csv", "resize", "compress", "sort-wide", "unpickle", "files"),
@@ -45,7 +45,7 @@ SAVED = (("narrow", "flat", "convolution-deep"), ("stack", "convolution-wide"))
 SWITCHED = (("narrow", "flat", "text-heavy", "convolution-deep"), ("stack", "text-long", "convolution-wide"))
 TOGETHER_KINDS = (
     ("requests", "mixed-csv", "far-uneven", "sort-wide", "mixed-sort"),
-    ("ranged", "bursts", "spectrum", "mixed-xml"),
+    ("ranged", "bursts-uneven", "spectrum", "mixed-xml"),
 )
 HALVES = ("fit", "held out")
 

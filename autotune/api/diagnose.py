@@ -115,14 +115,12 @@ def build(
     """
     evidence, step = _known(recordings, known)
     evaluation = engine.evaluate(rules, evidence)
-    findings = [
-        extras.completed(_with_gain(one, evidence), evidence, known.run.python, place, known.pins)
-        for one in evaluation.findings
-    ]
+    evaluation, declined = engine.decline(evaluation, lambda finding: _gain(finding, evidence))
+    findings = [extras.completed(one, evidence, known.run.python, place, known.pins) for one in evaluation.findings]
     recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
     report = Report(
-        run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings)),
+        run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings, declined)),
         machine=_part({fact.name: fact.value for fact in known.facts}, "machine"),
         software=dict(known.versions),
         step=step,
@@ -150,9 +148,9 @@ def _known(recordings: Sequence[Recording], known: Known) -> tuple[Evidence, Ste
     return evidence, derived.step
 
 
-def _with_gain(finding: Finding, evidence: Evidence) -> Finding:
+def _gain(finding: Finding, evidence: Evidence) -> Gain | None:
     spec = finding.rule.gain
-    return replace(finding, gain=predict.predict(spec, evidence, finding.subject)) if spec else finding
+    return predict.predict(spec, evidence, finding.subject) if spec else None
 
 
 def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from autotune.collect import Collected
 from autotune.errors import AutotuneError, InternalError, ScriptError
 from autotune.model.evidence import RUN, Evidence
+from autotune.model.finding import Finding
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
 
@@ -45,8 +46,8 @@ def summarise(
     )
 
 
-def notes(evidence: Evidence, recordings: Sequence[Recording]) -> tuple[str, ...]:
-    """What the reader should know of the circumstances."""
+def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequence[Finding]) -> tuple[str, ...]:
+    """What the reader should know of the circumstances; `declined` are findings whose changes would gain nothing."""
     load, quota = evidence.lookup(RUN, "machine.load"), evidence.lookup(RUN, "machine.cpu_quota")
     found = []
     if not any(name.startswith("machine.") for name in evidence.facts.get(RUN, ())):
@@ -56,7 +57,12 @@ def notes(evidence: Evidence, recordings: Sequence[Recording]) -> tuple[str, ...
     has_clock = any(one.window is not None and one.window.device_clock for one in recordings)
     if evidence.lookup(RUN, "device.type") == "cuda" and not has_clock:
         found.append("phases are timed on the host: what the GPU still computes counts where the host waits for it")
-    return tuple(found)
+    return (*found, *map(_declined, declined))
+
+
+def _declined(finding: Finding) -> str:
+    speedup = finding.gain.speedup if finding.gain is not None else 1.0
+    return f"{finding.rule.id} is left out ({finding.message}): by what was tried its change would bring {speedup:.2f}x"
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:

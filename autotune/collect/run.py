@@ -67,15 +67,17 @@ def collect(
     stdout: int | None = None,
     stderr: Path | None = None,
     hold: Hold = not_held,
+    protected: Path | None = None,
 ) -> Collected:
     """Run the command with the probe until the window is over; `show` gets the live status.
 
+    `protected` is a folder that the script owns beside its own and the working folder's project.
     `stdout` is a file descriptor for the child's output (None: inherited), `stderr` a file for its messages; `hold` may
     stop its process group now and then. A Python process that starts without the probe (-I, a PYTHONPATH of the
     script's own, env -i) ends the command before torch is imported, and is then started by us with the probe. On any
     way out, Ctrl-C and SIGTERM included, the whole process tree is ended and scratch is deleted.
     """
-    roots = _roots(words, cwd)
+    roots = (*_roots(words, cwd), *([protected] if protected is not None else []))
     path = requests.write(request, folder, roots, environ)
     artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
     began = _Began(words.argv, str(cwd), command.environment(environ, path))

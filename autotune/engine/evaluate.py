@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from autotune.engine.expr import compile_expression
 from autotune.engine.fixes import advice_of, changes_of
 from autotune.engine.message import render
 from autotune.model.evidence import RUN, Evidence, Location
-from autotune.model.finding import Change, Evaluation, Finding, Passed, Skipped
-from autotune.model.rule import Rule
+from autotune.model.finding import Change, Evaluation, Finding, Gain, Passed, Skipped
+from autotune.model.rule import Rule, Severity
 
 Outcome = Finding | Skipped | Passed
 
@@ -25,6 +26,22 @@ def evaluate(rules: Iterable[Rule], evidence: Evidence, *, static: bool = False)
         skipped=tuple(each for each in outcomes if isinstance(each, Skipped)),
         passed=tuple(each for each in outcomes if isinstance(each, Passed)),
     )
+
+
+def decline(evaluation: Evaluation, gain: Callable[[Finding], Gain | None]) -> tuple[Evaluation, tuple[Finding, ...]]:
+    """The evaluation with the gain of every finding, without those that would gain nothing here; and these.
+
+    A rule whose change would make this run no faster has nothing to say; what is wrong (critical) is said.
+    """
+    findings = [replace(one, gain=gain(one)) for one in evaluation.findings]
+    declined = tuple(one for one in findings if _gains_nothing(one))
+    passed = (*evaluation.passed, *(Passed(one.rule, one.subject) for one in declined))
+    kept = tuple(one for one in findings if not _gains_nothing(one))
+    return replace(evaluation, findings=kept, passed=passed), declined
+
+
+def _gains_nothing(finding: Finding) -> bool:
+    return finding.gain is not None and finding.gain.speedup <= 1 and finding.rule.severity is not Severity.CRITICAL
 
 
 def evaluate_subject(rule: Rule, evidence: Evidence, subject: str, *, static: bool = False) -> Outcome:

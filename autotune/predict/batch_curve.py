@@ -14,8 +14,8 @@ def batch_curve(arguments: Arguments, evidence: Evidence, subject: str) -> Gain 
     """A step of n micro-batches of a + b x units becomes n/k of a + b x k units: a x (n - n/k) less.
 
     `factor` is k (2 unless told). The interval is the errors of the fit and of the model, and the noise of the step.
-    Its lower end may be under 1: a small fixed part is not told from none. None without the fit, without that much
-    accumulation, when no fixed part was found, and when it is smaller than what comes on top.
+    Its lower end may be under 1: a small fixed part is not told from none; all of it is where that is smaller than what
+    comes on top. None without the fit and without that much accumulation.
     """
     factor, part = float(arguments.get("factor", DOUBLE)), micro_batches_share(evidence)
     steps, error = (number(evidence, RUN, n) for n in ("train.accumulation_steps", "batch_curve.error_share"))
@@ -25,8 +25,6 @@ def batch_curve(arguments: Arguments, evidence: Evidence, subject: str) -> Gain 
     gone = 1 - 1 / factor
     # Both ran after the window, maybe at another speed: only their ratio is of the measured step.
     saved = part * (1 - ratio / factor)
-    if saved <= 0:
-        return None
     doubt, noise = FIT_ERROR * error * part * gone, step_error(evidence, LARGER_ERROR)
     # No more than whole micro-batches can go.
     low, high = speedup_without(saved - doubt), speedup_without(min(saved + doubt, part * gone))

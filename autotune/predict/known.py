@@ -15,6 +15,8 @@ TRAIN = "loader#train"
 FIT_ERROR = 2.0
 """The fixed part of a line through 0.5, 1 and 2 times the units is known this much worse than the line's middle."""
 
+MOST_DOUBT = 0.9
+
 ONCE_A_STEP = ("data_wait", "optimizer", "checkpoint", "evaluation", "logging")
 
 
@@ -56,5 +58,5 @@ def micro_batches_share(evidence: Evidence) -> float | None:
 
 
 def step_error(evidence: Evidence, of_model: float) -> float:
-    """The noise of the measured step and a model's own error together, of the speedup."""
-    return math.hypot(number(evidence, RUN, "step.noise_share") or 0.0, of_model)
+    """The noise of the measured step and a model's own error together, of the speedup; at most MOST_DOUBT."""
+    return min(MOST_DOUBT, math.hypot(number(evidence, RUN, "step.noise_share") or 0.0, of_model))

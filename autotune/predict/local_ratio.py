@@ -17,7 +17,7 @@ def local_ratio(arguments: Arguments, evidence: Evidence, subject: str) -> Gain 
 
     The gain is that of the range's geometric middle, its interval that of both ends and the noise of the step; the
     share was measured, the range was not on this machine. `ratio` is a fact with the measured ratio: where it is
-    known it takes the range's place. None when the share is unknown, and when the part would not get faster.
+    known it takes the range's place, and the gain is below 1 where it is. None when the share is unknown.
     """
     share = number(evidence, subject, arguments["share"])
     if share is None or not 0 < share < 1:
@@ -26,8 +26,6 @@ def local_ratio(arguments: Arguments, evidence: Evidence, subject: str) -> Gain 
     measured = number(evidence, subject, arguments["ratio"]) if "ratio" in arguments else None
     if measured is not None:
         low, high = measured / (1 + RATIO_ERROR), measured * (1 + RATIO_ERROR)
-    if low * high <= 1:
-        return None
     middle, slow, fast = (1 / (1 - share + share / ratio) for ratio in (math.sqrt(low * high), low, high))
     noise = step_error(evidence, 0.0)
     return gain(evidence, subject, middle, (slow * (1 - noise), fast * (1 + noise)), "modelled")

@@ -37,8 +37,6 @@ def measured_ceiling(arguments: Arguments, evidence: Evidence, subject: str) -> 
     ceiling = _ceiling(evidence, subject, wait)
     if ceiling is None:
         return share_removed({"share": share}, evidence, subject)
-    if ceiling.without >= ceiling.now:
-        return None
     interval = ceiling.now / ceiling.high, ceiling.now / ceiling.low
     return gain(evidence, subject, ceiling.now / ceiling.without, interval, "measured")
 

@@ -129,8 +129,8 @@ class _Run:
 
     def _slowed(self, busy: float) -> float:
         """How many times as long a core takes where `busy` are."""
-        others = self.costs.cores - 1
-        return 1 + CROWDED * min(1.0, max(0.0, busy - 1) / others) if others > 0 else 1.0
+        cores = self.costs.cores
+        return 1 + CROWDED * max(0.0, min(busy, cores) - 1) / max(1.0, cores - 1)
 
     def _advance(self) -> list[int]:
         """Go on to when the next job is done; all that are done then."""

@@ -17,8 +17,6 @@ MODEL_ERROR, BUSY_ERROR, SHARED_ERROR, START_ERROR = 0.06, 0.14, 0.5, 0.5
 """Of the speedup: where batches wait for I/O, what busy cores add to it, what these add once other programs use them
 too, and of the part that starting and ending workers has in it. Set by the fit half of benchmarks/prediction.py."""
 
-MOST_DOUBT = 0.9
-
 SLOWER_ALONE = 1.0
 """Milliseconds of sending a batch, which one worker may take longer than training, beside having only one thread."""
 
@@ -44,8 +42,8 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     Costs come from the loader alone with 0 and 1 workers, from the window (training, with no workers) or the
     replay (with some), and go through the model of `pipeline`. The start of an epoch's workers counts, once a run
     with `persistent` = "true". The interval is the noise of what was measured, the error of the model, and how far it
-    is off today's step. Where the loader was not tried alone it is the measured ceiling. None when the workers that
-    are needed would lose.
+    is off today's step. Where the loader was not tried alone it is the measured ceiling. Workers may lose: then it is
+    below 1.
     """
     count = number(evidence, subject, NEEDED) if "workers" not in arguments else float(arguments["workers"])
     costs = pipeline(evidence, subject, arguments.get("persistent") == "true")
@@ -56,11 +54,9 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     before = batch_ms(costs, round(now), round(each))
     after = batch_ms(costs, round(count), round(float(arguments.get("prefetch", each))))
     speedup, noise = before / after, number(evidence, subject, "step.noise_share") or 0.0
-    if "workers" not in arguments and speedup <= 1:
-        return None
     starting = max(epoch_ms(costs, round(now)) / before, epoch_ms(costs, round(count)) / after)
     error = math.hypot(model_error(evidence, costs, after, starting), unexplained(evidence, subject, before))
-    doubt = min(MOST_DOUBT, step_error(evidence, error))
+    doubt = step_error(evidence, error)
     # Training alone is what no number of workers beats.
     most = max(speedup, before / costs.warm_ms * (1 + noise))
     interval = speedup * (1 - doubt), min(speedup * (1 + doubt), most)

@@ -215,6 +215,7 @@ def subject(name: str, of_axis: str) -> str:
 
 def _guarded(place: Place, least_bytes: float) -> Show:
     """What a start calls all the time: shows where it is, and looks at the memory of the host."""
+
     def shown(status: collect.Status) -> None:
         left = limits.memory_available()
         if left < least_bytes:

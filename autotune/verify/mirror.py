@@ -3,8 +3,8 @@
 Folders are folders, small files of code and settings are copies (so that a module, or a config that is found beside
 it, is read from here whichever way its path is resolved), and every other file is a link to the real one. Large
 folders, environments and repositories' innards are links as a whole. It lies as deep as the project does, and what is
-beside the folders above it is linked too: "../data" leads where it led. Nothing is ever written through a link: the
-script's writes are redirected by the probe.
+beside the folders above it is linked too: "../data" leads where it led, although shutil.rmtree refuses it there. Python
+writes nothing through a link: the probe redirects what the script writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -25,6 +24,7 @@ MOST_ENTRIES = 20_000
 """Entries that are mirrored one by one, nearest to the top first; folders beyond them are links."""
 
 MOST_IN_FOLDER = 2_000
+MOST_BESIDE = 20_000
 LINKED = frozenset((".git", ".hg", ".svn", "node_modules", "site-packages"))
 LEFT_OUT = frozenset((".autotune", "__pycache__"))
 
@@ -41,7 +41,7 @@ class Mirror:
         self._open = _parents(root, edited)
         self._left = MOST_ENTRIES
         self.place.mkdir(parents=True)
-        for folder in (root, *root.parents[:-1]):
+        for folder in (root, *root.parents)[:-1]:
             self._link_beside(folder)
         folders = deque([root])
         while folders:
@@ -69,11 +69,16 @@ class Mirror:
         return f"{head}{equals}{self.at(path)}" if path.is_absolute() and path.is_relative_to(self.root) else text
 
     def _link_beside(self, folder: Path) -> None:
-        """Link what lies beside this folder, which holds the root; where that may not be listed, nothing."""
-        with suppress(OSError), os.scandir(folder.parent) as found:
-            for entry in islice(found, MOST_IN_FOLDER):
-                if entry.name != folder.name:
-                    (self.top / entry.path.lstrip("/")).symlink_to(entry.path)
+        """Link what lies beside this folder, which is the root or holds it; where that may not be listed, nothing."""
+        try:
+            with os.scandir(folder.parent) as found:
+                beside = [Path(entry.path) for entry in islice(found, MOST_BESIDE) if entry.name != folder.name]
+        except OSError:
+            return
+        for path in beside:
+            target = path.resolve() if path.is_symlink() else path
+            stand_in = self.at(target) if target.is_relative_to(self.root) else path
+            (self.top / path.relative_to(path.anchor)).symlink_to(stand_in)
 
     def _fill(self, folder: Path) -> Iterator[Path]:
         """Make the stand-in's entries; yields the folders that are to be filled as well."""

@@ -97,9 +97,6 @@ class Runner:
             mirror.show(self.sides.files[side])
         words, cwd, environ = self._placed(side)
         command = collect.plan_command(words, self.python, cwd, environ)
-        if mirror is not None:
-            # The probe protects the script's folder: that of the real files, to which the mirror's links lead.
-            command = replace(command, script=self.root / "script")
 
         def shown(status: collect.Status) -> None:
             show(replace(status, where=self.told(status.where)))
@@ -107,7 +104,7 @@ class Runner:
         with Path(os.devnull).open("w") as nowhere:
             return collect.collect(
                 request, command, folder, cwd=cwd, environ=environ, show=shown, stdout=nowhere.fileno(),
-                stderr=folder / MESSAGES, hold=held.group if held else collect.not_held,
+                stderr=folder / MESSAGES, hold=held.group if held else collect.not_held, protected=self.root,
             )  # fmt: skip
 
     def told(self, text: str) -> str:

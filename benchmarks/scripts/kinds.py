@@ -69,7 +69,7 @@ KINDS = {
     "convolution-deep": Kind("convolution", width=24, depth=8, features=3 * 24 * 24),
     "ranged": Kind("requests", io_ms=9.0, width=256),
     "near": Kind("wait", io_ms=0.8, depth=6),
-    "bursts": Kind("uneven", io_ms=10.0, width=512),
+    "bursts-uneven": Kind("uneven", io_ms=10.0, width=512),
     "xml": Kind("xml", work=5),
     "spectrum": Kind("spectrum", work=15, width=512),
     "unpack": Kind("unpack", work=6),

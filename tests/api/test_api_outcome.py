@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotune.api.outcome import interpreter, summarise
+from autotune.api.outcome import interpreter, notes, summarise
 from autotune.collect import Collected
+from autotune.model.evidence import Evidence
+from autotune.model.finding import Gain
 
 NO_EFFECTS: dict[str, list[object]] = {"redirected": [], "blocked": [], "not_isolated": []}
 NONE = Collected(Path("/run"), (), "probe", 0, 1.0, 0.5, None)
@@ -59,3 +61,10 @@ def test_the_command_is_shown_without_secrets(words: tuple[str, ...], expected: 
     )
     collected = replace(NONE, recordings=(recording,))  # type: ignore[arg-type]
     assert summarise(collected, words, "python", "", False, Path("/")).command == expected
+
+
+def test_a_finding_that_is_left_out_is_named_with_the_reason() -> None:
+    rule = SimpleNamespace(id="DL001")
+    finding = SimpleNamespace(rule=rule, message="61 % of the step waits", gain=Gain(0.78, 0.7, 0.9, "modelled"))
+    said = notes(Evidence({}, {}), (), (finding,))[-1]  # type: ignore[arg-type]
+    assert said == "DL001 is left out (61 % of the step waits): by what was tried its change would bring 0.78x"

@@ -156,7 +156,7 @@ def test_what_bounds_the_ceiling(changed, speedup, high):
 
 
 def test_a_replay_that_is_no_faster_promises_nothing():
-    assert ceiling(**WAITING | {"replay__step_ms": 101.0, "replay__high_ms": 103.0}) is None
+    assert ceiling(**WAITING | {"replay__step_ms": 101.0, "replay__high_ms": 103.0}).speedup < 1
     assert ceiling(**WAITING | {"loader__wait_share": None}) is None
 
 
@@ -234,13 +234,17 @@ def test_the_noise_of_the_step_counts_too():
     [
         *({name: None} for name in CURVE if name not in ("step__optimizer_share", "step__data_wait_share")),
         {"train__accumulation_steps": 1},
-        {"batch_curve__fixed_ms": 0.0},
         pytest.param({"batch_curve__fixed_ms": 0.0, "batch_curve__units": 0}, id="nothing was timed"),
-        pytest.param({"loader__doubled_growth_share": 0.51}, id="padding eats it all"),
     ],
 )
 def test_no_batch_curve(changed):
     assert gain("batch_curve", {}, **CURVE | changed) is None
+
+
+def test_larger_micro_batches_may_gain_nothing():
+    assert gain("batch_curve", {}, **CURVE | {"batch_curve__fixed_ms": 0.0}).speedup == 1
+    padded = gain("batch_curve", {}, **CURVE | {"loader__doubled_growth_share": 0.51})
+    assert padded.low < padded.speedup < 1
 
 
 def test_a_fit_that_is_all_noise_may_lose():

@@ -29,7 +29,10 @@ def test_without_workers_a_batch_and_a_step_take_turns():
         pytest.param(replace(CPU, cores=2), 4, SLOWER * 20, id="two cores do 30 + 10 ms, each slower beside the other"),
         pytest.param(replace(CPU, cores=1), 4, 40, id="one core gains nothing"),
         pytest.param(
-            replace(CPU, cores=2, threads=2), 4, (SLOWER * 30 + 20) / 2, id="training was measured on both: 30 + 2 x 10 ms"
+            replace(CPU, cores=2, threads=2),
+            4,
+            (SLOWER * 30 + 20) / 2,
+            id="training was measured on both: 30 + 2 x 10 ms",
         ),
         pytest.param(replace(IO, batches=10, start_ms=50, end_ms=15), 2, 15 + (2 * 65 + 30) / 10, id="a short epoch"),
     ],

@@ -71,12 +71,17 @@ def test_unknown_memory_is_not_zero() -> None:
 def test_a_missed_prediction_is_said() -> None:
     assert "outside of it, off by 33 %" in text(predicted=Gain(2.0, 1.8, 2.2, "modelled"))
     assert "Predicted" not in text(predicted=None)
+    assert "Predicted: 1.40x (1.20 to 1.60); not put to the test\n" in text(verdict=Verdict.CANNOT_TELL)
 
 
 def test_a_bound_is_called_one() -> None:
-    assert "at most 1.50x; measured inside of it\n" in text(predicted=Gain(1.5, 1.0, 1.5, "bound"))
+    bound = Gain(1.5, 1.0, 1.5, "bound")
+    assert "at most 1.50x; measured inside of it\n" in text(predicted=bound)
+    slower = Estimate(0.99, 0.97, 1.01, (0.96, 1.02), 0.01, False)
+    assert "at most 1.50x; measured inside of it\n" in text(predicted=bound, estimate=slower)
+    assert "at most 1.40x; measured outside of it\n" in text(predicted=Gain(1.4, 1.0, 1.4, "bound"))
+    assert "at most 1.50x; not put to the test\n" in text(predicted=bound, verdict=Verdict.CANNOT_TELL)
     assert "1.50x to at most 2.20x; measured inside of it\n" in text(predicted=Gain(1.8, 1.5, 2.2, "bound"))
-    assert "Predicted: 1.40x (1.20 to 1.60); not put to the test\n" in text(verdict=Verdict.CANNOT_TELL)
 
 
 def test_undisturbed_steps_are_called_so() -> None:

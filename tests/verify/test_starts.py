@@ -46,6 +46,7 @@ class Asked:
     requests: list = field(default_factory=list)
     began: int = 0
     window_s: float = 0.3
+    protected: Path | None = None
 
 
 @pytest.fixture
@@ -53,8 +54,9 @@ def asked(monkeypatch):
     made = Asked(collect.Collected(Path(), (RECORDING,), "probe", 0, 5.0, 1.0, SAMPLED))
     readings = iter([contention.Reading(10.0, 100.0), contention.Reading(18.0, 110.0)])
 
-    def run(request, command, folder, *, cwd, environ, show, stdout, stderr, hold):
+    def run(request, command, folder, *, cwd, environ, show, stdout, stderr, hold, protected):
         assert stderr.parent == folder
+        made.protected = protected
         made.command, made.folder, made.cwd, made.environ = command, folder, cwd, environ
         made.requests.append(request)
         made.seen = (cwd / "settings.py").read_text()
@@ -120,7 +122,7 @@ def test_a_start_runs_in_the_mirror_with_the_files_of_its_side(root, asked) -> N
 
 def test_the_real_project_is_protected_as_well(root, asked) -> None:
     runner(root, mirrored=True).run(BEFORE, collect.Request())
-    assert asked.command.script.parent == root
+    assert asked.protected == root
 
 
 def test_without_a_mirror_the_command_is_as_it_was_given(root, asked) -> None:
