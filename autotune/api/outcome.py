@@ -61,8 +61,9 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
 
 
 def _declined(finding: Finding) -> str:
-    speedup = finding.gain.speedup if finding.gain is not None else 1.0
-    return f"{finding.rule.id} is left out ({finding.message}): by what was tried its change would bring {speedup:.2f}x"
+    gain = finding.gain
+    brings = f"{gain.speedup:.2f}x ({gain.low:.2f} to {gain.high:.2f})" if gain is not None else "nothing"
+    return f"{finding.rule.id} is left out ({finding.message}): by what was tried its change would bring {brings}"
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:

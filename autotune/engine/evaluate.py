@@ -14,6 +14,9 @@ from autotune.model.rule import Rule, Severity
 
 Outcome = Finding | Skipped | Passed
 
+LITTLE = 1.05
+"""A gain that is smaller, and may be a loss, is nothing that a verification could tell from none."""
+
 
 def evaluate(rules: Iterable[Rule], evidence: Evidence, *, static: bool = False) -> Evaluation:
     """The answer of every rule for every subject of its kind; without one, the rule is skipped.
@@ -31,7 +34,8 @@ def evaluate(rules: Iterable[Rule], evidence: Evidence, *, static: bool = False)
 def decline(evaluation: Evaluation, gain: Callable[[Finding], Gain | None]) -> tuple[Evaluation, tuple[Finding, ...]]:
     """The evaluation with the gain of every finding, without those that would gain nothing here; and these.
 
-    A rule whose change would make this run no faster has nothing to say; what is wrong (critical) is said.
+    A rule whose change would make this run no faster, or hardly so for all that is known, has nothing to say; what is
+    wrong (critical) is said.
     """
     findings = [replace(one, gain=gain(one)) for one in evaluation.findings]
     declined = tuple(one for one in findings if _gains_nothing(one))
@@ -41,7 +45,10 @@ def decline(evaluation: Evaluation, gain: Callable[[Finding], Gain | None]) -> t
 
 
 def _gains_nothing(finding: Finding) -> bool:
-    return finding.gain is not None and finding.gain.speedup <= 1 and finding.rule.severity is not Severity.CRITICAL
+    gain = finding.gain
+    if gain is None or finding.rule.severity is Severity.CRITICAL:
+        return False
+    return gain.speedup <= 1 or (gain.low < 1 and gain.speedup < LITTLE)
 
 
 def evaluate_subject(rule: Rule, evidence: Evidence, subject: str, *, static: bool = False) -> Outcome:

@@ -6,7 +6,7 @@ from engine_builders import HERE, TRAIN, evidence, finding, gain, rule, with_set
 from autotune.engine import decline, evaluate, join
 from autotune.engine.evaluate import evaluate_subject
 from autotune.model.evidence import RUN, Fact, Location, Setting, Value
-from autotune.model.finding import Evaluation, Finding, Passed, Skipped
+from autotune.model.finding import Evaluation, Finding, Gain, Passed, Skipped
 from autotune.model.rule import Fix, Limit, Severity, Static
 
 
@@ -162,12 +162,13 @@ def test_without_static_the_part_is_not_asked() -> None:
 
 def test_a_finding_whose_change_gains_nothing_is_declined_unless_it_is_wrong() -> None:
     gains = {"DL001": gain(1.2), "DL002": gain(1.0), "DL003": gain(0.8), "DL004": None, "DL005": gain(0.8)}
+    gains |= {"DL006": Gain(1.04, 0.99, 1.09, "modelled"), "DL007": Gain(1.04, 1.0, 1.08, "modelled")}
     severities = {"DL005": Severity.CRITICAL}
     found = [finding(name, severity=severities.get(name, Severity.HIGH)) for name in gains]
     passed = Passed(rule("DL009"), TRAIN)
     kept, declined = decline(Evaluation(tuple(found), (), (passed,)), lambda one: gains[one.rule.id])
     assert [(one.rule.id, one.gain) for one in kept.findings] == [
-        (name, gains[name]) for name in ("DL001", "DL004", "DL005")
+        (name, gains[name]) for name in ("DL001", "DL004", "DL005", "DL007")
     ]
-    assert [one.rule.id for one in declined] == ["DL002", "DL003"]
-    assert kept.passed == (passed, Passed(found[1].rule, TRAIN), Passed(found[2].rule, TRAIN))
+    assert [one.rule.id for one in declined] == ["DL002", "DL003", "DL006"]
+    assert kept.passed == (passed, *(Passed(one.rule, TRAIN) for one in declined))
