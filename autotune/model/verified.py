@@ -95,7 +95,7 @@ class Estimate:
     """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` the 99 % one.
 
     `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
-    one side was faster than every start of the other (in turns: than the one that it took them with). An
+    one side was faster than every start of the other. Those of one pair may have run in turns (`in_turns`). An
     `is_undisturbed` one leaves out what held steps up now and then; its `is_apart` says that leaving any pair of starts
     out does not turn it round.
     """
@@ -107,6 +107,7 @@ class Estimate:
     spread: float
     is_apart: bool
     is_undisturbed: bool = False
+    in_turns: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,4 @@ def estimate(before: Sequence[float], after: Sequence[float], in_turns: bool = F
 
     low, high = interval(T95)
     apart = max(before) < min(after) or max(after) < min(before)
-    if in_turns:
-        apart = min(gains) > 0 or max(gains) < 0
-    return Estimate(math.exp(mean), low, high, interval(T99), spread, apart)
+    return Estimate(math.exp(mean), low, high, interval(T99), spread, apart, in_turns=in_turns)

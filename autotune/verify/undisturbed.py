@@ -49,7 +49,8 @@ def estimate(before: Rows, after: Rows, of_all: Estimate) -> tuple[Estimate, tup
     if not is_narrower or not of_all.surely[0] <= math.exp(gain) <= of_all.surely[1]:
         return None
     is_apart = min(without) > 0 or max(without) < 0
-    return Estimate(math.exp(gain), low, high, interval(T99), of_all.spread, is_apart, True), sides
+    found = Estimate(math.exp(gain), low, high, interval(T99), of_all.spread, is_apart, True, of_all.in_turns)
+    return found, sides
 
 
 def _gain(before: Rows, after: Rows, steps: int) -> float:

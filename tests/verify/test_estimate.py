@@ -103,7 +103,8 @@ def test_what_took_turns_is_told_apart_whatever_the_machine_did_meanwhile() -> N
     assert verdict(one_by_one, [start()])[0] is Verdict.CANNOT_TELL
     assert verdict(in_turns, [start()])[0] is Verdict.SLOWER
     assert in_turns.spread == LEAST_SPREAD
-    assert not estimate(before, [*after[:-1], 89.0], in_turns=True).is_apart
+    torn = estimate(before, [*after[:-1], 82.0], in_turns=True)
+    assert verdict(torn, [start()])[0] is Verdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.01, 0.03, 0.1])
@@ -115,4 +116,5 @@ def test_identical_files_that_took_turns_have_a_winner_by_rare_accident(pairs: i
         before = [100 * math.exp(draw.gauss(0, 0.2)) for _ in range(pairs)]
         after = [one * math.exp(draw.gauss(0, noise)) for one in before]
         found.append(verdict(estimate(before, after, in_turns=True), [start()])[0])
-    assert found.count(Verdict.FASTER) + found.count(Verdict.SLOWER) <= 10
+    # 1 of 100 at most, and 20 are three standard deviations more; hardly any where noise is below the margin.
+    assert found.count(Verdict.FASTER) + found.count(Verdict.SLOWER) <= (20 if noise > 0.03 else 10)

@@ -58,7 +58,7 @@ def test_what_a_crash_leaves_is_deleted_by_the_next_measurement(root) -> None:
     assert done.returncode == -signal.SIGKILL
     (left,) = runs(root)
     mirrors = tuple(left / f"scratch-mirror-{number}" for number in range(2))
-    assert all((mirror / "train.py").exists() for mirror in mirrors)
+    assert all((mirror / root.relative_to("/") / "train.py").exists() for mirror in mirrors)
     assert "pid" in json.loads((left / artefacts.MANIFEST).read_text())
     assert leftovers.remove_leftovers(root) == mirrors
     assert (root / "train.py").read_text() == "before"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from verify_builders import start
 
@@ -11,6 +13,10 @@ def estimated(low: float, high: float, surely=None, is_apart: bool = True) -> Es
     return Estimate((low * high) ** 0.5, low, high, surely or (low, high), 0.01, is_apart)
 
 
+def in_turns(low: float, high: float, surely: tuple[float, float]) -> Estimate:
+    return replace(estimated(low, high, surely, is_apart=False), in_turns=True)
+
+
 CASES = {
     "faster": (estimated(1.03, 1.1), Verdict.FASTER),
     "faster, at the margin": (estimated(1.02, 1.06), Verdict.CANNOT_TELL),
@@ -19,6 +25,12 @@ CASES = {
     "slower": (estimated(0.9, 0.97), Verdict.SLOWER),
     "slower, at the margin": (estimated(0.95, 1 / 1.02), Verdict.CANNOT_TELL),
     "slower, starts overlap": (estimated(0.9, 0.97, is_apart=False), Verdict.CANNOT_TELL),
+    "in turns, faster": (in_turns(1.03, 1.1, (1.01, 1.12)), Verdict.FASTER),
+    "in turns, at the margin": (in_turns(1.02, 1.1, (1.01, 1.12)), Verdict.CANNOT_TELL),
+    "in turns, faster, not surely": (in_turns(1.03, 1.1, (0.99, 1.12)), Verdict.CANNOT_TELL),
+    "in turns, slower": (in_turns(0.9, 0.97, (0.88, 0.99)), Verdict.SLOWER),
+    "in turns, slower, at the margin": (in_turns(0.9, 1 / 1.02, (0.88, 0.99)), Verdict.CANNOT_TELL),
+    "in turns, slower, not surely": (in_turns(0.9, 0.97, (0.88, 1.01)), Verdict.CANNOT_TELL),
     "no difference": (estimated(0.98, 1.03), Verdict.NO_DIFFERENCE),
     "too wide below": (estimated(0.95, 1.03), Verdict.CANNOT_TELL),
     "too wide above": (estimated(0.99, 1.05), Verdict.CANNOT_TELL),
