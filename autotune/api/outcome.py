@@ -61,9 +61,9 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
 
 
 def _declined(finding: Finding) -> str:
-    gain = finding.gain
-    brings = f"{gain.speedup:.2f}x ({gain.low:.2f} to {gain.high:.2f})" if gain is not None else "nothing"
-    return f"{finding.rule.id} is left out ({finding.message}): by what was tried its change would bring {brings}"
+    assert finding.gain is not None
+    said = f"{finding.gain.speedup:.2f}x ({finding.gain.low:.2f} to {finding.gain.high:.2f})"
+    return f"{finding.rule.id} is left out ({finding.message}): {said} is predicted for its change here"
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:

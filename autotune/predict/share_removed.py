@@ -24,7 +24,7 @@ def share_removed(arguments: Arguments, evidence: Evidence, subject: str) -> Gai
     speedup = 1 / (1 - share)
     if arguments.get("all") == "true":
         noise = step_error(evidence, REMOVED_ERROR)
-        return gain(evidence, subject, speedup, (speedup * (1 - noise), speedup * (1 + noise)), "modelled")
+        return gain(evidence, subject, speedup, (max(1.0, speedup * (1 - noise)), speedup * (1 + noise)), "modelled")
     return gain(evidence, subject, speedup, (1.0, speedup), "bound")
 
 

@@ -108,7 +108,8 @@ def _predicted(verified: Verified) -> str:
     said = _said(gain)
     if verified.verdict is Verdict.CANNOT_TELL:
         return f"{said}; not put to the test"
-    least = -math.inf if gain.basis == "bound" and gain.low <= 1 else gain.low
+    # A bound that begins at 1 says only that nothing gets slower.
+    least = -math.inf if gain.basis == "bound" and gain.low <= 1 <= found.high else gain.low
     where = "inside" if least <= found.speedup <= gain.high else "outside"
     error = "" if gain.basis == "bound" else f", off by {percent(abs(gain.speedup / found.speedup - 1))}"
     return f"{said}; measured {where} of it{error}"

@@ -76,7 +76,7 @@ class Mirror:
         except OSError:
             return
         for path in beside:
-            target = path.resolve() if path.is_symlink() else path
+            target = Path(os.path.realpath(path)) if path.is_symlink() else path
             stand_in = self.at(target) if target.is_relative_to(self.root) else path
             (self.top / path.relative_to(path.anchor)).symlink_to(stand_in)
 

@@ -40,10 +40,11 @@ def verdict(estimate: Estimate, starts: Sequence[Start]) -> tuple[Verdict, str]:
 def _surely(estimate: Estimate) -> tuple[float, float]:
     """Between which speedups it lies for sure; around 1 where that is not told.
 
-    Starts one after the other must be apart at 99 %, for a few that agree by luck look surer than they are. Pairs in
-    turns must be so at 95 %, and differ at all at 99 %: identical files have a winner in less than 1 of 100 runs.
+    Starts one after the other must be apart at 99 %, for a few that agree by luck look surer than they are, and so must
+    what is left of undisturbed steps. The times of pairs in turns must be so at 95 %, and differ at all at 99 %:
+    identical files have a winner in less than 1 of 100 runs, if pairs differ like draws of a normal distribution.
     """
     least, most = estimate.surely
-    if not estimate.in_turns:
+    if estimate.is_undisturbed or not estimate.in_turns:
         return estimate.surely if estimate.is_apart else (min(1.0, least), max(1.0, most))
     return (1.0, 1.0) if least <= 1 <= most else (estimate.low, estimate.high)

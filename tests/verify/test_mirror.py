@@ -120,6 +120,7 @@ def test_what_lies_beside_the_folders_above_the_project_is_where_it_was(root, tm
 
 def test_a_link_beside_the_project_that_leads_into_it_leads_into_the_mirror(root, tmp_path) -> None:
     (tmp_path / "current").symlink_to(root)
+    (tmp_path / "loop").symlink_to("loop")
     shown = made(root, "conf/a.yaml")
     shown.show({root / "conf/a.yaml": b"workers: 8"})
     assert (shown.place / "../current/conf/a.yaml").read_text() == "workers: 8"
