@@ -95,7 +95,7 @@ class Estimate:
     """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` the 99 % one.
 
     `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
-    one side was faster than every start of the other. Those of one pair may have run in turns (`in_turns`). An
+    one side was faster than every start of the other. `in_turns` are pairs that ran at once, one stopped meanwhile. An
     `is_undisturbed` one leaves out what held steps up now and then; its `is_apart` says that leaving any pair of starts
     out does not turn it round.
     """

@@ -16,6 +16,7 @@ FIT_ERROR = 2.0
 """The fixed part of a line through 0.5, 1 and 2 times the units is known this much worse than the line's middle."""
 
 MOST_DOUBT = 0.9
+"""A speedup is known worse than that by nobody: its lower end stays above 0."""
 
 ONCE_A_STEP = ("data_wait", "optimizer", "checkpoint", "evaluation", "logging")
 

@@ -1,6 +1,6 @@
 """A raw loop over one of several loaders and models, under settings given as words: the workload of prediction.py.
 
-`loading.py --kind decode workers=0` trains until it is stopped. With `--result FILE` it trains under several settings
+`loading.py --kind csv workers=0` trains until it is stopped. With `--result FILE` it trains under several settings
 ("workers=0" "workers=2 prefetch=4") that take turns, --rounds times, and writes the milliseconds per optimizer step of
 every round. Each setting of a round is a process of its own, as a user's run is: what an earlier one left in the memory
 allocator makes the next one up to twice as fast. A kind with short epochs is timed over whole epochs, with the start
