@@ -15,7 +15,7 @@ from autotune.model.rule import Rule, Severity
 Outcome = Finding | Skipped | Passed
 
 LITTLE = 1.05
-"""A gain that is smaller, and may be a loss, is nothing that a verification could tell from none."""
+"""A gain that is smaller in all of its range is nothing that a verification could tell from none."""
 
 
 def evaluate(rules: Iterable[Rule], evidence: Evidence, *, static: bool = False) -> Evaluation:
@@ -48,7 +48,7 @@ def _gains_nothing(finding: Finding) -> bool:
     gain = finding.gain
     if gain is None or finding.rule.severity is Severity.CRITICAL:
         return False
-    return gain.speedup <= 1 or (gain.low < 1 and gain.speedup < LITTLE)
+    return gain.speedup <= 1 or gain.high < LITTLE
 
 
 def evaluate_subject(rule: Rule, evidence: Evidence, subject: str, *, static: bool = False) -> Outcome:

@@ -86,11 +86,13 @@ def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | N
     in_worker = min(one, serial * max(1.0, cores) + SLOWER_ALONE)
     cpu = min(in_worker, _cpu_ms(evidence, subject, serial, cpu_share, left) + in_worker - serial)
     waited = None if number(evidence, subject, "loader.num_workers") else number(evidence, subject, "loader.wait_ms")
+    # Nothing is slower alone than between two steps: where it was, the machine was slower while the loader was tried.
+    slower = max(1.0, serial / waited) if waited else 1.0
     return Pipeline(
         serial_ms=waited or serial,
-        io_ms=in_worker - cpu,
-        cpu_ms=cpu,
-        handover_ms=handover,
+        io_ms=(in_worker - cpu) / slower,
+        cpu_ms=cpu / slower,
+        handover_ms=handover / slower,
         compute_ms=trained[0],
         warm_ms=trained[1],
         start_ms=start,

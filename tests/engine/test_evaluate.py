@@ -162,7 +162,7 @@ def test_without_static_the_part_is_not_asked() -> None:
 
 def test_a_finding_whose_change_gains_nothing_is_declined_unless_it_is_wrong() -> None:
     gains = {"DL001": gain(1.2), "DL002": gain(1.0), "DL003": gain(0.8), "DL004": None, "DL005": gain(0.8)}
-    gains |= {"DL006": Gain(1.04, 0.99, 1.09, "modelled"), "DL007": Gain(1.04, 1.0, 1.08, "modelled")}
+    gains |= {"DL006": Gain(1.02, 1.0, 1.049, "modelled"), "DL007": Gain(1.02, 0.9, 1.05, "modelled")}
     severities = {"DL005": Severity.CRITICAL}
     found = [finding(name, severity=severities.get(name, Severity.HIGH)) for name in gains]
     passed = Passed(rule("DL009"), TRAIN)

@@ -83,7 +83,12 @@ def test_the_timeline_is_rebuilt(candidate, ms):
 
 def test_faster_training_brings_the_wait_back():
     """Workers prepare a batch in 5 ms each way: a step of less training waits for them."""
-    slow_loader = {"loader__serial_ms": 40.0, "loader__one_worker_ms": 40.0, "loader__two_workers_ms": 20.0}
+    slow_loader = {
+        "loader__wait_ms": 40.0,
+        "loader__serial_ms": 40.0,
+        "loader__one_worker_ms": 40.0,
+        "loader__two_workers_ms": 20.0,
+    }
     alone = forecast({"loader.num_workers": 2}, **slow_loader)
     together = forecast({"loader.num_workers": 2, "optimizer.fused": True}, **slow_loader)
     assert together.ms == pytest.approx(alone.ms, rel=0.02)

@@ -198,3 +198,8 @@ def test_neighbours_of_a_container_first_take_what_it_may_not_use(by, others, lo
 def test_a_host_whose_cpus_are_all_allowed_shares_each_of_them():
     whole = {"machine.cpu_quota": 4.0, "machine.host_cpus": 4, "machine.cpu_limited_by": "host"}
     assert pipeline(evidence({**whole, "machine.other_cpus": 1.5}), LOADER, persistent=False).cores == 2.5
+
+
+def test_a_machine_that_was_slower_while_the_loader_was_tried_is_no_loss():
+    twice = {"loader__serial_ms": 60.0, "loader__one_worker_ms": 60.0, "loader__two_workers_ms": 30.0}
+    assert gain({"workers": "1"}, **twice).speedup == pytest.approx(gain({"workers": "1"}).speedup)
