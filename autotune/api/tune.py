@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 from pathlib import Path
 
 from autotune.api import diagnose, searches
+from autotune.api.placed import placed
 from autotune.api.search import Search
 from autotune.api.searches import Kept
 from autotune.api.watch import Watch
@@ -19,21 +19,13 @@ from autotune.api.winner import winner
 from autotune.collect import artefacts, leftovers, lock
 from autotune.errors import ScriptError, UsageError
 from autotune.machine.signals import cleaned_up
-from autotune.machine.software import release
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.tuned import Outcome, Space, Trial, Tuned
-from autotune.scan.command import scan_command
-from autotune.tune import overlay
-from autotune.tune.overlay import Script
 from autotune.tune.search import search
-from autotune.tune.space import space
 from autotune.tune.stopping import Stopping
 from autotune.tune.study import Asked, Study
-from autotune.tune.trial import Place, Trials, Usual, wanted
-from autotune.verify import scratch
 from autotune.verify.estimate import LEAST_PAIRS
-from autotune.verify.starts import one_hash
 
 LEAST_TRIALS = 3
 """A budget that holds fewer beside the proof finds nothing."""
@@ -71,18 +63,15 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
     with cleaned_up(), lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
         kept, report = _diagnosed(options, watch, root, cwd, environ)
         probes_s = time.monotonic() - began
-        script = _script(report, options.words, cwd, root)
-        found = space(report.evidence, options.knobs, options.allow, partial(overlay.settable, script))
-        originals = _originals(script, found, root)
-        with scratch.mirrored(root, frozenset(originals)) as mirrors:
-            place = Place(root, cwd, one_hash(environ), report.run.python, mirrors, originals, watch.status)
-            ends_at = None if options.budget_s is None else began + options.budget_s
-            trials = Trials(place, script, found, _usual(report))
-            if found.axes:
-                study = _Told(found, kept, watch)
+        with placed(
+            report, options.words, options.knobs, options.allow, watch.status, cwd=cwd, environ=environ
+        ) as trials:
+            if trials.space.axes:
+                ends_at = None if options.budget_s is None else began + options.budget_s
+                study = _Told(trials.space, kept, watch)
                 tuned = _searched(Search(kept, report, trials, study, watch, ends_at, options.num_trials), options)
             else:
-                tuned = _nothing(found)
+                tuned = _nothing(trials.space)
     artefacts.mark_last(kept.folder)
     searches.keep(kept, ended=not tuned.notes)
     return replace(tuned, spent_s=time.monotonic() - began, probes_s=probes_s)
@@ -109,37 +98,6 @@ def _diagnosed(
     kept = replace(kept, diagnosed=Path(report.run.folder).name)
     searches.keep(kept, ended=False)
     return kept, report
-
-
-def _script(report: Report, words: tuple[str, ...], cwd: Path, root: Path) -> Script:
-    versions = {name: found for name, text in report.software.items() if (found := release(text)) is not None}
-    bundle = scan_command(words, cwd=cwd, root=root, versions=versions)
-    return Script(words, report.evidence, bundle, versions, cache(lambda name: Path(name).read_bytes()))
-
-
-def _originals(script: Script, found: Space, root: Path) -> dict[Path, bytes]:
-    """The files that a candidate may change, as they are."""
-    alone = [
-        (*found.current[:at], point, *found.current[at + 1 :])
-        for at, axis in enumerate(found.axes)
-        for point in range(len(axis.points))
-    ]
-    paths = {path for one in alone for path in overlay.overlay(script, wanted(found, one)).files}
-    outside = next((path for path in paths if not path.is_relative_to(root)), None)
-    if outside is not None:
-        raise UsageError(
-            f"it lies outside the project {root}, so it cannot be changed in a copy",
-            where=str(outside),
-            to_do="Start autotune in a folder that holds all of the files.",
-        )
-    return {path: script.read(str(path)) for path in sorted(paths)}
-
-
-def _usual(report: Report) -> Usual:
-    step = report.step
-    assert step is not None
-    samples = step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None
-    return Usual(step.mean_ms / 1000, report.run.startup_s or 0.0, samples)
 
 
 def _nothing(found: Space) -> Tuned:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from autotune.collect.artefacts import MANIFEST, read_json, runs
@@ -11,6 +14,11 @@ from autotune.machine import is_gone
 
 SCRATCH_LIST = "scratch-folders"
 """In a run folder: the scratch folders of that run, "<device number> <absolute path>" a line, written by the probe."""
+
+SOCKETS = "sockets-folder"
+"""In a run folder: the path of the folder for the sockets of the run's worker processes."""
+
+_SOCKETS_NAME = "autotune-mp-"
 
 
 def remove_leftovers(root: Path) -> tuple[Path, ...]:
@@ -33,17 +41,37 @@ def is_dead(run: Path) -> bool:
     return isinstance(manifest, dict) and is_gone(manifest)
 
 
+def make_sockets(run: Path) -> None:
+    """Make the folder for the sockets of `run`, which the probe gives to Python's multiprocessing.
+
+    It would make its own, pymp-*, which a process that is killed leaves behind. The path of a socket may have about 100
+    bytes: too few for a run folder.
+    """
+    folder = Path(tempfile.gettempdir(), _SOCKETS_NAME + secrets.token_hex(4))
+    (run / SOCKETS).write_text(str(folder), encoding="utf-8")
+    folder.mkdir(mode=0o700)
+
+
 def remove_scratch(run: Path) -> tuple[Path, ...]:
-    """Delete the scratch folders that `run` lists, then the list; returns what was deleted."""
+    """Delete the scratch folders that `run` lists and that of its sockets, then the lists; returns what was deleted."""
+    scratch = [Path(line.partition(" ")[2]) for line in _lines(run / SCRATCH_LIST)]
+    return (
+        *_remove(run / SCRATCH_LIST, [folder for folder in scratch if is_scratch(folder, run)]),
+        *_remove(run / SOCKETS, [folder for folder in map(Path, _lines(run / SOCKETS)) if _is_sockets(folder)]),
+    )
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        lines = (run / SCRATCH_LIST).read_text(encoding="utf-8").splitlines()
+        return path.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return ()
-    listed = [Path(line.partition(" ")[2]) for line in lines]
-    ours = [folder for folder in listed if is_scratch(folder, run)]
+        return []
+
+
+def _remove(list_of_them: Path, ours: Sequence[Path]) -> tuple[Path, ...]:
     deleted = tuple(folder for folder in ours if _delete(folder))
     if not any(folder.exists() for folder in ours):
-        (run / SCRATCH_LIST).unlink(missing_ok=True)
+        list_of_them.unlink(missing_ok=True)
     return deleted
 
 
@@ -53,6 +81,10 @@ def is_scratch(folder: Path, run: Path) -> bool:
         return False
     at_home = folder.parent == run and folder.name.partition("-")[0] == "scratch"
     return at_home or folder.name.endswith(f".autotune-scratch-{run.name}")
+
+
+def _is_sockets(folder: Path) -> bool:
+    return folder.is_absolute() and folder.name.startswith(_SOCKETS_NAME) and not folder.is_symlink()
 
 
 def _delete(folder: Path) -> bool:

@@ -111,13 +111,16 @@ def _attempt(
 ) -> Collected | Interpreter:
     """One start. An Interpreter is the process of the job that had no probe."""
     with cleaned_up():
-        child = _start(began, output)
         try:
-            with hold(child.pid):
-                return _watch(request, child, folder, show)
+            leftovers.make_sockets(folder)
+            child = _start(began, output)
+            try:
+                with hold(child.pid):
+                    return _watch(request, child, folder, show)
+            finally:
+                end_job(child.pid, folder)
+                child.wait()
         finally:
-            end_job(child.pid, folder)
-            child.wait()
             leftovers.remove_scratch(folder)
 
 

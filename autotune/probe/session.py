@@ -19,6 +19,7 @@ from . import (
     hooks_optimizer,
     override,
     snapshot,
+    sockets,
 )
 from .losses import Losses
 from .overhead import Overhead
@@ -66,6 +67,7 @@ class Session:
     def install(self) -> None:
         """Patch torch. In a DataLoader worker only the fetch timer is wanted."""
         start = clock.now()
+        sockets.use(self.request["run_dir"])
         hooks_data.install_fetch(self)
         os.register_at_fork(after_in_child=self._after_fork)
         if os.environ.get("AUTOTUNE_LOADER") is None:

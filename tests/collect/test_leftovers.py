@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from autotune.collect.artefacts import new_run, write_json
-from autotune.collect.leftovers import SCRATCH_LIST, is_dead, is_scratch, remove_leftovers, remove_scratch
+from autotune.collect.leftovers import (
+    SCRATCH_LIST,
+    SOCKETS,
+    is_dead,
+    is_scratch,
+    make_sockets,
+    remove_leftovers,
+    remove_scratch,
+)
 from autotune.machine import identity
 
 
@@ -123,3 +131,39 @@ def test_a_folder_that_cannot_be_deleted_stays_listed(run, monkeypatch):
 def test_a_run_without_a_list_has_nothing_to_remove(tmp_path):
     assert remove_scratch(new_run(tmp_path)) == ()
     assert remove_leftovers(tmp_path / "no-project") == ()
+
+
+@pytest.fixture
+def sockets(tmp_path, monkeypatch):
+    """A run folder, and the folder of its sockets with one in it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = new_run(tmp_path)
+    make_sockets(made)
+    folder = Path((made / SOCKETS).read_text())
+    (folder / "listener-a").touch()
+    return made, folder
+
+
+def test_a_dead_runs_sockets_are_deleted(sockets, ended):
+    run, folder = sockets
+    assert folder.parent == run.parents[2]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    write_json(run / "run.json", ended)
+    assert remove_leftovers(run.parents[2]) == (folder,)
+    assert not folder.exists()
+    assert not (run / SOCKETS).exists()
+
+
+@pytest.mark.parametrize("name", ["{root}/precious", "autotune-mp-1", "{root}/autotune-mp-link", "{root}", "", "/"])
+def test_only_a_folder_named_as_ours_holds_sockets(sockets, tmp_path, name, monkeypatch):
+    run, folder = sockets
+    monkeypatch.chdir(tmp_path)
+    for one in ("precious", "autotune-mp-1"):
+        (tmp_path / one).mkdir()
+        (tmp_path / one / "model.bin").write_bytes(b"x")
+    (tmp_path / "autotune-mp-link").symlink_to(tmp_path / "precious")
+    (run / SOCKETS).write_text(name.format(root=tmp_path))
+    assert remove_scratch(run) == ()
+    assert (tmp_path / "precious" / "model.bin").exists()
+    assert (tmp_path / "autotune-mp-1" / "model.bin").exists()
+    assert folder.is_dir()

@@ -204,6 +204,41 @@ def verdict(measured, words=("train.py",)):
     return run, None
 
 
+WITH_WORKERS = """
+    import os
+    from multiprocessing.util import get_temp_dir
+    import torch
+
+    class Data(torch.utils.data.Dataset):
+        def __len__(self):
+            return 10**6
+
+        def __getitem__(self, i):
+            return torch.ones(2)
+
+    if __name__ == "__main__":
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = torch.utils.data.DataLoader(Data(), 4, num_workers=2, multiprocessing_context="{context}")
+        for batch in loader:
+            assert any(name.startswith("listener-") for name in os.listdir(get_temp_dir()))
+            model(batch).sum().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_leave_no_sockets(place_in, tmp_path, monkeypatch, context):
+    (tmp_path / "t").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
+    place = place_in(tmp_path / "project")
+    place.write("train.py", WITH_WORKERS.format(context=context))
+    measured = place.measure("train.py", environ={"TMPDIR": str(tmp_path / "t")})
+    assert (measured.collected.ended_by, measured.recording.window.steps) == ("probe", 6)
+    left = {path.name.partition("-")[0] for path in (tmp_path / "t").iterdir()}
+    assert not left & {"pymp", "autotune"}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_left_behind(results, name):
     place, measured = results[name]

@@ -1,0 +1,78 @@
+"""Where the trials of a script run: its space, the files that they may change, and a scratch copy of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+
+from autotune.collect import artefacts
+from autotune.errors import UsageError
+from autotune.machine.software import release
+from autotune.model.report import Report
+from autotune.model.rule import Effect
+from autotune.model.tuned import Space
+from autotune.scan.command import scan_command
+from autotune.tune import overlay
+from autotune.tune.overlay import Script
+from autotune.tune.space import space
+from autotune.tune.trial import Place, Trials, Usual, wanted
+from autotune.verify import scratch
+from autotune.verify.starts import Show, one_hash
+
+
+@contextmanager
+def placed(
+    report: Report,
+    words: tuple[str, ...],
+    knobs: Set[str],
+    allow: Set[Effect],
+    show: Show,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+) -> Iterator[Trials]:
+    """The trials that may be made of the command `words`, of which `report` is the diagnosis; their scratch copy is
+    gone afterwards.
+
+    Raises UsageError when a setting stands in a file outside the project.
+    """
+    root = artefacts.project_root(cwd)
+    script = _script(report, words, cwd, root)
+    found = space(report.evidence, knobs, allow, partial(overlay.settable, script))
+    originals = _originals(script, found, root)
+    with scratch.mirrored(root, frozenset(originals)) as mirrors:
+        place = Place(root, cwd, one_hash(environ), report.run.python, mirrors, originals, show)
+        yield Trials(place, script, found, _usual(report))
+
+
+def _script(report: Report, words: tuple[str, ...], cwd: Path, root: Path) -> Script:
+    versions = {name: found for name, text in report.software.items() if (found := release(text)) is not None}
+    bundle = scan_command(words, cwd=cwd, root=root, versions=versions)
+    return Script(words, report.evidence, bundle, versions, cache(lambda name: Path(name).read_bytes()))
+
+
+def _originals(script: Script, found: Space, root: Path) -> dict[Path, bytes]:
+    """The files that a candidate may change, as they are."""
+    alone = [
+        (*found.current[:at], point, *found.current[at + 1 :])
+        for at, axis in enumerate(found.axes)
+        for point in range(len(axis.points))
+    ]
+    paths = {path for one in alone for path in overlay.overlay(script, wanted(found, one)).files}
+    outside = next((path for path in paths if not path.is_relative_to(root)), None)
+    if outside is not None:
+        raise UsageError(
+            f"it lies outside the project {root}, so it cannot be changed in a copy",
+            where=str(outside),
+            to_do="Start autotune in a folder that holds all of the files.",
+        )
+    return {path: script.read(str(path)) for path in sorted(paths)}
+
+
+def _usual(report: Report) -> Usual:
+    step = report.step
+    assert step is not None
+    samples = step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None
+    return Usual(step.mean_ms / 1000, report.run.startup_s or 0.0, samples)
