@@ -27,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import measuring
@@ -77,82 +78,98 @@ def of_settings(space: Space, settings: measuring.Json) -> Candidate | None:
     return next((one for one in candidates(space) if space.settings(one) == wanted), None)
 
 
-def speed(trials: Trials, candidate: Candidate) -> float | None:
-    """Samples a second of one start; None where it failed."""
-    return trials.attempt(0, candidate, None).samples_per_s
+@dataclass(slots=True)
+class Starts:
+    """Every start of the configurations of one space that was made, in a file: {"once": {settings: speed}, "rounds":
+    [{settings: speed}, ...]}. A speed is in samples a second, None where the start failed."""
+
+    file: Path | None
+    ends_at: float
+    once: dict[str, float | None] = field(default_factory=dict)
+    rounds: list[dict[str, float | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.file is not None and self.file.exists():
+            kept = json.loads(self.file.read_text(encoding="utf-8"))
+            self.once, self.rounds = kept["once"], kept["rounds"]
+
+    def make(self, into: dict[str, float | None], trials: Trials, every: Sequence[Candidate]) -> bool:
+        """Start what is missing of these; False when the time is over."""
+        for one in every:
+            if time.monotonic() > self.ends_at:
+                return False
+            name = named(trials.space, one)
+            if name not in into:
+                into[name] = trials.attempt(0, one, None).samples_per_s
+                self._save()
+        return True
+
+    def _save(self) -> None:
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self.file.write_text(json.dumps({"once": self.once, "rounds": self.rounds}, indent=1), encoding="utf-8")
 
 
-def exhausted(script: Path, arguments: Sequence[str], best: measuring.Json, near: int, rounds: int) -> measuring.Json:
-    """{"configurations", "once": speeds, "rounds": {settings: speeds of each round}} of the whole space."""
+def named(space: Space, candidate: Candidate) -> str:
+    return json.dumps(space.changes(candidate))
+
+
+def exhausted(
+    script: Path, arguments: Sequence[str], best: measuring.Json, starts: Starts, near: int, rounds: int
+) -> bool:
+    """Start the whole space once, and the fastest of it in turns; False when the time was over before that."""
     words, draw = (script.name, *arguments), random.Random(script.stem)
     with project(script) as folder:
         asked = diagnose.Options(words, lock=False, stdout=sys.stderr.fileno())
         report = diagnose.diagnose(asked, lambda status: None, cwd=folder, environ=environment())
         where = {"cwd": folder, "environ": environment()}
         with placed(report, words, frozenset(), frozenset(), lambda status: None, **where) as trials:
-            space = trials.space
-            every = draw.sample(candidates(space), k=len(candidates(space)))
-            once = {one: found for one in every if (found := speed(trials, one))}
-            won = of_settings(space, best)
-            chosen = [*sorted(once, key=lambda one: -once[one])[:near], space.current]
-            chosen = list(dict.fromkeys([*([won] if won is not None else []), *chosen]))
-            again: dict[Candidate, list[float | None]] = {one: [] for one in chosen}
-            for _ in range(rounds):
-                for one in draw.sample(chosen, k=len(chosen)):
-                    again[one].append(speed(trials, one))
-    named = {json.dumps(space.changes(one)): speeds for one, speeds in again.items()}
-    return {
-        "configurations": len(every),
-        "once": {json.dumps(space.changes(one)): once.get(one) for one in every},
-        "rounds": named,
-        "won": None if won is None else json.dumps(space.changes(won)),
-    }
+            every = candidates(trials.space)
+            if not starts.make(starts.once, trials, draw.sample(every, k=len(every))):
+                return False
+            fastest = sorted(every, key=lambda one: -(starts.once[named(trials.space, one)] or 0.0))[:near]
+            won = of_settings(trials.space, best)
+            chosen = list(dict.fromkeys([*fastest, trials.space.current, *([won] if won is not None else [])]))
+            if starts.rounds and set(starts.rounds[0]) - {named(trials.space, one) for one in chosen}:
+                starts.rounds = []  # another one won: they are compared anew, in turns
+            for number in range(rounds):
+                if number == len(starts.rounds):
+                    starts.rounds.append({})
+                if not starts.make(starts.rounds[number], trials, draw.sample(chosen, k=len(chosen))):
+                    return False
+    return True
 
 
-def of_the_best(found: measuring.Json) -> tuple[float, float, float] | None:
+def of_the_best(starts: Starts, best: measuring.Json) -> tuple[float, float, float] | None:
     """(ratio, low, high) of what won to the fastest of the rounds; None where one of its starts failed."""
-    rounds = {name: speeds for name, speeds in found["rounds"].items() if None not in speeds}
-    if found["won"] not in rounds:
+    speeds = {name: [each.get(name) for each in starts.rounds] for name in (starts.rounds or [{}])[0]}
+    whole = {name: [one for one in each if one] for name, each in speeds.items() if all(each)}
+    won = next((name for name in whole if json.loads(name) == best), None)
+    if won is None or len(starts.rounds) < 2:
         return None
-    fastest = max(rounds, key=lambda name: statistics.fmean(map(math.log, rounds[name])))
-    logs = [math.log(one / other) for one, other in zip(rounds[found["won"]], rounds[fastest], strict=True)]
-    mean = statistics.fmean(logs)
-    half = T_95[len(logs) - 2] * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+    fastest = max(whole, key=lambda name: statistics.fmean(map(math.log, whole[name])))
+    logs = [math.log(one / other) for one, other in zip(whole[won], whole[fastest], strict=True)]
+    mean, half = statistics.fmean(logs), T_95[len(logs) - 2] * statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 HEAD = ("script", "answer", "changes", "trials", "seconds", "verified", "space", "of the best", "95 % interval")
 
 
-def row(found: measuring.Json) -> tuple[str, ...]:
-    tune, every = found["tune"], found.get("exhausted")
-    measured = tune["measured"]
-    ratio = of_the_best(every) if every else None
+def row(name: str, tune: measuring.Json, starts: Starts) -> tuple[str, ...]:
+    found = tune["measured"]
+    ratio = of_the_best(starts, tune["changes"])
     return (
-        found["script"],
+        name,
         "wins" if tune["changes"] else "keep what you have",
         " ".join(f"{name.rpartition('.')[2]}={value}" for name, value in tune["changes"].items()),
         str(len(tune["trials"])),
-        f"{tune['wall_s']:.0f}",
-        f"{measured['speedup']:.2f} ({measured['low']:.2f}-{measured['high']:.2f})" if measured else "",
-        str(every["configurations"]) if every else "",
+        f"{tune['spent_s']:.0f}",
+        f"{found['speedup']:.2f} ({found['low']:.2f}-{found['high']:.2f})" if found else "",
+        str(math.prod(len(axis["points"]) for axis in tune["space"])),
         f"{ratio[0]:.3f}" if ratio else "",
         f"{ratio[1]:.3f}-{ratio[2]:.3f}" if ratio else "",
     )
-
-
-def measured(script: Path, arguments: Sequence[str], given: argparse.Namespace) -> measuring.Json:
-    """Both parts of one script, each kept once it is measured."""
-    name = script.stem
-    tune = measuring.kept(given.out, name, lambda: tuned(script, arguments, given.budget, limit_s=900))
-    found = {"script": name, "tune": tune}
-    if given.near and tune["space"]:
-        found["exhausted"] = measuring.kept(
-            given.out,
-            f"{name}-exhausted",
-            lambda: exhausted(script, arguments, tune["changes"], given.near, given.rounds),
-        )
-    return found
 
 
 def main() -> None:
@@ -165,13 +182,19 @@ def main() -> None:
     parser.add_argument("--for", dest="for_s", type=float, default=math.inf, help="begin nothing after so many seconds")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     given = parser.parse_args()
-    began, results = time.monotonic(), []
+    ends_at, rows = time.monotonic() + given.for_s, []
     for one in given.scripts:
-        name, _, arguments = one.partition("=")
-        if time.monotonic() - began < given.for_s:
-            results.append(measured(Path(name).resolve(), shlex.split(arguments), given))
-            print(" | ".join(row(results[-1])), file=sys.stderr, flush=True)
-    measuring.show({"scripts": results}, measuring.table(HEAD, list(map(row, results))), given.format == "json")
+        path, _, typed = one.partition("=")
+        script, arguments = Path(path).resolve(), shlex.split(typed)
+        if time.monotonic() > ends_at:
+            break
+        tune = measuring.kept(given.out, script.stem, lambda: tuned(script, arguments, given.budget, limit_s=900))  # noqa: B023
+        starts = Starts(given.out and given.out / f"{script.stem}-space.json", ends_at)
+        if given.near and tune["space"]:
+            exhausted(script, arguments, tune["changes"], starts, given.near, given.rounds)
+        rows.append(row(script.stem, tune, starts))
+        print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+    measuring.show({"head": HEAD, "rows": rows}, measuring.table(HEAD, rows), given.format == "json")
 
 
 if __name__ == "__main__":
