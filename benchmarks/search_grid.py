@@ -54,6 +54,7 @@ class Workload:
     kind: str
     batches: tuple[int, ...]
     loaders: tuple[Point, ...]
+    updates: tuple[Point, ...] = ()
 
     @property
     def space(self) -> Space:
@@ -61,15 +62,12 @@ class Workload:
             {"loader.batch_size": size, "train.accumulation_steps": GLOBAL_BATCH // size} for size in self.batches
         )
         threads = ({"train.num_threads": 2}, {"train.num_threads": 1})
-        fused = ({"optimizer.fused": False}, {"optimizer.fused": True})
-        return Space(
-            (
-                Axis("batch", "loader#train", batches, 0),
-                Axis("workers", "loader#train", self.loaders, 0),
-                Axis("threads", "run", threads, 0),
-                Axis("fused", "optimizer#0", fused, 0, is_ordered=False),
-            )
+        axes = (
+            Axis("batch", "loader#train", batches, 0),
+            Axis("workers", "loader#train", self.loaders, 0),
+            Axis("threads", "run", threads, 0),
         )
+        return Space((*axes, Axis("fused", "optimizer#0", self.updates, 0, is_ordered=False)) if self.updates else axes)
 
 
 def loaders(*pairs: tuple[int, int | None]) -> tuple[Point, ...]:
@@ -81,12 +79,13 @@ def loaders(*pairs: tuple[int, int | None]) -> tuple[Point, ...]:
 
 MANY = loaders((0, None), (1, None), (2, None), (2, 8), (3, None), (4, None))
 FEW = loaders((0, None), (1, None), (2, None))
+FUSED = ({"optimizer.fused": False}, {"optimizer.fused": True})
 WORKLOADS = (
-    Workload("slow reads", "remote-uneven", (4, 8, 16), MANY),
-    Workload("JSON", "json", (4, 8, 16), MANY),
-    Workload("reads and decoding", "mixed", (4, 8, 16), MANY),
-    Workload("padded text", "text-wide", (2, 4, 8, 16), FEW),
-    Workload("small kernels", "deep", (2, 4, 8, 16), FEW),
+    Workload("slow reads", "remote-uneven", (2, 4, 8, 16), MANY),
+    Workload("JSON", "json", (2, 4, 8, 16), MANY),
+    Workload("reads and decoding", "mixed", (2, 4, 8, 16), MANY),
+    Workload("padded text", "text-wide", (2, 4, 8, 16), FEW, FUSED),
+    Workload("small kernels", "deep", (2, 4, 8, 16), FEW, FUSED),
 )
 
 

@@ -12,6 +12,7 @@ class Forecast:
     """Milliseconds of an optimizer step with the ends of their 90 % interval.
 
     `unmodelled` names the settings that were to change and that nothing is known of: the forecast is without them.
+    `least_ms` is what the step takes without any wait that the changes could shorten, where they do nothing else.
     """
 
     ms: float
@@ -19,3 +20,4 @@ class Forecast:
     high_ms: float
     basis: Basis
     unmodelled: tuple[str, ...] = ()
+    least_ms: float | None = None

@@ -16,6 +16,9 @@ from autotune.predict.timeline import Timeline, timeline
 from autotune.predict.workers import model_error, unexplained
 
 PERSISTENT = "loader.persistent_workers"
+OF_LOADER = frozenset((PERSISTENT, "loader.num_workers", "loader.prefetch_factor", "loader.pin_memory"))
+"""Where a loader has no workers these shorten the wait for its batches, and nothing else."""
+
 FUSED_RATIO = (3.0, 30.0)
 """An update by one kernel on a CPU, of one by lists of operations (benchmarks/prediction.py)."""
 
@@ -40,7 +43,8 @@ def step_ms(candidate: Candidate, evidence: Evidence) -> Forecast | None:
     if now is None or then is None or mean is None:
         return None
     unmodelled: list[str] = []
-    for name, value in _changed(candidate, evidence).items():
+    changes = _changed(candidate, evidence)
+    for name, value in changes.items():
         changed = CHANGES[name](then, value, evidence) if name in CHANGES else None
         if changed is None:
             unmodelled.append(name)
@@ -48,7 +52,8 @@ def step_ms(candidate: Candidate, evidence: Evidence) -> Forecast | None:
     if then.workers != now.workers:
         then = then.doubting(unexplained(evidence, TRAIN, now.step_ms / now.batches))
     ms = mean * then.step_ms / now.step_ms
-    return Forecast(ms, ms / (1 + then.doubt), ms * (1 + then.doubt), "modelled", tuple(unmodelled))
+    least_ms = mean - now.batches * now.wait_ms if not now.workers and OF_LOADER.issuperset(changes) else None
+    return Forecast(ms, ms / (1 + then.doubt), ms * (1 + then.doubt), "modelled", tuple(unmodelled), least_ms)
 
 
 def _changed(candidate: Candidate, evidence: Evidence) -> Candidate:

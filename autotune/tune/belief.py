@@ -36,6 +36,9 @@ trials have to be for each doubling."""
 LEAST_ERROR, UNKNOWN_ERROR = 0.1, 0.2
 """Of the logarithm of the speed: what the best forecast of a change may be wrong by, and what no forecast is."""
 
+SURE_ERROR = 0.01
+"""The same where there is next to nothing that a change could save."""
+
 COMBINED = 0.5
 """The error of a combination, of the errors of its changes."""
 
@@ -123,9 +126,14 @@ def _errors(space: Space, axis: int, said: Mapping[Candidate, Forecast | None]) 
 
 
 def _error(said: Forecast | None, changes: Mapping[str, Value]) -> float:
-    if said is None or any(name in said.unmodelled for name in changes):
+    if said is None:
         return UNKNOWN_ERROR
-    return max(LEAST_ERROR, math.log(said.high_ms / said.low_ms) / 2 / Z90)
+    is_modelled = not any(name in said.unmodelled for name in changes)
+    error = max(LEAST_ERROR, math.log(said.high_ms / said.low_ms) / 2 / Z90) if is_modelled else UNKNOWN_ERROR
+    if said.least_ms is None:
+        return error
+    # No change saves more than there is: upwards a forecast may be less wrong than it says.
+    return min(error, max(SURE_ERROR, math.log(max(said.ms / said.least_ms, 1.0)) / Z90))
 
 
 def _alike(size: int, is_ordered: bool) -> Numbers:
