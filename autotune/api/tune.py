@@ -19,6 +19,7 @@ from autotune.api.winner import winner
 from autotune.collect import artefacts, leftovers, lock
 from autotune.errors import ScriptError, UsageError
 from autotune.machine.signals import cleaned_up
+from autotune.model.finding import Recommendation
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.tuned import Outcome, Space, Trial, Tuned
@@ -74,7 +75,14 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
                 tuned = _nothing(trials.space)
     artefacts.mark_last(kept.folder)
     searches.keep(kept, ended=not tuned.notes)
-    return replace(tuned, spent_s=time.monotonic() - began, probes_s=probes_s)
+    beyond = tuple(one for one in report.recommendations if _is_beyond(one, tuned.space))
+    spent_s = time.monotonic() - began
+    return replace(tuned, spent_s=spent_s, probes_s=probes_s, beyond=beyond, diagnosed=kept.diagnosed)
+
+
+def _is_beyond(found: Recommendation, space: Space) -> bool:
+    """Whether it is expected to bring something, and not by a setting that is searched."""
+    return found.gain is not None and not any(space.is_searched(change.setting) for change in found.changes)
 
 
 def _diagnosed(

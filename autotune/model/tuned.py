@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from autotune.model.evidence import Value
+from autotune.model.finding import Recommendation
 from autotune.model.patch import PatchChange
 from autotune.model.verified import Verified
 
@@ -70,6 +71,10 @@ class Space:
         learned = [axis for axis in self.axes if axis.name not in SCHEDULING]
         return any(name in point for name in settings for axis in learned for point in axis.points)
 
+    def is_searched(self, setting: str) -> bool:
+        """Whether candidates differ in this setting."""
+        return any(setting in point for axis in self.axes for point in axis.points)
+
 
 Key = tuple[str, str]
 """The subject and the name of a setting."""
@@ -126,7 +131,8 @@ class Tuned:
     `stopped` says in words why the search ended, `spent_s` what it took in all, and `patch` is the file that `apply`
     takes ("" without one). `dropped` are changes of the fastest that were taken back; `by_hand` those that no edit
     makes and that were not proven, each with what it brings. `other_losses` are those of dropped that were faster, and
-    were taken back because the losses were not what they have to be.
+    were taken back because the losses were not what they have to be. `beyond` is what the diagnosis in the run folder
+    `diagnosed` recommends, and no search can try.
     """
 
     space: Space
@@ -141,3 +147,5 @@ class Tuned:
     by_hand: tuple[PatchChange, ...] = ()
     notes: tuple[str, ...] = ()
     other_losses: tuple[str, ...] = ()
+    beyond: tuple[Recommendation, ...] = ()
+    diagnosed: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autotune import __version__
+from autotune.model.finding import Recommendation
 from autotune.model.patch import PatchChange
 from autotune.model.tuned import LeftOut, Space, Trial, Tuned
 from autotune.model.verified import Verified
@@ -29,6 +30,8 @@ def document(tuned: Tuned) -> Json:
         "left_out": list(map(_left_out, tuned.space.left_out)),
         "dropped": list(map(_left_out, tuned.dropped)),
         "by_hand": list(map(_by_hand, tuned.by_hand)),
+        "beyond": list(map(_beyond, tuned.beyond)),
+        "diagnosed": tuned.diagnosed or None,
         "stopped": tuned.stopped,
         "spent_s": tuned.spent_s,
         "probes_s": tuned.probes_s,
@@ -74,6 +77,16 @@ def _trial(trial: Trial, changes: Json) -> Json:
         "forecast": trial.forecast,
         "wall_s": trial.wall_s,
         "error": trial.error or None,
+    }
+
+
+def _beyond(found: Recommendation) -> Json:
+    gain = found.gain
+    return {
+        "rules": [finding.rule.id for finding in found.findings],
+        "message": found.first.message,
+        "speedup": gain and gain.speedup,
+        "basis": gain and gain.basis,
     }
 
 

@@ -10,6 +10,7 @@ from autotune.model.rule import Effect
 from autotune.model.tuned import LeftOut, Outcome, Space, Trial, Tuned
 from autotune.model.verified import Sameness, Verdict, Verified
 from autotune.report.closing import wrap_command
+from autotune.report.gains import speedup
 from autotune.report.layout import MIN_WIDTH, Line, cells, pad, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, size, step_time
 from autotune.report.verify_text import measured
@@ -64,6 +65,7 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
         yield Line("Faster still by your own hand; that is not proven:")
         for change in tuned.by_hand:
             yield from _change(change, width)
+    yield from _beyond(tuned, width)
     yield from paragraph("Stopped", tuned.stopped, width)
     yield from paragraph("Cost", _cost(tuned, price), width)
     if tuned.patch and not _is_by_hand(tuned.verified):
@@ -105,6 +107,19 @@ def _change(change: PatchChange, width: int) -> Iterator[Line]:
     yield from wrap(f"{change.setting}: {old} -> {new} ({change.effect}{gain})", width, first="  ", rest="    ")
     if change.by_hand:
         yield from wrap(f"by hand: {change.by_hand}", width, first="    ", rest="    ")
+
+
+def _beyond(tuned: Tuned, width: int) -> Iterator[Line]:
+    """What a search cannot try, the rule and the gain that is expected of it."""
+    if not tuned.beyond:
+        return
+    yield Line("Found by the diagnosis, and not for a search:", "decide")
+    for found in tuned.beyond:
+        gain = f" ({speedup(found.gain, None)})" if found.gain is not None else ""
+        rules = " ".join(finding.rule.id for finding in found.findings)
+        yield from wrap(f"{rules}: {found.first.message}{gain}", width, first="  ", rest="    ")
+    if tuned.diagnosed:
+        yield from wrap_command("", f"autotune diagnose --load {tuned.diagnosed}", "what to do about it", 26, width)
 
 
 def _is_by_hand(verified: Verified | None) -> bool:

@@ -12,6 +12,10 @@ from autotune.report.units import duration
 LEAST_GAIN = 0.005
 """Of the step: a trial that is expected to bring less ends a search whose run is of unknown length."""
 
+PATIENCE, BEYOND = 8, 0.03
+"""After so many trials in a row, each the most promising one then, that were not faster than the best before them by
+more than this, nothing is expected of another: they differ by that much by themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
@@ -47,9 +51,20 @@ def not_worth(stopping: Stopping, gain: float, trials: Sequence[Trial]) -> str:
                 f"another trial takes {duration(cost_s)} and may be expected to save "
                 f"{duration(gain * planned_s)} of the planned run"
             )
+    elif in_vain(trials) >= PATIENCE:
+        return f"the last {PATIENCE} trials brought nothing beyond the {BEYOND:.0%} by which trials differ".replace("%", " %")
     elif gain < LEAST_GAIN:
         return f"another trial may be expected to bring less than {LEAST_GAIN:.1%} of the step".replace("%", " %")
     return ""
+
+
+def in_vain(trials: Sequence[Trial]) -> int:
+    """Trials since the last one that was faster than all before it by more than noise."""
+    best, count = 0.0, 0
+    for speed in (trial.samples_per_s or 0.0 for trial in trials):
+        count = 0 if speed > best * (1 + BEYOND) else count + 1
+        best = max(best, speed)
+    return count
 
 
 def trial_s(trials: Sequence[Trial]) -> float:

@@ -13,6 +13,8 @@ import argparse
 import importlib
 import json
 import random
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -185,6 +187,10 @@ def main() -> None:
         while True:
             for _ in training.epoch():
                 pass
+    # Threads that this process had made would be missing, and waited for, in those that are forked.
+    torch.set_num_threads(1)
+    # Told to end, it ends those that are stopped too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     # An optimizer imports it at its first update, which takes a second: once for all that are forked.
     importlib.import_module("torch._dynamo")
     rounds: dict[str, list[float]] = {words: [] for words in every}

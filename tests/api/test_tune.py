@@ -19,8 +19,9 @@ from autotune.api.search import Search
 from autotune.collect import artefacts
 from autotune.errors import BusyError, ScriptError, UsageError
 from autotune.model.evidence import RUN, Fact, Location, Setting
-from autotune.model.finding import Evaluation
+from autotune.model.finding import Change, Evaluation, Gain, Recommendation
 from autotune.model.report import Report, RunSummary, Step
+from autotune.model.rule import Effect
 from autotune.model.tuned import Outcome, RanOut, Space, Trial
 from autotune.model.verified import (
     AFTER,
@@ -532,3 +533,18 @@ def test_a_study_that_was_lost_is_said(made, root, monkeypatch) -> None:
     monkeypatch.setattr(Study, "tell", tell)
     assert tune(made, root).stopped.endswith("; the study could not be reached any more")
     assert made.told.count(("said", "the study could not be reached any more")) == 1
+
+
+def test_what_the_diagnosis_found_and_no_search_can_try_is_told(made, root) -> None:
+    def found(setting, gain):
+        return Recommendation(1, (), (Change(setting, 0, 1, Effect.EXACT),), Effect.EXACT, gain)
+
+    gain = Gain(1.5, 1.4, 1.6, "modelled")
+    searched, rarer_saves, unknown = (
+        found(*one)
+        for one in (("loader.num_workers", gain), ("checkpoint.interval_steps", gain), ("train.compile", None))
+    )
+    made.report = replace(made.report, recommendations=(searched, rarer_saves, unknown))
+    tuned = tune(made, root)
+    assert tuned.beyond == (rarer_saves,)
+    assert tuned.diagnosed == Path(made.report.run.folder).name

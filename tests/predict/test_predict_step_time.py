@@ -179,3 +179,10 @@ def test_other_workers_are_known_no_better_than_those_that_there_are(candidate, 
         return found.high_ms / found.ms - 1
 
     assert (width(120.0) > math.log(2) > width(60.0)) is is_wider
+
+
+def test_settings_of_a_loader_without_workers_save_its_wait_at_most():
+    assert forecast({"loader.num_workers": 2, "loader.prefetch_factor": 4}).least_ms == pytest.approx(60.0)
+    assert forecast({"loader.num_workers": 2}, without=("loader.serial_ms",)).least_ms == pytest.approx(60.0)
+    assert forecast({"loader.num_workers": 2, "optimizer.fused": True}).least_ms is None
+    assert forecast({"loader.num_workers": 2}, loader__num_workers=1).least_ms is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from report_builders import finding, gain, recommendation, rule
 from tuned_builders import FASTER, OWN, SPACE, kept, tuned
 from verified_builders import CHANGE, verified
 
@@ -161,3 +162,16 @@ def test_changes_in_short() -> None:
 def test_what_is_not_known_of_the_winner_is_a_note() -> None:
     found = text(tuned(verified=verified(notes=("memory at the longest batch is not known",))))
     assert "Note: memory at the longest batch is not known" in found
+
+
+SAVES = recommendation(
+    1, finding(rule("CK001", "saves"), "saving takes 45 % of the step", gain=gain(1.82, 1.6, 2.0, "modelled"))
+)
+
+
+def test_what_the_diagnosis_found_beyond_the_search_is_not_lost() -> None:
+    lines = text(tuned(best={}, verified=None, patch="", beyond=(SAVES,), diagnosed="20261122-a")).splitlines()
+    at = lines.index("Found by the diagnosis, and not for a search:")
+    assert lines[at + 1] == "  CK001: saving takes 45 % of the step (1.82x (1.60-2.00) modelled)"
+    assert lines[at + 2].split()[:4] == ["autotune", "diagnose", "--load", "20261122-a"]
+    assert "Found by the diagnosis" not in text(tuned())

@@ -92,3 +92,19 @@ def test_of_a_large_space_a_part_is_looked_at_always_the_same() -> None:
 
 def test_a_space_without_axes_has_the_users_own() -> None:
     assert believed([((), 10.0)], lambda settings: None, Space(()))[()][0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("least_ms", "unmodelled", "error"),
+    [
+        pytest.param(None, (), math.log(1.3) / belief.Z90, id="open above"),
+        pytest.param(1.0, (), math.log(1.3) / belief.Z90, id="more to save than it may be wrong by"),
+        pytest.param(90.0, (), math.log(100 / 90) / belief.Z90, id="little to save"),
+        pytest.param(90.0, ("loader.num_workers",), math.log(100 / 90) / belief.Z90, id="no model needed"),
+        pytest.param(100.0, (), belief.SURE_ERROR, id="nothing to save"),
+        pytest.param(120.0, (), belief.SURE_ERROR, id="less than nothing"),
+    ],
+)
+def test_a_change_saves_no_more_than_there_is(least_ms, unmodelled, error) -> None:
+    said = Forecast(100.0, 100 / 1.3, 130.0, "modelled", unmodelled, least_ms)
+    assert prior(SPACE, lambda settings: said).error[0][1] == pytest.approx(error)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from autotune.model.tuned import Outcome, Trial
-from autotune.tune.stopping import Stopping, not_worth, out_of
+from autotune.tune.stopping import PATIENCE, Stopping, in_vain, not_worth, out_of
 
 TRIALS = [Trial(number, (0,), Outcome.COMPLETED, 10.0, samples_per_s=1.0) for number in range(3)]
 
@@ -30,3 +30,22 @@ def test_a_run_of_unknown_length_or_shorter_than_the_budget_ends_by_the_gain_alo
     stopping = Stopping(budget_s=60.0, planned_s=planned_s)
     assert not_worth(stopping, 0.0051, TRIALS) == ""
     assert not_worth(stopping, 0.0049, TRIALS) == "another trial may be expected to bring less than 0.5 % of the step"
+
+
+def made(*speeds: float | None) -> list[Trial]:
+    return [Trial(number, (0,), Outcome.COMPLETED, 10.0, samples_per_s=speed) for number, speed in enumerate(speeds)]
+
+
+def test_trials_in_vain_count_since_the_last_that_was_faster_by_more_than_noise() -> None:
+    assert in_vain([]) == 0
+    assert in_vain(made(1.0)) == 0
+    assert in_vain(made(1.0, 1.02, 0.9, None)) == 3
+    assert in_vain(made(1.0, 0.9, 1.2, 1.1)) == 1
+    assert in_vain(made(1.0, 1.02, 1.04)) == 2
+
+
+def test_a_search_that_finds_nothing_ends_where_no_long_run_pays_for_it() -> None:
+    vain = made(1.0, *[0.9] * PATIENCE)
+    assert not_worth(Stopping(), 0.1, vain[:-1]) == ""
+    assert not_worth(Stopping(), 0.1, vain) == "the last 8 trials brought nothing beyond the 3 % by which trials differ"
+    assert not_worth(Stopping(budget_s=60.0, planned_s=1e6), 0.1, vain) == ""
