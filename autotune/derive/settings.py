@@ -25,6 +25,12 @@ LOADER_DEFAULTS: Mapping[str, tuple[Value | None, ...]] = {
 
 PRECISIONS: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that say how many threads torch computes with."""
+
+TF32 = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
+"""Variables that decide on TF32, whatever a script says."""
+
 TOLD: Mapping[str, tuple[str, ...]] = {
     "train.epochs": ("num_train_epochs", "max_epochs"),
     "train.max_steps": ("max_steps",),
@@ -129,15 +135,33 @@ def _training(view: View) -> Mapping[str, _Seen]:
         "train.accumulation_steps": _Seen(plan.accumulation(view), steps_at),
         "train.activation_checkpointing": _Seen(activation_checkpointing(view), args_at),
         "train.precision": _Seen(precision(view), at),
-        "train.matmul_precision": _Seen(state.get("matmul_precision")),
+        "train.matmul_precision": _Seen(state.get("matmul_precision"), given=_is_matmul_told(view)),
         "train.compile": _Seen(any(m["compiled"] for m in run.root_models(view)) if main else None, args_at),
         "train.compile_mode": _Seen(values.get("torch_compile_mode"), at),
         "train.anomaly_detection": _Seen(state.get("anomaly")),
         "train.empty_cache_steps": _Seen(values.get("torch_empty_cache_steps"), at),
-        "train.num_threads": _Seen(state.get("num_threads")),
+        "train.num_threads": _Seen(state.get("num_threads"), given=_are_threads_told(view)),
         "model.attention": _Seen(main.get("attention") if main else None),
         "model.trust_remote_code": _Seen(run.is_remote_code(main) if main else None),
     }
+
+
+def _is_matmul_told(view: View) -> bool:
+    """Whether somebody said how fp32 products are made: torch's own precision is "highest"."""
+    return view.recording.torch_state.get("matmul_precision") != "highest" or _is_set(view, TF32)
+
+
+def _are_threads_told(view: View) -> bool:
+    """Whether the environment gives a number of threads, or accelerate does: it sets one for each of several processes.
+
+    torchrun puts a number into the environment for several processes, Lightning for each strategy of them.
+    """
+    is_one_of_several = view.recording.process["local_world_size"] != 1
+    return _is_set(view, THREADS) or (is_one_of_several and "accelerate" in view.recording.software)
+
+
+def _is_set(view: View, names: tuple[str, ...]) -> bool:
+    return any(view.recording.environment.get(name) for name in names)
 
 
 def activation_checkpointing(view: View) -> bool | None:

@@ -48,7 +48,7 @@ def observed_over(read: Evidence, observed: Evidence) -> Evidence:
     settings = {
         key: replace(setting, why_not=NOT_SEEN)
         for key, setting in read.settings.items()
-        if key[0] in SHARED and key not in observed.settings
+        if key[0] in SHARED and key not in observed.settings and setting.value is not None
     }
     for setting in located(observed.settings.values(), tuple(read.settings.values())):
         settings[setting.subject, setting.name] = setting

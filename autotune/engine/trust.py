@@ -20,7 +20,7 @@ def located(observed: Iterable[Setting], static: Sequence[Setting]) -> tuple[Set
 
 
 def _located(setting: Setting, static: Sequence[Setting]) -> Setting:
-    named = [each for each in static if each.name == setting.name]
+    named = [each for each in static if each.name == setting.name and each.value is not None]
     candidates = [each for each in named if _reaches(each, setting)]
     equal = [each for each in candidates if _equal(each.value, setting.value)]
     places = {_place(each): each for each in equal}
@@ -32,7 +32,17 @@ def _located(setting: Setting, static: Sequence[Setting]) -> Setting:
         if place is None:
             return replace(setting, why_not="it stands in no file")
         return replace(setting, location=place, trusted=True, spelling=found.spelling or setting.spelling)
+    unset = next((each for each in static if each.name == setting.name and each.value is None), None)
+    if unset is not None and setting.origin == "default" and not candidates:
+        return _to_be_written(setting, unset)
     return replace(setting, why_not=_why_not(setting, candidates, equal))
+
+
+def _to_be_written(setting: Setting, unset: Setting) -> Setting:
+    """A setting that nobody gave, with the place where a statement would."""
+    if unset.location is None:
+        return replace(setting, why_not=unset.why_not)
+    return replace(setting, location=unset.location, trusted=True, spelling=unset.spelling)
 
 
 def _reaches(candidate: Setting, setting: Setting) -> bool:

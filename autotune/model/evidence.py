@@ -28,7 +28,8 @@ class Location:
     """A place in a file. `line` and `column` count from 1, a column of 0 is not known.
 
     `call` is what is called there, e.g. "DataLoader"; `end_line` is the last line of that call. `key` is the path of
-    a value in a config ("train.micro_batch_size") or its flag in a command ("--workers"), `span` its bytes.
+    a value in a config ("train.micro_batch_size") or its flag in a command ("--workers"), `span` its bytes. An empty
+    span without a key is where a statement is missing, which would stand at `line`.
     """
 
     file: str
@@ -38,6 +39,10 @@ class Location:
     end_line: int = 0
     key: str = ""
     span: Span | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        return self.span is not None and self.span.start == self.span.end and not self.key
 
 
 @dataclass(frozen=True, slots=True)

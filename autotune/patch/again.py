@@ -11,7 +11,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span, Value
 from autotune.model.patch import Edit
 from autotune.model.source import Document, Scalar, Splice
-from autotune.patch import help_text, spell
+from autotune.patch import help_text, spell, statement
 from autotune.patch.journal import sha256
 from autotune.patch.places import calls, places
 from autotune.syntax import edit_effect
@@ -92,6 +92,8 @@ def _confirm(data: bytes, source: Document, edit: Edit, span: Span) -> None:
 
 def _added(data: bytes, source: Any, edit: Edit, near: int | None) -> Splice:
     key = edit.key
+    if isinstance(source, Source) and statement.named(key):
+        return statement.again(source, edit)
     at = Location(edit.file, 1)
     if isinstance(source, Source):
         name, _, key = key.partition(".")
@@ -107,6 +109,8 @@ def _is_value(now: str, edit: Edit) -> bool:
 
 def _value(edit: Edit) -> Scalar:
     """The value that an edit adds with its key, and with the holders of that: `, "o": {"a": 4}` adds 4."""
+    if statement.named(edit.key):
+        return statement.value(edit.new)
     name = re.escape(edit.key.rpartition(".")[2])
     found = re.fullmatch(rf"""(.*["']?\b{name}["']?\s*[:=]\s*)(.*)""", edit.new, re.DOTALL)
     if found is None:

@@ -14,7 +14,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit
 from autotune.model.source import Command, Splice
-from autotune.patch import spell
+from autotune.patch import spell, statement
 from autotune.patch.again import again
 from autotune.patch.splice import spliced
 from autotune.syntax import edit_effect
@@ -100,18 +100,30 @@ def _values(data: bytes, name: str) -> Values:
 
 
 def _leaves(tree: ast.AST) -> Iterator[tuple[tuple[object, ...], str]]:
-    """All of a syntax tree; an argument stands under its keyword, an item of a dict under its key."""
+    """All of a syntax tree; an argument stands under its keyword, an item of a dict under its key.
+
+    A statement that sets something stands under its function, so that others keep their numbers when it is added.
+    """
     left: list[tuple[tuple[object, ...], Any]] = [((), tree)]
     while left:
         path, node = left.pop()
         yield path, type(node).__name__ if isinstance(node, ast.AST | list) else repr(node)
         if isinstance(node, list):
-            left += [((*path, each.arg if isinstance(each, ast.keyword) else at), each) for at, each in enumerate(node)]
+            left += [((*path, name), each) for name, each in _named(node)]
         elif isinstance(node, ast.Dict):
             keys = ["**" if key is None else ast.unparse(key) for key in node.keys]
             left += [((*path, key), value) for key, value in zip(keys, node.values, strict=True)]
         elif isinstance(node, ast.AST):
             left += [((*path, field), value) for field, value in ast.iter_fields(node)]
+
+
+def _named(items: Sequence[Any]) -> Iterator[tuple[object, Any]]:
+    """The items of a list by their names, or else by their numbers, which those with a name do not count in."""
+    number = 0
+    for each in items:
+        name = each.arg if isinstance(each, ast.keyword) else statement.name_of(each) or number
+        number += name == number
+        yield name, each
 
 
 def _flags(number: int, command: Command) -> Iterator[tuple[tuple[object, ...], str]]:

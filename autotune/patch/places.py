@@ -8,6 +8,7 @@ from typing import Any
 
 from autotune.model.evidence import Location, Span
 from autotune.model.source import Command, Document, Word
+from autotune.patch import statement
 from autotune.syntax.edit_python import last_name
 from autotune.syntax.python import Source
 
@@ -18,8 +19,11 @@ _WRAPPERS = ("field", "Field", "Option", "Argument")
 def key_of(at: Location, argument: str) -> str:
     """How an edit names the value at `at`, which `argument` of a consumer gets: `places` finds it by that.
 
-    "--workers" is the default of an option, "DataLoader.num_workers" what a call gets, "WORKERS" a name.
+    "--workers" is the default of an option, "DataLoader.num_workers" what a call gets, "WORKERS" a name, and
+    "set_num_threads()" what a function takes that sets it.
     """
+    if at.call in statement.functions() and not at.key.startswith("-"):
+        return statement.key(at.call)
     key = at.key.partition("=")[0] or argument
     return key if key.startswith("-") or not at.call else f"{at.call}.{key}"
 
@@ -50,6 +54,8 @@ def calls(source: Source, name: str, near: int | None = None) -> list[ast.Call]:
 def _nodes(source: Source, key: str, near: int | None) -> Iterator[ast.expr]:
     if key.startswith("-"):
         return _defaults(source.tree, key)
+    if function := statement.named(key):
+        return (value for call in calls(source, function) for value in statement.taken(call))
     head, *below = key.split(".")
     return _arguments(calls(source, head, near), below) if below else _named(source.tree, key)
 

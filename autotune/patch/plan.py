@@ -1,7 +1,7 @@
 """Which edits realise a change: where a person would make it, in the words of the file.
 
-A setting with a trusted place is edited there: the value that stands there, or the argument or key that is missing
-there. Everything else is a person's to do, and the plan says what and why.
+A setting with a trusted place is edited there: the value that stands there, or the argument, key or statement that is
+missing there. Everything else is a person's to do, and the plan says what and why.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from autotune.model.evidence import RUN, Location, Setting, Span, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
-from autotune.patch import help_text, readers, spell
+from autotune.patch import help_text, readers, spell, statement
 from autotune.patch.couple import needs
 from autotune.patch.joint import confirmed
 from autotune.patch.journal import sha256
@@ -101,6 +101,10 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
     if bundle is None or place is None:
         followed = _not_followed(setting, bundle.calls, read) if bundle is not None and setting is not None else ""
         return Draft(replace(result, by_hand=_by_hand(change, setting, followed)))
+    if setting is not None and place.is_missing:
+        call = Call("torch", setting.spelling, RUN, {}, place)
+        edit = statement.edit(read(place.file), place.file, call.name, change.new)
+        return Draft(replace(result, edits=(edit,)), (call,))
     parts = _parts(bundle.calls, place)
     arguments = _arguments(change, place, parts[0], versions)
     _check(change, parts)
@@ -157,7 +161,8 @@ def _arguments(change: Change, place: Location, call: Call, versions: Mapping[st
     """
     written = next((key for key, given in call.arguments.items() if given.location == place), "")
     for reading in readings(call.dialect, versions):
-        if reading.setting == change.setting and written in reading.keys:
+        is_taken = written in reading.keys or (written and call.name == reading.keys[0])  # a function takes its value
+        if reading.setting == change.setting and is_taken:
             means = reading.means.get(_name(change.new))
             found = reading.values.get(_name(change.new))
             if found is None and (means == change.new or not (reading.means or reading.values or reading.form)):

@@ -31,7 +31,7 @@ def check(given: Given, consumer: Call, calls: Sequence[Call], read: Callable[[s
     Calls of the consumer's name may read it too: the loaders of a script have one number of workers.
     """
     at = given.location
-    if not at.key or (at.call and at.call == consumer.name):
+    if not at.key or (at.call and at.call == consumer.name.rpartition(".")[2]):
         return
     is_file = at.file != TYPED and not at.file.endswith(".py")
     found = _references(read(at.file), given) if is_file else []

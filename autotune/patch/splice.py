@@ -8,6 +8,7 @@ from functools import reduce
 
 from autotune.errors import UsageError
 from autotune.model.patch import Edit
+from autotune.patch import statement
 from autotune.patch.journal import sha256
 
 _OPENING = (b"(", b"[", b"{")
@@ -36,6 +37,8 @@ def _joined(data: bytes, first: Edit, second: Edit) -> Edit:
         return replace(first, new=f"{first.new},{second.new.removeprefix(lead)}")
     if second.old:
         raise _stale(second, "two edits of the patch overlap")
+    if statement.named(first.key) and statement.named(second.key):
+        return replace(first, new=statement.joined(first.new, second.new))
     is_first = data[: second.span.start].endswith(_OPENING) and not first.new.rstrip().endswith(",")
     comma = "" if not is_first else "," if second.new[:1].isspace() else ", "
     return replace(first, new=f"{first.new}{comma}{second.new}")

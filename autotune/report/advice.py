@@ -66,6 +66,8 @@ def _change(change: Change, report: Report, width: int) -> list[Line]:
     edit = f"{change.spelling or change.setting}: {literal(change.old, file)} -> {literal(change.new, file)}"
     if "=" in change.spelling:  # the framework writes this value its own way: the spelling is the whole text
         edit = change.spelling
+    if change.location and change.location.is_missing:  # the whole line, which stands there then
+        edit = f"insert {change.spelling}({literal(change.new, file)})"
     return labelled("fix", f"{where}{edit}{'' if where else ' (where it is set was not found)'}", width)
 
 

@@ -111,7 +111,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     """The bundle of a command; None when neither it nor what it names says anything about training."""
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
-    name = _script_name(library, launch)
+    name = script_name(library, launch)
     script = _script(library, name, launch) if name is not None else None
     named = (library.find(each, launch.file, (*DATA, "python")) for each in launch.config_files)
     configs = _configs(library, [one for one in named if one is not None and one != name])
@@ -158,7 +158,7 @@ def _starts_itself(parts: Parts) -> bool:
     return any(fact.name == "code.has_main_guard" and fact.value for fact in parts.facts)
 
 
-def _script_name(library: Library, launch: Launch) -> str | None:
+def script_name(library: Library, launch: Launch) -> str | None:
     """The file of the script or module that a command starts."""
     module = launch.module.replace(".", "/") + ".py" if launch.module else None
     named = launch.script or module

@@ -13,10 +13,11 @@ from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import Location, Setting
 from autotune.model.scanned import TYPED, Bundle, Call, Given, Pin
-from autotune.scan.bundle import bundle, of_launch
+from autotune.scan.bundle import bundle, of_launch, script_name
 from autotune.scan.declared import Declared
 from autotune.scan.launch import launches
 from autotune.scan.library import Library
+from autotune.scan.statements import unset
 from autotune.syntax import shell
 
 _SHELLS = ("sh", "bash", "zsh", "dash")
@@ -38,8 +39,13 @@ def scan_command(words: Sequence[str], *, cwd: Path, root: Path, versions: Mappi
         commands = launches(shell.read(text.encode(), name), name)
     except UsageError:
         return None
-    found = [parts for one in commands if (parts := of_launch(library, one)) is not None]
-    return _placed(bundle(found[0], library, versions, ()), real) if len(found) == 1 else None
+    found = [(one, parts) for one in commands if (parts := of_launch(library, one)) is not None]
+    if len(found) != 1:
+        return None
+    launch, parts = found[0]
+    whole, script = bundle(parts, library, versions, ()), script_name(library, launch)
+    more = unset(whole, script, library, versions) if script is not None else ()
+    return _placed(replace(whole, settings=(*whole.settings, *more)), real)
 
 
 def pins(found: Bundle | None, *, cwd: Path, root: Path) -> tuple[Pin, ...]:

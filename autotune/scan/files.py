@@ -62,12 +62,13 @@ _KEYS = (
     rb"|distributed_type|mixed_precision|lr_scheduler"
 )
 _TRAINS = rb"Loader|Trainer|TrainingArguments|backward|Accelerator|Fabric|training_step|optim"
+_SETS = rb"set_num_threads|set_float32_matmul_precision|allow_tf32|fp32_precision"
 _COMMANDS = (
     rb"torchrun|torch\.distributed|accelerate|deepspeed|python|trl|llamafactory|swift|tune|litgpt|axolotl|composer"
 )
 
 _IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+[\w.]*?(?:" + _PACKAGES + rb")", re.MULTILINE)
-_TRAINING = re.compile(_TRAINS)
+_TRAINING = re.compile(_TRAINS + rb"|" + _SETS)
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
 _DATA = re.compile(_KEYS + rb"|^defaults:", re.MULTILINE)
 _TRAINER = re.compile(rb"trainer|devices|accelerator|strategy")

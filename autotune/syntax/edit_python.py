@@ -39,7 +39,7 @@ def replaced(written: str, span: Span, value: Scalar) -> Splice:
             return Splice(span, written)
     except (ValueError, SyntaxError):
         pass  # an expression: it has no value that is known here
-    return Splice(span, _literal(value, written))
+    return Splice(span, literal(value, written))
 
 
 def keyword(source: Source, call: ast.Call, key: str, value: Scalar) -> Splice:
@@ -50,11 +50,11 @@ def keyword(source: Source, call: ast.Call, key: str, value: Scalar) -> Splice:
     """
     head, *below = key.split(".")
     given = next((one.value for one in call.keywords if one.arg == head), None)
-    new = _literal(value, _sample(source))
+    new = literal(value, sample(source))
     if given is None:
         start, end, written = _argument(source, call, f"{head}={_nested(below, new, source)}")
     elif isinstance(given, ast.Dict) and len(below) == 1 and below[0] not in _keys(given):
-        start, end, written = _item(source, given, f"{_literal(below[0], _sample(source))}: {new}")
+        start, end, written = _item(source, given, f"{literal(below[0], sample(source))}: {new}")
     else:
         raise UsageError(f"{last_name(call.func)} has {head} already", where=f"{source.text.where}:{call.lineno}")
     after = source.text.text[:start] + written + source.text.text[end:]
@@ -67,7 +67,7 @@ def last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def _literal(value: Scalar, old: str) -> str:
+def literal(value: Scalar, old: str) -> str:
     if isinstance(value, float):
         return decimal(value, old)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -86,14 +86,14 @@ def _string(value: str, quote: str) -> str:
     return quote + inner.replace(quote, f"\\{quote}") + quote
 
 
-def _sample(source: Source) -> str:
+def sample(source: Source) -> str:
     """The quote that most strings of the file that are no docstrings have."""
     found = re.findall(r"(?<!['\"])(['\"])[\w./-]+\1(?!['\"])", source.text.text)
     return max('"', "'", key=found.count)
 
 
 def _nested(keys: list[str], value: str, source: Source) -> str:
-    opening = "".join(f"{{{_literal(key, _sample(source))}: " for key in keys)
+    opening = "".join(f"{{{literal(key, sample(source))}: " for key in keys)
     return f"{opening}{value}{'}' * len(keys)}"
 
 

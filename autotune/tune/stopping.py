@@ -52,7 +52,9 @@ def not_worth(stopping: Stopping, gain: float, trials: Sequence[Trial]) -> str:
                 f"{duration(gain * planned_s)} of the planned run"
             )
     elif in_vain(trials) >= PATIENCE:
-        return f"the last {PATIENCE} trials brought nothing beyond the {BEYOND:.0%} by which trials differ".replace("%", " %")
+        return f"the last {PATIENCE} trials brought nothing beyond the {BEYOND:.0%} by which trials differ".replace(
+            "%", " %"
+        )
     elif gain < LEAST_GAIN:
         return f"another trial may be expected to bring less than {LEAST_GAIN:.1%} of the step".replace("%", " %")
     return ""

@@ -12,6 +12,7 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from xml.etree import ElementTree
 
 import torch
@@ -95,10 +96,16 @@ TABLE = [",".join(f"{(row * 8 + cell) / 7:.6f}" for cell in range(8)) for row in
 DIGITS = " ".join(str(n * n % 997) for n in range(5_000)).encode()
 NUMBERS = [n * 7_919 % 3_001 / 7 for n in range(3_000)]
 MARKUP = "<rows>" + "".join(f"<row id='{n}'><x>{n / 7:.5f}</x>words</row>" for n in range(150)) + "</rows>"
-WAVE = torch.sin(torch.arange(16_384) / 7)
+
 FIELDS = struct.Struct("<id8sh")
 PACKED = b"".join(FIELDS.pack(n, n / 7, b"some", n % 99) for n in range(1_200))
 PICKLED = pickle.dumps([{"id": n, "text": f"word {n}", "x": n / 7} for n in range(400)])
+
+
+@cache
+def wave() -> torch.Tensor:
+    """Made when it is needed: a process that is forked may not have computed with several threads."""
+    return torch.sin(torch.arange(16_384) / 7)
 
 
 class Samples(Dataset):
@@ -178,7 +185,7 @@ def markup(times: int) -> None:
 
 def spectrum(times: int) -> None:
     for _ in range(times):
-        torch.fft.rfft(WAVE).abs().log1p()
+        torch.fft.rfft(wave()).abs().log1p()
 
 
 def unpack(times: int) -> None:

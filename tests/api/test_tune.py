@@ -54,15 +54,15 @@ for batch in loader:
 FACTS = {"run.framework": "raw", "machine.cpus_per_rank": 2.0, "device.type": "cpu"}
 
 
-def report(root: Path, workers: int = 0, **facts) -> Report:
-    """What a diagnosis of the script says."""
+def report(root: Path, workers: int = 0, line: int = 6, told: bool = True, **facts) -> Report:
+    """What a diagnosis of the script says, whose loader is at `line`; `told` says that the threads were given."""
     run = artefacts.new_run(root)
     (run / "run.json").write_text("{}")
     bundle = scan_command(("train.py",), cwd=root, root=root, versions={})
-    at = Location(str(root / "train.py"), 6, "DataLoader")
+    at = Location(str(root / "train.py"), line, "DataLoader")
     seen = [
         Setting("loader.num_workers", TRAIN, workers, "observed", at, spelling="num_workers"),
-        Setting("train.num_threads", RUN, 2, "observed"),
+        Setting("train.num_threads", RUN, 2, "observed" if told else "default"),
     ]
     known = [Fact(name, RUN, value) for name, value in {**FACTS, **facts}.items()]
     static = engine.join(bundle.facts, bundle.settings)
@@ -249,6 +249,19 @@ def faster_with(workers: float, threads: float, both: float = 0.0):
         return 100.0 + workers * has[0] + threads * has[1] + both * all(has)
 
     return speed
+
+
+def test_threads_that_a_statement_can_set_are_written(made, root) -> None:
+    (root / "train.py").write_text(f"import torch\n{SCRIPT}")
+    made.report = report(root, line=7, told=False)
+    made.speed = faster_with(60.0, 50.0)
+    tuned = tune(made, root)
+    assert made.proven == [tuned.best] == [{"loader.num_workers": 2, "train.num_threads": 1}]
+    assert tuned.by_hand == ()
+    ((path, _, after),) = apply.plan(apply.Options(), cwd=root).files
+    assert b"import DataLoader\n\ntorch.set_num_threads(1)\n\nparser" in after
+    assert b"default=2" in after
+    assert made.files == {path: after}
 
 
 def test_only_what_can_be_written_is_proven_and_written(made, root) -> None:

@@ -586,3 +586,34 @@ def test_a_number_below_zero_says_that_there_is_none():
     rows = settings_of(script=steps(2), frameworks={"hf_args": entry(max_steps=-1, num_train_epochs=3.0)})
     assert ("run", "train.max_steps") not in rows
     assert rows["run", "train.epochs"].value == 3.0
+
+
+@pytest.mark.parametrize(
+    ("environment", "software", "num_processes", "origin"),
+    [
+        ({"OMP_NUM_THREADS": "", "MKL_NUM_THREADS": ""}, {}, 1, "default"),
+        ({"OMP_NUM_THREADS": "2"}, {}, 1, "observed"),
+        ({"MKL_NUM_THREADS": "2"}, {}, 1, "observed"),
+        ({}, {"accelerate": "1.15.0"}, 2, "observed"),
+        ({}, {"accelerate": "1.15.0"}, 1, "default"),
+        ({}, {"torch": "2.13.0"}, 2, "default"),
+    ],
+)
+def test_threads_that_nobody_gave_are_the_default(environment, software, num_processes, origin):
+    process = {"rank": 0, "local_world_size": num_processes, "world_size": num_processes}
+    rows = settings_of(script=steps(2), environment=environment, software=software, process=process)
+    assert rows["run", "train.num_threads"].origin == origin
+
+
+@pytest.mark.parametrize(
+    ("precision", "environment", "origin"),
+    [
+        ("highest", {}, "default"),
+        ("high", {}, "observed"),
+        ("highest", {"NVIDIA_TF32_OVERRIDE": "0"}, "observed"),
+        ("highest", {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "0"}, "observed"),
+    ],
+)
+def test_the_precision_of_torch_itself_is_the_default(precision, environment, origin):
+    rows = settings_of(script=steps(2), torch_state={"matmul_precision": precision}, environment=environment)
+    assert rows["run", "train.matmul_precision"].origin == origin

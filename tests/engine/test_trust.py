@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autotune.engine.trust import located
-from autotune.model.evidence import Location, Setting
+from autotune.model.evidence import Location, Setting, Span
 
 CALL = Location("/p/train.py", 20, "DataLoader", end_line=25)
 OBSERVED = Setting("loader.num_workers", "loader#train", 4, "observed", Location("/p/train.py", 20, "DataLoader"))
@@ -85,3 +85,28 @@ def test_a_place_that_may_not_decide_is_not_trusted_and_says_why() -> None:
     (found,) = located([OBSERVED], [doubted])
     assert not found.trusted
     assert found.why_not == "the script sets it again at line 9"
+
+
+THREADS = Setting("train.num_threads", "run", 2, "default")
+LINE = Setting(
+    "train.num_threads",
+    "run",
+    None,
+    "default",
+    Location("/p/train.py", 4, span=Span(30, 30)),
+    spelling="torch.set_num_threads",
+)
+
+
+def test_what_nobody_gave_is_trusted_where_a_statement_would_stand() -> None:
+    (found,) = located([THREADS], [LINE])
+    assert (found.location, found.trusted, found.spelling) == (LINE.location, True, "torch.set_num_threads")
+    (found,) = located([THREADS], [replace(LINE, location=None, why_not="no import")])
+    assert (found.location, found.trusted, found.why_not) == (None, False, "no import")
+
+
+def test_what_somebody_gave_elsewhere_gets_no_statement() -> None:
+    (found,) = located([replace(THREADS, origin="observed")], [LINE])
+    assert (found.location, found.trusted, found.why_not) == (None, False, "no file that was read gives it")
+    (found,) = located([THREADS], [LINE, replace(LINE, value=3, location=Location("/p/train.py", 9))])
+    assert found.why_not == "/p/train.py:9 says 3, but the run had 2"

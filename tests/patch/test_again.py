@@ -171,3 +171,39 @@ def test_help_is_edited_only_where_it_still_says_the_default() -> None:
     wanted = edit("a.py", "--workers help", "0", "4")
     assert after(OPTION.format("help='default: 0', ", "4"), wanted) == OPTION.format("help='default: 4', ", "4")
     assert again(OPTION.format("help='default: 2', ", "4").encode(), wanted) is None
+
+
+STATEMENT = edit("a.py", "set_num_threads()", "", "\n\ntorch.set_num_threads(4)\n")
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ("import os\nimport torch\n\nx = 1\n", "import os\nimport torch\n\ntorch.set_num_threads(4)\n\nx = 1\n"),
+        ("import torch as t\r\nx = 1\r\n", "import torch as t\r\n\r\nt.set_num_threads(4)\r\n\r\nx = 1\r\n"),
+    ],
+)
+def test_a_statement_is_added_to_the_file_as_it_is_now(now: str, expected: str) -> None:
+    assert after(now, STATEMENT) == expected
+    assert again(expected.encode(), STATEMENT) is None
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        ("import torch\ntorch.set_num_threads(2)\n", "it is 2 now"),
+        ("import torch\ntorch.set_num_threads(n)\n", "n is no plain value"),
+        ("import torch\ntorch.set_num_threads(4)\ntorch.set_num_threads(4)\n", "it stands at lines 2 and 3 now"),
+        ("import os\n", "a.py has no `import torch`"),
+    ],
+)
+def test_a_statement_that_cannot_be_added_any_more_is_refused(now: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        again(now.encode(), STATEMENT)
+
+
+@pytest.mark.parametrize("given", ["'high'", "precision='high'"])
+def test_what_a_function_takes_is_found_by_its_name(given: str) -> None:
+    wanted = edit("a.py", "set_float32_matmul_precision()", "'high'", "'medium'")
+    now = f"import torch\nx = int('1')\ntorch.set_float32_matmul_precision({given})\n"
+    assert after(now, wanted) == now.replace(f"({given}", f"({given.replace('high', 'medium')}")

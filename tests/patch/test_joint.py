@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from autotune.errors import UsageError
-from autotune.model.evidence import Location
+from autotune.model.evidence import Location, Span
 from autotune.model.patch import Edit
 from autotune.model.source import Scalar
-from autotune.patch import spell
+from autotune.patch import spell, statement
 from autotune.patch.joint import confirmed
 from autotune.patch.journal import sha256
 
@@ -128,3 +128,34 @@ def test_what_python_cannot_read_is_refused(change: Callable[[str], str]) -> Non
     wrong = Edit(edit.file, edit.sha256, edit.key, edit.span, edit.old, change(edit.new))
     with pytest.raises(UsageError, match="could not be read then"):
         confirmed(b"f()", [wrong])
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_statement_above_other_edits_moves_none_of_them(newline: str) -> None:
+    lines = ["import torch", "", "x = f(a=1)", "torch.manual_seed(0)", "g(f(z=2))", ""]
+    data = newline.join(lines).encode()
+    threads = statement.edit(data, "a.py", "torch.set_num_threads", 4)
+    precision = statement.edit(data, "a.py", "torch.set_float32_matmul_precision", "high")
+    place = data.index(b"1")
+    value = Edit("a.py", sha256(data), "f.a", Span(place, place + 1), "1", "8")
+    splice = spell.inserted(data, Location("a.py", 5, "f"), "y", 3, flag="")
+    keyword = Edit("a.py", sha256(data), "f.y", splice.span, "", splice.text)
+    expected = [
+        "import torch",
+        "",
+        "torch.set_num_threads(4)",
+        'torch.set_float32_matmul_precision("high")',
+        "",
+        "x = f(a=8)",
+        "torch.manual_seed(0)",
+        "g(f(z=2, y=3))",
+        "",
+    ]
+    assert confirmed(data, [value, threads, keyword, precision]).decode() == newline.join(expected)
+
+
+def test_two_values_of_one_statement_are_refused() -> None:
+    data = b"import torch\n"
+    edits = [statement.edit(data, "a.py", "torch.set_num_threads", value) for value in (2, 4)]
+    with pytest.raises(UsageError, match=r"set_num_threads\(\) cannot be written together"):
+        confirmed(data, edits)

@@ -483,3 +483,99 @@ def test_a_bug_of_the_planning_costs_one_edit_and_says_so(project: Project) -> N
     (planned,) = plan([wanted], bundle, read, NEWEST)
     assert not planned.change.edits
     assert "autotune failed to plan it, please report this (ZeroDivisionError: " in planned.change.by_hand
+
+
+def given_by_nobody(project: Project, words: str, value: Value, new: Value, name: str) -> PatchChange:
+    """The planned change of a setting that the run had without being told."""
+    bundle = project.bundle(words, NEWEST)
+    read = join((), bundle.settings if bundle is not None else ())
+    seen = Setting(name, RUN, value, "default", spelling=SPELLINGS[name])
+    wanted = project.wanted(observed_over(read, join((), [seen])), name, new)
+    (planned,) = plan([wanted], bundle, lambda file: Path(file).read_bytes(), NEWEST)
+    return planned.change
+
+
+SPELLINGS = {
+    "train.num_threads": "torch.set_num_threads",
+    "train.matmul_precision": "torch.set_float32_matmul_precision",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "lines"),
+    [
+        ("train.num_threads", (2, 4, 1), ("torch.set_num_threads(4)", "torch.set_num_threads(1)")),
+        (
+            "train.matmul_precision",
+            ("highest", "high", "medium"),
+            ('torch.set_float32_matmul_precision("high")', 'torch.set_float32_matmul_precision("medium")'),
+        ),
+    ],
+)
+def test_a_statement_that_is_missing_and_its_literal_once_it_stands(
+    project: Project, name: str, values: tuple[Value, Value, Value], lines: tuple[str, str]
+) -> None:
+    text = script("DataLoader([1])")
+    project.write(train_py=text)
+    own, new, newer = values
+    change = given_by_nobody(project, "train.py", own, new, name)
+    assert [(edit.key, edit.old) for edit in change.edits] == [(f"{SPELLINGS[name].partition('.')[2]}()", "")]
+    written = text.replace("import DataLoader\n", f"import DataLoader\n\n{lines[0]}\n", 1)
+    assert project.after("train_py", change) == written
+    project.write(train_py=written)
+    bundle = project.bundle("train.py", NEWEST)
+    setting = project.evidence(bundle, {name: new}, 0).setting(RUN, name)
+    assert setting is not None
+    assert setting.location is not None
+    assert (setting.trusted, setting.location.line) == (True, 5)
+    (same,) = project.changes("train.py", {name: new}, {name: new})
+    assert (same.edits, same.by_hand) == ((), "")
+    (again,) = project.changes("train.py", {name: new}, {name: newer})
+    assert project.after("train_py", again) == written.replace(lines[0], lines[1])
+
+
+def test_a_statement_that_somebody_may_have_written_is_by_hand(project: Project) -> None:
+    project.write(train_py=script("DataLoader([1])"))
+    (change,) = project.changes("train.py", {"train.num_threads": 2}, {"train.num_threads": 4})
+    assert change.by_hand == "train.num_threads = 4: no file that was read gives it"
+    project.write(train_py=script("DataLoader([1])").replace("BATCH = 4", "torch.set_num_threads(int(args.n))"))
+    change = given_by_nobody(project, "train.py", 2, 4, "train.num_threads")
+    assert change.by_hand == "train.num_threads = 4: what train.py:9 makes of set_num_threads is not known"
+
+
+def test_a_script_that_imports_torch_under_a_condition_gets_no_statement(project: Project) -> None:
+    text = script("DataLoader([1])").replace("import torch\n", "try:\n    import torch\nfinally: ...\n")
+    project.write(train_py=text)
+    change = given_by_nobody(project, "train.py", "highest", "high", "train.matmul_precision")
+    reason = "train.py:3 imports torch only in a block or a function"
+    assert change.by_hand == f"train.matmul_precision = high: {reason}"
+
+
+def test_a_value_that_another_option_gives_a_function_is_edited_there(project: Project) -> None:
+    text = script("DataLoader([1])").replace("BATCH = 4", "torch.set_num_threads(args.workers)")
+    text = text.replace("default=0", "default=2")
+    project.write(train_py=text)
+    (change,) = project.changes("train.py", {"train.num_threads": 2}, {"train.num_threads": 4})
+    assert [edit.key for edit in change.edits] == ["--workers"]
+    assert project.after("train_py", change) == text.replace("default=2", "default=4")
+
+
+def test_two_statements_and_a_keyword_are_one_file(project: Project) -> None:
+    text = script("DataLoader([1])")
+    project.write(train_py=text)
+    bundle = project.bundle("train.py", NEWEST)
+    read = join((), bundle.settings if bundle is not None else ())
+    at = Location(str(project.path("train_py")), 12, "DataLoader")
+    seen = [
+        Setting("train.num_threads", RUN, 2, "default"),
+        Setting("train.matmul_precision", RUN, "highest", "default"),
+        Setting("loader.num_workers", "loader#train", 0, "default", at, spelling="num_workers"),
+    ]
+    evidence = observed_over(read, join((), seen))
+    new: dict[str, Value] = {"train.num_threads": 4, "train.matmul_precision": "high", "loader.num_workers": 2}
+    wanted = [project.wanted(evidence, name, value) for name, value in new.items()]
+    changes = [each.change for each in plan(wanted, bundle, lambda name: Path(name).read_bytes(), NEWEST)]
+    lines = 'torch.set_num_threads(4)\ntorch.set_float32_matmul_precision("high")\n'
+    expected = text.replace("import DataLoader\n", f"import DataLoader\n\n{lines}", 1)
+    expected = expected.replace("DataLoader([1])", "DataLoader([1], num_workers=2)")
+    assert project.after("train_py", *changes) == expected

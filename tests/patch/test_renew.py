@@ -11,6 +11,7 @@ from autotune.model.evidence import Span
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
+from autotune.patch import statement
 from autotune.patch.journal import sha256
 from autotune.patch.renew import Renewed, paired, renewed
 
@@ -102,3 +103,25 @@ def test_a_value_that_something_else_reads_now_is_stale(name: str, key: str, now
     one = renewed(replace(BATCH, edits=(edit,)), lambda _: now.encode())
     assert (one.stale is None) is not bool(why)
     assert one.stale is None or f"it is read for something else too, at {why}; nothing was changed" in one.stale.what
+
+
+def test_a_statement_that_a_changed_file_still_lacks() -> None:
+    data = b"import torch\n"
+    edit = statement.edit(data, "a.py", "torch.set_num_threads", 4)
+    change = PatchChange("train.num_threads", "run", 2, 4, ("CP001",), Effect.EQUIVALENT, edits=(edit,))
+    one = renewed(change, reading(b"import os\nimport torch\nx = 1\n"))
+    assert [(each.span, each.new) for each in one.change.edits] == [(Span(22, 22), "\n\ntorch.set_num_threads(4)\n")]
+    assert one.moved == ("a.py changed since the diagnosis: set_num_threads() was found again at line 2",)
+    made = renewed(change, reading(b"import torch\ntorch.set_num_threads(4)\n"))
+    assert (made.change.edits, made.is_made, made.stale) == ((), True, None)
+    other = renewed(change, reading(b"import torch\ntorch.set_num_threads(2)\n"))
+    assert other.stale is not None
+    assert "it is 2 now" in other.stale.what
+
+
+def test_the_value_of_a_function_that_moved() -> None:
+    data = b"import torch\ntorch.set_num_threads(2)\n"
+    edit = Edit("a.py", sha256(data), "set_num_threads()", Span(35, 36), "2", "4")
+    change = PatchChange("train.num_threads", "run", 2, 4, ("CP001",), Effect.EQUIVALENT, edits=(edit,))
+    one = renewed(change, reading(b"# new\n" + data))
+    assert (one.stale, [each.span for each in one.change.edits]) == (None, [Span(41, 42)])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from report_builders import change, finding, gain, recommendation, report, rule, run, step
 
-from autotune.model.evidence import Location
+from autotune.model.evidence import Location, Span
 from autotune.model.finding import Change, Finding, Install, Recommendation, Script
 from autotune.model.rule import Effect
 from autotune.report import advice
@@ -28,6 +28,9 @@ def shown(*recommendations: Recommendation, has_step: bool = True) -> list[str]:
          "  fix    c.yaml:3 model.attention: eager -> sdpa"),
         (change("model.attention", "eager", "sdpa", ("t.py", 3)),
          '  fix    t.py:3 model.attention: "eager" -> "sdpa"'),
+        (replace(change("train.num_threads", 2, 4, ("t.py", 5), spelling="torch.set_num_threads"),
+                 location=Location("/home/user/project/t.py", 5, span=Span(30, 30))),
+         "  fix    t.py:5 insert torch.set_num_threads(4)"),
         (change("optimizer.fused", False, True),
          "  fix    optimizer.fused: False -> True (where it is set was not found)"),
     ],

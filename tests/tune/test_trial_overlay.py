@@ -174,3 +174,18 @@ def test_frameworks_take_their_own_words(script, tmp_path) -> None:
     made = overlay(own, {FUSED: True})
     assert made.overrides[0].at == "training_arguments"
     assert made.overrides[0].arguments == {"optim": "adamw_torch_fused"}
+
+
+def test_threads_are_a_statement_where_nobody_gave_them(script, tmp_path) -> None:
+    given = script(f"import torch\n{SCRIPT}", call_line=8, batch_size=16, num_workers=1)
+    at = next(one for one in given.bundle.settings if one.name == "train.num_threads")
+    free = Setting("train.num_threads", RUN, 2, "default", at.location, trusted=True, spelling=at.spelling)
+    made = overlay(with_settings(given, free), {WORKERS: 2, THREADS: 1, PREFETCH: 4})
+    text = made.files[tmp_path / "train.py"].decode()
+    assert text.startswith(
+        "import torch\nimport argparse\nfrom torch.utils.data import DataLoader\n\ntorch.set_num_threads(1)\n\n"
+    )
+    assert "default=2" in text
+    assert "prefetch_factor=4" in text
+    assert (made.overrides, made.missing) == ((), {})
+    assert not any(change.by_hand for change in made.changes)

@@ -1,0 +1,127 @@
+"""Adds a statement to a Python file, below its imports: torch.set_num_threads(4). The file is parsed, never run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+
+from autotune.errors import UsageError
+from autotune.model.source import Scalar, Splice
+from autotune.syntax.edit_python import literal, sample
+from autotune.syntax.edit_style import line_break, line_end
+from autotune.syntax.python import Source
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_OWN_NAMES = (*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a file gets its statement: behind the place `end` of its text, and the `number` first statements.
+
+    `module` is the file's own name for the module that is called; `line` the one that the statement will stand at.
+    """
+
+    end: int
+    number: int
+    module: str
+    line: int
+
+
+def place(source: Source, module: str) -> Place:
+    """Behind the imports that follow `import <module>` one upon another, and whatever shares the line of the last.
+
+    Raises UsageError where no statement of the file itself imports the module, or its name means something else too.
+    """
+    body = source.tree.body
+    first = next((number for number, node in enumerate(body) if _name(node, module)), None)
+    if first is None:
+        raise UsageError(_why_none(source, module))
+    name = _name(body[first], module)
+    other = next((node for node in _outer_nodes(source.tree) if _is_other(node, name, module)), None)
+    if other is not None:
+        line = getattr(other, "lineno", body[first].lineno)
+        raise UsageError(f"{source.text.where}:{line} makes {name} something else than {module}")
+    number = first + len(list(takewhile(_is_import, body[first:])))
+    while number < len(body) and body[number].lineno == body[number - 1].end_lineno:
+        number += 1
+    last = body[number - 1].end_lineno or body[number - 1].lineno
+    return Place(line_end(source.text.text, source.text.lines[last - 1]), number, name, last + 2)
+
+
+def inserted(source: Source, function: str, value: Scalar) -> Splice:
+    """The edit that adds a call of `function` ("torch.set_num_threads") with `value`, set off by blank lines.
+
+    Raises UsageError where there is no place for it, or Python would read something else.
+    """
+    module, _, rest = function.partition(".")
+    at, text = place(source, module), source.text.text
+    statement = f"{at.module}.{rest}({literal(value, sample(source))})"
+    newline = line_break(text, at.end)
+    next_line = text[at.end :].removeprefix(newline).partition("\n")[0]
+    written = f"{newline}{newline}{statement}{newline if next_line.strip() else ''}"
+    _confirm(source, f"{text[: at.end]}{written}{text[at.end :]}", at, statement)
+    return Splice(source.text.span(at.end, at.end), written)
+
+
+def call_of(node: ast.AST) -> ast.Call | None:
+    """The call that a statement is made of; None for any other statement."""
+    return node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+
+
+def _name(node: ast.stmt, module: str) -> str:
+    """The name by which a statement imports the module: "torch" of `import torch.nn`, "t" of `import torch as t`."""
+    names = node.names if isinstance(node, ast.Import) else []
+    bound = (one.asname if one.asname else module for one in names if _is_of(one, module))
+    return next(bound, "")
+
+
+def _is_of(alias: ast.alias, module: str) -> bool:
+    return alias.name == module or (not alias.asname and alias.name.startswith(f"{module}."))
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _is_other(node: ast.AST, name: str, module: str) -> bool:
+    """Whether a node gives the name to something else than the module."""
+    if isinstance(node, ast.Import):
+        return any((one.asname or one.name.partition(".")[0]) == name and not _is_of(one, module) for one in node.names)
+    if isinstance(node, ast.ImportFrom):
+        return any((one.asname or one.name) == name for one in node.names)
+    if isinstance(node, ast.Name):
+        return node.id == name and not isinstance(node.ctx, ast.Load)
+    # A function, a class, what an except clause caught; the names of an import are seen with it.
+    return not isinstance(node, ast.alias) and getattr(node, "name", "") == name
+
+
+def _outer_nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every node whose names are those of the module."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        left += [] if isinstance(node, _OWN_NAMES) else ast.iter_child_nodes(node)
+
+
+def _why_none(source: Source, module: str) -> str:
+    inner = [node for node in ast.walk(source.tree) if isinstance(node, ast.stmt) and _name(node, module)]
+    if not inner:
+        return f"{source.text.where} has no `import {module}`"
+    line = min(node.lineno for node in inner)
+    return f"{source.text.where}:{line} imports {module} only in a block or a function"
+
+
+def _confirm(source: Source, after: str, at: Place, statement: str) -> None:
+    """Raises UsageError unless the statement is all that Python reads in addition, and stands where it should."""
+    try:
+        tree, wanted = ast.parse(after), ast.parse(statement).body[0]
+    except SyntaxError as error:
+        raise UsageError(f"this file cannot be edited here: {error.msg}", where=source.text.where) from error
+    added = tree.body.pop(at.number) if len(tree.body) > at.number else None
+    is_so = added is not None and ast.dump(added) == ast.dump(wanted) and added.lineno == at.line
+    if not is_so or ast.dump(tree) != ast.dump(source.tree):
+        raise UsageError(f"{statement} cannot be added here", where=source.text.where)
