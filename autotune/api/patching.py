@@ -96,7 +96,7 @@ def _consumer(draft: Draft) -> tuple[str, str, str]:
 def _target(group: Sequence[Draft]) -> construct.Target | None:
     """The object that a group's consumer makes with all its arguments; a config names none: it is the dialect's own."""
     calls = tuple(map(_named, group[0].calls))
-    arguments: dict[str, Value] = {}
+    arguments: dict[str, Value | None] = {}
     for each in group:
         arguments |= each.arguments if _consumer(each) == _consumer(group[0]) else {}
     return construct.target(calls, arguments)

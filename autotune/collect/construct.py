@@ -63,7 +63,7 @@ class Constructed:
     notes: tuple[str, ...] = ()
 
 
-def target(calls: Sequence[Call], changed: Mapping[str, Value]) -> Target | None:
+def target(calls: Sequence[Call], changed: Mapping[str, Value | None]) -> Target | None:
     """The object that `calls` (of one consumer; the first that gives an argument wins) make with `changed` arguments.
 
     None where they make nothing that can be constructed without a model or a launcher.

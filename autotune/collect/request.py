@@ -45,7 +45,7 @@ class Override:
     file: str
     first_line: int
     last_line: int
-    arguments: Mapping[str, Value]
+    arguments: Mapping[str, Value | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from autotune.model.evidence import RUN, Location, Setting, Span, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
-from autotune.patch import help_text, readers, spell, statement
+from autotune.patch import help_text, readers, spell, statement, unset
 from autotune.patch.couple import needs
 from autotune.patch.joint import confirmed
 from autotune.patch.journal import sha256
@@ -47,7 +47,7 @@ class Draft:
 
     change: PatchChange
     calls: tuple[Call, ...] = ()
-    arguments: Mapping[str, Value] = field(default_factory=dict)
+    arguments: Mapping[str, Value | None] = field(default_factory=dict)
 
 
 def plan(
@@ -106,7 +106,11 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
         edit = statement.edit(read(place.file), place.file, call.name, change.new)
         return Draft(replace(result, edits=(edit,)), (call,))
     parts = _parts(bundle.calls, place)
-    arguments = _arguments(change, place, parts[0], versions)
+    framework = dialects()[parts[0].dialect]["frameworks"][0]
+    arguments = {
+        **_arguments(change, place, parts[0], framework, versions),
+        **unset.arguments(change, parts, framework, versions),
+    }
     _check(change, parts)
     edits = tuple(_edits(_missing(arguments, parts, versions), parts, bundle.calls, read))
     return Draft(replace(result, edits=edits), parts, arguments)
@@ -154,7 +158,9 @@ def _holds(call: Call, place: Location) -> bool:
     return call.location == place or any(given.location == place for given in call.arguments.values())
 
 
-def _arguments(change: Change, place: Location, call: Call, versions: Mapping[str, Version]) -> Mapping[str, Value]:
+def _arguments(
+    change: Change, place: Location, call: Call, framework: str, versions: Mapping[str, Version]
+) -> Mapping[str, Value]:
     """What to write, by key: under the name that stands there where that says the setting, else as the dialect does.
 
     A switch that only the old value turns on (fp16, where bf16 is wanted) is turned off.
@@ -169,7 +175,6 @@ def _arguments(change: Change, place: Location, call: Call, versions: Mapping[st
                 found = {written: change.new}
             if found is not None:
                 return _switched_off(reading.values, change.old, found)
-    framework = dialects()[call.dialect]["frameworks"][0]
     spelling = catalogue.spelling(framework, change.setting, versions)
     if spelling is None:
         raise UsageError(catalogue.why_missing(framework, change.setting) or f"{framework} has no such key")
@@ -196,8 +201,8 @@ def _check(change: Change, parts: Sequence[Call]) -> None:
 
 
 def _missing(
-    arguments: Mapping[str, Value], parts: Sequence[Call], versions: Mapping[str, Version]
-) -> Mapping[str, Value]:
+    arguments: Mapping[str, Value | None], parts: Sequence[Call], versions: Mapping[str, Version]
+) -> Mapping[str, Value | None]:
     """The arguments that have another value now: given, or by default where nothing gives them."""
     known = {key: one for reading in readings(parts[0].dialect, versions) for key, one in reading.default.items()}
     now: dict[str, Value | None] = {} if any(part.is_open for part in parts) else dict(known)
@@ -205,11 +210,13 @@ def _missing(
     return {key: value for key, value in arguments.items() if key not in now or not _is_same(now[key], value)}
 
 
-def _is_same(one: Value | None, other: Value) -> bool:
+def _is_same(one: Value | None, other: Value | None) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _edits(arguments: Mapping[str, Value], parts: Sequence[Call], calls: Sequence[Call], read: Read) -> Iterator[Edit]:
+def _edits(
+    arguments: Mapping[str, Value | None], parts: Sequence[Call], calls: Sequence[Call], read: Read
+) -> Iterator[Edit]:
     """The edits that give these arguments. Raises UsageError, which says why, when one of them cannot be made."""
     for key, value in arguments.items():
         given = next((part.arguments[key] for part in parts if key in part.arguments), None)
@@ -221,8 +228,10 @@ def _edits(arguments: Mapping[str, Value], parts: Sequence[Call], calls: Sequenc
             yield from help_text.edits(read(edit.file), edit)
 
 
-def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:
+def _edit(key: str, value: Value | None, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:
     takes_value = extends(parts[0].dialect, "hf_trainer")
+    if given is not None and given.text is not None:
+        unset.flag_taken_away(given.location.key.partition("=")[0], value)
     if given is not None and given.location.file == TYPED:
         return _typed(given, value, takes_value)
     if given is not None:
@@ -240,7 +249,7 @@ def _edit(key: str, value: Value, given: Given | None, parts: Sequence[Call], re
     return Edit(at.file, sha256(data), name, splice.span, old, splice.text)
 
 
-def _typed(given: Given, value: Value, takes_value: bool) -> Edit:
+def _typed(given: Given, value: Value | None, takes_value: bool) -> Edit:
     """An edit of the command line, which is in no file: its key is the flag, and nothing is spliced."""
     flag = given.location.key.partition("=")[0]
     if given.value is True and value is False and not takes_value:

@@ -21,7 +21,7 @@ _CONSTANT = (ast.Constant, ast.UnaryOp, ast.BinOp)
 _LONGEST = 60
 
 
-def replaced(data: bytes, at: Location, value: Value, *, takes_value: bool = False) -> Splice:
+def replaced(data: bytes, at: Location, value: Value | None, *, takes_value: bool = False) -> Splice:
     """`value` instead of what stands at `at`. Raises UsageError when it cannot be written there.
 
     `takes_value` says that a flag that stands alone in a command may get a value (--bf16 False).
@@ -41,7 +41,7 @@ def replaced(data: bytes, at: Location, value: Value, *, takes_value: bool = Fal
     return cast(Splice, splice)
 
 
-def inserted(data: bytes, at: Location, key: str, value: Value, *, flag: str) -> Splice:
+def inserted(data: bytes, at: Location, key: str, value: Value | None, *, flag: str) -> Splice:
     """The argument or key `key`, or the `flag`, with `value` where `at` (a call, a config, a command) has none."""
     syntax = _syntax(at.file)
     if syntax in _DATA:

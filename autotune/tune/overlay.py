@@ -15,7 +15,7 @@ from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call
 from autotune.model.tuned import Key
-from autotune.patch import joint
+from autotune.patch import joint, unset
 from autotune.patch.couple import OF_WORKERS, WORKERS
 from autotune.patch.plan import Wanted
 from autotune.patch.retyped import retyped
@@ -156,7 +156,10 @@ def _override(script: Script, change: PatchChange) -> Override | None:
     at = CALLS.get(spelling.call) if spelling is not None else None
     if spelling is None or at is None:
         return None
-    return Override(at, site.file, site.line, max(site.line, site.end_line), spelling.arguments(change.new))
+    is_without = change.setting == WORKERS and not change.new
+    refused = dict.fromkeys(unset.keys(framework, script.versions)) if is_without else {}
+    arguments = {**refused, **spelling.arguments(change.new)}
+    return Override(at, site.file, site.line, max(site.line, site.end_line), arguments)
 
 
 def _site(setting: Setting | None, calls: Sequence[Call]) -> Location | None:

@@ -56,11 +56,10 @@ def _fits(evidence: Evidence, factor: float) -> bool:
 
 def loaders(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
     """Workers x prefetch x persistent x pinned; what is as by default is left out, but for what the script gives."""
-    counts = [count for count in _counts(evidence) if count or not _is_given(evidence, "loader.prefetch_factor")]
     free = {name: values for name, values in _free(evidence).items() if name in names}
     found = [
         _loader(evidence, count, dict(zip(free, values, strict=True)))
-        for count in (counts if "loader.num_workers" in names else ())
+        for count in (_counts(evidence) if "loader.num_workers" in names else ())
         for values in itertools.product(*free.values())
     ]
     return tuple(point for at, point in enumerate(found) if point not in found[:at] and _has_room(evidence, point))

@@ -130,6 +130,45 @@ def test_a_keyword_of_a_call(project: Project, before: str, after: str) -> None:
     assert project.after("train_py", change) == script(after)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            'DataLoader([1], num_workers=2, prefetch_factor=4, multiprocessing_context="spawn")',
+            "DataLoader([1], num_workers=0, prefetch_factor=None, multiprocessing_context=None)",
+            id="given",
+        ),
+        pytest.param(
+            "DataLoader([1], num_workers=2, prefetch_factor=None)",
+            "DataLoader([1], num_workers=0, prefetch_factor=None)",
+            id="None already",
+        ),
+        pytest.param("DataLoader([1], num_workers=2)", "DataLoader([1], num_workers=0)", id="not given"),
+    ],
+)
+def test_what_a_loader_without_workers_refuses_becomes_none(project: Project, before: str, after: str) -> None:
+    project.write(train_py=script(before))
+    (change,) = project.changes("train.py", {"loader.num_workers": 2}, {"loader.num_workers": 0}, line=12)
+    assert project.after("train_py", change) == script(after)
+
+
+@pytest.mark.parametrize(
+    ("given", "typed", "why"),
+    [
+        pytest.param("int(make())", "", "prefetch_factor is given, which is refused without workers", id="unknown"),
+        pytest.param("args.ahead", "--ahead 4", "take --ahead away from the command too", id="typed"),
+    ],
+)
+def test_what_cannot_become_none_is_by_hand(project: Project, given: str, typed: str, why: str) -> None:
+    option = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--ahead', type=int)\n"
+    option += "args = parser.parse_args()\n"
+    project.write(train_py=option + script(f"DataLoader([1], num_workers=2, prefetch_factor={given})"))
+    observed, wanted = {"loader.num_workers": 2, "loader.prefetch_factor": 4}, {"loader.num_workers": 0}
+    (change,) = project.changes(f"train.py {typed}", observed, wanted, line=16)
+    assert not change.edits
+    assert why in change.by_hand
+
+
 def test_the_default_of_an_option(project: Project) -> None:
     text = script("DataLoader(list(range(8)), num_workers=args.workers)")
     project.write(train_py=text)

@@ -70,7 +70,8 @@ def test_workers_live_on_where_more_than_one_epoch_starts_them() -> None:
 def test_what_a_script_gives_its_workers_stays_or_is_changed_in_words() -> None:
     given = {"loader.num_workers": 2, "loader.prefetch_factor": 4, "loader.persistent_workers": True}
     points = loaders(evidence(given=given), LOADER)
-    assert all("loader.prefetch_factor" in point and point["loader.num_workers"] for point in points)
+    assert all("loader.prefetch_factor" in point for point in points if point["loader.num_workers"])
+    assert {"loader.num_workers": 0, "loader.persistent_workers": False} in points
     assert given in points
     without = loaders(evidence(given={"loader.num_workers": 2, "loader.persistent_workers": True}), LOADER)
     assert without[0] == {"loader.num_workers": 0, "loader.persistent_workers": False}

@@ -101,6 +101,8 @@ def test_without_a_trusted_place_the_call_gets_it(script, tmp_path) -> None:
     given = script(UNKNOWN, call_line=3, batch_size=8, num_workers=2)
     made = overlay(given, {WORKERS: 4})
     assert made.overrides == (Override("loader", str(tmp_path / "train.py"), 3, 3, {"num_workers": 4}),)
+    (without,) = overlay(given, {WORKERS: 0}).overrides
+    assert without.arguments == {"num_workers": 0, "prefetch_factor": None, "multiprocessing_context": None}
     assert made.files == {}
     assert made.missing == {}
     assert made.changes[0].by_hand
