@@ -19,7 +19,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("autotune needs Python 3.11 or newer")'
