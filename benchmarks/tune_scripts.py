@@ -8,7 +8,7 @@ more, in turns. "of the best" is the speed of what won over that of the fastest 
 the rounds. The fastest is the best of several by the same rounds, so that equals come out a little below 1. Where the
 answer was to keep what there is, that stands for what won. Another script's name with "=" behind it says which options
 it gets: "train.py=--steps 60". The machine has to be idle. With --out what is measured is kept at once, and a later
-call goes on from there; --for begins nothing that may end after so many seconds.
+call goes on from there; after --for seconds nothing more is begun.
 """
 
 from __future__ import annotations
@@ -141,13 +141,19 @@ def exhausted(
 
 
 def of_the_best(starts: Starts, best: measuring.Json) -> tuple[float, float, float] | None:
-    """(ratio, low, high) of what won to the fastest of the rounds; None where one of its starts failed."""
-    speeds = {name: [each.get(name) for each in starts.rounds] for name in (starts.rounds or [{}])[0]}
+    """(ratio, low, high) of what won to the fastest of the whole rounds, NaN for itself.
+
+    None where a start of it failed.
+    """
+    rounds = [one for one in starts.rounds if one.keys() == starts.rounds[0].keys()]
+    speeds = {name: [each[name] for each in rounds] for name in (rounds or [{}])[0]}
     whole = {name: [one for one in each if one] for name, each in speeds.items() if all(each)}
     won = next((name for name in whole if json.loads(name) == best), None)
-    if won is None or len(starts.rounds) < 2:
+    if won is None or len(rounds) < 2:
         return None
     fastest = max(whole, key=lambda name: statistics.fmean(map(math.log, whole[name])))
+    if fastest == won:
+        return 1.0, math.nan, math.nan
     logs = [math.log(one / other) for one, other in zip(whole[won], whole[fastest], strict=True)]
     mean, half = statistics.fmean(logs), T_95[len(logs) - 2] * statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
@@ -168,7 +174,7 @@ def row(name: str, tune: measuring.Json, starts: Starts) -> tuple[str, ...]:
         f"{found['speedup']:.2f} ({found['low']:.2f}-{found['high']:.2f})" if found else "",
         str(math.prod(len(axis["points"]) for axis in tune["space"])),
         f"{ratio[0]:.3f}" if ratio else "",
-        f"{ratio[1]:.3f}-{ratio[2]:.3f}" if ratio else "",
+        f"{ratio[1]:.3f}-{ratio[2]:.3f}" if ratio and ratio[0] != 1.0 else "",
     )
 
 
@@ -177,7 +183,7 @@ def main() -> None:
     parser.add_argument("scripts", nargs="+", metavar="SCRIPT[=ARGS]")
     parser.add_argument("--budget", default="10m", help="of each search (10m)")
     parser.add_argument("--near", type=int, default=0, help="so many of the fastest are compared (0: none)")
-    parser.add_argument("--rounds", type=int, default=3, help="of the fastest (3)")
+    parser.add_argument("--rounds", type=int, choices=range(2, len(T_95) + 2), default=3, help="of the fastest (3)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep what is measured here, and use what is kept")
     parser.add_argument("--for", dest="for_s", type=float, default=math.inf, help="begin nothing after so many seconds")
     parser.add_argument("--format", choices=("text", "json"), default="text")

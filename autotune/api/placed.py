@@ -18,7 +18,7 @@ from autotune.tune import overlay
 from autotune.tune.overlay import Script
 from autotune.tune.space import space
 from autotune.tune.trial import Place, Trials, Usual, wanted
-from autotune.verify import scratch
+from autotune.verify import epochs, scratch
 from autotune.verify.starts import Show, one_hash
 
 
@@ -75,4 +75,5 @@ def _usual(report: Report) -> Usual:
     step = report.step
     assert step is not None
     samples = step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None
-    return Usual(step.mean_ms / 1000, report.run.startup_s or 0.0, samples)
+    length = (report.evidence.lookup(epochs.TRAIN, f"loader.{name}") for name in ("num_batches", "batches_per_step"))
+    return Usual(step.mean_ms / 1000, report.run.startup_s or 0.0, samples, epochs.steps_of(*length))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,10 +19,10 @@ from autotune.api.winner import winner
 from autotune.collect import artefacts, leftovers, lock
 from autotune.errors import ScriptError, UsageError
 from autotune.machine.signals import cleaned_up
-from autotune.model.finding import Recommendation
 from autotune.model.report import Report
 from autotune.model.rule import Effect
-from autotune.model.tuned import Outcome, Space, Trial, Tuned
+from autotune.model.tuned import Beyond, Outcome, Space, Trial, Tuned
+from autotune.report import gains
 from autotune.tune.search import search
 from autotune.tune.stopping import Stopping
 from autotune.tune.study import Asked, Study
@@ -75,14 +75,18 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
                 tuned = _nothing(trials.space)
     artefacts.mark_last(kept.folder)
     searches.keep(kept, ended=not tuned.notes)
-    beyond = tuple(one for one in report.recommendations if _is_beyond(one, tuned.space))
+    beyond = tuple(_beyond(report, tuned.space))
     spent_s = time.monotonic() - began
     return replace(tuned, spent_s=spent_s, probes_s=probes_s, beyond=beyond, diagnosed=kept.diagnosed)
 
 
-def _is_beyond(found: Recommendation, space: Space) -> bool:
-    """Whether it is expected to bring something, and not by a setting that is searched."""
-    return found.gain is not None and not any(space.is_searched(change.setting) for change in found.changes)
+def _beyond(report: Report, space: Space) -> Iterator[Beyond]:
+    """What is expected to bring something, and not by a setting that is searched."""
+    for one in report.recommendations:
+        changed = [(found.subject, change.setting) for found in one.findings for change in found.changes]
+        if one.gain is not None and not any(space.is_searched(*change) for change in changed):
+            gain = replace(one.gain, basis=gains.basis(one.gain, report.step))
+            yield Beyond(tuple(found.rule.id for found in one.findings), one.first.message, gain)
 
 
 def _diagnosed(

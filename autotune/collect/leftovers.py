@@ -6,6 +6,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from autotune.collect.artefacts import MANIFEST, read_json, runs
@@ -18,7 +19,7 @@ SCRATCH_LIST = "scratch-folders"
 SOCKETS = "sockets-folder"
 """In a run folder: the path of the folder for the sockets of the run's worker processes."""
 
-_SOCKETS_NAME = "autotune-mp-"
+_SOCKETS_NAME = "atmp-"
 
 
 def remove_leftovers(root: Path) -> tuple[Path, ...]:
@@ -45,11 +46,12 @@ def make_sockets(run: Path) -> None:
     """Make the folder for the sockets of `run`, which the probe gives to Python's multiprocessing.
 
     It would make its own, pymp-*, which a process that is killed leaves behind. The path of a socket may have about 100
-    bytes: too few for a run folder.
+    bytes: too few for a run folder, and this name is no longer than its own. Where it cannot be made it makes its own.
     """
-    folder = Path(tempfile.gettempdir(), _SOCKETS_NAME + secrets.token_hex(4))
-    (run / SOCKETS).write_text(str(folder), encoding="utf-8")
-    folder.mkdir(mode=0o700)
+    with suppress(OSError):
+        folder = Path(tempfile.gettempdir(), _SOCKETS_NAME + secrets.token_hex(4))
+        (run / SOCKETS).write_text(str(folder), encoding="utf-8")
+        folder.mkdir(mode=0o700)
 
 
 def remove_scratch(run: Path) -> tuple[Path, ...]:

@@ -51,7 +51,7 @@ class Override:
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to measure. `steps` and `warmup` None let the probe choose: at least `default_steps` and `min_s`, and more
-    warm-up than batches that workers have ready. Times are in seconds.
+    warm-up than batches that workers have ready; as many steps as divide by `multiple`. Times are in seconds.
 
     `time_limit_s` counts from the first optimizer step, `startup_limit_s` until it. `after` lets that many steps
     pass before the warm-up. With `keep_going` the hooks are taken off after the window and training finishes.
@@ -63,6 +63,7 @@ class Request:
     warmup: int | None = None
     default_steps: int = DEFAULT_STEPS
     min_s: float = LEAST_WINDOW_S
+    multiple: int = 1
     after: int = 0
     time_limit_s: float = 180.0
     startup_limit_s: float = 1800.0
@@ -99,6 +100,7 @@ def as_json(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: M
             "steps": request.steps,
             "default_steps": request.default_steps,
             "min_s": request.min_s,
+            "multiple": request.multiple,
             "after": request.after,
             "time_limit_s": request.time_limit_s,
         },

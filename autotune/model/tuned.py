@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from autotune.model.evidence import Value
-from autotune.model.finding import Recommendation
+from autotune.model.finding import Gain
 from autotune.model.patch import PatchChange
 from autotune.model.verified import Verified
 
@@ -71,9 +71,10 @@ class Space:
         learned = [axis for axis in self.axes if axis.name not in SCHEDULING]
         return any(name in point for name in settings for axis in learned for point in axis.points)
 
-    def is_searched(self, setting: str) -> bool:
-        """Whether candidates differ in this setting."""
-        return any(setting in point for axis in self.axes for point in axis.points)
+    def is_searched(self, subject: str, setting: str) -> bool:
+        """Whether candidates differ in this setting, of this loader where it is one of a loader."""
+        axes = (axis for axis in self.axes if not subject.startswith("loader#") or axis.subject == subject)
+        return any(setting in point for axis in axes for point in axis.points)
 
 
 Key = tuple[str, str]
@@ -124,6 +125,16 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class Beyond:
+    """What the diagnosis found and the search did not try: its rules, its first message, and the gain that may be
+    claimed, of the step as it was before any change."""
+
+    rules: tuple[str, ...]
+    message: str
+    gain: Gain
+
+
+@dataclass(frozen=True, slots=True)
 class Tuned:
     """One search. `best` are the settings that won, the user's own (empty changes) when nothing did.
 
@@ -132,7 +143,7 @@ class Tuned:
     takes ("" without one). `dropped` are changes of the fastest that were taken back; `by_hand` those that no edit
     makes and that were not proven, each with what it brings. `other_losses` are those of dropped that were faster, and
     were taken back because the losses were not what they have to be. `beyond` is what the diagnosis in the run folder
-    `diagnosed` recommends, and no search can try.
+    `diagnosed` recommends of settings that were not searched.
     """
 
     space: Space
@@ -147,5 +158,5 @@ class Tuned:
     by_hand: tuple[PatchChange, ...] = ()
     notes: tuple[str, ...] = ()
     other_losses: tuple[str, ...] = ()
-    beyond: tuple[Recommendation, ...] = ()
+    beyond: tuple[Beyond, ...] = ()
     diagnosed: str = ""

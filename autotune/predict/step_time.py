@@ -16,7 +16,7 @@ from autotune.predict.timeline import Timeline, timeline
 from autotune.predict.workers import model_error, unexplained
 
 PERSISTENT = "loader.persistent_workers"
-OF_LOADER = frozenset((PERSISTENT, "loader.num_workers", "loader.prefetch_factor", "loader.pin_memory"))
+OF_LOADER = frozenset((PERSISTENT, "loader.num_workers", "loader.prefetch_factor"))
 """Where a loader has no workers these shorten the wait for its batches, and nothing else."""
 
 FUSED_RATIO = (3.0, 30.0)

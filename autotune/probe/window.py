@@ -16,7 +16,8 @@ class Window:
     """The state of the count. A step is one step of the first optimizer; without any optimizer, one backward.
 
     `request` has warmup (None: chosen here), steps (None: 30, and longer for short steps), min_s (the least wall
-    time of the window when steps is None), after (steps to let pass first), time_limit_s (from the first step).
+    time of the window when steps is None), multiple (what its steps divide by then), after (steps to let pass
+    first), time_limit_s (from the first step).
     """
 
     def __init__(self, request: dict, session) -> None:
@@ -106,7 +107,8 @@ class Window:
             return steps >= wanted
         # Ranks must end at the same step, whatever their clocks say: the others would wait for one that ended.
         long_enough = moment - self.start >= self._request["min_s"] * 1e9 or self._session.world_size() > 1
-        return steps >= MOST_STEPS or (steps >= self._request["default_steps"] and long_enough)
+        is_whole = steps % self._request["multiple"] == 0
+        return steps >= MOST_STEPS or (steps >= self._request["default_steps"] and long_enough and is_whole)
 
     def close(self, moment: int, reason: str) -> None:
         """End the window here. A script that ended early has what came after the first half of its steps, at most."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from autotune.model.finding import Basis, Gain, Recommendation, speedup_without
 from autotune.model.report import STEPS_WITHOUT_LENGTH, Report, Step
@@ -58,10 +59,14 @@ def _without(speedups: Iterable[float]) -> float:
 
 def speedup(gain: Gain, step: Step | None) -> str:
     """ "1.26x (1.24-1.28) measured", "1.77x (1.60-1.90) modelled", "at most 1.38x"."""
-    known = basis(gain, step)
-    if known == "bound":
+    return claimed(replace(gain, basis=basis(gain, step)))
+
+
+def claimed(gain: Gain) -> str:
+    """The same of a gain whose basis may be claimed."""
+    if gain.basis == "bound":
         return f"at most {gain.speedup:.2f}x"
-    return f"{gain.speedup:.2f}x ({gain.low:.2f}-{gain.high:.2f}) {known}"
+    return f"{gain.speedup:.2f}x ({gain.low:.2f}-{gain.high:.2f}) {gain.basis}"
 
 
 def saved(gain: Gain, report: Report) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from autotune import __version__
-from autotune.model.finding import Recommendation
 from autotune.model.patch import PatchChange
-from autotune.model.tuned import LeftOut, Space, Trial, Tuned
+from autotune.model.tuned import Beyond, LeftOut, Space, Trial, Tuned
 from autotune.model.verified import Verified
 from autotune.report.json_out import SCHEMA, Json, dumps
 
@@ -80,14 +79,9 @@ def _trial(trial: Trial, changes: Json) -> Json:
     }
 
 
-def _beyond(found: Recommendation) -> Json:
+def _beyond(found: Beyond) -> Json:
     gain = found.gain
-    return {
-        "rules": [finding.rule.id for finding in found.findings],
-        "message": found.first.message,
-        "speedup": gain and gain.speedup,
-        "basis": gain and gain.basis,
-    }
+    return {"rules": list(found.rules), "message": found.message, "speedup": gain.speedup, "basis": gain.basis}
 
 
 def _space(space: Space) -> list[Json]:

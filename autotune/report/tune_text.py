@@ -10,7 +10,7 @@ from autotune.model.rule import Effect
 from autotune.model.tuned import LeftOut, Outcome, Space, Trial, Tuned
 from autotune.model.verified import Sameness, Verdict, Verified
 from autotune.report.closing import wrap_command
-from autotune.report.gains import speedup
+from autotune.report.gains import claimed
 from autotune.report.layout import MIN_WIDTH, Line, cells, pad, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, size, step_time
 from autotune.report.verify_text import measured
@@ -110,14 +110,13 @@ def _change(change: PatchChange, width: int) -> Iterator[Line]:
 
 
 def _beyond(tuned: Tuned, width: int) -> Iterator[Line]:
-    """What a search cannot try, the rule and the gain that is expected of it."""
+    """What was not tried, with its rules and the gain that is expected of it."""
     if not tuned.beyond:
         return
-    yield Line("Found by the diagnosis, and not for a search:", "decide")
+    yield Line("Found by the diagnosis and not tried; gains are of your own settings:", "decide")
     for found in tuned.beyond:
-        gain = f" ({speedup(found.gain, None)})" if found.gain is not None else ""
-        rules = " ".join(finding.rule.id for finding in found.findings)
-        yield from wrap(f"{rules}: {found.first.message}{gain}", width, first="  ", rest="    ")
+        text = f"{' '.join(found.rules)}: {found.message} ({claimed(found.gain)})"
+        yield from wrap(text, width, first="  ", rest="    ")
     if tuned.diagnosed:
         yield from wrap_command("", f"autotune diagnose --load {tuned.diagnosed}", "what to do about it", 26, width)
 

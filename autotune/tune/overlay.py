@@ -74,14 +74,14 @@ def overlay(script: Script, wanted: Mapping[Key, Value]) -> Overlay:
     changes = tuple(draft.change for draft in drafts)
     edits = [edit for change in changes for edit in change.edits]
     by_hand = {change.setting: _override(script, change) for change in changes if not _is_made(change)}
-    unset = {name for name, one in by_hand.items() if one is None}
+    nowhere = {name for name, one in by_hand.items() if one is None}
     return Overlay(
         words=retyped(script.words, [edit for edit in edits if edit.file == TYPED]),
         asked=asked,
         changes=changes,
         files={Path(name).resolve(): joint.confirmed(script.read(name), each) for name, each in _by_file(edits)},
         overrides=tuple(_shifted(one, edits, script) for one in by_hand.values() if one is not None),
-        missing={each.setting: _why(script, each) for each in changes if each.setting in unset},
+        missing={each.setting: _why(script, each) for each in changes if each.setting in nowhere},
     )
 
 

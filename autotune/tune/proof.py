@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -118,7 +119,7 @@ def _pair(
     overlays = {side: trials.overlay(candidates[side]) for side in pair}
     trials.said = ""
     try:
-        ran = pairs.make({side: _request(trials.request(overlays[side], side), planned) for side in pair})
+        ran = pairs.make(_requests({side: trials.request(overlays[side], side) for side in pair}, planned))
     except MemoryShortError as short:
         raise _failed(str(short)) from None
     starts: list[Start] = []
@@ -131,13 +132,15 @@ def _pair(
     return starts
 
 
-def _request(own: collect.Request, planned: Schedule) -> collect.Request:
-    return replace(
-        own,
-        default_steps=max(own.default_steps, planned.steps),
-        warmup=planned.warmup,
-        time_limit_s=PATIENCE * own.time_limit_s,
-    )
+def _requests(own: Mapping[str, collect.Request], planned: Schedule) -> dict[str, collect.Request]:
+    """Both sides measure the same steps: as many as either needs, of whole epochs where these are short."""
+    least = max(planned.steps, *(one.default_steps for one in own.values()))
+    each = max(one.multiple for one in own.values())
+    steps = math.ceil(least / each) * each
+    return {
+        side: replace(one, steps=steps, warmup=planned.warmup, time_limit_s=PATIENCE * one.time_limit_s)
+        for side, one in own.items()
+    }
 
 
 def _kept(space: Space, candidate: Candidate) -> dict[Key, Value]:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from autotune.model.tuned import Trial
+from autotune.model.tuned import Candidate, Outcome, Trial
 from autotune.report.units import duration
 
 LEAST_GAIN = 0.005
 """Of the step: a trial that is expected to bring less ends a search whose run is of unknown length."""
 
 PATIENCE, BEYOND = 8, 0.03
-"""After so many trials in a row, each the most promising one then, that were not faster than the best before them by
-more than this, nothing is expected of another: they differ by that much by themselves."""
+"""After so many candidates in a row, each the most promising one then, none of which was faster than the best before
+them by more than this, nothing is expected of another: trials differ by that much by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,18 @@ def not_worth(stopping: Stopping, gain: float, trials: Sequence[Trial]) -> str:
 
 
 def in_vain(trials: Sequence[Trial]) -> int:
-    """Trials since the last one that was faster than all before it by more than noise."""
-    best, count = 0.0, 0
-    for speed in (trial.samples_per_s or 0.0 for trial in trials):
-        count = 0 if speed > best * (1 + BEYOND) else count + 1
-        best = max(best, speed)
-    return count
+    """Candidates that were measured since the last one that was faster than the best before by more than noise.
+
+    One that failed or ran out of memory says nothing of the speed of others, and a second measurement nothing new.
+    """
+    best, found = 0.0, set[Candidate]()
+    for trial in trials:
+        speed = trial.samples_per_s if trial.outcome in (Outcome.COMPLETED, Outcome.PRUNED) else None
+        if speed is not None and speed > best * (1 + BEYOND):
+            best, found = speed, set()
+        elif speed is not None:
+            found.add(trial.candidate)
+    return len(found)
 
 
 def trial_s(trials: Sequence[Trial]) -> float:

@@ -18,6 +18,7 @@ from autotune.tune.outcome import GLOBAL_BATCH, End, ended
 from autotune.tune.overlay import Overlay, Script, overlay
 from autotune.tune.pace import lasting
 from autotune.tune.useful import NOT_COUNTED, in_own_samples, is_rebatched, tokens_per_sample
+from autotune.verify import epochs
 from autotune.verify.mirror import Mirror
 from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
 from autotune.verify.sides import Sides
@@ -58,25 +59,34 @@ READY: Mapping[Key, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The user's own run, as the diagnosis saw it; `samples` are those of a step, None when they are not known."""
+    """The user's own run, as the diagnosis saw it; `samples` are those of a step and `epoch_steps` those of an epoch,
+    None when they are not known."""
 
     step_s: float
     startup_s: float
     samples: float | None
+    epoch_steps: int | None = None
 
     @property
     def trial_s(self) -> float:
         """What a trial takes, about."""
-        return self.startup_s + max(WINDOW_S, LEAST_STEPS * self.step_s) + LEAST_WARMUP * self.step_s + END_S
+        window_s = max(WINDOW_S, max(LEAST_STEPS, self.multiple) * self.step_s)
+        return self.startup_s + window_s + LEAST_WARMUP * self.step_s + END_S
+
+    @property
+    def multiple(self) -> int:
+        """What the steps of every window divide by: all candidates see as many beginnings of epochs as come."""
+        return epochs.multiple(self.step_s, self.epoch_steps)
 
     def request(self, ready: int) -> collect.Request:
         """What is measured of a candidate whose workers have batches of `ready` steps ready: no longer than a loser
         needs to be known as one."""
         steps = max(LEAST_STEPS, min(USED_UP * ready, round(MOST_READY_S / self.step_s)))
-        most_steps = max(steps, math.ceil(WINDOW_S / self.step_s)) + ready + WARMUP_STEPS
+        most_steps = max(steps, math.ceil(WINDOW_S / self.step_s)) + self.multiple - 1 + ready + WARMUP_STEPS
         return collect.Request(
             default_steps=steps,
             min_s=WINDOW_S,
+            multiple=self.multiple,
             time_limit_s=max(LEAST_WINDOW_S, LOSING * self.step_s * most_steps),
             startup_limit_s=max(LEAST_START_UP_S, START_UP * self.startup_s),
             what_ifs=False,

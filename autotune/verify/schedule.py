@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, Schedule, Start, Turns
-from autotune.verify import losses
+from autotune.verify import epochs, losses
 from autotune.verify.estimate import LEAST_PAIRS, MOST_PAIRS
 
 WINDOW_S = 1.0
@@ -60,12 +60,12 @@ def schedule(
     """What to make of the rest of `budget_s`, from one rehearsal of each side, which took `spent_s` together.
 
     Both sides get the longer warm-up of the two, so that they measure the same steps; `loss_steps` are made in all, and
-    never fewer than the losses need. Sides that may be stopped take turns where what is `free` holds
-    both of them. Raises UsageError, which names the smallest useful budget, when it does not hold LEAST_PAIRS
-    pairs.
+    never fewer than the losses need; a window holds whole epochs where these are short. Sides that may be stopped take
+    turns where what is `free` holds both of them. Raises UsageError, which names the smallest useful budget, when it
+    does not hold LEAST_PAIRS pairs.
     """
     warmup, left_s = max(start.warmup for start in rehearsed), budget_s - spent_s
-    steps = max(_steps(rehearsed, WINDOW_S), (loss_steps or losses.LEAST_STEPS) - warmup)
+    steps, each = _least(rehearsed, (loss_steps or losses.LEAST_STEPS) - warmup)
     turns = _turns(rehearsed, free)
     fixed_s = _fixed_s(rehearsed, warmup, turns)
     step_s = sum(start.step_ms / 1000 for start in rehearsed)
@@ -81,14 +81,14 @@ def schedule(
         )
     if turns is not None:
         most = int((left_s / SLACK / pairs - fixed_s) / step_s)
-        steps = max(steps, min(_steps(rehearsed, LONG_WINDOW_S), most))
+        steps = max(steps, min(_steps(rehearsed, LONG_WINDOW_S), most) // each * each)
     return Schedule(order(pairs), steps, warmup, pairs * (fixed_s + steps * step_s), turns)
 
 
 def least_s(rehearsed: Sequence[Start]) -> float:
     """Seconds of the smallest useful schedule, one start after the other."""
     warmup = max(start.warmup for start in rehearsed)
-    steps = max(_steps(rehearsed, WINDOW_S), losses.LEAST_STEPS - warmup)
+    steps, _ = _least(rehearsed, losses.LEAST_STEPS - warmup)
     return LEAST_PAIRS * (_fixed_s(rehearsed, warmup, None) + steps * sum(start.step_ms / 1000 for start in rehearsed))
 
 
@@ -117,6 +117,13 @@ def _fixed_s(rehearsed: Sequence[Start], warmup: int, turns: Turns | None) -> fl
 def _steps(rehearsed: Sequence[Start], window_s: float) -> int:
     slowest_s = max(start.step_ms for start in rehearsed) / 1000
     return min(MOST_STEPS, max(LEAST_STEPS, math.ceil(window_s / slowest_s)))
+
+
+def _least(rehearsed: Sequence[Start], loss_steps: int) -> tuple[int, int]:
+    """The least steps of a window, and what it holds a multiple of: an epoch where these are short."""
+    steps = max(_steps(rehearsed, WINDOW_S), loss_steps)
+    each = max(epochs.multiple(start.step_ms / 1000, start.epoch_steps) for start in rehearsed)
+    return math.ceil(steps / each) * each, each
 
 
 def paired(starts: Sequence[Start]) -> tuple[tuple[Start, ...], tuple[Start, ...]]:

@@ -17,7 +17,7 @@ from autotune import collect, derive, machine
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording
 from autotune.model.verified import Start, Turns
-from autotune.verify import contention
+from autotune.verify import contention, epochs
 from autotune.verify.mirror import Mirror
 from autotune.verify.schedule import Free
 from autotune.verify.scratch import start_folder
@@ -183,6 +183,7 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
         busy_share=busy[1],
         throttled_share=sampled.throttled_share if sampled is not None else None,
         slowed_share=sampled.gpu_throttled_share if sampled is not None and device else None,
+        epoch_steps=epochs.seen(derived),
     )
 
 

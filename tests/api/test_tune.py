@@ -19,10 +19,10 @@ from autotune.api.search import Search
 from autotune.collect import artefacts
 from autotune.errors import BusyError, ScriptError, UsageError
 from autotune.model.evidence import RUN, Fact, Location, Setting
-from autotune.model.finding import Change, Evaluation, Gain, Recommendation
+from autotune.model.finding import Change, Evaluation, Finding, Gain, Recommendation
 from autotune.model.report import Report, RunSummary, Step
 from autotune.model.rule import Effect
-from autotune.model.tuned import Outcome, RanOut, Space, Trial
+from autotune.model.tuned import Beyond, Outcome, RanOut, Space, Trial
 from autotune.model.verified import (
     AFTER,
     BEFORE,
@@ -548,16 +548,23 @@ def test_a_study_that_was_lost_is_said(made, root, monkeypatch) -> None:
     assert made.told.count(("said", "the study could not be reached any more")) == 1
 
 
-def test_what_the_diagnosis_found_and_no_search_can_try_is_told(made, root) -> None:
-    def found(setting, gain):
-        return Recommendation(1, (), (Change(setting, 0, 1, Effect.EXACT),), Effect.EXACT, gain)
+def test_what_the_diagnosis_found_and_was_not_tried_is_told(made, root) -> None:
+    gain, own = Gain(1.5, 1.4, 1.6, "measured"), next(rule for rule in engine.load_rules() if rule.id == "DL001")
 
-    gain = Gain(1.5, 1.4, 1.6, "modelled")
-    searched, rarer_saves, unknown = (
-        found(*one)
-        for one in (("loader.num_workers", gain), ("checkpoint.interval_steps", gain), ("train.compile", None))
+    def found(subject, setting, gain=gain):
+        change = Change(setting, 0, 1, Effect.EXACT)
+        return Recommendation(1, (Finding(own, subject, setting, (change,)),), (change,), Effect.EXACT, gain)
+
+    searched, of_another, saves, unknown = (
+        found(TRAIN, "loader.num_workers"),
+        found("loader#1", "loader.num_workers"),
+        found(RUN, "checkpoint.interval_steps"),
+        found(RUN, "train.compile", None),
     )
-    made.report = replace(made.report, recommendations=(searched, rarer_saves, unknown))
+    made.report = replace(made.report, recommendations=(searched, of_another, saves, unknown))
     tuned = tune(made, root)
-    assert tuned.beyond == (rarer_saves,)
+    assert [one.message for one in tuned.beyond] == ["loader.num_workers", "checkpoint.interval_steps"]
+    assert tuned.beyond[1] == Beyond(("DL001",), "checkpoint.interval_steps", gain)
     assert tuned.diagnosed == Path(made.report.run.folder).name
+    made.report = replace(made.report, step=replace(made.report.step, steps=3))
+    assert {one.gain.basis for one in tune(made, root).beyond} == {"modelled"}

@@ -28,7 +28,7 @@ def table(search, tmp_path):
 
     def ms(words: str) -> float:
         said = {name: int(value) for name, value in (pair.split("=") for pair in words.split())}
-        compute = 40 + 100 / said["batch"] + 10 * said["threads"] - 5 * said["fused"]
+        compute = 40 + 100 / said["batch"] + 10 * said["threads"] - 5 * said.get("fused", 0)
         return max(compute, 200 / (1 + said["workers"]))
 
     rows = [

@@ -154,16 +154,16 @@ def test_a_dead_runs_sockets_are_deleted(sockets, ended):
     assert not (run / SOCKETS).exists()
 
 
-@pytest.mark.parametrize("name", ["{root}/precious", "autotune-mp-1", "{root}/autotune-mp-link", "{root}", "", "/"])
+@pytest.mark.parametrize("name", ["{root}/precious", "atmp-1", "{root}/atmp-link", "{root}", "", "/"])
 def test_only_a_folder_named_as_ours_holds_sockets(sockets, tmp_path, name, monkeypatch):
     run, folder = sockets
     monkeypatch.chdir(tmp_path)
-    for one in ("precious", "autotune-mp-1"):
+    for one in ("precious", "atmp-1"):
         (tmp_path / one).mkdir()
         (tmp_path / one / "model.bin").write_bytes(b"x")
-    (tmp_path / "autotune-mp-link").symlink_to(tmp_path / "precious")
+    (tmp_path / "atmp-link").symlink_to(tmp_path / "precious")
     (run / SOCKETS).write_text(name.format(root=tmp_path))
     assert remove_scratch(run) == ()
     assert (tmp_path / "precious" / "model.bin").exists()
-    assert (tmp_path / "autotune-mp-1" / "model.bin").exists()
+    assert (tmp_path / "atmp-1" / "model.bin").exists()
     assert folder.is_dir()

@@ -24,7 +24,7 @@ RUN = ROOT / ".autotune" / "runs" / "20250101-000000-abcdef"
         Request(),
         Request(steps=5, warmup=2, after=100, what_ifs=False),
         Request(keep_going=True, time_limit_s=1.5),
-        Request(default_steps=10, min_s=1.0),
+        Request(default_steps=10, min_s=1.0, multiple=24),
         Request(overrides=(Override("loader", "/p/train.py", 3, 5, {"num_workers": 2, "pin_memory": True}),)),
     ],
 )
@@ -33,7 +33,7 @@ def test_it_is_as_the_schema_says(asked):
     jsonschema.validate(row, SCHEMA)
     assert (row["keep_going"], row["what_ifs"]) == (asked.keep_going, asked.what_ifs)
     window = row["window"]
-    for name in ("steps", "warmup", "default_steps", "min_s", "after", "time_limit_s"):
+    for name in ("steps", "warmup", "default_steps", "min_s", "multiple", "after", "time_limit_s"):
         assert window[name] == getattr(asked, name)
 
 

@@ -236,7 +236,7 @@ def test_workers_leave_no_sockets(place_in, tmp_path, monkeypatch, context):
     measured = place.measure("train.py", environ={"TMPDIR": str(tmp_path / "t")})
     assert (measured.collected.ended_by, measured.recording.window.steps) == ("probe", 6)
     left = {path.name.partition("-")[0] for path in (tmp_path / "t").iterdir()}
-    assert not left & {"pymp", "autotune"}
+    assert not left & {"pymp", "atmp"}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,7 +7,15 @@ import pytest
 from autotune.probe import window as windows
 
 S = 1_000_000_000
-REQUEST = {"warmup": None, "steps": None, "default_steps": 30, "min_s": 0.5, "after": 0, "time_limit_s": 180.0}
+REQUEST = {
+    "warmup": None,
+    "steps": None,
+    "default_steps": 30,
+    "min_s": 0.5,
+    "multiple": 1,
+    "after": 0,
+    "time_limit_s": 180.0,
+}
 
 
 class Session:
@@ -214,3 +222,16 @@ def test_a_step_that_compiled_ends_no_warm_up(counted, monkeypatch, compiled_at,
         stats["unique_graphs"] += step in compiled_at
         run.steps(1)
     assert run.window.warmup == begins
+
+
+@pytest.mark.parametrize(("multiple", "each", "steps"), [(1, 0.1, 30), (24, 0.1, 48), (24, 0.005, 120), (45, 0.1, 45)])
+def test_a_window_whose_length_is_chosen_holds_a_multiple(counted, multiple, each, steps):
+    one = counted(multiple=multiple)
+    one.steps(1000, each)
+    assert one.window.summary(0)["steps"] == steps
+
+
+def test_steps_that_are_asked_for_are_made_exactly(counted):
+    one = counted(multiple=24, steps=30)
+    one.steps(1000)
+    assert one.window.summary(0)["steps"] == 30

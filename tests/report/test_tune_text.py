@@ -3,12 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report_builders import finding, gain, recommendation, rule
 from tuned_builders import FASTER, OWN, SPACE, kept, tuned
 from verified_builders import CHANGE, verified
 
+from autotune.model.finding import Gain
 from autotune.model.rule import Effect
-from autotune.model.tuned import LeftOut, Outcome, Space
+from autotune.model.tuned import Beyond, LeftOut, Outcome, Space
 from autotune.model.verified import Losses, Sameness, Verdict
 from autotune.report.tune_text import changed, plan, render
 
@@ -164,14 +164,12 @@ def test_what_is_not_known_of_the_winner_is_a_note() -> None:
     assert "Note: memory at the longest batch is not known" in found
 
 
-SAVES = recommendation(
-    1, finding(rule("CK001", "saves"), "saving takes 45 % of the step", gain=gain(1.82, 1.6, 2.0, "modelled"))
-)
+SAVES = Beyond(("CK001",), "saving takes 45 % of the step", Gain(1.82, 1.6, 2.0, "measured"))
 
 
 def test_what_the_diagnosis_found_beyond_the_search_is_not_lost() -> None:
     lines = text(tuned(best={}, verified=None, patch="", beyond=(SAVES,), diagnosed="20261122-a")).splitlines()
-    at = lines.index("Found by the diagnosis, and not for a search:")
-    assert lines[at + 1] == "  CK001: saving takes 45 % of the step (1.82x (1.60-2.00) modelled)"
+    at = lines.index("Found by the diagnosis and not tried; gains are of your own settings:")
+    assert lines[at + 1] == "  CK001: saving takes 45 % of the step (1.82x (1.60-2.00) measured)"
     assert lines[at + 2].split()[:4] == ["autotune", "diagnose", "--load", "20261122-a"]
     assert "Found by the diagnosis" not in text(tuned())

@@ -33,15 +33,24 @@ def test_a_run_of_unknown_length_or_shorter_than_the_budget_ends_by_the_gain_alo
 
 
 def made(*speeds: float | None) -> list[Trial]:
-    return [Trial(number, (0,), Outcome.COMPLETED, 10.0, samples_per_s=speed) for number, speed in enumerate(speeds)]
+    """Trials of candidates of their own."""
+    return [
+        Trial(number, (number,), Outcome.COMPLETED if speed else Outcome.FAILED, 10.0, samples_per_s=speed)
+        for number, speed in enumerate(speeds)
+    ]
 
 
-def test_trials_in_vain_count_since_the_last_that_was_faster_by_more_than_noise() -> None:
+def test_candidates_in_vain_count_since_the_last_that_was_faster_by_more_than_noise() -> None:
     assert in_vain([]) == 0
     assert in_vain(made(1.0)) == 0
-    assert in_vain(made(1.0, 1.02, 0.9, None)) == 3
+    assert in_vain(made(1.0, 1.02, 0.9)) == 2
     assert in_vain(made(1.0, 0.9, 1.2, 1.1)) == 1
-    assert in_vain(made(1.0, 1.02, 1.04)) == 2
+    assert in_vain(made(*(1.025**number for number in range(9)))) == 0
+
+
+def test_what_failed_or_was_measured_again_is_not_in_vain() -> None:
+    assert in_vain(made(1.0, None, 0.9, None, None)) == 1
+    assert in_vain([*made(1.0, 0.9), *made(1.0, 0.9)]) == 2
 
 
 def test_a_search_that_finds_nothing_ends_where_no_long_run_pays_for_it() -> None:

@@ -136,6 +136,14 @@ def test_a_window_is_longer_than_what_workers_have_ready_where_that_is_not_dear(
     assert Usual(10.0, 5.0, None).request(32).default_steps == LEAST_STEPS
 
 
+def test_every_window_holds_whole_epochs_where_these_are_short() -> None:
+    short = Usual(0.1, 5.0, None, epoch_steps=24)
+    assert {short.request(ready).multiple for ready in (0, 32)} == {24}
+    assert short.request(0).time_limit_s == pytest.approx(3 * 0.1 * (10 + 23 + 20))
+    assert short.trial_s > Usual(0.1, 5.0, None).trial_s
+    assert Usual(1.0, 5.0, None, epoch_steps=24).request(0).multiple == 1
+
+
 def test_ready_batches_are_of_the_candidate(root) -> None:
     script = as_diagnosed(root / "train.py", LOADER_LINE)
     place = Place(root, root, {}, "no-python", {}, {}, lambda status: None)

@@ -100,7 +100,16 @@ def test_both_sides_measure_the_steps_of_the_schedule_after_the_same_warm_up(tri
     told = []
     proof.proven(trials, BEST, 1000.0, told.append)
     assert {request.warmup for _, request, _ in ran.asked} == {3}
-    assert min(request.default_steps for _, request, _ in ran.asked) == told[0].steps
+    (steps,) = {request.steps for _, request, _ in ran.asked}
+    assert steps == max(told[0].steps, trials.request(trials.overlay(BEST)).default_steps)
+
+
+def test_both_sides_measure_the_same_whole_epochs(trials, ran) -> None:
+    trials.usual = replace(trials.usual, epoch_steps=7)
+    assert trials.usual.multiple == 7
+    proof.proven(trials, BEST, 1000.0, lambda planned: None)
+    (steps,) = {request.steps for _, request, _ in ran.asked}
+    assert steps % 7 == 0
 
 
 def test_a_slow_start_is_measured_to_its_end(trials, ran) -> None:

@@ -99,3 +99,11 @@ def test_what_is_left_of_a_budget_makes_the_windows_of_turns_longer() -> None:
     assert more.seconds <= 37.0 / 1.1
     assert (most.order, most.steps) == (order(MOST_PAIRS), 30)
     assert least_s(stoppable()) == pytest.approx(40.0)
+
+
+@pytest.mark.parametrize(("epoch_steps", "steps"), [(None, 17), (24, 24), (5, 20), (50, 50), (51, 17)])
+def test_a_window_holds_whole_epochs_where_these_are_short(epoch_steps, steps: int) -> None:
+    sides = [start(epoch_steps=epoch_steps), start(AFTER, epoch_steps=epoch_steps)]
+    assert schedule(sides, 1e6, 0.0, None).steps == steps
+    assert schedule(stoppable(epoch_steps=24), 1e6, 0.0, None, FREE).steps == 24
+    assert schedule(stoppable(epoch_steps=9), 1e6, 0.0, None, FREE).steps == 27
