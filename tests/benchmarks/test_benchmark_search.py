@@ -29,7 +29,7 @@ def table(search, tmp_path):
     def ms(words: str) -> float:
         said = {name: int(value) for name, value in (pair.split("=") for pair in words.split())}
         compute = 40 + 100 / said["batch"] + 10 * said["threads"] - 5 * said.get("fused", 0)
-        return max(compute, 200 / (1 + said["workers"]))
+        return compute + 200 / (1 + said["workers"])
 
     rows = [
         {
@@ -43,7 +43,7 @@ def table(search, tmp_path):
     ]
     file = tmp_path / "grid.json"
     file.write_text(json.dumps({"schema": 1, "cpus": 2, "workloads": rows}))
-    return search.tables(file)[0]
+    return search.tables(file)[-1]
 
 
 def test_grids_have_enough_configurations_that_keep_the_global_batch(search) -> None:
@@ -82,7 +82,7 @@ def test_autotune_needs_fewer_trials_than_it_is_allowed(search, table) -> None:
 
 
 def test_doubling_looks_at_the_batch_alone(search, table) -> None:
-    assert len(search.replay(table, "doubling", (0, 1), 0).regrets) == 2
+    assert len(search.replay(table, "doubling", (0, 1), 0).regrets) == len(table.space.axes[0].points)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_ten_per_cent_are_reached_earlier(search) -> None:
 def test_a_grid_that_was_recorded_once_is_left_out(search, table, tmp_path) -> None:
     file = tmp_path / "grid.json"
     document = json.loads(file.read_text())
-    row = document["workloads"][0]
+    row = document["workloads"][-1]
     row["times_ms"] = {words: times[:1] for words, times in row["times_ms"].items()}
     file.write_text(json.dumps(document))
     assert table.name not in [one.name for one in search.tables(file)]
