@@ -16,7 +16,7 @@ from autotune.collect.stored import load
 from autotune.errors import ScriptError
 from autotune.machine import Sampled, Sampler, connect_nvml, identity
 from autotune.machine.job import Interpreter, end_job, uninjected
-from autotune.machine.signals import cleaned_up
+from autotune.machine.signals import check_interrupted, cleaned_up
 from autotune.model.recording import Recording
 
 POLL_S = 0.1
@@ -161,6 +161,7 @@ def _watch(
     pythons: dict[int, float] = {}
     with Sampler(child.pid, library=connect_nvml()[0]) as sampler:
         while True:
+            check_interrupted()
             code = child.poll()
             elapsed = time.monotonic() - began
             seen = progress.read(folder, elapsed)

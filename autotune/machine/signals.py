@@ -11,12 +11,16 @@ from typing import NoReturn
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
+_interrupts: list[int] = []
+"""Ctrl-C since the outermost `cleaned_up` began."""
+
 
 @contextmanager
 def cleaned_up() -> Iterator[None]:
     """Inside, SIGTERM and SIGHUP raise SystemExit(128 + number), so that whatever must be undone is; then they are
     deaf, as the cleaning may not be cut short. A signal that somebody handles or ignores already (nohup) stays theirs,
-    and so do all outside the main thread."""
+    and so do all outside the main thread. Ctrl-C raises KeyboardInterrupt as ever, and `check_interrupted` knows of it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -29,8 +33,26 @@ def cleaned_up() -> Iterator[None]:
 
     for number in ours:
         signal.signal(number, end)
+    is_outermost = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_outermost:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
+        if is_outermost:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _interrupts.clear()
+
+
+def check_interrupted() -> None:
+    """Raises KeyboardInterrupt in the main thread where one was lost: Python drops what is raised in a finaliser or a
+    weak reference's callback, and a handler may run in one."""
+    if _interrupts and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    _interrupts.append(number)
+    raise KeyboardInterrupt

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from autotune.machine.signals import cleaned_up
+from autotune.machine.signals import check_interrupted, cleaned_up
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -53,3 +53,44 @@ def test_other_threads_leave_signals_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.SIG_DFL]
+
+
+class Dying:
+    """Python drops what is raised while an object dies."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_python_drops_is_raised_again() -> None:
+    seen = []
+    with pytest.raises(KeyboardInterrupt), cleaned_up():
+        check_interrupted()
+        Dying()
+        seen.append("it went on")
+        with cleaned_up():
+            check_interrupted()
+        seen.append("nothing was raised")
+    assert seen == ["it went on"]
+    check_interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_is_the_main_threads() -> None:
+    raised = []
+
+    def work() -> None:
+        try:
+            check_interrupted()
+        except KeyboardInterrupt:
+            raised.append(True)
+
+    with pytest.raises(KeyboardInterrupt), cleaned_up():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+    assert raised == []
