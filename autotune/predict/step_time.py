@@ -52,7 +52,10 @@ def step_ms(candidate: Candidate, evidence: Evidence) -> Forecast | None:
     if then.workers != now.workers:
         then = then.doubting(unexplained(evidence, TRAIN, now.step_ms / now.batches))
     ms = mean * then.step_ms / now.step_ms
-    least_ms = mean - now.batches * now.wait_ms if not now.workers and OF_LOADER.issuperset(changes) else None
+    # What is not known bounds nothing: neither a wait that was not seen nor workers that nobody counted are none.
+    waits = number(evidence, TRAIN, "step.data_wait_share")
+    has_none = number(evidence, TRAIN, "loader.num_workers") == 0
+    least_ms = mean * (1 - waits) if waits is not None and has_none and OF_LOADER.issuperset(changes) else None
     return Forecast(ms, ms / (1 + then.doubt), ms * (1 + then.doubt), "modelled", tuple(unmodelled), least_ms)
 
 

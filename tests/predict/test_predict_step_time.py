@@ -186,3 +186,5 @@ def test_settings_of_a_loader_without_workers_save_its_wait_at_most():
     assert forecast({"loader.num_workers": 2}, without=("loader.serial_ms",)).least_ms == pytest.approx(60.0)
     assert forecast({"loader.num_workers": 2, "optimizer.fused": True}).least_ms is None
     assert forecast({"loader.num_workers": 2}, loader__num_workers=1).least_ms is None
+    for unknown in ("step.data_wait_share", "loader.num_workers"):
+        assert forecast({"loader.num_workers": 2}, without=(unknown,)).least_ms is None
