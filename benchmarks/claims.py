@@ -3,8 +3,10 @@
 python benchmarks/claims.py [--rounds 9] [--only 0.14 ...] [--format json]
 
 Timed claims start both sides in turn in this process (A B B A ...): printed is how much faster the second one is, with
-the 95 % bootstrap interval of the median over pairs. The others read a value off the installed libraries. Nothing else
-should run meanwhile.
+the 95 % bootstrap interval of the median over pairs. The others read a value off the installed libraries (torch,
+transformers, trl). Nothing else should run meanwhile.
+
+    python benchmarks/claims.py --format json > benchmarks/results/claims.json    # what docs/claims.md shows
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ import measuring
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 
-import claims_read
 import claims_timed
 import torch
 
@@ -59,6 +60,14 @@ def timed(claims: str, what: str, sides: tuple[Side, Side], rounds: int) -> Show
 
 
 def shown(only: Sequence[str], rounds: int) -> list[Shown]:
+    """The lines that are wanted, all where `only` is empty. Raises SystemExit for a claim that no line shows."""
+    # Workers that are spawned import this program again: what times them must not wait for these libraries.
+    import claims_read
+
+    every = {claim for claims, *_ in (*claims_timed.PAIRS, *claims_read.VALUES) for claim in claims.split(", ")}
+    if unknown := sorted(set(only) - every):
+        raise SystemExit(f"claims: nothing here shows {', '.join(unknown)}")
+
     def wanted(claims: str) -> bool:
         return not only or any(claim in only for claim in claims.split(", "))
 

@@ -51,7 +51,8 @@ class Override:
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to measure. `steps` and `warmup` None let the probe choose: at least `default_steps` and `min_s`, and more
-    warm-up than batches that workers have ready; as many steps as divide by `multiple`. Times are in seconds.
+    warm-up than batches that workers have ready; as many steps as divide by `multiple`, or None: by those of an epoch
+    where it sees that these are short. Times are in seconds.
 
     `time_limit_s` counts from the first optimizer step, `startup_limit_s` until it. `after` lets that many steps
     pass before the warm-up. With `keep_going` the hooks are taken off after the window and training finishes.
@@ -63,7 +64,7 @@ class Request:
     warmup: int | None = None
     default_steps: int = DEFAULT_STEPS
     min_s: float = LEAST_WINDOW_S
-    multiple: int = 1
+    multiple: int | None = None
     after: int = 0
     time_limit_s: float = 180.0
     startup_limit_s: float = 1800.0

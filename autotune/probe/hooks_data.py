@@ -132,6 +132,8 @@ def _timed_iter(session, make):
             # (persistent workers) would be kept from dying.
             iterator._autotune_loader = self
         _note_length(session, self, ref)
+        if ref >= 0:
+            session.window.on_iterator(session.loaders[ref]["site"])
         return iterator
 
     return __iter__

@@ -6,6 +6,7 @@ import sys
 
 from . import clock
 from .ending import ours
+from .epochs import MOST_NS, Epochs
 
 LEAST_WARMUP = 3
 MOST_EXTRA_WARMUP = 20
@@ -16,8 +17,8 @@ class Window:
     """The state of the count. A step is one step of the first optimizer; without any optimizer, one backward.
 
     `request` has warmup (None: chosen here), steps (None: 30, and longer for short steps), min_s (the least wall
-    time of the window when steps is None), multiple (what its steps divide by then), after (steps to let pass
-    first), time_limit_s (from the first step).
+    time of the window when steps is None), multiple (what its steps divide by then; None: those of an epoch, where
+    these are seen to be short), after (steps to let pass first), time_limit_s (from the first step).
     """
 
     def __init__(self, request: dict, session) -> None:
@@ -33,6 +34,8 @@ class Window:
         self.start = None
         self.end = None
         self.ended_by = None
+        self._epochs = Epochs()
+        self._long_enough_at = None
         self._graphs = 0
         self._cpu = None
         self._cpu_at_start = None
@@ -53,6 +56,11 @@ class Window:
             self.clear()
         self.steps_by = "optimizer"
         self._on_step()
+
+    def on_iterator(self, site) -> None:
+        """A loader that was made at `site` began to be iterated."""
+        if not self.is_over:
+            self._epochs.on_iterator((site["file"], site["line"]), len(self.step_ends))
 
     @ours
     def _on_step(self) -> None:
@@ -106,9 +114,19 @@ class Window:
         if wanted is not None:
             return steps >= wanted
         # Ranks must end at the same step, whatever their clocks say: the others would wait for one that ended.
-        long_enough = moment - self.start >= self._request["min_s"] * 1e9 or self._session.world_size() > 1
-        is_whole = steps % self._request["multiple"] == 0
-        return steps >= MOST_STEPS or (steps >= self._request["default_steps"] and long_enough and is_whole)
+        is_alone = self._session.world_size() == 1
+        long_enough = moment - self.start >= self._request["min_s"] * 1e9 or not is_alone
+        many_enough = steps >= self._request["default_steps"]
+        return steps >= MOST_STEPS or (many_enough and long_enough and self._is_whole(moment, steps, is_alone))
+
+    def _is_whole(self, moment: int, steps: int, is_alone: bool) -> bool:
+        """Whether it has as many steps as it shall divide by; epochs whose ends do not come are not waited for."""
+        multiple = self._request["multiple"]
+        if multiple is not None or not is_alone:
+            return steps % (multiple or 1) == 0
+        self._long_enough_at = self._long_enough_at or moment
+        epoch = self._epochs.steps((moment - self.start) / steps)
+        return steps % epoch == 0 or moment - self._long_enough_at >= MOST_NS
 
     def close(self, moment: int, reason: str) -> None:
         """End the window here. A script that ended early has what came after the first half of its steps, at most."""

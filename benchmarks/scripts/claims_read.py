@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib.util
 import math
+import time
 from collections.abc import Callable
 
 import torch
 import transformers
 import trl
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
 SCALE = 65_536.0
 """The scale that GradScaler begins with."""
 
 
-def said(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).partition('.')[0]}"
-
-
 def prefetch_without_workers() -> str:
     try:
         DataLoader(TensorDataset(torch.zeros(2)), prefetch_factor=4)
     except ValueError as error:
-        return said(error)
+        return f"{type(error).__name__}: {str(error).partition('.')[0]}"
     return "accepted"
 
 
@@ -34,7 +33,7 @@ def old_and_new_tf32_switches() -> str:
     try:
         return f"accepted: {torch.backends.cuda.matmul.allow_tf32}"
     except RuntimeError as error:
-        return said(error)
+        return f"raises {type(error).__name__}"
     finally:
         torch.backends.fp32_precision = "none"
 
@@ -72,6 +71,47 @@ def adam_bytes() -> str:
     held = [weight, weight.grad, *optimizer.state[weight].values()]
     whole = sum(one.numel() * one.element_size() for one in held if isinstance(one, torch.Tensor) and one.numel() > 1)
     return f"{whole / weight.numel():.0f} bytes a parameter"
+
+
+def collection() -> str:
+    """Of everything that a script holds which imported these libraries."""
+    gc.collect()
+    began = time.perf_counter()
+    gc.collect()
+    return f"{1e3 * (time.perf_counter() - began):.0f} ms for {len(gc.get_objects()):,} objects"
+
+
+class Operations(TorchDispatchMode):
+    """Counts what is dispatched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, called, types, args=(), kwargs=None):
+        self.count += 1
+        return called(*args, **(kwargs or {}))
+
+
+def operations_of_an_update() -> str:
+    counts = []
+    for options in ({"foreach": False}, {"fused": True}):
+        tensors = [nn.Parameter(torch.zeros(4)) for _ in range(200)]
+        for tensor in tensors:
+            tensor.grad = torch.ones_like(tensor)
+        optimizer = torch.optim.Adam(tensors, **options)
+        optimizer.step()
+        with Operations() as seen:
+            optimizer.step()
+        counts.append(seen.count)
+    return f"200 parameters take {counts[0]:,} operations one by one, {counts[1]:,} fused"
+
+
+def width_of_a_batch() -> str:
+    """Of two samples of 5 and 9 tokens."""
+    collate = trl.trainer.sft_trainer.DataCollatorForLanguageModeling(pad_token_id=0)
+    batch = collate([{"input_ids": [1] * length} for length in (5, 9)])
+    return f"samples of 5 and 9 tokens become {list(batch['input_ids'].shape)}"
 
 
 def compilations() -> str:
@@ -112,15 +152,18 @@ def has(module: str) -> bool:
 VALUES: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("0.11", "TrainingArguments", lambda: defaults_of(transformers.TrainingArguments, "dataloader_pin_memory")),
     ("0.12", "prefetch_factor=4 without workers", prefetch_without_workers),
-    ("0.16, 3.7", "one batch of 16 and four of 4", accumulated_gradients),
+    ("0.16, 3.7", "one batch of 16 and four equal ones of 4", accumulated_gradients),
     ("0.19", "trl's SFTConfig", lambda: defaults_of(trl.SFTConfig, "max_seq_length", "max_length")),
     ("1.20", "TrainingArguments", lambda: defaults_of(transformers.TrainingArguments, "bf16_full_eval")),
     ("1.24", "significant bits of bf16", significant_bits),
     ("2.14, 3.2, 3.20", "one step of AdamW under bf16 autocast", adam_bytes),
     ("2.16", "torch's options of reduce-overhead", mode_options),
+    ("3.8", "one garbage collection", collection),
     ("3.4", "clipping to 1.0 while scaled", clipped_while_scaled),
     ("3.12", "the old TF32 switch read after the new one was set", old_and_new_tf32_switches),
     ("3.28", "torch.utils.bottleneck", lambda: "is there" if has("torch.utils.bottleneck") else "is not there"),
     ("4.13", "torch.compile", compilations),
+    ("4.17", "trl's collator", width_of_a_batch),
+    ("4.31", "an update of Adam", operations_of_an_update),
 )
 """Claims, what was looked at, and what tells it."""

@@ -1,10 +1,9 @@
-"""The two sides of every claim that is timed (benchmarks/claims.py): the slower one by our verdict comes first."""
+"""The two sides of every claim that is timed (benchmarks/claims.py). Both do the same work."""
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -43,26 +42,33 @@ class Slow(Dataset[torch.Tensor]):
         return torch.zeros(16)
 
 
-def step(model: nn.Module, x: torch.Tensor, **options: bool) -> None:
+def backward(model: nn.Module, x: torch.Tensor, **options: bool) -> None:
     model(x, **options).square().mean().backward()
+
+
+def step(model: nn.Module, parts: Sequence[torch.Tensor], **options: bool) -> None:
+    """One optimizer step's worth of gradients."""
+    for part in parts:
+        backward(model, part, **options)
     model.zero_grad()
 
 
 def recomputation() -> Sides:
     model, x = Blocks(), torch.randn(8, 128, 128)
-    return lambda: step(model, x, recomputes=True), lambda: step(model, x)
+    return lambda: step(model, [x], recomputes=True), lambda: step(model, [x])
 
 
 def small_micro_batches() -> Sides:
     """64 samples in micro-batches of two, and of sixteen."""
     model, x = Blocks(width=64), torch.randn(64, 16, 64)
-    return lambda: [step(model, part) for part in x.split(2)], lambda: [step(model, part) for part in x.split(16)]
+    return lambda: step(model, x.split(2)), lambda: step(model, x.split(16))
 
 
 def padding_to_the_limit() -> Sides:
     """One batch of samples of 128 tokens at most, padded to 512, and to its longest."""
     model = Blocks()
-    return lambda: step(model, torch.zeros(4, 512, 128)), lambda: step(model, torch.zeros(4, 128, 128))
+    wide, narrow = torch.zeros(4, 512, 128), torch.zeros(4, 128, 128)
+    return lambda: step(model, [wide]), lambda: step(model, [narrow])
 
 
 def epochs(loader: DataLoader[torch.Tensor], count: int, busy_s: float = 0.0) -> None:
@@ -104,41 +110,14 @@ def spawned_workers() -> Sides:
     return lambda: epochs(spawn, 1), lambda: epochs(fork, 1)
 
 
-def collecting_garbage() -> Sides:
-    """Ten steps, one collection; a training process holds half a million objects."""
-    model, x = Blocks(width=64), torch.randn(8, 32, 64)
-    held = [[number] for number in range(500_000)]
-
-    def ten(collects: bool) -> int:
-        for _ in range(10):
-            step(model, x)
-        return gc.collect() if collects else len(held)
-
-    return lambda: ten(True), lambda: ten(False)
-
-
-def fused_update() -> Sides:
-    """Adam's update of 200 small tensors: parameter by parameter, and fused."""
-
-    def optimizer(**options: bool) -> torch.optim.Adam:
-        tensors = [nn.Parameter(torch.zeros(64, 64)) for _ in range(200)]
-        for tensor in tensors:
-            tensor.grad = torch.ones_like(tensor)
-        return torch.optim.Adam(tensors, **options)
-
-    return optimizer(foreach=False, fused=False).step, optimizer(fused=True).step
-
-
 PAIRS: tuple[tuple[str, str, Callable[[], Sides]], ...] = (
     ("0.14, 3.14, 4.22", "activations kept, not recomputed", recomputation),
     ("0.15, 1.6, 1.9", "64 samples in micro-batches of 16, not of 2", small_micro_batches),
-    ("0.18, 4.17", "samples of 128 tokens padded to the longest, not to 512", padding_to_the_limit),
+    ("0.18", "samples of 128 tokens padded to the longest, not to 512", padding_to_the_limit),
     ("0.10, 2.3, 3.6", "two workers, not none, where samples wait for a store", workers_for_waits),
     ("2.6", "no workers, not four, for 25 batches that are in memory", workers_that_start_anew),
     ("2.6, 3.35", "workers that live on, not new ones for each 25 batches", workers_that_live_on),
-    ("0.12, 3.30", "eight batches ahead of each worker, not two, where two workers cannot keep up", deeper_queue),
+    ("0.12", "eight batches ahead of each worker, not two, where two workers cannot keep up", deeper_queue),
     ("3.5", "workers by fork, not by spawn, for 25 batches that are in memory", spawned_workers),
-    ("3.8", "no garbage collection, not one every ten steps", collecting_garbage),
-    ("4.15, 4.31", "a fused update of 200 small tensors, not one by one", fused_update),
 )
 """Claims, what the second side does, and how both sides are made."""

@@ -235,3 +235,52 @@ def test_steps_that_are_asked_for_are_made_exactly(counted):
     one = counted(multiple=24, steps=30)
     one.steps(1000)
     assert one.window.summary(0)["steps"] == 30
+
+
+def epochs(one, length, count, each=0.1, line=3):
+    """As many epochs of that length, the first of which began before any step."""
+    for _ in range(count):
+        one.window.on_iterator({"file": "train.py", "line": line})
+        one.steps(length, each)
+
+
+@pytest.mark.parametrize(
+    ("length", "each", "steps"),
+    [(24, 0.1, 48), (24, 0.01, 72), (31, 0.1, 31), (60, 0.1, 30), (1, 0.1, 30)],
+    ids=["two epochs", "as long as a window has to be", "one", "the second begins too late", "an iterator each step"],
+)
+def test_a_diagnosis_holds_whole_epochs_that_are_seen_to_be_short(counted, length, each, steps):
+    one = counted(multiple=None)
+    epochs(one, length, 200 // length, each)
+    assert one.window.summary(0)["steps"] == steps
+
+
+def test_longer_epochs_are_not_waited_for(counted):
+    one = counted(multiple=None, default_steps=90)
+    epochs(one, 60, 4)
+    assert one.window.summary(0)["steps"] == 90
+
+
+def test_epochs_whose_ends_do_not_come_are_waited_for_as_long_as_a_short_one_takes(counted):
+    one = counted(multiple=None)
+    epochs(one, 17, 2)
+    one.steps(1000)
+    assert one.window.summary(0)["steps"] == 34
+    other = counted(multiple=None)
+    for length in range(20, 1000, 7):
+        epochs(other, length, 1)
+    assert 30 <= other.window.summary(0)["steps"] <= 81
+
+
+def test_a_loader_that_is_made_anew_for_each_epoch_is_one(counted):
+    one = counted(multiple=None)
+    for _ in range(5):
+        epochs(one, 13, 1, line=9)
+    assert one.window.summary(0)["steps"] == 39
+
+
+def test_ranks_wait_for_no_epoch(counted):
+    one = counted(multiple=None)
+    one.session.ranks = 2
+    epochs(one, 24, 5)
+    assert one.window.summary(0)["steps"] == 30

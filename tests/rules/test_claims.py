@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,7 @@ VERDICTS = {"true", "depends", "outdated", "false", "harmful", "no effect", "unp
 
 ROWS = [
     line.strip("| \n").split(" | ")
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    for line in PAGE.read_text(encoding="utf-8").partition("## What a CPU shows")[0].splitlines()
     if line[:3].strip("| ").isdigit()
 ]
 
@@ -37,3 +39,13 @@ def test_an_answer_is_whole(row: list[str]) -> None:
     rules = re.findall(r"[A-Z]{2}\d{3}", covered)
     assert set(rules) <= {rule.id for rule in load_rules()}
     assert covered == ", ".join(rules) if rules else covered.startswith("none: ")
+
+
+SHOWN = json.loads((PAGE.parents[1] / "benchmarks" / "results" / "claims.json").read_text(encoding="utf-8"))["lines"]
+
+
+@pytest.mark.parametrize("line", SHOWN, ids=lambda line: " ".join(line["claims"]))
+def test_what_was_measured_is_told_as_it_came_out(line: dict[str, Any]) -> None:
+    assert set(line["claims"]) <= {row[0] for row in ROWS}
+    told = f"| {', '.join(line['claims'])} | {line['what']} | {line['value']} |"
+    assert told in PAGE.read_text(encoding="utf-8").splitlines()
