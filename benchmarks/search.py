@@ -125,8 +125,17 @@ def fastest(measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candi
 
 
 def tpe(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
-    """Optuna's TPE with its defaults, the user's own first; a candidate that it repeats is measured again."""
-    sampler = optuna.samplers.TPESampler(seed=seed)
+    """Optuna's TPE with its defaults."""
+    return sampled(table, measure, optuna.samplers.TPESampler(seed=seed))
+
+
+def gaussian_process(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
+    """Optuna's GP sampler with its defaults (it needs torch and scipy)."""
+    return sampled(table, measure, optuna.samplers.GPSampler(seed=seed))
+
+
+def sampled(table: Table, measure: Measure, sampler: optuna.samplers.BaseSampler) -> Iterator[Candidate]:
+    """By a sampler of Optuna, the user's own first; a candidate that it repeats is measured again."""
     study = optuna.create_study(sampler=sampler)
     axes = table.space.axes
     study.enqueue_trial({axis.name: axis.current for axis in axes})
@@ -176,11 +185,12 @@ METHODS: Mapping[str, Method] = {
     "autotune": ours,
     "autotune without forecast": blind,
     "TPE": tpe,
+    "GP": gaussian_process,
     "random": drawn,
     "coordinate descent": descent,
     "doubling": doubling,
 }
-DRAWN = ("TPE", "random")
+DRAWN = ("TPE", "GP", "random")
 
 
 def replay(table: Table, name: str, chosen: Sequence[int], seed: int) -> Run:

@@ -72,10 +72,9 @@ def candidates(space: Space) -> list[Candidate]:
     return list(itertools.product(*(range(len(axis.points)) for axis in space.axes)))
 
 
-def of_settings(space: Space, settings: measuring.Json) -> Candidate | None:
-    """The candidate that is the user's own but for these settings; None where this space has none."""
-    wanted = {**space.settings(space.current), **settings}
-    return next((one for one in candidates(space) if space.settings(one) == wanted), None)
+def of_changes(space: Space, changes: measuring.Json) -> Candidate | None:
+    """The candidate that is the user's own but for these changes; None where this space has none."""
+    return next((one for one in candidates(space) if space.changes(one) == changes), None)
 
 
 @dataclass(slots=True)
@@ -128,7 +127,7 @@ def exhausted(
             if not starts.make(starts.once, trials, draw.sample(every, k=len(every))):
                 return False
             fastest = sorted(every, key=lambda one: -(starts.once[named(trials.space, one)] or 0.0))[:near]
-            won = of_settings(trials.space, best)
+            won = of_changes(trials.space, best)
             chosen = list(dict.fromkeys([*fastest, trials.space.current, *([won] if won is not None else [])]))
             if starts.rounds and set(starts.rounds[0]) - {named(trials.space, one) for one in chosen}:
                 starts.rounds = []  # another one won: they are compared anew, in turns
