@@ -115,7 +115,7 @@ def public(case: Case, folder: Path, given: Path | None) -> corpus.Case:
 
 
 def own(case: Case, folder: Path) -> corpus.Case:
-    source = HERE / ("static" if case.is_static else "scripts") / (case.script or f"{case.id}.py")
+    source = own_source(case)
     if source.is_dir():
         shutil.copytree(source, folder)
     else:
@@ -124,6 +124,11 @@ def own(case: Case, folder: Path) -> corpus.Case:
     # As a user's activated environment does: `python` and `torchrun` are those of this interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return corpus.Case(("python", source.name), folder, {**os.environ, "PATH": path})
+
+
+def own_source(case: Case) -> Path:
+    """The script of a case that is not of the corpus, or the folder that it is."""
+    return HERE / ("static" if case.is_static else "scripts") / main_file(case)
 
 
 def main_file(case: Case) -> str:
@@ -141,8 +146,8 @@ def edit(folder: Path, rows: list[Mapping[str, str]], default: str, given: Path 
 def stamp(case: Case) -> str:
     """Changes with everything that a measurement of the case depends on, but for what the corpus holds."""
     row = {key: value for key, value in asdict(case).items() if key not in REMARKS}
-    files = [HERE / "scripts" / main_file(case)]
-    files = [] if case.corpus else sorted(files[0].rglob("*")) if files[0].is_dir() else files
+    source = own_source(case)
+    files = [] if case.corpus else sorted(filter(Path.is_file, source.rglob("*"))) if source.is_dir() else [source]
     digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode())
     for file in files:
         digest.update(file.read_bytes())
