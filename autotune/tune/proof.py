@@ -135,7 +135,7 @@ def _pair(
 def _requests(own: Mapping[str, collect.Request], planned: Schedule) -> dict[str, collect.Request]:
     """Both sides measure the same steps: as many as either needs, of whole epochs where these are short."""
     least = max(planned.steps, *(one.default_steps for one in own.values()))
-    each = max(one.multiple for one in own.values())
+    each = max(one.multiple or 1 for one in own.values())
     steps = math.ceil(least / each) * each
     return {
         side: replace(one, steps=steps, warmup=planned.warmup, time_limit_s=PATIENCE * one.time_limit_s)
