@@ -67,7 +67,7 @@ def test_text_and_paths_of_the_machine_are_not_kept(search) -> None:
     assert not kept("loader.data_path", "/home/me/data")
 
 
-@pytest.mark.parametrize("name", ["autotune", "autotune without forecast", "TPE", "random", "coordinate descent"])
+@pytest.mark.parametrize("name", ["autotune", "autotune without forecast", "TPE", "GP", "random", "coordinate descent"])
 def test_a_method_finds_the_fastest_of_a_simple_grid(search, table, name) -> None:
     run = search.replay(table, name, (0, 1), 0)
     assert run.regrets[0] > search.REGRET
