@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -31,9 +29,8 @@ CAUSES = [
 
 
 @pytest.fixture
-def cases(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT), str(ROOT / "benchmarks"), *sys.path])
-    return importlib.import_module("benchmarks.accuracy.cases")
+def cases(imported):
+    return imported("benchmarks.accuracy.cases")
 
 
 @pytest.fixture

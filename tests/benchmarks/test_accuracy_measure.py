@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -24,9 +23,8 @@ print("ended by itself")
 
 
 @pytest.fixture
-def measure(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT), str(ROOT / "benchmarks"), *sys.path])
-    return importlib.import_module("benchmarks.accuracy.measure")
+def measure(imported):
+    return imported("benchmarks.accuracy.measure")
 
 
 @pytest.fixture

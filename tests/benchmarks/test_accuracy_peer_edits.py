@@ -5,12 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
 
 RAW = '''
 """A loop of two epochs; `events` is given to it."""
@@ -45,9 +42,8 @@ Trainer("model").train()
 
 
 @pytest.fixture
-def edits(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT), str(ROOT / "benchmarks"), *sys.path])
-    return importlib.import_module("benchmarks.accuracy.peer_edits")
+def edits(imported):
+    return imported("benchmarks.accuracy.peer_edits")
 
 
 class Model:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 PEERS = ("traceml", "gpuprof", "pytscope", "hotpath", "torchfix")
 SUMMARY = {
     "primary_diagnosis": {"kind": "INPUT_BOUND", "severity": "crit"},
@@ -34,9 +32,8 @@ HOTPATH = [
 
 
 @pytest.fixture
-def tools(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT), str(ROOT / "benchmarks"), *sys.path])
-    return importlib.import_module("benchmarks.accuracy.peer_tools")
+def tools(imported):
+    return imported("benchmarks.accuracy.peer_tools")
 
 
 @pytest.fixture

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
-def peers(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT), str(ROOT / "benchmarks"), *sys.path])
-    return importlib.import_module("benchmarks.accuracy.peers")
+def peers(imported):
+    return imported("benchmarks.accuracy.peers")
 
 
 @pytest.fixture

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
-def scores(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT), str(ROOT / "benchmarks"), *sys.path])
-    return importlib.import_module("benchmarks.accuracy.scores")
+def scores(imported):
+    return imported("benchmarks.accuracy.scores")
 
 
 @pytest.fixture
