@@ -13,11 +13,11 @@ from typing import Any
 from autotune.errors import UsageError
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit
-from autotune.model.source import Command, Splice
+from autotune.model.source import Splice
 from autotune.patch import spell, statement
 from autotune.patch.again import again
 from autotune.patch.splice import spliced
-from autotune.syntax import edit_effect
+from autotune.syntax import edit_effect, shell_effect
 
 Values = Mapping[tuple[object, ...], str]
 
@@ -90,7 +90,8 @@ def _values(data: bytes, name: str) -> Values:
     elif hasattr(source, "tree"):
         pairs = _leaves(source.tree)
     else:
-        pairs = (pair for number, command in enumerate(source.commands) for pair in _flags(number, command))
+        commands = enumerate(source.commands)
+        pairs = (((number, *place), text) for number, one in commands for *place, text in shell_effect.flags(one))
     seen: Counter[tuple[object, ...]] = Counter()
     values: dict[tuple[object, ...], str] = {}
     for path, value in pairs:
@@ -124,14 +125,3 @@ def _named(items: Sequence[Any]) -> Iterator[tuple[object, Any]]:
         name = each.arg if isinstance(each, ast.keyword) else statement.name_of(each) or number
         number += name == number
         yield name, each
-
-
-def _flags(number: int, command: Command) -> Iterator[tuple[tuple[object, ...], str]]:
-    """Each flag or override of a command with the words behind it, and each word that is not known."""
-    flag, behind = "", 0
-    for word in command.words:
-        text = word.text if word.value is None else word.value
-        if word.value is None or text.startswith("-") or "=" in text:
-            flag, behind = text.partition("=")[0], 0
-        yield (number, flag, behind), text
-        behind += 1

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span, Value
 from autotune.model.source import Command, Document, Entry, Scalar, Splice, Word
-from autotune.syntax import edit_effect
+from autotune.syntax import edit_effect, shell_effect
 
 Spanned = TypeVar("Spanned", Entry, Word)
 
@@ -35,7 +35,9 @@ def replaced(data: bytes, at: Location, value: Value | None, *, takes_value: boo
             data, splice, lambda after: cast(Document, read(after, at.file)), entry.path, cast(Scalar, value)
         )
     elif syntax == "shell":
-        splice = _editor("shell").replaced(_word(data, at), value, takes_value=takes_value)
+        word = _word(data, at)
+        splice = _editor("shell").replaced(word, value, takes_value=takes_value)
+        shell_effect.confirm(data, splice, word)
     else:
         splice = _editor("python").replaced(_literal(data, at, at.span), at.span, value)
     return cast(Splice, splice)

@@ -1,6 +1,6 @@
 """Runs the tool on the labelled cases and scores it: macro-F1 over kinds, each rule, top-1 cause, false alarms.
 
-python -m benchmarks.accuracy [--corpus FOLDER] [--subset] [--only ID ...] [--out FOLDER] [--json FILE]
+python -m benchmarks.accuracy [--corpus FOLDER] [--subset] [--only ID ...] [--out FOLDER] [--json FILE] [--least F1]
 
 Each case is diagnosed with zero edits in a fresh folder, a static one is checked. Only cases whose label holds count
 (measure.py); the others are named. Without --corpus the public scripts are left out, and the table says so. With
@@ -148,6 +148,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each result here, and use what is kept")
     parser.add_argument("--again", action="store_true", help="run also what is kept in --out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to this file")
+    parser.add_argument("--least", type=float, metavar="F1", help="exit with 1 where the macro-F1 is lower, or none")
     parser.add_argument("--options", default="", help="more options of autotune diagnose: --options='--no-lock'")
     return parser.parse_args()
 
@@ -167,6 +168,9 @@ def main() -> None:
     print(text(rows, results, left_out))
     if not given.corpus:
         print("\nWithout --corpus: the public scripts were left out.")
+    reached = scores.macro_f1(rows)
+    if given.least is not None and (reached is None or reached < given.least):
+        raise SystemExit(f"accuracy: macro-F1 {percent(reached)}, at least {percent(given.least)} is asked for")
 
 
 if __name__ == "__main__":
