@@ -140,6 +140,12 @@ def as_json(rows: Sequence[Judged], results: dict[str, measuring.Json], left_out
     return {"schema": 1, "cases": plain, "scores": said, "not_scored": list(left_out)}
 
 
+def reach(reached: float | None, least: float) -> None:
+    """Raises SystemExit where the macro-F1 is lower than asked for, or where there is none."""
+    if reached is None or reached < least:
+        raise SystemExit(f"accuracy: macro-F1 {percent(reached)}, at least {percent(least)} is asked for")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, metavar="FOLDER", help="folder with prepare.sh, for the public scripts")
@@ -168,9 +174,8 @@ def main() -> None:
     print(text(rows, results, left_out))
     if not given.corpus:
         print("\nWithout --corpus: the public scripts were left out.")
-    reached = scores.macro_f1(rows)
-    if given.least is not None and (reached is None or reached < given.least):
-        raise SystemExit(f"accuracy: macro-F1 {percent(reached)}, at least {percent(given.least)} is asked for")
+    if given.least is not None:
+        reach(scores.macro_f1(rows), given.least)
 
 
 if __name__ == "__main__":

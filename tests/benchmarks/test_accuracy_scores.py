@@ -99,3 +99,13 @@ def test_the_text_says_everything_that_went_wrong(main, rows):
     assert "NO: DL001" in text and "left_out" in text
     assert "| padding | 1     | 1     | 1      | 50 %" in text
     assert "| cases                         | 5" in text
+
+
+@pytest.mark.parametrize("reached", [None, 0.69])
+def test_too_low_a_score_is_an_error(main, reached):
+    with pytest.raises(SystemExit, match="at least 70 %"):
+        main.reach(reached, 0.7)
+
+
+def test_a_score_that_is_high_enough_is_none(main):
+    main.reach(0.7, 0.7)
