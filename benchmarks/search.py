@@ -30,7 +30,7 @@ from autotune.derive.numbers import quantile
 from autotune.model.evidence import Evidence, Value
 from autotune.model.forecast import Forecast
 from autotune.model.tuned import Candidate, Outcome, Space, Trial
-from autotune.tune.search import best, search
+from autotune.tune import search as searching
 from autotune.tune.stopping import Stopping
 from autotune.tune.study import Study
 
@@ -105,9 +105,10 @@ def searched(
         ms = measure(candidate)
         return Trial(number, candidate, Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms, forecast=expected)
 
-    trials, _ = search(space, forecast, attempt, Stopping(trials=MOST_TRIALS), Study(space))
+    trials, _ = searching.search(space, forecast, attempt, Stopping(trials=MOST_TRIALS), Study(space))
     for count in range(1, len(trials) + 1):
-        yield best(space, forecast, trials[:count])
+        made = trials[:count]
+        yield searching.fastest(space, forecast, made, searching.done(space, made))
 
 
 def drawn(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:

@@ -10,6 +10,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from autotune import patch
+from autotune.api import searches
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.model.patch import Edit, Patch, PatchChange
@@ -121,6 +122,12 @@ def _file(name: str, cwd: Path) -> Path:
     path = artefacts.resolve(name, cwd)
     path = path / NAME if path.is_dir() else path
     if not path.is_file():
+        if run := searches.diagnosed(path.parent):
+            raise UsageError(
+                "this search proved nothing to be faster, so it has no patch",
+                where=str(path.parent),
+                to_do=f"`autotune diagnose --load {run}` shows its diagnosis, and `autotune apply {run}` writes that.",
+            )
         raise UsageError(
             "this run has no patch: there was nothing to change",
             where=str(path.parent),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,18 +31,15 @@ def of_last(words: tuple[str, ...], options: apply.Options, root: Path, cwd: Pat
     """What was written of the last run's patch, where the files are still so; else what `options` would write of it.
 
     Options of their own (--select, --allow) ask for what is not written yet. Where nothing is to be written it is the
-    newest patch that was; `against` says which, and `beside` names a written one that is passed over. Raises UsageError
-    when there is neither.
+    newest patch that was, if it holds all that is selected; `against` says which, and `beside` names a written one that
+    is passed over. Raises UsageError when there is neither.
     """
     journal = next(reversed(_current(root)), None)
     if journal is None:
         return patched(words, options, cwd)
-    try:
-        if options == apply.Options() and _run(journal.title) == artefacts.resolve("last", cwd).name:
-            return _written(words, journal, root)
-        compared, run = patched(words, options, cwd)
-    except UsageError:
+    if _is_all(journal, words, options, root, cwd):
         return _written(words, journal, root)
+    compared, run = patched(words, options, cwd)
     beside = f"patch {journal.number} is written: --patch {journal.number} measures that one"
     return replace(compared, beside=beside), run
 
@@ -80,10 +77,31 @@ def _current(root: Path) -> list[journals.Journal]:
     return [one for one in journals.journals(kept) if sides.is_current(one)] if kept is not None else []
 
 
+def _is_all(journal: journals.Journal, words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> bool:
+    """Whether a written patch has all that is selected, and nothing of the last run's patch is left to be written."""
+    last = _last_patch(cwd)
+    names = {name for change in _changes(root, journal, words) for name in (change.setting, *change.rules)}
+    if not names.issuperset(options.select):
+        return False
+    if last is None or (options == apply.Options() and last.parent.name == _run(journal.title)):
+        return True
+    planned = apply.plan(options, cwd=cwd)
+    return not planned.files and not planned.typed
+
+
+def _last_patch(cwd: Path) -> Path | None:
+    """The patch of the last run; None without one."""
+    try:
+        file = artefacts.resolve("last", cwd) / NAME
+    except UsageError:
+        return None
+    return file if file.is_file() else None
+
+
 def _written(words: tuple[str, ...], journal: journals.Journal, root: Path) -> tuple[Sides, str]:
     """A patch that was written, and its run."""
     run = _run(journal.title)
-    changes = _changes(root, run, journal.changes)
+    changes = _changes(root, journal, words)
     return replace(sides.written(words, journal, changes), predicted=_predicted(changes, run, root)), run
 
 
@@ -93,13 +111,18 @@ def _run(title: str) -> str:
     return found[1] if found else ""
 
 
-def _changes(root: Path, run: str, written: Collection[journals.ChangeName]) -> tuple[PatchChange, ...]:
-    """Those changes of a run's patch that a journal says were written."""
+def _changes(root: Path, journal: journals.Journal, words: Sequence[str]) -> tuple[PatchChange, ...]:
+    """Those changes of a run's patch that its journal says were written, and those that the command has."""
+    run = _run(journal.title)
     file = _folder(root, run) / NAME
     if not run or not file.is_file():
         return ()
     changes = loads(file.read_bytes(), str(file)).changes
-    return tuple(change for change in changes if (change.setting, change.subject) in written)
+    return tuple(
+        change
+        for change in changes
+        if (change.setting, change.subject) in journal.changes or sides.is_typed(words, change)
+    )
 
 
 def _predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | None:

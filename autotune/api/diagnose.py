@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import extras, manifest, outcome, outlook, patching
+from autotune.api import extras, manifest, outcome, outlook, patching, searches
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.errors import UsageError
@@ -88,8 +88,13 @@ def load(
     rules: Path | None = None,
     asked: outlook.Asked = outlook.NOTHING,
 ) -> Report:
-    """The Report of a stored run, or of one Recording made elsewhere. Raises UsageError when there is none."""
+    """The Report of a stored run, or of one Recording made elsewhere; of a search it is that of its diagnosis.
+
+    Raises UsageError when there is none.
+    """
     path = artefacts.resolve(name, cwd)
+    if diagnosed := searches.diagnosed(path):
+        path = artefacts.resolve(str(path.with_name(diagnosed)), cwd)
     recordings = collect.load(path)
     if not recordings:
         raise UsageError("this run has no Recording: its script made no step", where=str(path))

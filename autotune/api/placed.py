@@ -8,7 +8,6 @@ from functools import cache, partial
 from pathlib import Path
 
 from autotune.collect import artefacts
-from autotune.errors import UsageError
 from autotune.machine.software import release
 from autotune.model.report import Report
 from autotune.model.rule import Effect
@@ -61,13 +60,6 @@ def _originals(script: Script, found: Space, root: Path) -> dict[Path, bytes]:
         for point in range(len(axis.points))
     ]
     paths = {path for one in alone for path in overlay.overlay(script, wanted(found, one)).files}
-    outside = next((path for path in paths if not path.is_relative_to(root)), None)
-    if outside is not None:
-        raise UsageError(
-            f"it lies outside the project {root}, so it cannot be changed in a copy",
-            where=str(outside),
-            to_do="Start autotune in a folder that holds all of the files.",
-        )
     return {path: script.read(str(path)) for path in sorted(paths)}
 
 

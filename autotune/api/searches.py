@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,28 +22,34 @@ _KEY = "tune"
 class Kept:
     """A search: its run `folder`, the storage `url` and the `name` of its study, and the run that was `diagnosed`.
 
-    `diagnosed` is "" until the diagnosis is made.
+    `diagnosed` is "" until the diagnosis is made; `is_shared` says that the storage is not in the folder.
     """
 
     folder: Path
     url: str
     name: str
     diagnosed: str = ""
+    is_shared: bool = False
 
 
 def new(root: Path, words: Sequence[str], asked: Iterable[str], url: str | None) -> Kept:
     """A search that begins now; `asked` are the options and `contents` that its trials depend on."""
     folder = artefacts.new_run(root)
-    return Kept(folder, url or f"sqlite:///{folder / STUDY}", _name(words, asked))
+    return _kept(folder, url, _name(words, asked))
 
 
 def resumed(root: Path, words: Sequence[str], asked: Iterable[str], url: str | None) -> Kept:
-    """The newest search of this command and these options that did not end. Raises UsageError when there is none."""
+    """The newest search of this command and these options that did not end.
+
+    Raises UsageError when there is none, or its trials are not in the storage `url` (None: in its own).
+    """
     name = _name(words, asked)
     for folder in reversed(artefacts.runs(root)):
         row = _row(folder)
         if row is not None and row["study"] == name and not row["ended"]:
-            return Kept(folder, url or f"sqlite:///{folder / STUDY}", name, row["diagnosed"])
+            if row["shared"] != (url is not None):
+                raise _elsewhere(folder, row["shared"])
+            return replace(_kept(folder, url, name), diagnosed=row["diagnosed"])
     raise UsageError(
         "there is no interrupted search of this command with these options and files",
         where="--resume",
@@ -51,9 +57,20 @@ def resumed(root: Path, words: Sequence[str], asked: Iterable[str], url: str | N
     )
 
 
+def _kept(folder: Path, url: str | None, name: str) -> Kept:
+    return Kept(folder, url or f"sqlite:///{folder / STUDY}", name, is_shared=url is not None)
+
+
+def _elsewhere(folder: Path, is_shared: bool) -> UsageError:
+    """A URL may hold a password, so none is kept."""
+    where = "the storage of --study" if is_shared else "its run folder"
+    to_do = "Give it the same --study again." if is_shared else "Leave --study out, or leave --resume out."
+    return UsageError(f"its trials are in {where}", where=f"--resume: {folder.name}", to_do=to_do)
+
+
 def keep(search: Kept, *, ended: bool) -> None:
     """Write down where the search is."""
-    row = {"study": search.name, "diagnosed": search.diagnosed, "ended": ended}
+    row = {"study": search.name, "diagnosed": search.diagnosed, "ended": ended, "shared": search.is_shared}
     artefacts.write_json(search.folder / artefacts.MANIFEST, {**identity(), _KEY: row})
 
 
@@ -64,12 +81,18 @@ def contents(words: Sequence[str], cwd: Path, root: Path) -> str:
     return sha256(b"".join(sha256(path.read_bytes()).digest() for path in paths)).hexdigest()
 
 
+def diagnosed(run: Path) -> str:
+    """The run that the search of this run folder diagnosed; "" where it is of no search."""
+    row = _row(run)
+    return str(row["diagnosed"]) if row is not None else ""
+
+
 def _row(folder: Path) -> dict[str, Any] | None:
     try:
         row = artefacts.read_json(folder / artefacts.MANIFEST).get(_KEY)
     except (UsageError, AttributeError):
         return None
-    return row if isinstance(row, dict) and {"study", "diagnosed", "ended"} <= row.keys() else None
+    return row if isinstance(row, dict) and {"study", "diagnosed", "ended", "shared"} <= row.keys() else None
 
 
 def _name(words: Sequence[str], asked: Iterable[str]) -> str:

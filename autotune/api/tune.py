@@ -94,7 +94,7 @@ def _diagnosed(
 ) -> tuple[Kept, Report]:
     """The run folder of the search, and what its diagnosis says: made now, or by the search that is resumed."""
     contents = searches.contents(options.words, cwd, root)
-    asked = (*options.knobs, *options.allow, options.python or sys.executable, contents)
+    asked = (*options.knobs, *options.allow, options.python or "", contents)
     if options.resume:
         kept = searches.resumed(root, options.words, asked, options.study)
         return kept, diagnose.load(kept.diagnosed, cwd=cwd)
@@ -168,7 +168,7 @@ def _check_own(tried: tuple[Trial, ...], found: Space, words: tuple[str, ...]) -
         return
     more = "Free memory, or make the micro-batch smaller and the accumulation steps as many times more."
     raise ScriptError(
-        f"it went well when it was diagnosed, and not in a trial: {own[0].error}",
+        f"it went well when it was diagnosed, and not in a trial: {own[-1].error}",
         where=words[0],
         to_do=more if is_memory else "Run it again; the trials run in a scratch copy of the project.",
     )

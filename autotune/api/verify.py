@@ -78,11 +78,13 @@ def verify(
         spent_s = time.monotonic() - began
         planned, trial = _planned(options, rehearsed, spent_s, trial)
         announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s, sides.against)
-        request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False)
+        request = collect.Request(
+            steps=planned.steps, warmup=planned.warmup, what_ifs=False, time_limit_s=options.budget_s
+        )
         ends_at = began + options.budget_s
         starts, made, again = _made(runner, request, planned, rehearsed, ends_at - trial.seconds)
         notes = (*notes, *again)
-        verified = _kept(root, run, summarise(sides, starts, made, time.monotonic() - began, notes))
+        verified = history.kept(root, run, summarise(sides, starts, made, time.monotonic() - began, notes))
         tried = _resume(runner, trial, ends_at)
         return replace(verified, resume=tried, seconds=time.monotonic() - began)
 
@@ -112,16 +114,6 @@ def _resume(runner: Runner, trial: resume.Trial, ends_at: float) -> Resume:
     return resume.tried(runner, trial.seconds, ends_at)
 
 
-def _kept(root: Path, run: str, verified: Verified) -> Verified:
-    """Add it to the history; with a note where that cannot be written."""
-    try:
-        history.append(root, run, verified.predicted, verified.verdict, verified.estimate)
-    except OSError as error:
-        why = f"{history.FILE} could not be written ({error.strerror}): this verification will not calibrate others"
-        return replace(verified, notes=(*verified.notes, why))
-    return verified
-
-
 def _planned(
     options: Options, rehearsed: list[Start], spent_s: float, trial: resume.Trial
 ) -> tuple[Schedule, resume.Trial]:
@@ -149,22 +141,8 @@ def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
     if options.against is not None:
         return compared.other(options.words, options.against)
     wanted = apply.Options(options.patch or "last", options.select, options.allow)
-    if options.patch is None:
-        sides, run = compared.of_last(options.words, wanted, root, cwd)
-    else:
-        sides, run = compared.named(options.words, wanted, root, cwd)
-    _check(sides.edited, root)
-    return sides, run
-
-
-def _check(edited: Iterable[Path], root: Path) -> None:
-    for path in edited:
-        if not path.is_relative_to(root):
-            raise UsageError(
-                f"it lies outside the project {root}, so it cannot be changed in a copy",
-                where=str(path),
-                to_do="Start autotune in a folder that holds all of the files.",
-            )
+    of = compared.of_last if options.patch is None else compared.named
+    return of(options.words, wanted, root, cwd)
 
 
 def _rehearse(runner: Runner, budget_s: float) -> tuple[list[Start], tuple[str, ...], resume.Trial]:
@@ -198,18 +176,24 @@ def _gone_well(
 ) -> tuple[collect.Collected, Start, Derived]:
     words = runner.sides.words[side]
     if collected.ended_by == "startup_limit":
-        raise UsageError(
-            f"it made no optimizer step in {collected.wall_s:.0f} s, and about ten starts are needed",
-            where="--budget",
-            to_do="Give it a budget that holds ten starts.",
-        )
+        raise _too_slow("made no optimizer step in", collected.wall_s)
     run = outcome.summarise(collected, words, runner.python, "", False, runner.cwd)
     if run.error and not collected.bugs:
         raise _failed(side, runner.told(run.error), words)
+    if start is None and collected.ended_by in ("probe", "time_limit") and not collected.bugs:
+        raise _too_slow("measured no step in", collected.wall_s)
     outcome.check(run, collected)
     if start is None or derived is None or run.outcome not in ("completed", "ended_early"):
         raise _failed(side, run.outcome, words)
     return collected, start, derived
+
+
+def _too_slow(what: str, seconds: float) -> UsageError:
+    return UsageError(
+        f"it {what} {seconds:.0f} s, and about ten starts are needed",
+        where="--budget",
+        to_do="Give it a budget that holds ten starts.",
+    )
 
 
 def _failed(side: str, why: str, words: tuple[str, ...]) -> ScriptError:
@@ -220,9 +204,9 @@ def _failed(side: str, why: str, words: tuple[str, ...]) -> ScriptError:
 
 
 def _not_reached(changes: Iterable[PatchChange], before: Derived, after: Derived) -> Iterator[str]:
-    """Changes that the changed side did not get: it still ran with the old value."""
+    """Changes that make no difference: both sides ran with the same value."""
     old, new = ({(one.subject, one.name): one.value for one in derived.settings} for derived in (before, after))
     for change in changes:
         at = (change.subject, change.setting)
-        if change.edits and at in new and old.get(at) == new[at] != change.new:
+        if change.edits and at in new and old.get(at) == new[at]:
             yield f"{change.setting} was {new[at]} on both sides: the edit did not reach the run"

@@ -79,12 +79,10 @@ def _proven(made: Search, choice: Choice, unproven: Tuned) -> Tuned:
         return replace(unproven, notes=(_unproven(made, chosen, error),))
     changes = tuple(_with_gain(change, choice.least) for change in proof.whole(verified.changes))
     verified = replace(verified, changes=changes, predicted=_predicted(made, chosen))
-    root, run = made.trials.place.root, made.kept.folder.name
-    history.append(root, run, verified.predicted, verified.verdict, verified.estimate)
-    tuned = replace(unproven, verified=verified, by_hand=tuple(_by_hand(made, choice)))
-    if not proof.has_won(verified):
-        return tuned
-    return replace(tuned, best=made.trials.space.changes(chosen), patch=_patched(made, changes))
+    tuned = replace(unproven, by_hand=tuple(_by_hand(made, choice)))
+    if proof.has_won(verified):
+        tuned = replace(tuned, best=made.trials.space.changes(chosen), patch=_patched(made, changes))
+    return replace(tuned, verified=history.kept(made.trials.place.root, made.kept.folder.name, verified))
 
 
 def _left_s(made: Search, chosen: Candidate) -> float:

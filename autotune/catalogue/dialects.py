@@ -192,6 +192,18 @@ def version(text: str) -> Version:
     return tuple(int(part) for part in text.split("."))
 
 
+def is_before(one: Version, other: Version) -> bool:
+    """Whether a release is older than another; 5 and 5.0.0 are the same."""
+    return _bare(one) < _bare(other)
+
+
+def _bare(release: Version) -> Version:
+    """Without zeros at the end."""
+    while release and not release[-1]:
+        release = release[:-1]
+    return release
+
+
 def _of_framework(framework: str) -> Mapping[str, Any]:
     return next((rows for rows in dialects().values() if framework in rows["frameworks"]), {})
 
@@ -242,4 +254,4 @@ def _covers(row: Mapping[str, Any], installed: Version | None) -> bool:
     if installed is None:
         return "before" not in row
     since, before = (version(row[key]) if key in row else None for key in ("since", "before"))
-    return (since is None or installed >= since) and (before is None or installed < before)
+    return (since is None or not is_before(installed, since)) and (before is None or is_before(installed, before))

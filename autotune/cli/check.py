@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from math import isfinite
@@ -21,6 +22,9 @@ from autotune.report.check_words import count
 NEVER = "never"
 FOUND = 1
 """The exit code when a finding is as grave as --fail-on, or a limit of --profile does not hold."""
+
+UNREAD = 2
+"""The exit code when a file that was named cannot be parsed: silence would say that nothing is wrong with it."""
 
 
 def _number(text: str) -> float | None:
@@ -88,7 +92,17 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     show(render_check(checked, given["format_"], colour=has_colour(given["output"])), given["output"])
     if given["write_baseline"] is not None:
         click.echo(_written(checked, given["write_baseline"]), err=True)
+    if broken := _broken(checked, paths):
+        click.echo(f"{broken}: named on the command line, and it cannot be parsed: nothing in it was checked", err=True)
+        return UNREAD
     return FOUND if checked.fails else 0
+
+
+def _broken(checked: Checked, paths: tuple[Path, ...]) -> str:
+    """The first of the files among these paths that is not what its name says; "" when all were read."""
+    files = [os.path.relpath(os.path.realpath(path), checked.root) for path in paths if path.is_file()]
+    errors = [note.where for note in checked.notes if note.is_error]
+    return next((name for name in files if any(f"{one}:".startswith(f"{name}:") for one in errors)), "")
 
 
 def _written(checked: Checked, file: Path) -> str:

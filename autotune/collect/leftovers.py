@@ -1,4 +1,4 @@
-"""Scratch folders that killed runs left behind. Nothing is deleted that a run of ours did not make."""
+"""What killed runs left behind: scratch folders, a state half saved. Nothing is deleted that is not a run's of ours."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ SCRATCH_LIST = "scratch-folders"
 
 SOCKETS = "sockets-folder"
 """In a run folder: the path of the folder for the sockets of the run's worker processes."""
+
+SERIALISED = "serialised-*"
+"""In a run folder: the state that a process of the script was saving when it was killed."""
 
 _SOCKETS_NAME = "atmp-"
 
@@ -55,7 +58,13 @@ def make_sockets(run: Path) -> None:
 
 
 def remove_scratch(run: Path) -> tuple[Path, ...]:
-    """Delete the scratch folders that `run` lists and that of its sockets, then the lists; returns what was deleted."""
+    """Delete the scratch folders that `run` lists and that of its sockets, then the lists; returns what was deleted.
+
+    A state that was being saved is deleted too.
+    """
+    for path in run.glob(SERIALISED):
+        with suppress(OSError):
+            path.unlink()
     scratch = [Path(line.partition(" ")[2]) for line in _lines(run / SCRATCH_LIST)]
     return (
         *_remove(run / SCRATCH_LIST, [folder for folder in scratch if is_scratch(folder, run)]),

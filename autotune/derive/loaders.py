@@ -17,6 +17,7 @@ FEWEST_STEPS = 3
 """Under this nothing is a habit."""
 
 GRAD = 1
+"""In the flag of a forward; in that of a mode it is training mode."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,15 @@ def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
     ran_out = recording.outcome == "out_of_memory"
     yield Fact("memory.ran_out", RUN, ran_out)
     if ran_out and recording.error:
-        # Outside every phase and before the first backward, a run still makes its model and its data.
-        began = any(event.kind == "backward" for event in recording.events)
-        yield Fact("memory.failing_phase", RUN, recording.error["phase"] or ("other" if began else "start-up"))
+        yield Fact("memory.failing_phase", RUN, _failing_phase(recording, recording.error["phase"]))
         yield from _known("asked_bytes", asked_bytes(recording.error["message"]))
+
+
+def _failing_phase(recording: Recording, kind: str | None) -> str:
+    """Outside every phase and before the first backward, a run still makes its model and its data."""
+    if kind is not None and kind != "closure":
+        return kind
+    return "other" if any(event.kind == "backward" for event in recording.events) else "start-up"
 
 
 def asked_bytes(message: str) -> int | None:

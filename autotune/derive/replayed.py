@@ -11,6 +11,9 @@ from autotune.derive.view import MS, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
+RESIZED = ("micro_batch", "narrow_batch")
+"""Batches of another size, of the train loader alone."""
+
 
 def facts(view: View) -> Iterator[Fact]:
     """Facts `replay.*`; nothing but that there is none when nothing was replayed."""
@@ -29,7 +32,14 @@ def facts(view: View) -> Iterator[Fact]:
 
 def completed(view: View, name: str) -> list[WhatIf]:
     """The what-ifs of that name that brought something."""
-    return [w for w in view.recording.what_ifs if w.name == name and w.outcome == "completed"]
+    return [w for w in tried(view, name) if w.outcome == "completed"]
+
+
+def tried(view: View, name: str) -> list[WhatIf]:
+    """The what-ifs of that name; none of other sizes where a second loader gives each step a batch, which was whole."""
+    if name in RESIZED and any(loader.joins and not loader.is_train for loader in view.loaders):
+        return []
+    return [w for w in view.recording.what_ifs if w.name == name]
 
 
 def steps_ns(view: View) -> list[int]:

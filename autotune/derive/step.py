@@ -30,8 +30,8 @@ def step(view: View, run_ms: float | None) -> Step | None:
     return Step(
         steps=window.steps,
         mean_ms=window.mean_ms,
-        median_ms=quantile(_lengths(window), 0.5),
-        p90_ms=quantile(_lengths(window), 0.9),
+        median_ms=quantile(_durations_ms(window), 0.5),
+        p90_ms=quantile(_durations_ms(window), 0.9),
         breakdown_ms={phase: window.phase_ms(phase) for phase in PHASES},
         other=frames(view),
         run_ms=run_ms,
@@ -46,8 +46,8 @@ def _values(view: View) -> Mapping[str, int | float | None]:
     values: dict[str, int | float | None] = {
         "num_steps": window.steps,
         "mean_ms": window.mean_ms,
-        "median_ms": quantile(_lengths(window), 0.5),
-        "p90_ms": quantile(_lengths(window), 0.9),
+        "median_ms": quantile(_durations_ms(window), 0.5),
+        "p90_ms": quantile(_durations_ms(window), 0.9),
         "first_ms": first_ms(view),
         "num_micro_batches": micro_batches(view),
         "noise_share": noise_share(window),
@@ -58,7 +58,7 @@ def _values(view: View) -> Mapping[str, int | float | None]:
     return {**values, **throughput(view)}
 
 
-def _lengths(window: Measured) -> tuple[float, ...]:
+def _durations_ms(window: Measured) -> tuple[float, ...]:
     return window.step_ms or (window.mean_ms,)
 
 

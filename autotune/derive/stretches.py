@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autotune.derive.loaders import FEWEST_STEPS, USUAL, Loader
+from autotune.derive.loaders import FEWEST_STEPS, GRAD, USUAL, Loader
 from autotune.derive.timeline import Node
 from autotune.model.recording import Event
 
-GRAD = 1
 UNKNOWN = -1
 MARKS = ("iter", "fetch", "forward", "mode")
 

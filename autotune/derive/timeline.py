@@ -19,6 +19,7 @@ PHASE_OF: Mapping[str, str] = {
     "recompute": "recompute",
     "backward": "backward",
     "optimizer": "optimizer",
+    "closure": "other",
     "checkpoint": "checkpoint",
     "evaluation": "evaluation",
     "logging": "logging",

@@ -54,7 +54,7 @@ def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
 def _doubled(view: View) -> list[WhatIf]:
     """The tries of twice the micro-batch that say whether it fits; one that failed otherwise does not."""
     outcomes = ("completed", "out_of_memory")
-    rows = [w for w in view.recording.what_ifs if w.name == "micro_batch" and w.outcome in outcomes]
+    rows = [w for w in replayed.tried(view, "micro_batch") if w.outcome in outcomes]
     return [w for w in rows if w.arguments["factor"] == DOUBLE]
 
 

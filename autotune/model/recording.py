@@ -21,6 +21,7 @@ EVENT_KINDS = (
     "recompute",  # a module's call inside backward: activation checkpointing
     "backward",  # torch.autograd.backward / grad
     "optimizer",  # outermost Optimizer.step; ref = optimizer
+    "closure",  # a function of the script's that Optimizer.step was given: what it does is not the update
     "scaler_skip",  # GradScaler.step that skipped the update (instant)
     "mode",  # Module.train(flag) of a root module (instant); ref = model; flag 1 train, 0 eval
     "checkpoint",  # a save, the outermost call that is known (Trainer._save_checkpoint, torch.save ...)
@@ -65,7 +66,7 @@ class Batch:
     """One batch as the training loop got it. Token counts and lengths are None where they cannot be known.
 
     `lengths` are per-sample token counts without padding; `width` is the padded width; `padding` says how they
-    are known: "attention_mask", "pad_id", "labels" or None.
+    are known: "attention_mask", "pad_id" or None.
     """
 
     loader: int
@@ -92,7 +93,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Stack samples that fell into one place while `phase` ran ("other", "fetch", "startup" or any event kind).
+    """Stack samples that fell into one place while `phase` ran ("other" or "fetch").
 
     `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none).
     """
@@ -133,14 +134,13 @@ class Window:
 class WhatIf:
     """One probe after the window.
 
-    `name`: replay | replay_changed | micro_batch | narrow_batch | longest_batch | loader_alone | serialise.
+    `name`: replay | replay_changed | micro_batch | narrow_batch | loader_alone | serialise.
 
-    `outcome`: completed | failed | out_of_memory | timed_out. `arguments` and `result` by name:
+    `outcome`: completed | failed | out_of_memory. `arguments` and `result` by name:
       replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "samples", "tokens"}
       replay_changed {"threads"} or {"fused"}              -> the same
       micro_batch    {"factor": 0.5 | 2 ...}               -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
       narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
-      longest_batch  {"width"}                             -> {"micro_ns": [..], "peak_bytes"}
       loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "end_ns", "other_cpus"}
       serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
     """
@@ -155,7 +155,7 @@ class WhatIf:
 class Recording:
     """Everything from one process.
 
-    outcome: completed | ended_early | raised | out_of_memory | no_step | interrupted.
+    outcome: completed | ended_early | raised | out_of_memory | no_step.
     process: pid, ppid, group (of processes), rank, local_rank, world_size, local_world_size, argv, executable,
       main_file, num_threads;
       local_rank and local_world_size are None when nothing told them.
@@ -174,7 +174,7 @@ class Recording:
     losses: of each step since the script began, the sum of the values whose backward was called; None where unknown
       (no single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN.
     calls: kind, site, count, in_window, total_ns, is_library.
-    torch_state: autocast, grad_scaler, scaler_skips, clips_scaled, legacy_amp, matmul_precision, cudnn_benchmark,
+    torch_state: autocast, grad_scaler, clips_scaled, legacy_amp, matmul_precision, cudnn_benchmark,
       anomaly, deterministic, num_threads.
     environment: allowlisted variables, "" when unset.
     memory: rss_peak_bytes, rss_start_bytes, and for CUDA peak_allocated_bytes, peak_reserved_bytes, total_bytes,

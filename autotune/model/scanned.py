@@ -27,7 +27,7 @@ class Given:
     followed, and then `value` says nothing. `location` is where a person would edit it. `is_default` says that it is
     the default of an option (argparse, click, a dataclass field), which a command line may replace. `text` is the word
     of a command line that `value` is taken from, None elsewhere and for a flag that stands alone. `doubt` says why an
-    edit at `location` might change nothing, "" when it would.
+    edit at `location` might change nothing or break the run, "" when it does what it says.
     """
 
     key: str

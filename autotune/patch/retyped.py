@@ -23,5 +23,5 @@ def _with(line: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
     name, is_joined, _ = line[place].partition("=")
     if is_joined:
         return (*line[:place], f"{name}={edit.new}", *line[place + 1 :])
-    is_alone = edit.old == "True" and [word.lower() for word in line[place + 1 : place + 2]] != ["true"]
+    is_alone = edit.old == "True" and not {word.lower() for word in line[place + 1 : place + 2]} & {"true", "false"}
     return (*line[: place + 1], edit.new, *line[place + 1 if is_alone else place + 2 :])

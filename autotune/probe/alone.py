@@ -23,14 +23,23 @@ def step_result(name: str, spans: list) -> dict:
     """
     steps, updates, micros = [], [], []
     for wall, events in spans:
-        wall -= sum(end - start for kind, start, end, _, _ in events if kind in PAUSES)
+        wall -= _covered(events, PAUSES)
         backwards = sum(1 for event in events if event[0] == "backward")
-        updating = sum(end - start for kind, start, end, _, _ in events if kind == "optimizer")
+        updating = _covered(events, ("optimizer",)) - _covered(events, ("closure",))
         steps.append(wall)
         updates.append(updating)
         if backwards:
             micros.append((wall - updating) // backwards)
     return {"step_ns": steps, "update_ns": updates} if name in REPLAYS else {"micro_ns": micros}
+
+
+def _covered(events: list, kinds: tuple) -> int:
+    """How long at least one of the events of these kinds ran: an evaluation fetches and logs."""
+    covered, until = 0, 0
+    for start, end in sorted((start, end) for kind, start, end, _, _ in events if kind in kinds):
+        covered += max(0, end - max(start, until))
+        until = max(until, end)
+    return covered
 
 
 def load(session, row: dict, workers: int) -> tuple:
@@ -57,9 +66,13 @@ def _copy(loader, workers: int):
     from torch.utils.data import DataLoader
 
     several = {"prefetch_factor": loader.prefetch_factor or 2} if workers else {}
+    if loader.batch_sampler is not None:
+        drawn = {"batch_sampler": loader.batch_sampler}
+    else:  # the dataset itself makes the batches
+        drawn = {"batch_size": None, "sampler": loader.sampler}
     return DataLoader(
         loader.dataset,
-        batch_sampler=loader.batch_sampler,
+        **drawn,
         collate_fn=loader.collate_fn,
         num_workers=workers,
         worker_init_fn=loader.worker_init_fn,
@@ -131,6 +144,14 @@ def _is_enough(batches: int, elapsed_ns: int, most: int = MOST_BATCHES) -> bool:
     if elapsed_ns > LOADER_S * 1e9 or batches >= most:
         return True
     return batches >= LEAST_BATCHES and elapsed_ns > ENOUGH_S * 1e9
+
+
+def has_room(session) -> bool:
+    """Whether the models and the optimizers' states would leave at least half of what is free on the disk."""
+    states = [row["state_bytes"] or {} for row in session.described_optimizers()]
+    size = sum(row["param_bytes"] for row in session.described_models()) + sum(sum(each.values()) for each in states)
+    disk = os.statvfs(session.request["run_dir"])
+    return 2 * size < disk.f_bavail * disk.f_frsize
 
 
 def serialise(session) -> tuple:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from . import others
 
 
 def choices(session) -> list:
@@ -11,8 +11,7 @@ def choices(session) -> list:
         return []
     import torch
 
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    counts = sorted({1, cpus} - {torch.get_num_threads()})
+    counts = sorted({1, len(others.usable())} - {torch.get_num_threads()})
     return [*({"threads": count} for count in counts), *([{"fused": True}] if _unfused(session) else [])]
 
 

@@ -23,7 +23,7 @@ def install(session) -> None:
     patches.set(gc, "collect", counted(recorder, "gc", gc.collect, sites.caller))
     _note_legacy_amp(session)
     # Asking whether a device is there would initialise the driver, and a script that forks later could not use it.
-    if torch.version.cuda is not None:
+    if torch.version.cuda is not None or torch.version.hip is not None:
         _install_cuda(session)
 
 
@@ -75,7 +75,7 @@ def _hook(session, name: str, timed) -> None:
 
 
 def timed_read(recorder, read):
-    """A read of a device tensor outside the phases that torch itself drives (an optimizer's own reads are its cost).
+    """A read of a device tensor, but an optimizer's own ones: those are its cost, and a closure's are the script's.
 
     `is_compiling` comes first, as in hooks_model.timed_call: dynamo must see no state of ours.
     """
@@ -85,7 +85,7 @@ def timed_read(recorder, read):
 
     @functools.wraps(read)
     def wrapper(self, *args, **kwargs):
-        if is_compiling() or not self.is_cuda or "optimizer" in recorder.stack:
+        if is_compiling() or not self.is_cuda or recorder.is_updating():
             return read(self, *args, **kwargs)
         return waiting(self, *args, **kwargs)
 

@@ -49,17 +49,16 @@ def _recorded_init(session, init):
 
 def _register(session, loader, given) -> None:
     dataset = loader.dataset
+    site = sites.caller(skip=("torch/utils/data", "fabric/utilities/data.py", "lightning_fabric/utilities/data.py"))
     row = {
         "id": len(session.loaders),
-        "site": sites.caller(
-            skip=("torch/utils/data", "fabric/utilities/data.py", "lightning_fabric/utilities/data.py")
-        ),
+        "site": site,
         "arguments": {name: getattr(loader, name, None) for name in ARGUMENTS},
         "given": sorted(given),
         "dataset": _describe_dataset(dataset),
         "sampler": type(getattr(loader, "sampler", None)).__name__,
         "num_batches": None,
-        "wraps": _wrapped(session, dataset),
+        "wraps": _wrapped(session, loader, site["is_user"]),
         "pad_id": None,
         "max_length": None,
         "path": _path(dataset),
@@ -97,12 +96,23 @@ def _path(dataset):
     return None
 
 
-def _wrapped(session, dataset):
-    """The loader that this one was rebuilt from: an earlier one over the same dataset, as accelerate does."""
-    for row in reversed(session.loaders):
-        if row["dataset_id"] == id(dataset) and row["object"]() is not None:
-            return row["id"] if row["wraps"] is None else row["wraps"]
-    return None
+def _wrapped(session, loader, by_user: bool):
+    """The loader that this one was rebuilt from: an earlier one over the same dataset, as accelerate does.
+
+    It shares its sampler, or else a library made this one: users make several over one dataset.
+    """
+    rows = [row for row in session.loaders if row["dataset_id"] == id(loader.dataset) and row["object"]() is not None]
+    sharing = [row for row in rows if _share_sampler(row["object"](), loader)]
+    found = (sharing or ([] if by_user else rows))[-1:]
+    return next((row["id"] if row["wraps"] is None else row["wraps"] for row in found), None)
+
+
+def _share_sampler(one, other) -> bool:
+    """Whether two loaders draw from one object."""
+    return any(
+        getattr(one, name, None) is not None and getattr(one, name) is getattr(other, name, None)
+        for name in ("batch_sampler", "sampler")
+    )
 
 
 def _timed_iter(session, make):
@@ -118,14 +128,15 @@ def _timed_iter(session, make):
     def __iter__(self):
         recorder = session.recorder
         ref = getattr(self, "_autotune_id", -1)
-        if not recorder.on:
-            return make(self)
-        # Workers of every start method learn from the environment that they are workers, and whose.
+        # Workers of every start method learn from the environment that they are workers, and whose; also those of the
+        # probe's own loaders, beside which nothing is recorded.
         os.environ["AUTOTUNE_LOADER"] = f"{recorder.pid}:{ref}"
         try:
             iterator = starting(self) if recorder.is_mine() else make(self)
         finally:
             os.environ.pop("AUTOTUNE_LOADER", None)
+        if not recorder.on:
+            return iterator
         iterator._autotune_id = ref
         if getattr(self, "_iterator", None) is not iterator:
             # A loader made in the head of the loop would be gone before the what-ifs; one that keeps its iterator

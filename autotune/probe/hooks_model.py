@@ -101,8 +101,12 @@ def _note_autocast(session, module) -> None:
     if parameter is None:
         return
     kind = parameter.device.type
-    if torch.is_autocast_enabled(kind):
-        session.torch_state["autocast"] = str(torch.get_autocast_dtype(kind)).replace("torch.", "")
+    try:
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    except (AttributeError, TypeError, RuntimeError):  # a torch before 2.4, parameters on "meta": unknown
+        return
+    if dtype is not None:
+        session.torch_state["autocast"] = str(dtype).replace("torch.", "")
     else:
         session.torch_state.setdefault("autocast", "off")
 
@@ -149,12 +153,13 @@ def _noting(session):
 
 def _timed_backward(session, backward, note=None):
     from torch import is_anomaly_enabled
+    from torch.compiler import is_compiling
 
     recorder = session.recorder
 
     @functools.wraps(backward)
     def timed(*args, **kwargs):
-        if not recorder.on or recorder.in_backward or _is_compiling():
+        if not recorder.on or recorder.in_backward or is_compiling():
             return backward(*args, **kwargs)
         if get_ident() != recorder.thread:
             if recorder.num_backwards:
@@ -178,12 +183,6 @@ def _timed_backward(session, backward, note=None):
             session.window.on_backward(bool(session.optimizers))
 
     return timed
-
-
-def _is_compiling() -> bool:
-    from torch.compiler import is_compiling
-
-    return is_compiling()
 
 
 def _noted_clip(session, clip):

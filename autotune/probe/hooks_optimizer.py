@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import types
 import weakref
 
 from . import sites
+from .recorder import timed as recorded
+
+FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
 def install(session) -> None:
@@ -17,7 +21,7 @@ def install(session) -> None:
     steps = _Steps(session)
     session.patches.set(optimizer, "profile_hook_step", staticmethod(steps.wrapping(optimizer.profile_hook_step)))
     session.patches.on_restore(lambda: _unwrap_steps(optimizer))
-    scaler = torch.amp.grad_scaler.GradScaler
+    scaler = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)  # torch 2.2 has that of CUDA alone
     session.patches.set(scaler, "step", _noted_scaler_step(session, scaler.step))
     session.patches.set(scaler, "scale", _noted_scaling(session, scaler.scale, True))
     session.patches.set(scaler, "unscale_", _noted_scaling(session, scaler.unscale_, False))
@@ -67,12 +71,16 @@ class _Steps:
         return wrap
 
     def _timed(self, step):
+        from torch.compiler import is_compiling
+
         recorder = self._session.recorder
 
         @functools.wraps(step)
         def timed(optimizer, *args, **kwargs):
-            if _is_compiling() or "optimizer" in recorder.stack or not recorder.is_mine():
+            if is_compiling() or "optimizer" in recorder.stack or not recorder.is_mine():
                 return step(optimizer, *args, **kwargs)
+            args = [self._own(value) for value in args]
+            kwargs = {name: self._own(value) for name, value in kwargs.items()}
             start = recorder.enter("optimizer")
             try:
                 return step(optimizer, *args, **kwargs)
@@ -86,6 +94,10 @@ class _Steps:
 
         return timed
 
+    def _own(self, value):
+        """`value`, given to a step; what a function of the script's does there is no update: an event of its own."""
+        return recorded(self._session.recorder, "closure", value) if isinstance(value, FUNCTIONS) else value
+
     def _ref(self, optimizer) -> int:
         rows = self._session.optimizers
         return next((row["id"] for row in rows if row["object"]() is optimizer), -1)
@@ -97,12 +109,6 @@ class _Steps:
             self._first = weakref.ref(optimizer)
             return True
         return first is optimizer
-
-
-def _is_compiling() -> bool:
-    from torch.compiler import is_compiling
-
-    return is_compiling()
 
 
 def _noted_scaler_step(session, step):

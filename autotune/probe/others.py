@@ -1,4 +1,4 @@
-"""What other programs take meanwhile of the CPUs that this process may run on."""
+"""The CPUs that this process may run on, and what other programs take of them meanwhile."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from . import clock
 STAT = "/proc/stat"
 IDLE, WAITING, GUEST = 3, 4, 8
 """Columns of its lines: idle, waiting for a disk; from GUEST on what is counted before already."""
+
+
+def usable() -> set:
+    """Numbers of the CPUs that this process may run on; of them all where nothing tells."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def reading():
@@ -27,7 +32,7 @@ def reading():
 
 def _own(rows):
     """The rows of the CPUs in the affinity mask; that of them all where some have none: a container may renumber."""
-    mask = {f"cpu{cpu}" for cpu in os.sched_getaffinity(0)}
+    mask = {f"cpu{cpu}" for cpu in usable()}
     own = [row for row in rows if row[0] in mask]
     return own if len(own) == len(mask) else rows[:1]
 

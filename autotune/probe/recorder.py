@@ -89,6 +89,10 @@ class Recorder:
         # A slice, which may be empty: another thread may ask while the last kind ends.
         return self.stack[-1:] in (["fetch"], ["iter"])
 
+    def is_updating(self) -> bool:
+        """Whether an optimizer runs, and not a closure that it was given."""
+        return "optimizer" in self.stack and "closure" not in self.stack
+
     def failed(self, kind: str, error: BaseException) -> None:
         """An exception passes through `kind`: the innermost one is the failing phase."""
         if self.failed_phase is None:

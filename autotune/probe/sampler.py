@@ -14,7 +14,7 @@ INTERVAL_S = 0.02
 PROGRESS_S = 0.5
 PATIENCE_S = 5.0
 SAMPLED = ("fetch",)
-"""Phases that are sampled beside "other" and "startup": what a batch costs is named by its frames."""
+"""Phases that are sampled beside "other": what a batch costs is named by its frames."""
 
 
 class Sampler:
@@ -73,7 +73,8 @@ class Sampler:
 
     def _take(self, frame) -> None:
         # The training thread may empty the stack between two looks at it.
-        phase = (self._session.recorder.stack[-1:] or ["other"])[0]
+        kind = (self._session.recorder.stack[-1:] or ["closure"])[0]
+        phase = "other" if kind == "closure" else kind  # the script's own code
         if phase != "other" and phase not in SAMPLED:
             return
         key = (phase, *describe(frame))

@@ -7,11 +7,10 @@ phase asks nothing: it profiles a few more steps of the script as they are.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import deque
 
-from . import alone, changed, clock, ending, kernels
+from . import alone, changed, clock, ending, kernels, others
 from .copies import resized
 from .kept import Kept
 
@@ -42,7 +41,8 @@ class Plan:
     def keep(self, ref: int, batch, row: dict) -> None:
         """Offer a batch of the train loader, described by `row`, to be kept."""
         session = self._session
-        if session.window.start is not None and ref == session.train_loader() and session.request["what_ifs"]:
+        # -1 is a loader that is not known, as that of a library which makes its own iterators.
+        if session.window.start is not None and 0 <= ref == session.train_loader() and session.request["what_ifs"]:
             self._kept.offer(batch, row)
 
     def begin(self) -> None:
@@ -64,9 +64,10 @@ class Plan:
     def _choose(self) -> list:
         """[(name, arguments)] in the order in which they run."""
         session = self._session
-        if not session.request["what_ifs"] or session.world_size() > 1:
+        if not session.request["what_ifs"] or session.world_size() > 1 or session.window.start is None:
             return []
-        phases = [("serialise", {"parts": "model+optimizer"})] if not session.has_saved() else []
+        saves = not session.has_saved() and alone.has_room(session)
+        phases = [("serialise", {"parts": "model+optimizer"})] if saves else []
         if session.window.steps_by != "optimizer":
             return phases
         profile = [("profile", {})] if session.trains_on_cuda() else []
@@ -75,21 +76,20 @@ class Plan:
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
         sizes = [("micro_batch", {"factor": 0.5}), ("micro_batch", {"factor": 2})]
         narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
-        others = [("replay_changed", arguments) for arguments in changed.choices(session)]
-        return [*profile, ("replay", {"num_batches": len(self._kept)}), *loading, *phases, *sizes, *narrow, *others]
+        changes = [("replay_changed", arguments) for arguments in changed.choices(session)]
+        return [*profile, ("replay", {"num_batches": len(self._kept)}), *loading, *phases, *sizes, *narrow, *changes]
 
     def _worker_counts(self) -> list:
         session = self._session
         loader = session.loaders[session.train_loader()]
         if session.wait_share() < WORTH_LOADING_SHARE or not loader["dataset"]["map_style"]:
             return []
-        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return [count for count in (0, 1, 2, 4, 8) if count <= max(1, cpus)]
+        return [count for count in (0, 1, 2, 4, 8) if count <= len(others.usable())]
 
     def next_batch(self, ref: int, step):
         """What `next` of loader `ref` gives while a phase runs."""
         if ref != self._session.train_loader():
-            return step()
+            return self._fetch(ref, step)
         while self.is_active and self.current == "loader_alone":
             self._load_alone(ref)
         if self.current == "serialise":
@@ -107,18 +107,22 @@ class Plan:
 
     def _live_batch(self, ref: int, step):
         """The loader's own next batch: a copy of a kept one would not lie in pinned memory, and would cost no wait."""
-        recorder = self._session.recorder
-        start, batch = recorder.enter("fetch"), None
+        try:
+            return self._fetch(ref, step)
+        except StopIteration:  # an epoch ends; the kept batches go on
+            self._record_profile()
+        return self.next_batch(ref, step)
+
+    def _fetch(self, ref: int, step):
+        """What the script's own `next` gives, as a wait."""
+        recorder, came = self._session.recorder, 0
+        start = recorder.enter("fetch")
         try:
             batch = step()
-        except StopIteration:  # an epoch ends; the kept batches go on
-            pass
-        finally:
-            recorder.leave("fetch", start, ref, int(batch is not None))
-        if batch is not None:
+            came = 1
             return batch
-        self._record_profile()
-        return self.next_batch(ref, step)
+        finally:
+            recorder.leave("fetch", start, ref, came)
 
     def _remade(self):
         """A copy of the next kept batch, of the size that the phase asks for."""

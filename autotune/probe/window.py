@@ -102,11 +102,14 @@ class Window:
         return [loader["arguments"] for loader in self._session.loaders]
 
     def _compiled_since(self) -> bool:
-        """Whether dynamo compiled something since the last step: such a step is no steady state."""
+        """Whether dynamo compiled something since the last step: such a step is no steady state.
+
+        Ranks compile at different steps, but must begin and end at the same one: of several, whether it ever did.
+        """
         utils = sys.modules.get("torch._dynamo.utils")
         graphs = utils.counters["stats"]["unique_graphs"] if utils is not None else 0
         changed, self._graphs = graphs != self._graphs, graphs
-        return changed
+        return changed if self._session.world_size() == 1 else graphs > 0
 
     def _is_complete(self, moment: int) -> bool:
         steps = len(self.step_ends) - self.warmup
@@ -129,17 +132,27 @@ class Window:
         return steps % epoch == 0 or moment - self._long_enough_at >= MOST_NS
 
     def close(self, moment: int, reason: str) -> None:
-        """End the window here. A script that ended early has what came after the first half of its steps, at most."""
+        """End the window here. A script that ended early has what came after the first half of its steps, at most.
+
+        So has one that is too slow for any step after the warm-up.
+        """
         self.ended_by = reason
         total = len(self.step_ends)
-        if reason == "script_ended" and total >= 2 and (self.start is None or total < 2 * self.warmup):
-            self.warmup = total // 2
+        # A limit may come before the steps that were to pass have passed.
+        made = total - (self._request["after"] if reason == "time_limit" else 0)
+        if made >= 2 and self._is_too_short(reason, total):
+            self.warmup = total - (made + 1) // 2
             self.start = self.step_ends[self.warmup - 1]
             self._cpu_at_start = None
         if self.start is not None and total > self.warmup:
             moment = self.step_ends[-1]
         self.end = moment
         self._session.on_window_end()
+
+    def _is_too_short(self, reason: str, total: int) -> bool:
+        if self.start is None or total == self.warmup:
+            return reason in ("script_ended", "time_limit")
+        return reason == "script_ended" and total < 2 * self.warmup
 
     def summary(self, origin: int):
         """The Window of the Recording, or None when no step was measured."""

@@ -16,11 +16,10 @@ def render(tuned: Tuned, colour: bool, width: int, price: float | None = None) -
 
 def document(tuned: Tuned) -> Json:
     """The search as plain values. `best` holds every setting that was searched: the user's own where nothing won."""
-    own = tuned.space.settings(tuned.space.current)
     return {
         "schema": SCHEMA,
         "tool": {"name": "autotune", "version": __version__},
-        "best": {**own, **tuned.best},
+        "best": _best(tuned),
         "changes": dict(tuned.best),
         "verified": _verified(tuned.verified) if tuned.best and tuned.verified else None,
         "measured": _measured(tuned.verified) if tuned.verified else None,
@@ -37,6 +36,13 @@ def document(tuned: Tuned) -> Json:
         "patch": tuned.patch or None,
         "notes": list(tuned.notes),
     }
+
+
+def _best(tuned: Tuned) -> Json:
+    """The settings of the trial that won: without those of the user's own that do not go with its changes."""
+    space = tuned.space
+    won = (trial.candidate for trial in tuned.trials if space.changes(trial.candidate) == tuned.best)
+    return space.settings(next(won, space.current))
 
 
 def _verified(verified: Verified) -> Json:

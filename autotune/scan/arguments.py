@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from autotune.catalogue.dialects import Version, is_own, version
+from autotune.catalogue.dialects import Version, is_before, is_own, version
 from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import Call
@@ -51,7 +51,7 @@ def facts(
     yield Fact("arguments.removed_since", RUN, since, places)
     asked = allowed.get(package)
     oldest = versions.get(package, asked.low if asked is not None else None)
-    if oldest is not None and oldest >= since:
+    if oldest is not None and not is_before(oldest, since):
         yield Fact("arguments.package_version", RUN, oldest)
     elif asked is not None:
         yield Fact("arguments.declared", RUN, f"depending on the release, of which {asked.text} is asked for")
@@ -62,9 +62,9 @@ def facts(
 def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[str, Range]) -> bool:
     """Whether every release that may be used still takes the argument."""
     if one.package in versions:
-        return versions[one.package] < one.since
+        return is_before(versions[one.package], one.since)
     asked = ranges.get(one.package)
-    return asked is not None and asked.high is not None and asked.high <= one.since
+    return asked is not None and asked.high is not None and not is_before(one.since, asked.high)
 
 
 def _removed(call: Call) -> Iterator[Removed]:

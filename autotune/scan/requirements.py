@@ -28,6 +28,9 @@ PYTHON = re.compile(rf"={{2,3}}\s*{_RELEASE}(?:\.\*)?")
 PLAIN = re.compile(rf"={{0,3}}\s*{_RELEASE}")
 """The release of a package alone: poetry's "4.46.1"."""
 
+POETRY = re.compile(rf"([\^~]) ?{_RELEASE}")
+"""The bounds that only poetry knows: ^4.44, ~4.44."""
+
 QUOTED = re.compile(r"""["']([^"']*)["']""")
 
 CONDITIONS = {"markers", "platform", "python"}
@@ -61,12 +64,14 @@ def python(data: bytes, name: str) -> Version | None:
 
 
 def requirements(data: bytes, name: str) -> Iterator[str]:
-    """What the file `name` asks for, a requirement each; nothing of a lock file, and of poetry's own tables."""
+    """What the file `name` asks for, a requirement each, poetry's in plain bounds; nothing of a lock file."""
     text = data.decode("utf-8", errors="replace")
     if name.endswith((".yml", ".yaml")):
         yield from (_plain(line).removeprefix("-").strip(" \"'") for line in text.splitlines())
     elif name.endswith(".toml"):
-        yield from _of_project(_parsed(text, name))
+        document = _parsed(text, name)
+        yield from _of_project(document)
+        yield from (f"{package}{_bounds(wanted)}" for package, wanted in _of_poetry(document) if package != "python")
     elif not name.endswith(".lock"):
         yield from map(_plain, text.splitlines())
 
@@ -74,7 +79,7 @@ def requirements(data: bytes, name: str) -> Iterator[str]:
 def bounded(data: bytes, name: str) -> Iterator[tuple[str, int | None]]:
     """Requirements of the file `name` that a newer release may not meet, each with its line, None where that is unsure.
 
-    As "transformers==4.40" and "torch>=2.1,<2.5", without extras; none of poetry's own tables and of a conda package.
+    As "transformers==4.40" and "torch>=2.1,<2.5", without extras; none of a conda package.
     """
     lines = _lines(data) if name.endswith(".toml") else None
     for number, line in enumerate(requirements(data, name), start=1):
@@ -127,9 +132,8 @@ def _of_toml(document: Mapping[str, Any]) -> Iterator[Pin]:
         if isinstance(name, str) and isinstance(release, str) and PLAIN.fullmatch(release):
             yield name, release
     yield from _matches(EXACT, _of_project(document))
-    for package, row in _table(_table(_table(document, "tool"), "poetry"), "dependencies").items():
-        release = row.get("version") if isinstance(row, dict) and not row.keys() & CONDITIONS else row
-        found = PLAIN.fullmatch(release) if isinstance(release, str) else None
+    for package, wanted in _of_poetry(document):
+        found = PLAIN.fullmatch(wanted)
         if found:
             yield package, found[1]
 
@@ -140,6 +144,26 @@ def _of_project(document: Mapping[str, Any]) -> Iterator[str]:
     groups = [*_table(project, "optional-dependencies").values(), *_table(document, "dependency-groups").values()]
     for lines in (project.get("dependencies"), *groups):
         yield from (_plain(line) for line in (lines if isinstance(lines, list) else ()) if isinstance(line, str))
+
+
+def _of_poetry(document: Mapping[str, Any]) -> Iterator[Pin]:
+    """The packages of poetry's own table, each with what is wanted of it on every machine: "^4.44"."""
+    for package, row in _table(_table(_table(document, "tool"), "poetry"), "dependencies").items():
+        wanted = row.get("version") if isinstance(row, dict) and not row.keys() & CONDITIONS else row
+        if isinstance(wanted, str):
+            yield package, _plain(wanted)
+
+
+def _bounds(wanted: str) -> str:
+    """poetry's "^4.44" and "~4.44" as plain bounds: below the next first part that is not 0, or the next second one."""
+    found = POETRY.fullmatch(wanted)
+    if found is None:
+        return wanted
+    release = version(found[2])
+    last = len(release) - 1
+    place = next((place for place, part in enumerate(release) if part), last) if found[1] == "^" else min(1, last)
+    above = (*release[:place], release[place] + 1)
+    return f">={found[2]},<{'.'.join(map(str, above))}"
 
 
 def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:

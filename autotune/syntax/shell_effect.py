@@ -41,7 +41,7 @@ def flags(command: Command) -> Iterator[tuple[str, int, str]]:
 
 
 def _values(data: bytes) -> dict[Place, list[str]]:
-    """What the commands of a script get at each place. A variable that gets its value from another one is a place too."""
+    """What commands get at each place. A variable that gets its value from another one is a place too."""
     found: dict[Place, list[str]] = {}
     for command in shell.read(data, "").commands:
         program = _program(command)

@@ -40,24 +40,50 @@ Needs = Mapping[str, float]
 def excluded(space: Space, trials: Sequence[Trial]) -> Callable[[Candidate], bool]:
     """Whether a candidate need not be tried: it takes at least the memory of one that had too little, or more than
     there is by what smaller micro-batches took, or has a failing point."""
-    ran_out = [_needs(space, trial.candidate, _takes(space, trial)) for trial in trials if not fits(space, trial)]
+    ran_out = list(_ran_out(space, trials))
     measured = [(needs, used) for trial in trials for needs, used in _measured(space, trial)]
     failing = _failing(space, trials)
 
     def is_excluded(candidate: Candidate) -> bool:
         needs = _needs(space, candidate, {**MEMORY, **HOST_MEMORY})
-        too_large = any(all(needs[name] >= other[name] for name in other) for other in ran_out)
+        too_large = any(_covers(needs, other) for other in ran_out)
         return too_large or _outgrows(space, needs, measured) or any(point in failing for point in enumerate(candidate))
 
     return is_excluded
 
 
-def fits(space: Space, trial: Trial) -> bool:
-    """Whether the trial kept to the memory; the user's own does, whatever it left free, where it completed."""
+def fits(space: Space, trials: Sequence[Trial], trial: Trial) -> bool:
+    """Whether one of the trials kept to the memory; the user's own does, whatever it left free, where it completed.
+
+    Where that left too little, so does what takes no more than it.
+    """
     if trial.outcome == Outcome.OUT_OF_MEMORY:
         return False
+    if trial.candidate == space.current or not _is_above(space, trial):
+        return True
+    own, its = (_needs(space, one, _takes(space, trial)) for one in (space.current, trial.candidate))
+    return _covers(own, its) and any(one.candidate == space.current and _is_above(space, one) for one in trials)
+
+
+def _is_above(space: Space, trial: Trial) -> bool:
     limit, used = space.memory_limit_bytes, trial.memory_bytes
-    return trial.candidate == space.current or limit is None or used is None or used <= limit
+    return limit is not None and used is not None and used > limit
+
+
+def _ran_out(space: Space, trials: Sequence[Trial]) -> Iterator[Needs]:
+    """What trials needed that did not keep to the memory; where another that did needed as much, it was not that."""
+    kept = {one.candidate for one in trials if one.outcome == Outcome.COMPLETED and fits(space, trials, one)}
+    went_well = {one: _needs(space, one, {**MEMORY, **HOST_MEMORY}) for one in kept}
+    for trial in trials:
+        if not fits(space, trials, trial):
+            needs = _needs(space, trial.candidate, _takes(space, trial))
+            if not any(_covers(of, needs) for one, of in went_well.items() if one != trial.candidate):
+                yield needs
+
+
+def _covers(needs: Needs, other: Needs) -> bool:
+    """Whether they are as much as the other ones, of each of these."""
+    return all(needs[name] >= other[name] for name in other)
 
 
 def takes_more(space: Space, candidate: Candidate) -> bool:

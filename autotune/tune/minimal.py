@@ -43,7 +43,7 @@ def minimal(space: Space, forecast: Forecaster, winner: Candidate, trials: Seque
         before = prior(space, forecast, [winner, *simpler, *(one for one, _ in speeds(tried))])
         tried += tuple(_tried(before, tried, winner, untried(space, tried, simpler), attempt))
         share = _share(before, believe(before, speeds(tried)), winner)
-        good = {trial.candidate for trial in tried if trial.outcome == Outcome.COMPLETED and fits(space, trial)}
+        good = {trial.candidate for trial in tried if trial.outcome == Outcome.COMPLETED and fits(space, tried, trial)}
         best = max((one for one in simpler if one in good), key=share, default=kept)
         if best == kept or share(best) < 1 - NOISE:
             return _told(space, kept, dropped, share, {one for one, _ in speeds(tried)})

@@ -16,7 +16,7 @@ from autotune.model.tuned import SCHEDULING, Candidate, Key, Outcome, Space
 from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Schedule, Start, Verdict, Verified
 from autotune.tune import headroom
 from autotune.tune.trial import Trials, subject
-from autotune.verify import rounds
+from autotune.verify import losses, rounds
 from autotune.verify.accumulation import explained
 from autotune.verify.pairs import Pairs
 from autotune.verify.schedule import least_s, schedule
@@ -40,7 +40,8 @@ def proven(trials: Trials, best: Candidate, left_s: float, announce: Callable[[S
     runner = trials.runner({BEFORE: trials.overlay(own), AFTER: trials.overlay(best)}, AGAINST)
     began = time.monotonic()
     rehearsed = [replace(_rehearsed(trials, one), side=side) for side, one in ((BEFORE, own), (AFTER, best))]
-    planned = _planned(rehearsed, left_s - (time.monotonic() - began))
+    asked = max(trials.request(trials.overlay(one)).default_steps for one in (own, best))
+    planned = _planned(rehearsed, asked, left_s - (time.monotonic() - began))
     announce(planned)
     deadline = time.monotonic() + SLACK * planned.seconds
     candidates = {BEFORE: own, AFTER: best}
@@ -109,8 +110,10 @@ def _rehearsed(trials: Trials, candidate: Candidate) -> Start:
     return trials.starts[candidate]
 
 
-def _planned(rehearsed: list[Start], left_s: float) -> Schedule:
-    return schedule(rehearsed, max(left_s, SLACK * least_s(rehearsed)), 0.0, None, free())
+def _planned(rehearsed: list[Start], steps: int, left_s: float) -> Schedule:
+    """As many `steps` as either side needs to use up what its workers have ready, and as its losses need."""
+    loss_steps = max(losses.LEAST_STEPS, max(start.warmup for start in rehearsed) + steps)
+    return schedule(rehearsed, max(left_s, SLACK * least_s(rehearsed, loss_steps)), 0.0, loss_steps, free())
 
 
 def _pair(
@@ -133,10 +136,9 @@ def _pair(
 
 
 def _requests(own: Mapping[str, collect.Request], planned: Schedule) -> dict[str, collect.Request]:
-    """Both sides measure the same steps: as many as either needs, of whole epochs where these are short."""
-    least = max(planned.steps, *(one.default_steps for one in own.values()))
+    """Both sides measure the same steps, of whole epochs where these are short."""
     each = max(one.multiple or 1 for one in own.values())
-    steps = math.ceil(least / each) * each
+    steps = math.ceil(planned.steps / each) * each
     return {
         side: replace(one, steps=steps, warmup=planned.warmup, time_limit_s=PATIENCE * one.time_limit_s)
         for side, one in own.items()

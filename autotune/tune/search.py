@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,24 +42,20 @@ def search(
 
     The user's own configuration is the first trial. Trials that the study has already are known.
     """
-    began, before = clock(), prior(space, forecast)
+    began, before, made = clock(), prior(space, forecast), set[int]()
     while True:
         trials = study.trials()
         if any(trial.candidate not in before.candidates for trial in trials):
             before = prior(space, forecast, [trial.candidate for trial in trials])
         why = out_of(stopping, clock() - began, trials)
-        step = Next(None, why) if why else following(space, before, trials, study.running(), stopping)
+        step = Next(None, why) if why else following(space, before, trials, study.running(), stopping, made)
         if step.candidate is None:
             return trials, step.why
         with study.attempt(step.candidate) as asked:
             if asked is not None:
+                made.add(asked.number)
                 expected = _expected(before, trials, asked.candidate)
                 study.tell(asked, attempt(asked.number, asked.candidate, expected))
-
-
-def best(space: Space, forecast: Forecaster, trials: Sequence[Trial]) -> Candidate:
-    """The fastest of what was tried and fits, by all that was measured; the user's own when nothing else did well."""
-    return fastest(space, forecast, trials, done(space, trials))
 
 
 def fastest(space: Space, forecast: Forecaster, trials: Sequence[Trial], among: Sequence[Candidate]) -> Candidate:
@@ -72,14 +68,24 @@ def fastest(space: Space, forecast: Forecaster, trials: Sequence[Trial], among: 
 
 
 def following(
-    space: Space, before: Prior, trials: Sequence[Trial], running: frozenset[Candidate], stopping: Stopping
+    space: Space,
+    before: Prior,
+    trials: Sequence[Trial],
+    running: frozenset[Candidate],
+    stopping: Stopping,
+    made: Collection[int],
 ) -> Next:
-    """What to try after these trials."""
+    """What to try after these trials, of which this search `made` those of these numbers.
+
+    The user's own is tried first; where it failed in another search, whose reason may be over, it is tried again.
+    """
     own = [trial for trial in trials if trial.candidate == space.current]
-    if not own and space.current not in running:
-        return Next(space.current)
-    if own and all(trial.outcome in (Outcome.FAILED, Outcome.TIMED_OUT) for trial in own):
-        return Next(None, f"the script does not run as it is: {own[0].error}")
+    if all(trial.outcome in (Outcome.FAILED, Outcome.TIMED_OUT) for trial in own):
+        failed = [trial for trial in own if trial.number in made]
+        if failed:
+            return Next(None, f"the script does not run as it is: {failed[0].error}")
+        if space.current not in running:
+            return Next(space.current)
     belief = believe(before, speeds(trials))
     chosen, gain = _most_promising(space, before, belief, trials, running)
     why = not_worth(stopping, gain, trials) if chosen is not None else "nothing is left to try"
@@ -116,7 +122,7 @@ def _rivals(
 
 def done(space: Space, trials: Sequence[Trial]) -> list[Candidate]:
     """What completed and fits."""
-    good = [trial for trial in trials if trial.outcome == Outcome.COMPLETED and fits(space, trial)]
+    good = [trial for trial in trials if trial.outcome == Outcome.COMPLETED and fits(space, trials, trial)]
     return list(dict.fromkeys(trial.candidate for trial in good))
 
 

@@ -16,7 +16,7 @@ from autotune.model.tuned import Candidate, Key, Outcome, RanOut, Space, Trial
 from autotune.model.verified import AFTER, BEFORE, Start
 from autotune.tune.outcome import GLOBAL_BATCH, End, ended
 from autotune.tune.overlay import Overlay, Script, overlay
-from autotune.tune.pace import lasting
+from autotune.tune.points import TRAIN
 from autotune.tune.useful import NOT_COUNTED, in_own_samples, is_rebatched, tokens_per_sample
 from autotune.verify import epochs
 from autotune.verify.mirror import Mirror
@@ -50,8 +50,8 @@ LEAST_FREE_SHARE = 0.03
 
 
 READY: Mapping[Key, int] = {
-    ("loader#train", "loader.num_workers"): 0,
-    ("loader#train", "loader.prefetch_factor"): 2,
+    (TRAIN, "loader.num_workers"): 0,
+    (TRAIN, "loader.prefetch_factor"): 2,
     (RUN, "train.accumulation_steps"): 1,
 }
 """What says how many batches, of how many a step, are ready; and what it is by default."""
@@ -165,16 +165,15 @@ class Trials:
         self, runner: Runner, ran: Ran, asked: Mapping[Key, Value], kept: Mapping[Key, Value]
     ) -> tuple[Start | None, End]:
         """How a start went that should have the settings `asked`, and `kept` where those are seen: counted in the
-        user's own samples and at the pace that lasts."""
+        user's own samples."""
         collected, start, derived = ran
         by_tokens = is_rebatched(name for _, name in asked)
         counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence)) if by_tokens else start
-        if start is not None:
-            start = lasting(counted or start, collected.recordings[0])
         self.said = "" if collected.ended_by == "probe" else runner.told(collected.said)
         own = self.script.evidence.lookup(RUN, GLOBAL_BATCH) if asked else None
         not_comparable = NOT_COUNTED if by_tokens and counted is None else ""
-        return start, ended(collected, start, derived, {**_seen(derived, kept), **asked}, own, not_comparable)
+        end = ended(collected, start, derived, {**_seen(derived, kept), **asked}, own, not_comparable)
+        return counted or start, end
 
     def _ready(self, made: Overlay) -> int:
         """Optimizer steps whose batches the workers may have ready."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.model.finding import Gain
-from autotune.model.verified import Estimate, Verdict
+from autotune.model.verified import Estimate, Verdict, Verified
 
 SCHEMA = 1
 FILE = Path(".autotune") / "history.jsonl"
@@ -28,6 +28,16 @@ class Calibration:
     def __str__(self) -> str:
         noun = "prediction" if self.num == 1 else "predictions"
         return f"of {self.num} {noun} {self.num_inside} inside the range; median error {self.median_error:.0%}"
+
+
+def kept(root: Path, run: str, verified: Verified) -> Verified:
+    """Add it to the history; with a note where that cannot be written."""
+    try:
+        append(root, run, verified.predicted, verified.verdict, verified.estimate)
+    except OSError as error:
+        why = f"{FILE} could not be written ({error.strerror}): this verification will not calibrate others"
+        return replace(verified, notes=(*verified.notes, why))
+    return verified
 
 
 def append(root: Path, run: str, predicted: Gain | None, verdict: Verdict, measured: Estimate) -> None:

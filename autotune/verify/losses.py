@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from autotune.model.rule import Effect
 from autotune.model.verified import Losses, Sameness
+from autotune.verify.estimate import T99
 
 Series = Sequence[float | None]
 
@@ -26,16 +27,13 @@ MOST_TIMES = 2
 for being as scattered as it is large."""
 
 NUM_BLOCKS = 10
-_T99_OF_BLOCKS = 3.250
-_T99 = {2: 9.925, 4: 4.604, 6: 3.707, 8: 3.355, 10: 3.169, 12: 3.055, 14: 2.977, 16: 2.921, 18: 2.878}
-"""Quantiles of Student's t (99 %, two-sided): for the blocks of steps, and by 2n - 2 for n starts of each side."""
 
 
 def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | None) -> Losses:
     """The losses of all starts of both sides; `effect` is the gravest of the changes, None when nobody said.
 
-    Bit-identical is always looked for first, then the tolerance. An exact change has to be bit-identical; where the
-    script's own starts differ, or where the change may redraw (any other effect), the distribution is compared.
+    Bit-identical is always looked for first. An exact change has to be so, as far as the
+    script's own starts are; after any other all starts have to agree within the tolerance, or by their distribution.
     """
     steps = min((len(one) for one in (*before, *after)), default=0)
     cut = [[list(one[:steps]) for one in side] for side in (before, after)]
@@ -44,10 +42,14 @@ def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | 
     known = [[[value for value in one if value is not None] for one in side] for side in cut]
     if all(_identical(known[0][0], one) for side in known for one in side):
         return Losses(Sameness.IDENTICAL, steps, "every bit of every step, in all starts")
-    if any(_identical(known[0][0], one) for one in known[0][1:]):
-        return _repeatable(known, effect, steps)
     if effect is Effect.EXACT:
-        return Losses(Sameness.NOT_COMPARED, steps, "the script's own losses differ from start to start: fix its seeds")
+        return _not_exact(known, steps)
+    worst = max(_relative(a, b) for side in known for one in side for a, b in zip(known[0][0], one, strict=True))
+    if worst <= TOLERANCE:
+        why = f"at most {worst:.1e} apart, relative; {TOLERANCE:g} is what other rounding may become in {steps} steps"
+        return Losses(Sameness.CLOSE, steps, why)
+    if all(_repeats(side) for side in known):
+        return _of_steps(known[0][0], known[1][0], steps)
     return _of_starts(known, steps)
 
 
@@ -56,18 +58,20 @@ def _identical(one: Sequence[float], other: Sequence[float]) -> bool:
     return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(one, other, strict=True))
 
 
-def _repeatable(known: list[list[list[float]]], effect: Effect | None, steps: int) -> Losses:
-    """Starts of the same files agree: what differs comes from the change."""
+def _repeats(side: Sequence[Sequence[float]]) -> bool:
+    """Whether all starts of the same files agree: then what differs comes from the change."""
+    return len(side) > 1 and all(_identical(side[0], one) for one in side[1:])
+
+
+def _not_exact(known: list[list[list[float]]], steps: int) -> Losses:
+    """A change that is said to be exact, of starts that differ: by chance, where those of the same files do so too."""
     before, after = known[0][0], known[1][0]
-    worst = max(_relative(a, b) for a, b in zip(before, after, strict=True))
-    if effect is Effect.EXACT:
-        at = next(step for step, (a, b) in enumerate(zip(before, after, strict=True)) if not _identical([a], [b]))
-        why = f"the change is said to be exact, and step {at + 1} has {after[at]:.9g} instead of {before[at]:.9g}"
-        return Losses(Sameness.DIFFERENT, steps, why)
-    if worst <= TOLERANCE:
-        why = f"at most {worst:.1e} apart, relative; {TOLERANCE:g} is what other rounding may become in {steps} steps"
-        return Losses(Sameness.CLOSE, steps, why)
-    return _of_steps(before, after, steps)
+    if not _repeats(known[0]) or any(_identical(before, one) for one in known[1]):
+        why = "losses of the same files differ from start to start: fix the script's seeds"
+        return Losses(Sameness.NOT_COMPARED, steps, why)
+    at = next(step for step, (a, b) in enumerate(zip(before, after, strict=True)) if not _identical([a], [b]))
+    why = f"the change is said to be exact, and step {at + 1} has {after[at]:.9g} instead of {before[at]:.9g}"
+    return Losses(Sameness.DIFFERENT, steps, why)
 
 
 def _relative(one: float, other: float) -> float:
@@ -87,7 +91,7 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
     differences = [b - a for a, b in zip(before, _capped(after, before), strict=True)]
     size = steps // NUM_BLOCKS
     blocks = [statistics.fmean(differences[size * at : size * (at + 1)]) for at in range(NUM_BLOCKS)]
-    half = _T99_OF_BLOCKS * statistics.stdev(blocks) / math.sqrt(NUM_BLOCKS)
+    half = T99[NUM_BLOCKS - 1] * statistics.stdev(blocks) / math.sqrt(NUM_BLOCKS)
     return _told(statistics.fmean(blocks), half, statistics.fmean(map(abs, before)), steps, "steps")
 
 
@@ -102,7 +106,7 @@ def _of_starts(known: list[list[list[float]]], steps: int) -> Losses:
     size = min(map(len, means))
     error = math.sqrt(sum(statistics.variance(side) / len(side) for side in means))
     difference = statistics.fmean(means[1]) - statistics.fmean(means[0])
-    return _told(difference, _T99[2 * size - 2] * error, abs(statistics.fmean(means[0])), steps, "starts")
+    return _told(difference, T99[2 * size - 2] * error, abs(statistics.fmean(means[0])), steps, "starts")
 
 
 def _capped(losses: Sequence[float], usual: Sequence[float]) -> list[float]:

@@ -85,10 +85,10 @@ def schedule(
     return Schedule(order(pairs), steps, warmup, pairs * (fixed_s + steps * step_s), turns)
 
 
-def least_s(rehearsed: Sequence[Start]) -> float:
+def least_s(rehearsed: Sequence[Start], loss_steps: int | None) -> float:
     """Seconds of the smallest useful schedule, one start after the other."""
     warmup = max(start.warmup for start in rehearsed)
-    steps, _ = _least(rehearsed, losses.LEAST_STEPS - warmup)
+    steps, _ = _least(rehearsed, (loss_steps or losses.LEAST_STEPS) - warmup)
     return LEAST_PAIRS * (_fixed_s(rehearsed, warmup, None) + steps * sum(start.step_ms / 1000 for start in rehearsed))
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from autotune.collect import artefacts, leftovers
+from autotune.errors import UsageError
 from autotune.machine import identity
 from autotune.model.verified import SIDES
 from autotune.verify.mirror import Mirror
@@ -15,7 +16,17 @@ from autotune.verify.mirror import Mirror
 
 @contextmanager
 def mirrored(root: Path, edited: frozenset[Path]) -> Iterator[Mapping[str, Mirror]]:
-    """A Mirror for each side in a run folder of its own; none when no file differs: the real files serve both then."""
+    """A Mirror for each side in a run folder of its own; none when no file differs: the real files serve both then.
+
+    Raises UsageError when one of the `edited` files lies outside the project.
+    """
+    outside = next((path for path in edited if not path.is_relative_to(root)), None)
+    if outside is not None:
+        raise UsageError(
+            f"it lies outside the project {root}, so it cannot be changed in a copy",
+            where=str(outside),
+            to_do="Start autotune in a folder that holds all of the files.",
+        )
     if not edited:
         yield {}
         return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
 from autotune.errors import UsageError
 from autotune.model.finding import Gain
-from autotune.model.patch import PatchChange
+from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
@@ -44,8 +45,11 @@ class Sides:
 def patched(
     words: Sequence[str], changes: Sequence[PatchChange], files: Sequence[tuple[Path, bytes, bytes]], against: str
 ) -> Sides:
-    """A patch that was not written yet: `files` are (path, before, after). Raises UsageError when it has no edits."""
-    typed = [edit for change in changes for edit in change.edits if edit.file == TYPED]
+    """A patch that was not written yet: `files` are (path, before, after). Raises UsageError when it has no edits.
+
+    What it types may be in `words` already: then the first side has them as they were before.
+    """
+    typed = _typed(changes)
     if not files and not typed:
         raise UsageError(
             "this patch writes nothing, so there is nothing to verify",
@@ -54,7 +58,7 @@ def patched(
         )
     return Sides(
         against,
-        {BEFORE: tuple(words), AFTER: retyped(words, typed)},
+        {BEFORE: _untyped(words, typed), AFTER: retyped(words, typed)},
         {
             BEFORE: {path.resolve(): before for path, before, _ in files},
             AFTER: {path.resolve(): after for path, _, after in files},
@@ -64,10 +68,13 @@ def patched(
 
 
 def written(words: Sequence[str], journal: Journal, changes: Sequence[PatchChange]) -> Sides:
-    """A patch that is in the files already: its journal kept what they were."""
+    """A patch that is in the files already: its journal kept what they were.
+
+    Where `words` have what `changes` type, the first side has them as they were before.
+    """
     return Sides(
         f"patch {journal.number}, which is written",
-        {BEFORE: tuple(words), AFTER: tuple(words)},
+        {BEFORE: _untyped(words, _typed(changes)), AFTER: tuple(words)},
         {
             side: {Path(each.path): kept(index).read_bytes() for index, each in enumerate(journal.files)}
             for side, kept in ((BEFORE, journal.before), (AFTER, journal.after))
@@ -83,6 +90,32 @@ def other(words: Sequence[str], script: str) -> Sides:
         raise UsageError("the command names no .py file that it could replace", where="--against")
     after = (*words[:place], script, *words[place + 1 :])
     return Sides(f"{words[place]} against {script}", {BEFORE: tuple(words), AFTER: after}, {BEFORE: {}, AFTER: {}})
+
+
+def is_typed(words: Sequence[str], change: PatchChange) -> bool:
+    """Whether a command has a value that the change types."""
+    return any(_has(words, edit) for edit in _typed([change]))
+
+
+def _typed(changes: Sequence[PatchChange]) -> list[Edit]:
+    return [edit for change in changes for edit in change.edits if edit.file == TYPED]
+
+
+def _has(words: Sequence[str], edit: Edit) -> bool:
+    return retyped(words, [edit]) == tuple(words)
+
+
+def _untyped(words: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
+    """The words before these edits were typed; those that were not are left alone."""
+    return reduce(_without, [edit for edit in edits if _has(words, edit)], tuple(words))
+
+
+def _without(words: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
+    """The old value in the place of the new one; nothing where there was none."""
+    if edit.old:
+        return retyped(words, [replace(edit, old=edit.new, new=edit.old)])
+    at = max(at for at, word in enumerate(words) if f"{word}=".lstrip("+").startswith(f"{edit.key}="))
+    return (*words[:at], *words[at + (1 if "=" in words[at] else 2) :])
 
 
 def is_current(journal: Journal) -> bool:

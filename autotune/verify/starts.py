@@ -19,6 +19,7 @@ from autotune.model.recording import Recording
 from autotune.model.verified import Start, Turns
 from autotune.verify import contention, epochs
 from autotune.verify.mirror import Mirror
+from autotune.verify.pace import lasting
 from autotune.verify.schedule import Free
 from autotune.verify.scratch import start_folder
 from autotune.verify.sides import Sides
@@ -154,7 +155,8 @@ def _ran(side: str, collected: collect.Collected, busy: Busy, held: Held | None)
     if not collected.recordings or collected.recordings[0].window is None:
         return collected, None, None
     derived = derive.derive(collected.recordings)
-    return collected, _start(side, collected, derived, busy, held), derived
+    start = _start(side, collected, derived, busy, held)
+    return collected, start and lasting(start, collected.recordings[0]), derived
 
 
 def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy, held: Held | None) -> Start | None:

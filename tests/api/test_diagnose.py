@@ -11,7 +11,7 @@ import pytest
 
 from autotune import collect, machine
 from autotune.api import diagnose as api
-from autotune.api import outcome
+from autotune.api import outcome, searches
 from autotune.collect import artefacts
 from autotune.machine import FileSystem
 from autotune.model.evidence import RUN
@@ -109,6 +109,14 @@ def test_a_stored_run_keeps_what_was_known(measured, elsewhere):
     assert again.machine == report.machine
     assert replace(again.run, folder=report.run.folder) == report.run
     assert outcome.NO_MACHINE not in again.run.notes
+
+
+@pytest.mark.train
+def test_of_a_search_it_is_the_diagnosis_that_is_loaded(measured, elsewhere):
+    cwd, report, _ = measured
+    folder = artefacts.new_run(artefacts.project_root(cwd))
+    searches.keep(searches.Kept(folder, "", "study", Path(report.run.folder).name), ended=True)
+    assert api.load(folder.name, cwd=cwd).evidence.facts == report.evidence.facts
 
 
 @pytest.mark.train

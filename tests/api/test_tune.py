@@ -38,6 +38,7 @@ from autotune.scan.command import scan_command
 from autotune.tune import proof
 from autotune.tune.study import Study
 from autotune.tune.trial import Trials, Usual
+from autotune.verify import history
 
 TRAIN = "loader#train"
 SCRIPT = """\
@@ -193,13 +194,25 @@ def test_what_wins_is_proven_and_is_the_patch_that_apply_takes(made, root) -> No
     assert [kind for kind, *_ in made.told].count("proving") == 1
 
 
+def test_a_history_that_cannot_be_written_loses_no_winner(made, root, monkeypatch) -> None:
+    def full(*told):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(history, "append", full)
+    tuned = tune(made, root)
+    assert tuned.best == {"loader.num_workers": 2}
+    assert apply.plan(apply.Options(), cwd=root).files
+    assert "history.jsonl could not be written (No space left on device)" in tuned.verified.notes[-1]
+
+
 def test_where_nothing_is_faster_nothing_is_proven_and_apply_finds_nothing(made, root) -> None:
     made.speed = lambda changes: 100.0 if not changes else 80.0
     tuned = tune(made, root)
     assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
     assert "proving" not in {kind for kind, *_ in made.told}
-    with pytest.raises(UsageError, match="no patch"):
+    with pytest.raises(UsageError, match="proved nothing to be faster") as refused:
         apply.plan(apply.Options(), cwd=root)
+    assert f"diagnose --load {tuned.diagnosed}" in refused.value.to_do
 
 
 @pytest.mark.parametrize(
@@ -420,6 +433,15 @@ def test_a_script_that_fails_as_it_is_is_said(made, root) -> None:
         tune(made, root)
 
 
+def test_a_study_whose_own_trial_failed_once_is_not_lost(made, root) -> None:
+    url = f"sqlite:///{root / 'shared.db'}"
+    made.speed = lambda changes: Outcome.TIMED_OUT
+    with pytest.raises(ScriptError):
+        tune(made, root, study=url)
+    made.speed = faster_with_two
+    assert tune(made, root, study=url).best == {"loader.num_workers": 2}
+
+
 def test_a_script_without_a_step_is_not_tuned(made, root) -> None:
     made.report = replace(made.report, step=None, run=replace(made.report.run, outcome="out_of_memory"))
     with pytest.raises(ScriptError, match="does not run as it is: out_of_memory"):
@@ -481,6 +503,30 @@ def test_only_the_same_command_is_resumed(made, root) -> None:
             tune(made, root, resume=True, **other)
 
 
+def test_a_shared_study_is_resumed_with_its_storage_only(made, root) -> None:
+    url = f"sqlite:///{root / 'shared.db'}"
+
+    def interrupted(changes):
+        return KeyboardInterrupt() if len(made.tried) == 3 else faster_with_two(changes)
+
+    made.speed = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        tune(made, root, study=url)
+    with pytest.raises(UsageError, match="its trials are in the storage of --study"):
+        tune(made, root, resume=True)
+    made.speed, made.tried = faster_with_two, []
+    assert tune(made, root, resume=True, study=url).best == {"loader.num_workers": 2}
+    assert {} not in made.tried[:1]
+
+
+def test_a_study_of_its_own_is_not_resumed_in_another_storage(made, root) -> None:
+    made.speed = lambda changes: KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        tune(made, root)
+    with pytest.raises(UsageError, match="its trials are in its run folder"):
+        tune(made, root, resume=True, study=f"sqlite:///{root / 'shared.db'}")
+
+
 def test_two_tuners_on_one_storage_share_the_trials(made, root) -> None:
     url = f"sqlite:///{root / 'shared.db'}"
     first = tune(made, root, study=url, budget_s=None, num_trials=3)
@@ -518,13 +564,15 @@ def test_the_words_of_a_command_are_not_kept(made, root) -> None:
     assert searches.resumed(root, ("train.py", "--token", "s3cret"), (), None) == kept
 
 
-def test_the_trials_of_other_files_or_of_another_python_are_not_reused(made, root) -> None:
+def test_the_trials_of_other_files_or_of_another_python_are_not_reused(made, root, monkeypatch) -> None:
     def begins_anew(**fields) -> bool:
         made.tried = []
         tune(made, root, study=f"sqlite:///{root / 'shared.db'}", **fields)
         return {} in made.tried[:1]
 
     assert begins_anew()
+    assert not begins_anew()
+    monkeypatch.setattr(sys, "executable", "/venv/of/another/machine/python")
     assert not begins_anew()
     assert begins_anew(python="/other/python")
     (root / "train.py").write_text(f"{SCRIPT}\n# other\n")

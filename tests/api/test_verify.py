@@ -24,6 +24,7 @@ from autotune.model.evidence import Setting, Span
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.recording import Recording, Window
 from autotune.model.rule import Effect
+from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, Sameness, Start, Turns, Verdict
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256 as digest
@@ -79,6 +80,7 @@ class Script:
     requests: list = field(default_factory=list)
     shown: list = field(default_factory=list)
     together: list = field(default_factory=list)
+    words: list = field(default_factory=list)
     fails_together: bool = False
 
 
@@ -104,6 +106,8 @@ class Runner:
         collected = collect.Collected(folder=Path(), sampled=None, **{**given, **script.collected[side]})
         start = Start(side, script.step_ms[side], 20, 3, 3.0, losses=script.losses[side], **script.fields[side])
         setting = Setting("loader.num_workers", "loader#train", script.settings[side], "observed")
+        if script.recorded[side].get("window", RECORDING.window) is None:
+            return collected, None, None
         return collected, start, Derived((), (setting,), None)
 
     def in_turns(self, requests, turns):
@@ -124,6 +128,7 @@ def runner(monkeypatch):
     def made(root, cwd, environ, python, sides, mirrors, show):
         script.requests.clear()
         script.shown.clear()
+        script.words.append(sides.words)
         return Runner(script, root, cwd, sides, mirrors)
 
     monkeypatch.setattr(api, "Runner", made)
@@ -254,6 +259,56 @@ def test_a_file_that_changed_since_is_neither(root, runner) -> None:
         verified(root)
 
 
+def project_with_a_written_patch(root: Path) -> None:
+    """Patch 1 is written, and a newer run proposes another file's."""
+    patched(root)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    (root / "other.py").write_text(OLD)
+    patched(root, file="other.py")
+
+
+def test_a_name_that_the_patch_does_not_have_is_no_written_patch(root, runner) -> None:
+    project_with_a_written_patch(root)
+    with pytest.raises(UsageError, match="no change of this patch is of DL999"):
+        verified(root, select=("DL999",))
+
+
+def test_a_stale_patch_is_no_older_one_that_was_written(root, runner) -> None:
+    project_with_a_written_patch(root)
+    (root / "other.py").write_text("lr = 0.5\n")
+    with pytest.raises(UsageError, match="changed since"):
+        verified(root)
+
+
+def test_where_the_last_run_has_nothing_to_write_it_is_the_written_patch(root, runner) -> None:
+    project_with_a_written_patch(root)
+    last = artefacts.resolve("last", root)
+    by_hand = replace(change(root, file="other.py"), setting="train.precision", rules=("PR001",), edits=(), by_hand="x")
+    (last / NAME).write_text(dumps(Patch(str(root), last.name, ("train.py",), (by_hand,))))
+    assert verified(root).against == "patch 1, which is written"
+    with pytest.raises(UsageError, match="writes nothing"):
+        verified(root, select=("PR001",))
+    (last / NAME).unlink()
+    assert verified(root).against == "patch 1, which is written"
+
+
+def test_what_the_user_types_since_is_part_of_a_written_patch(root, runner) -> None:
+    run = artefacts.new_run(root)
+    typed = Edit(TYPED, "", "--batch", Span(0, 0), "8", "32")
+    larger = PatchChange("loader.batch_size", "loader#train", 8, 32, ("tune",), Effect.EQUIVALENT, edits=(typed,))
+    command = ("train.py", "--batch", "8")
+    (run / NAME).write_text(dumps(Patch(str(root), run.name, command, (change(root), larger))))
+    (run / "run.json").write_text("{}")
+    artefacts.mark_last(run)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    found = verified(root, words=("train.py", "--batch", "32"))
+    assert [one.setting for one in found.changes] == ["loader.num_workers", "loader.batch_size"]
+    assert runner.words[-1] == {BEFORE: command, AFTER: ("train.py", "--batch", "32")}
+    found = verified(root, words=command)
+    assert [one.setting for one in found.changes] == ["loader.num_workers"]
+    assert runner.words[-1] == {BEFORE: command, AFTER: command}
+
+
 def test_another_script_needs_no_copy(root, runner) -> None:
     found = verified(root, against="other.py")
     assert found.against == "train.py against other.py"
@@ -281,8 +336,10 @@ def test_an_edit_that_does_not_reach_the_run_is_said(root, runner) -> None:
     runner.settings = {BEFORE: 0, AFTER: 0}
     missed = "loader.num_workers was 0 on both sides: the edit did not reach the run"
     assert verified(root).notes[0] == missed
+    runner.settings = {BEFORE: 4, AFTER: 4}
+    assert verified(root).notes[0] == missed.replace("0", "4")
     runner.settings = {BEFORE: 0, AFTER: 4}
-    assert missed not in verified(root).notes
+    assert not [note for note in verified(root).notes if "on both sides" in note]
 
 
 def test_steps_of_other_sizes_are_compared_by_sample(root, runner) -> None:
@@ -398,6 +455,23 @@ def test_a_start_up_that_exceeds_the_budget_ends_it(root, runner) -> None:
     with pytest.raises(UsageError, match="no optimizer step"):
         verified(root)
     assert [one.startup_limit_s for _, one in runner.requests] == [60.0]
+
+
+@pytest.mark.parametrize("ended_by", ["probe", "time_limit"])
+def test_a_warm_up_that_exceeds_the_budget_ends_it(root, runner, ended_by) -> None:
+    patched(root)
+    runner.collected[BEFORE] = {"ended_by": ended_by, "wall_s": 70.0}
+    runner.recorded[BEFORE] = {"window": None}
+    with pytest.raises(UsageError, match="measured no step in 70 s") as failed:
+        verified(root)
+    assert failed.value.where == "--budget"
+
+
+def test_a_start_may_take_the_budget(root, runner) -> None:
+    patched(root)
+    runner.step_ms = dict.fromkeys(SIDES, 500.0)
+    verified(root, budget_s=10_000.0, loss_steps=500)
+    assert {one.time_limit_s for _, one in runner.requests} == {10_000.0}
 
 
 @pytest.mark.parametrize(

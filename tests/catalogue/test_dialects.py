@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotune import catalogue
-from autotune.catalogue.dialects import Spelling, about, dialects, extends, is_own, readings
+from autotune.catalogue.dialects import Spelling, about, dialects, extends, is_before, is_own, readings
 from autotune.catalogue.vocabulary import read
 
 INSTALLED = ("raw", "hf_trainer", "trl", "accelerate", "lightning", "fabric")
@@ -121,6 +121,14 @@ def test_files_outlive_releases_and_only_the_one_in_force_has_a_default() -> Non
     assert rows({}) == [new, old]
     assert rows({"transformers": (5, 1)}) == [("group_by_length", {"group_by_length": False}), new]
     assert rows({"transformers": (5, 2)}) == [(new[0], {"train_sampling_strategy": "random"}), old]
+
+
+@pytest.mark.parametrize("release", [(5,), (5, 0), (5, 0, 0)])
+def test_a_release_is_the_same_with_zeros_behind_it(release: tuple[int, ...]) -> None:
+    assert not is_before(release, (5,))
+    assert not is_before((5, 0), release)
+    assert is_before((4, 57, 6), release)
+    assert is_before(release, (5, 0, 1))
 
 
 def test_a_read_only_entry_says_nothing_about_writing() -> None:

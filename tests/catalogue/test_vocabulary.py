@@ -50,9 +50,16 @@ def test_effects_hang_on_conditions_that_compile(entry) -> None:
         assert case.effect is not entry.effect
 
 
-def test_the_effect_of_a_micro_batch_depends_on_batchnorm() -> None:
-    (case,) = catalogue.settings()["loader.batch_size"].effect_when
-    assert (case.when, case.effect) == ("model.has_batchnorm", Effect.ALTERING)
+def test_the_effect_of_a_micro_batch_depends_on_what_compares_its_samples() -> None:
+    cases = catalogue.settings()["loader.batch_size"].effect_when
+    assert [(case.when, case.effect) for case in cases] == [
+        ("model.has_batchnorm", Effect.ALTERING),
+        ("surely(code.compares_samples)", Effect.ALTERING),
+    ]
+
+
+def test_what_was_asked_for_bit_by_bit_is_not_taken_away_as_equivalent() -> None:
+    assert catalogue.settings()["train.deterministic"].effect is Effect.ALTERING
 
 
 def test_every_fact_in_a_rule_exists() -> None:

@@ -71,6 +71,17 @@ def test_the_exit_code_says_how_grave_it_is(fail_on: str, code: int, project, ca
     assert run(["check", "--select", "SY005", "--fail-on", fail_on]) == code
 
 
+@pytest.mark.parametrize(("paths", "code"), [(["train.py"], 2), (["other.py", "sub/../train.py"], 2), (["."], 0)])
+def test_a_named_file_that_cannot_be_parsed_is_no_success(paths: list[str], code: int, project, capsys) -> None:
+    (project / "sub").mkdir()
+    (project / "other.py").write_text("x = 1\n")
+    (project / "train.py").write_text(textwrap.dedent(SCRIPT) + "x = = 1\n")
+    assert run(["check", *paths, "--fail-on", "never"]) == code
+    out, err = capsys.readouterr()
+    assert "no valid Python" in out
+    assert ("train.py: named on the command line" in err) is (code == 2)
+
+
 def test_nothing_found_is_exit_0(project, capsys) -> None:
     (project / "train.py").unlink()
     assert run(["check"]) == 0

@@ -133,6 +133,19 @@ def test_a_run_without_a_list_has_nothing_to_remove(tmp_path):
     assert remove_leftovers(tmp_path / "no-project") == ()
 
 
+def test_a_dead_runs_half_saved_state_is_deleted_and_a_living_ones_is_not(run, ended):
+    state, recording = run / "serialised-17", run / "recording-17.json"
+    for path in (state, recording):
+        path.write_bytes(b"x")
+    write_json(run / "run.json", identity())
+    remove_leftovers(run.parents[2])
+    assert state.exists()
+    write_json(run / "run.json", ended)
+    remove_leftovers(run.parents[2])
+    assert not state.exists()
+    assert recording.exists()
+
+
 @pytest.fixture
 def sockets(tmp_path, monkeypatch):
     """A run folder, and the folder of its sockets with one in it."""

@@ -266,6 +266,12 @@ def test_out_of_memory_before_a_step():
     assert facts["memory.used_share"] == 0.5
 
 
+@pytest.mark.parametrize(("made", "phase"), [(0, "start-up"), (3, "other")])
+def test_memory_that_runs_out_in_a_closure_does_so_in_no_phase(made, phase):
+    facts = facts_of(script=steps(made), outcome="out_of_memory", error=OUT_OF_MEMORY | {"phase": "closure"})
+    assert facts["memory.failing_phase"] == phase
+
+
 def micro(factor, ms, samples=None, tokens=None, peak=None, outcome="completed"):
     result = {"micro_ns": [m * MS for m in ms], "samples": samples, "tokens": tokens, "peak_bytes": peak}
     return what_if("micro_batch", {"factor": factor}, outcome, **(result if outcome == "completed" else {}))
@@ -334,6 +340,20 @@ def test_whether_twice_the_micro_batch_fits(tried, expected):
     facts = facts_of(script=steps(3), what_ifs=tried, limits={"memory_limit_bytes": 8 * GB})
     names = ("double_was_tried", "double_ran_out", "double_used_share")
     assert tuple(facts.get(f"batch_curve.{name}") for name in names) == expected
+
+
+def test_one_of_two_loaders_of_a_step_was_resized_and_not_the_step():
+    script = Script()
+    for _ in range(4):
+        script.fetch(5, loader=1)
+        script.step()
+    tried = (micro(0.5, [30] * 5, samples=1), micro(2, [90] * 5, samples=4), what_if("narrow_batch", micro_ns=[9] * 3))
+    replay = what_if("replay", {}, step_ns=[50 * MS] * 3, update_ns=[5 * MS] * 3)
+    given = {"script": script, "batches": batches([(4, 8)] * 2), "what_ifs": (replay, *tried)}
+    facts = facts_of(**given, loaders=(loader(0), loader(1)))
+    found = {name: value for name, value in facts.items() if name.startswith("batch_curve.")}
+    assert found == {"batch_curve.was_measured": False, "batch_curve.double_was_tried": False}
+    assert facts["replay.step_ms"] == 50.0
 
 
 def test_a_negative_fixed_part_is_none_at_all():

@@ -57,6 +57,23 @@ def test_a_closure_runs_forward_and_backward_inside_the_optimizer():
     assert settings_of(script=script)["run", "train.accumulation_steps"].value == 1
 
 
+def test_what_a_closure_does_itself_is_no_update():
+    script = Script()
+    for _ in range(3):
+        script.fetch(10)
+        with script.inside("optimizer", 0):
+            with script.inside("closure"):
+                script.forward(20)
+                script.idle(7)
+                script.run("backward", 30)
+            script.idle(5)
+        script.end_step()
+    facts = facts_of(script=script)
+    shares = [facts[f"step.{phase}_share"] for phase in ("forward", "backward", "optimizer", "other")]
+    assert shares == [20 / 72, 30 / 72, 5 / 72, 7 / 72]
+    assert facts_of("optimizer#0", script=script)["optimizer.step_share"] == 5 / 72
+
+
 def test_two_optimizers_and_two_backwards_for_one_batch_are_no_accumulation():
     script = Script()
     for _ in range(4):

@@ -373,6 +373,17 @@ def test_the_padding_of_an_example_script(project: Project, command: str, writte
     assert (edit.file, edit.key, edit.old, edit.new) == (TYPED, "--pad_to_max_length", "True", written)
 
 
+@pytest.mark.parametrize("collator", ["", ", data_collator=DataCollatorWithPadding(tokenizer)"])
+def test_a_tokenizer_pads_less_only_where_a_collator_pads(project: Project, collator: str) -> None:
+    text = TRAINER.replace("args=args", "args=args" + collator) + "tokenizer = make()\n"
+    text += "rows = [tokenizer(text, padding='max_length') for text in texts]\n"
+    project.write(train_py=text)
+    (change,) = project.changes("train.py", {"data.padding": "max_length"}, {"data.padding": "longest"})
+    assert ("pad in the collate function" in change.by_hand) is not bool(collator)
+    if collator:
+        assert project.after("train_py", change) == text.replace("'max_length'", "'longest'")
+
+
 @pytest.mark.parametrize(
     ("call", "after"),
     [

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+import torch
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 from autotune.probe import alone
-from autotune.probe.alone import _is_enough, _take, step_result
+from autotune.probe.alone import _copy, _is_enough, _take, step_result
 
 
-def event(kind, length):
-    return (kind, 1000, 1000 + length, -1, 0)
+def event(kind, length, start=1000):
+    return (kind, start, start + length, -1, 0)
 
 
 @pytest.mark.parametrize(
@@ -21,11 +25,20 @@ def event(kind, length):
         pytest.param(100, [event("fetch", 30), event("backward", 50)], 70, 70, id="fetch is taken off"),
         pytest.param(
             100,
-            [event(kind, 5) for kind in ("iter", "checkpoint", "evaluation", "logging", "serialise")]
-            + [event("backward", 5)],
+            [
+                event(kind, 5, 1000 + 5 * place)
+                for place, kind in enumerate(("iter", "checkpoint", "evaluation", "logging", "serialise", "backward"))
+            ],
             75,
             75,
             id="interruptions are taken off",
+        ),
+        pytest.param(
+            100,
+            [event("fetch", 5, 1010), event("logging", 10, 1020), event("evaluation", 40), event("backward", 5, 1050)],
+            60,
+            60,
+            id="what an evaluation does is taken off once",
         ),
     ],
 )
@@ -34,6 +47,12 @@ def test_a_replayed_step(wall, events, step, micro):
     assert step_result("replay", [(wall, events)]) == {"step_ns": [step], "update_ns": updates}
     assert step_result("replay_changed", [(wall, events)])["step_ns"] == [step]
     assert step_result("micro_batch", [(wall, events)]) == {"micro_ns": [micro]}
+
+
+def test_what_a_closure_does_is_no_update():
+    events = [event("backward", 30, 1010), event("closure", 50, 1005), event("optimizer", 70), event("fetch", 10, 990)]
+    assert step_result("replay", [(100, events)]) == {"step_ns": [90], "update_ns": [20]}
+    assert step_result("micro_batch", [(100, events)]) == {"micro_ns": [70]}
 
 
 def test_a_step_without_a_backward_says_nothing_of_a_micro_batch():
@@ -107,3 +126,34 @@ def test_many_workers_are_still_busy_after_the_ready_batches(monkeypatch):
 def test_waiting_for_slow_batches_to_be_ready_would_take_too_long(monkeypatch):
     monkeypatch.setattr(alone, "READY_S", 100e-9)
     assert _take(Batches(monkeypatch, 100), 1)["ready_ns"] == []
+
+
+DATA = TensorDataset(torch.arange(12.0))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"batch_size": 4},
+        {"batch_sampler": BatchSampler(SequentialSampler(DATA), 4, False)},
+        {"sampler": BatchSampler(SequentialSampler(DATA), 4, False), "batch_size": None},
+    ],
+    ids=["batch size", "batch sampler", "batches are samples"],
+)
+def test_a_copy_of_a_loader_gives_the_same_batches(arguments):
+    batches = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0, 10.0, 11.0]]
+    assert [batch[0].tolist() for batch in _copy(DataLoader(DATA, **arguments), 0)] == batches
+
+
+@pytest.mark.parametrize(("free", "fits"), [(192, False), (193, True)])
+def test_a_state_that_would_take_half_of_the_free_disk_is_not_written(probed, monkeypatch, free, fits):
+    model = torch.nn.Linear(11, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(torch.ones(1, 11)).sum().backward()
+    optimizer.step()
+    assert (probed.described_models()[0]["param_bytes"], probed.described_optimizers()[0]["state_bytes"]["cpu"]) == (
+        48,
+        48,
+    )
+    monkeypatch.setattr(alone.os, "statvfs", lambda _: SimpleNamespace(f_bavail=free, f_frsize=1))
+    assert alone.has_room(probed) is fits

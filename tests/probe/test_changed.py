@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -9,7 +11,7 @@ from autotune.probe import changed, what_ifs
 
 @pytest.fixture
 def one_cpu(monkeypatch):
-    monkeypatch.setattr(changed.os, "sched_getaffinity", lambda _: {0}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def threads(monkeypatch):
 @pytest.mark.parametrize(("now", "cpus", "tried"), [(1, 1, []), (1, 4, [4]), (4, 4, [1]), (2, 4, [1, 4]), (2, 1, [1])])
 def test_one_thread_and_as_many_as_there_are_cpus(probed, threads, monkeypatch, now, cpus, tried):
     threads(now)
-    monkeypatch.setattr(changed.os, "sched_getaffinity", lambda _: set(range(cpus)), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)), raising=False)
     assert changed.choices(probed) == [{"threads": count} for count in tried]
 
 

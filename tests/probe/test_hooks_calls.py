@@ -69,6 +69,14 @@ def test_on_a_cpu_run_tensor_methods_are_native(probed):
     assert torch.Tensor.item is torch._C.TensorBase.item
 
 
+@pytest.mark.parametrize(("cuda", "hip", "hooked"), [(None, None, False), ("12.6", None, True), (None, "6.4", True)])
+def test_a_build_for_nvidia_or_amd_has_its_reads_watched(attach, monkeypatch, cuda, hip, hooked):
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    attach()
+    assert ("_autotune_item" in vars(torch.Tensor)) is hooked
+
+
 class OnDevice:
     """A tensor as far as the hooks of a CUDA build look at it."""
 
@@ -91,6 +99,21 @@ def test_reads_of_a_device_tensor_and_copies_to_the_device_are_recorded(recorder
     assert copy(OnHost()).is_cuda
     assert [event[0] for event in recorder.events] == ["sync", "h2d"]
     assert recorder.calls[0]["site"]["file"] == __file__
+
+
+@pytest.mark.parametrize(
+    ("stack", "counts"),
+    [
+        (["optimizer"], False),
+        (["optimizer", "closure"], True),
+        (["optimizer", "closure", "forward"], True),
+        (["forward"], True),
+    ],
+)
+def test_an_optimizers_own_reads_are_its_cost_and_those_of_a_closure_are_the_scripts(recorder, stack, counts):
+    recorder.stack = stack
+    hooks_calls.timed_read(recorder, lambda tensor: 7)(OnDevice())
+    assert [event[0] for event in recorder.events] == (["sync"] if counts else [])
 
 
 def test_while_dynamo_traces_the_hooks_look_at_nothing(recorder, monkeypatch):

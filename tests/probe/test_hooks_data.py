@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, TensorDataset
@@ -117,6 +119,29 @@ def test_a_loader_rebuilt_over_the_same_dataset_wraps_the_first(probed, dataset)
     other = DataLoader(TensorDataset(torch.ones(3)))
     assert [row["wraps"] for row in probed.loaders] == [None, 0, 0, None]
     assert [row["object"]() for row in probed.loaders] == [first, second, third, other]
+
+
+def test_several_loaders_of_the_user_over_one_dataset_wrap_nothing(probed, dataset):
+    loaders = [DataLoader(dataset, batch_size=4), DataLoader(dataset, sampler=RandomSampler(dataset))]
+    assert [row["wraps"] for row in probed.loaders] == [None, None]
+    del loaders
+
+
+def test_a_library_rebuilds_the_loader_whose_sampler_it_takes_or_else_the_last(probed, dataset):
+    train, evaluation = DataLoader(dataset, sampler=RandomSampler(dataset)), DataLoader(dataset)
+    names = {"make": DataLoader, "train": train, "data": dataset, "sampler": RandomSampler(dataset)}
+    library = "/env/lib/python3.11/site-packages/accelerate/data_loader.py"
+    for call in ("make(data, sampler=sampler)", "make(data, batch_sampler=train.batch_sampler)"):
+        exec(compile(f"loader = {call}", library, "exec"), names)
+    assert [row["wraps"] for row in probed.loaders] == [None, None, 1, 0]
+    del evaluation
+
+
+def test_workers_of_a_loader_of_the_probes_own_learn_that_they_are_workers(probed):
+    iterate = hooks_data._timed_iter(probed, lambda loader: os.environ["AUTOTUNE_LOADER"])
+    probed.recorder.on = False
+    assert iterate(object()) == f"{os.getpid()}:-1"
+    assert "AUTOTUNE_LOADER" not in os.environ
 
 
 def test_a_loader_whose_dataset_died_is_not_wrapped_by_one_at_its_address(probed):

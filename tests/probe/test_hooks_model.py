@@ -136,6 +136,21 @@ def test_autocast_is_seen_at_a_training_forward(probed, model, enabled, expected
     assert probed.torch_state["autocast"] == expected
 
 
+def test_autocast_that_torch_does_not_tell_of_is_unknown(probed, model, monkeypatch):
+    def is_autocast_enabled():
+        return False
+
+    monkeypatch.setattr(torch, "is_autocast_enabled", is_autocast_enabled)  # torch 2.3 asks of CUDA alone
+    model(torch.ones(1, 4))
+    assert "autocast" not in probed.torch_state
+
+
+def test_autocast_of_parameters_without_data_is_unknown(probed):
+    with torch.device("meta"):
+        torch.nn.Linear(4, 4)(torch.ones(1, 4))
+    assert "autocast" not in probed.torch_state
+
+
 def test_autocast_of_an_evaluation_says_nothing(probed, model):
     model.eval()
     with torch.autocast("cpu", dtype=torch.bfloat16):

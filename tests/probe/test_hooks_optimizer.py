@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -100,6 +102,36 @@ def test_lbfgs_runs_its_closure_inside_the_step(probed, model):
     assert len(inside) >= 2
     assert all(step[1] <= event[1] <= event[2] <= step[2] for event in inside)
     assert steps(probed) == 1
+    closures = [event for event in probed.recorder.events if event[0] == "closure"]
+    assert len(closures) == len(inside)
+    assert all(one[1] <= event[1] <= event[2] <= one[2] for one, event in zip(closures, inside, strict=True))
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_closure_is_the_scripts_and_not_the_update(probed, model, kinds, by_name):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def closure():
+        micro_step(model)
+        return 7
+
+    given = functools.partial(closure)
+    assert (optimizer.step(closure=given) if by_name else optimizer.step(given)) == 7
+    assert kinds() == ["forward", "backward", "closure", "optimizer"]
+    assert steps(probed) == 1
+
+
+def test_what_a_step_is_given_is_the_same_object_unless_it_is_a_plain_function(probed, model):
+    class Odd(torch.optim.SGD):
+        def step(self, network, closure=None):
+            return network, closure
+
+    class Closure:
+        def __call__(self):
+            return 7
+
+    closure = Closure()
+    assert Odd(model.parameters(), lr=0.1).step(model, closure=closure) == (model, closure)
 
 
 def test_a_step_that_raises_is_closed_and_the_next_one_counts(probed, model):
@@ -225,3 +257,9 @@ def test_what_an_optimizer_is(probed, model):
     assert row["has_fused"] is True
     assert (row["site"]["file"], row["site"]["function"]) == (__file__, "test_what_an_optimizer_is")
     assert row["object"]() is optimizer
+
+
+def test_a_torch_without_a_scaler_for_all_devices_has_that_of_cuda(attach, monkeypatch):
+    monkeypatch.delattr(torch.amp, "GradScaler")
+    attach()
+    assert "step" in vars(torch.cuda.amp.GradScaler)

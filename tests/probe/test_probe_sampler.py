@@ -36,6 +36,8 @@ def frame_in(path):
         (["forward"], None),
         (["checkpoint", "fetch"], "fetch"),
         (["fetch", "logging"], None),
+        (["optimizer"], None),
+        (["optimizer", "closure"], "other"),
     ],
 )
 def test_only_unexplained_time_and_fetches_are_sampled(probed, stopped, stack, phase):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -183,7 +184,7 @@ def test_worker_counts_fit_the_processors(probed, monkeypatch, share, cpus, coun
     loader = DataLoader(TensorDataset(torch.ones(4, 2)))
     monkeypatch.setattr(probed, "wait_share", lambda: share)
     monkeypatch.setattr(probed, "train_loader", lambda: 0)
-    monkeypatch.setattr(what_ifs.os, "sched_getaffinity", lambda _: set(range(cpus)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
     assert probed.plan._worker_counts() == counts
     del loader
 
@@ -233,3 +234,38 @@ def test_phases_have_a_time_limit(attach, left, monkeypatch):
             model(x).sum().backward()
             optimizer.step()
     assert session.what_ifs == []
+
+
+def test_without_a_window_nothing_is_asked(probed):
+    probed.window.steps_by, probed.trains_on_cuda = "optimizer", lambda: True
+    probed.window.close(0, "time_limit")
+    assert probed.plan._choose() == []
+
+
+def test_batches_of_a_loader_that_is_not_known_are_not_kept(attach, left):
+    session = attach(steps=4, warmup=1)
+    session.wait_share = lambda: 0.5
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    iterator = iter(DataLoader(TensorDataset(torch.ones(4096, 2)), batch_size=4))
+    iterator._autotune_id = -1  # as where a library's loader makes its own
+    with pytest.raises(left):
+        for (x,) in iterator:
+            model(x).sum().backward()
+            optimizer.step()
+    assert outcomes(session) == [("serialise", None, "completed")]
+
+
+def test_what_another_loader_takes_is_a_wait_of_the_replayed_step(attach, left):
+    session = attach(steps=4, warmup=1)
+    session.wait_share = lambda: 0.0
+    first, last = (DataLoader(TensorDataset(torch.ones(4096, 2)), batch_size=4) for _ in range(2))
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(left):
+        for (x,), (y,) in zip(first, last, strict=True):
+            model(x + y[: len(x)].mean()).sum().backward()
+            optimizer.step()
+    assert session.train_loader() == 1
+    later = [event[3:] for event in session.recorder.events if event[0] == "fetch" and event[1] > session.window.end]
+    assert set(later) == {(0, 1), (1, 1)}

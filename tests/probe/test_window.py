@@ -176,12 +176,32 @@ def test_a_script_that_ends_early_keeps_the_later_half_of_its_steps_at_least(cou
         assert summary["ended_by"] == "script_ended"
 
 
-def test_a_time_limit_before_the_warm_up_was_over_leaves_no_window(counted, clock):
-    run = counted(warmup=3)
-    run.steps(2)
-    run.window.close(clock.ns, "time_limit")
+@pytest.mark.parametrize(
+    ("made", "after", "warmup", "steps"),
+    [
+        pytest.param(1, 0, None, None, id="one step"),
+        pytest.param(2, 0, 1, 1, id="two: the second"),
+        pytest.param(3, 0, 1, 2, id="at the end of the warm-up"),
+        pytest.param(4, 0, 3, 1, id="one step after the warm-up: that one"),
+        pytest.param(5, 4, None, None, id="one step after those that were to pass"),
+        pytest.param(6, 4, 5, 1, id="two: the second of them"),
+    ],
+)
+def test_a_time_limit_leaves_what_came_after_the_warm_up_or_else_the_later_half(counted, made, after, warmup, steps):
+    run = counted(warmup=3, after=after)
+    run.steps(made)
+    run.window.close(run.window.step_ends[-1], "time_limit")
+    summary = run.window.summary(0)
     assert run.window.is_over
-    assert run.window.summary(0) is None
+    assert (summary and (summary["warmup_steps"], summary["steps"])) == (steps and (warmup, steps))
+
+
+def test_steps_that_hardly_fit_into_the_limit_are_measured(counted):
+    run = counted()
+    run.steps(3, each=91)
+    summary = run.window.summary(0)
+    assert (summary["warmup_steps"], summary["steps"], summary["ended_by"]) == (1, 2, "time_limit")
+    assert run.session.told == ["end", "plan"]
 
 
 def test_backwards_count_only_without_an_optimizer(counted):
@@ -219,6 +239,23 @@ def test_a_step_that_compiled_ends_no_warm_up(counted, monkeypatch, compiled_at,
     run = counted()
     for step in range(1, begins + 1):
         assert run.window.start is None
+        stats["unique_graphs"] += step in compiled_at
+        run.steps(1)
+    assert run.window.warmup == begins
+
+
+@pytest.mark.parametrize(
+    ("compiled_at", "begins"),
+    [((), 3), ((1,), windows.MOST_EXTRA_WARMUP), ((1, 3, 7), windows.MOST_EXTRA_WARMUP)],
+    ids=["never", "once", "for each shape"],
+)
+def test_ranks_that_compile_begin_at_the_same_step(counted, monkeypatch, compiled_at, begins):
+    stats = {"unique_graphs": 0}
+    fake = SimpleNamespace(counters={"stats": stats})
+    monkeypatch.setitem(windows.sys.modules, "torch._dynamo.utils", fake)
+    run = counted()
+    run.session.ranks = 2
+    for step in range(1, begins + 1):
         stats["unique_graphs"] += step in compiled_at
         run.steps(1)
     assert run.window.warmup == begins

@@ -9,7 +9,7 @@ import pytest
 from tuned_builders import OWN, SPACE, kept, tuned
 from verified_builders import CHANGE, verified
 
-from autotune.model.tuned import LeftOut, Outcome, Space, Trial
+from autotune.model.tuned import Axis, LeftOut, Outcome, Space, Trial
 from autotune.model.verified import Losses, Sameness, Verdict
 from autotune.report.tune_json import render
 
@@ -30,6 +30,16 @@ def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
     assert found["patch"] == "/home/me/.autotune/runs/r/patch.yaml"
     assert [trial["outcome"] for trial in found["trials"]] == ["completed", "completed", "out_of_memory"]
     assert found["trials"][2]["error"] == "RuntimeError: can't allocate memory"
+
+
+def test_best_has_nothing_that_does_not_go_with_its_changes() -> None:
+    """torch refuses a prefetch factor without workers."""
+    points = ({"loader.num_workers": 0}, {"loader.num_workers": 2, "loader.prefetch_factor": 4})
+    space = Space((Axis("workers", "loader#train", points, 1),))
+    trials = (Trial(0, (1,), Outcome.COMPLETED, 6.0, 100.0), Trial(1, (0,), Outcome.COMPLETED, 6.0, 150.0))
+    best = {"loader.num_workers": 0}
+    assert parsed(tuned(space=space, trials=trials, best=best))["best"] == best
+    assert parsed(kept(space=space, trials=trials, verified=None))["best"] == dict(points[1])
 
 
 def test_where_nothing_wins_best_is_the_users_own() -> None:

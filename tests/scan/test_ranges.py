@@ -58,11 +58,34 @@ def test_of_several_the_widest_counts() -> None:
         ("requirements.txt", "torch\ntransformers<5\n"),
         ("environment.yml", 'dependencies:\n  - pip:\n    - "transformers<5"\n'),
         ("pyproject.toml", '[project]\ndependencies = ["torch", "transformers<5"]\n'),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.11"\ntransformers = "<5"\n'),
         ("pyproject.toml", '[dependency-groups]\ntrain = ["transformers<5", { include-group = "other" }]\n'),
     ],
 )
 def test_every_kind_of_file_has_ranges(name: str, text: str) -> None:
     assert bounds(*requirements(text.encode(), name)) == (None, (5,))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ('"^4.44"', ((4, 44), (5,))),
+        ('"^0.3.1"', ((0, 3, 1), (0, 4))),
+        ('"^0.0.3"', ((0, 0, 3), (0, 0, 4))),
+        ('"^0"', ((0,), (1,))),
+        ('"~4.44.1"', ((4, 44, 1), (4, 45))),
+        ('"~4"', ((4,), (5,))),
+        ('">= 4.40, < 5"', ((4, 40), (5,))),
+        ('{ version = "^4.44", extras = ["torch"] }', ((4, 44), (5,))),
+        ('{ version = "^4.44", python = ">=3.12" }', None),
+        ('{ git = "https://host/transformers" }', None),
+        ('"*"', None),
+        ('"4.46.1"', None),
+    ],
+)
+def test_poetry_has_words_of_its_own(wanted: str, expected: object) -> None:
+    text = f"[tool.poetry.dependencies]\ntransformers = {wanted}\n"
+    assert bounds(*requirements(text.encode(), "pyproject.toml")) == expected
 
 
 def test_a_lock_file_asks_for_nothing() -> None:

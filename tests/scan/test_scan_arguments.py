@@ -57,14 +57,14 @@ def test_what_newer_releases_do_not_accept(made: Call, text: str | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("release", "speaks"), [((4, 50, 3), False), ((4, 51), True), ((4, 51, 0), True), ((5, 0), True)]
+    ("release", "speaks"), [((4, 50, 3), False), ((4, 51), True), ((4, 51, 0), True), ((5, 0), True), ((5,), True)]
 )
 def test_the_release_decides(release: tuple[int, ...], speaks: bool) -> None:
     made = call("hf_trainer", "TrainingArguments", "evaluation_strategy")
     assert (removed(made, transformers=release) is not None) is speaks
 
 
-OLDER, NEWER = Range("transformers<4.51", None, (4, 51)), Range("transformers>=5", (5,), None)
+OLDER, NEWER = Range("transformers<4.51.0", None, (4, 51, 0)), Range("transformers>=5", (5,), None)
 EITHER = Range("transformers>=4.40,<5", (4, 40), (5,))
 
 
@@ -84,6 +84,15 @@ def test_a_range_of_releases_decides_where_all_of_them_agree(asked: Range | None
     assert {name for name in ("evaluation_strategy", "no_cuda") if name in texts} == set(said)
     assert found.get("arguments.package_version") == version
     assert ("arguments.declared" in found) is (bool(said) and version is None)
+
+
+@pytest.mark.parametrize("release", [(5,), (5, 0), (5, 0, 0)])
+def test_a_release_is_the_same_with_zeros_behind_it(release: tuple[int, ...]) -> None:
+    made = call("hf_trainer", "TrainingArguments", "no_cuda")
+    assert removed(made, transformers=release) == "no_cuda (removed in 5.0, now use_cpu)"
+    found = {fact.name for fact in facts([made], {}, {"transformers": Range("", release, None)})}
+    assert "arguments.package_version" in found
+    assert not list(facts([made], {}, {"transformers": Range("", None, release)}))
 
 
 def test_a_range_that_leaves_it_open_is_named() -> None:

@@ -83,10 +83,28 @@ def test_a_trial_that_used_more_than_it_may_rules_out_larger_ones_too() -> None:
 
 
 def test_the_users_own_fits_however_full_the_memory_is() -> None:
-    assert fits(SPACE, trial((0, 0, 0), memory=101))
-    assert not fits(SPACE, trial((0, 0, 1), memory=101))
-    assert not fits(SPACE, trial((0, 0, 0), Outcome.OUT_OF_MEMORY))
-    assert fits(Space(SPACE.axes), trial((0, 0, 1), memory=101))
+    assert fits(SPACE, [], trial((0, 0, 0), memory=101))
+    assert not fits(SPACE, [], trial((0, 0, 1), memory=101))
+    assert not fits(SPACE, [], trial((0, 0, 0), Outcome.OUT_OF_MEMORY))
+    assert fits(Space(SPACE.axes), [], trial((0, 0, 1), memory=101))
+
+
+def test_where_the_users_own_leaves_too_little_what_takes_no_more_fits_too() -> None:
+    own, workers, larger = (trial(one, memory=103) for one in ((0, 0, 0), (0, 0, 1), (1, 0, 0)))
+    known = [own, workers, larger]
+    assert [fits(SPACE, known, one) for one in known] == [True, True, False]
+    is_excluded = excluded(SPACE, known)
+    assert (is_excluded((0, 0, 1)), is_excluded((1, 0, 1)), is_excluded((2, 0, 0))) == (False, True, True)
+    on_host = replace(SPACE, is_on_device=False)
+    assert not fits(on_host, known, workers)
+    assert not fits(SPACE, [trial((0, 0, 0), memory=50), workers], workers)
+
+
+def test_what_needs_no_more_than_what_went_well_rules_nothing_out() -> None:
+    """Workers need nothing of a device's memory: that it was too little was something else."""
+    for lost in (trial((0, 0, 1), memory=101), trial((0, 0, 1), Outcome.OUT_OF_MEMORY)):
+        assert excluded(SPACE, [lost])((1, 0, 0))
+        assert not excluded(SPACE, [trial((0, 0, 0), memory=50), lost])((1, 0, 0))
 
 
 def test_a_point_is_given_up_when_it_failed_twice_and_never_did_well() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from autotune.model.forecast import Forecast
 from autotune.model.tuned import Axis, Outcome, Space, Trial
-from autotune.tune.search import best, search
+from autotune.tune.search import done, fastest, search
 from autotune.tune.stopping import Stopping
 from autotune.tune.study import Study
 
@@ -51,6 +51,10 @@ class Script:
     @property
     def candidates(self):
         return [candidate for candidate, _ in self.seen]
+
+
+def best(space, forecaster, trials):
+    return fastest(space, forecaster, trials, done(space, trials))
 
 
 def regret(candidate) -> float:
@@ -126,6 +130,18 @@ def test_a_script_that_does_not_run_is_not_searched() -> None:
     assert len(trials) == 1
     assert why == "the script does not run as it is: boom"
     assert best(SPACE, forecast, trials) == SPACE.current
+
+
+def test_where_the_users_own_failed_in_another_search_it_is_tried_again(tmp_path) -> None:
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    for _ in range(2):
+        lost = Script(ends=lambda one: Outcome.TIMED_OUT)
+        _, why = search(SPACE, forecast, lost, LONG, Study(SPACE, url))
+        assert (lost.candidates, why) == ([SPACE.current], "the script does not run as it is: boom")
+    script = Script()
+    trials, _ = search(SPACE, forecast, script, LONG, Study(SPACE, url))
+    assert script.candidates[0] == SPACE.current
+    assert regret(best(SPACE, forecast, trials)) <= 0.05
 
 
 def test_where_the_users_own_runs_out_of_memory_smaller_ones_are_searched() -> None:

@@ -16,7 +16,7 @@ from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, Space
 from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Start, Verdict
-from autotune.tune import proof
+from autotune.tune import proof, trial
 from autotune.tune.overlay import Overlay
 from autotune.tune.trial import Place, Trials, Usual
 from autotune.verify.schedule import Free
@@ -101,7 +101,17 @@ def test_both_sides_measure_the_steps_of_the_schedule_after_the_same_warm_up(tri
     proof.proven(trials, BEST, 1000.0, told.append)
     assert {request.warmup for _, request, _ in ran.asked} == {3}
     (steps,) = {request.steps for _, request, _ in ran.asked}
-    assert steps == max(told[0].steps, trials.request(trials.overlay(BEST)).default_steps)
+    assert steps == told[0].steps > trials.request(trials.overlay(BEST)).default_steps
+
+
+def test_what_it_plans_holds_the_windows_that_use_up_what_workers_have_ready(trials, ran, monkeypatch) -> None:
+    monkeypatch.setattr(trial, "USED_UP", 20)
+    needed = trials.request(trials.overlay(BEST)).default_steps
+    assert needed == 80
+    told = []
+    proof.proven(trials, BEST, -5.0, told.append)
+    assert {request.steps for _, request, _ in ran.asked} == {told[0].steps} == {needed}
+    assert told[0].seconds > 4 * needed * (0.1 + 0.08)
 
 
 def test_both_sides_measure_the_same_whole_epochs(trials, ran) -> None:

@@ -98,7 +98,7 @@ def test_what_is_left_of_a_budget_makes_the_windows_of_turns_longer() -> None:
     assert (more.order, more.steps) == (order(LEAST_PAIRS), 21)
     assert more.seconds <= 37.0 / 1.1
     assert (most.order, most.steps) == (order(MOST_PAIRS), 30)
-    assert least_s(stoppable()) == pytest.approx(40.0)
+    assert least_s(stoppable(), None) == pytest.approx(40.0)
 
 
 @pytest.mark.parametrize(("epoch_steps", "steps"), [(None, 17), (24, 24), (5, 20), (50, 50), (51, 17)])

@@ -20,8 +20,8 @@ def change(*edits: Edit, effect: Effect = Effect.EXACT) -> PatchChange:
     return PatchChange("loader.num_workers", "loader#train", 0, 4, ("DL001",), effect, edits=edits)
 
 
-def typed(key: str, new: str) -> Edit:
-    return Edit(TYPED, "", key, Span(0, 0), "", new)
+def typed(key: str, new: str, old: str = "") -> Edit:
+    return Edit(TYPED, "", key, Span(0, 0), old, new)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,28 @@ def test_what_is_typed_changes_the_words_of_the_second_side(words, after) -> Non
     found = sides.patched(words, [change(typed("--workers", "4"))], [], "x")
     assert (found.words[BEFORE], found.words[AFTER]) == (words, after)
     assert found.edited == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("words", "old", "before"),
+    [
+        (("train.py", "--workers", "4", "--x"), "0", ("train.py", "--workers", "0", "--x")),
+        (("train.py", "--workers=4"), "0", ("train.py", "--workers=0")),
+        (("train.py", "--workers", "4", "--x"), "", ("train.py", "--x")),
+        (("train.py", "--workers=4", "--x"), "", ("train.py", "--x")),
+        (("train.py", "--workers", "2"), "0", ("train.py", "--workers", "2")),
+    ],
+)
+def test_what_is_typed_already_is_taken_back_on_the_first_side(tmp_path, words, old, before) -> None:
+    made = change(typed("--workers", "4", old))
+    unwritten = sides.patched(words, [made], [], "x").words
+    assert (unwritten[BEFORE], "4" in " ".join(unwritten[AFTER])) == (before, True)
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"old")
+    journal = patch.write(tmp_path / ".autotune/patches", "1 of 2 changes of run r", [(path, b"old", b"new")])
+    written = sides.written(words, journal, [made]).words
+    assert (written[BEFORE], written[AFTER]) == (before, words)
+    assert sides.is_typed(words, made) == ("2" not in words)
 
 
 def test_files_that_differ_have_the_contents_of_both_sides(tmp_path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from autotune import collect
 from autotune.machine import Sampled
 from autotune.model.derived import Derived
-from autotune.model.recording import Recording, Window
+from autotune.model.recording import Event, Fetch, Recording, Window
 from autotune.model.report import Step
 from autotune.model.verified import AFTER, BEFORE, SIDES, Turns
 from autotune.verify import contention, starts
@@ -143,6 +143,14 @@ def test_what_a_start_says(root, asked) -> None:
     assert (start.others_share, start.busy_share) == (pytest.approx(0.4), pytest.approx(0.8))
     assert derived.step is STEP
     assert not asked.folder.exists()
+
+
+def test_batches_that_workers_had_ready_are_no_pace(root, asked) -> None:
+    came = tuple(Event("fetch", at, at + 1, 0, 1) for at in range(10))
+    prepared = Fetch(0, 7, 0, 1, 1, 0, 0, 8, False)
+    asked.collected = replace(asked.collected, recordings=(replace(RECORDING, events=came, fetches=(prepared,)),))
+    _, start, _ = runner(root, mirrored=False).run(AFTER, collect.Request())
+    assert start.step_ms == pytest.approx(50.0 * 10 / 2)
 
 
 def test_what_workers_used_up_to_their_end_is_not_of_others(root, asked, monkeypatch) -> None:

@@ -92,7 +92,33 @@ def test_a_script_without_seeds_is_compared_by_its_starts(effect) -> None:
 def test_a_script_without_seeds_cannot_show_that_a_change_is_exact() -> None:
     found = compare([drawn(1), drawn(2)], [drawn(3), drawn(4)], Effect.EXACT)
     assert found.sameness is Sameness.NOT_COMPARED
-    assert "fix its seeds" in found.why
+    assert "fix the script's seeds" in found.why
+
+
+ROUNDED = [*FALLING[:30], *(loss * (1 + 1e-6) for loss in FALLING[30:])]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([FALLING, FALLING, ROUNDED], [FALLING] * 3),
+        ([FALLING] * 3, [FALLING, ROUNDED, FALLING]),
+        ([FALLING, ROUNDED, FALLING], [ROUNDED] * 3),
+    ],
+)
+def test_starts_that_differ_now_and_then_deny_nothing(before, after) -> None:
+    assert same(before, after, Effect.EXACT) is Sameness.NOT_COMPARED
+    assert same(before, after) is Sameness.CLOSE
+
+
+def test_an_exact_change_after_which_no_start_is_as_before_is_none() -> None:
+    assert same([FALLING] * 3, [scaled(1.1), scaled(1.2), scaled(1.3)], Effect.EXACT) is Sameness.DIFFERENT
+
+
+def test_every_start_has_to_agree() -> None:
+    broken = [*FALLING[:-1], math.nan]
+    assert same([FALLING] * 3, [FALLING, FALLING, broken]) is Sameness.DIFFERENT
+    assert same([FALLING] * 3, [FALLING, FALLING, scaled(1 + 2 * TOLERANCE)]) is not Sameness.CLOSE
 
 
 def test_too_few_steps_are_not_compared_and_that_is_said() -> None:

@@ -13,6 +13,7 @@ from autotune.scan.python import (
     accelerated,
     accumulation,
     across,
+    contrastive,
     datasets,
     distributed,
     environment,
@@ -99,6 +100,7 @@ def _facts(parts: Parts) -> Iterator[Fact]:
     yield from distributed.facts(parts)
     yield from num_items.facts(parts)
     yield from accelerated.facts(parts)
+    yield from contrastive.facts(parts)
     yield from switches.facts(parts)
     yield from kept.facts(parts)
     yield from evaluated.facts(parts)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.model.evidence import Fact
@@ -18,6 +19,11 @@ from autotune.scan.python.uses import with_callers
 
 NOT_DIVIDED = "the loss is not divided"
 SCHEDULED = "the scheduler steps every micro-batch"
+
+UPDATES = re.compile(r"updates|update_steps|optimi[sz](er|ation)_steps")
+"""How a number of optimizer steps is called."""
+
+ROUNDS = frozenset({"ceil", "floor", "int", "max", "min", "round"})
 
 SYNCS = ("no_sync", "accumulate", "set_requires_gradient_sync")
 """Methods that leave out the exchange of gradients; the attribute require_backward_grad_sync does so too."""
@@ -118,8 +124,42 @@ def _mistakes(parts: Parts, one: Accumulation) -> Iterator[tuple[str, ast.AST]]:
         yield NOT_DIVIDED, backward
     for call in scheduler_steps(parts.view):
         is_direct = call in parts.path and one.step.node in parts.view.index.around(call)
-        if is_direct and one.step.node in parts.view.index.around(one.at):
+        is_in_step = is_direct and one.step.node in parts.view.index.around(one.at)
+        if is_in_step and _counts_updates(parts, call, one.every):
             yield SCHEDULED, call
+
+
+def _counts_updates(parts: Parts, stepped: ast.Call, every: ast.expr) -> bool:
+    """Whether a schedule is made for as many steps as the optimizer's: one may be made for micro-batches as well."""
+    scheduler = stepped.func.value if isinstance(stepped.func, ast.Attribute) else stepped
+    made = [origin.node for origin in origins(parts.view, scheduler)]
+    given = [one for node in made if isinstance(node, ast.Call) for one in (*node.args, *node.keywords)]
+    return _is_of_updates(parts, given, _called(every))
+
+
+def _is_of_updates(parts: Parts, given: Sequence[ast.AST], every: object) -> bool:
+    """Whether one of these expressions, followed through names, is divided by N or named after updates."""
+    waiting, seen = list(given), set(given)
+    for node in waiting:
+        for one in ast.walk(node):
+            if _divides_by(one, every) or UPDATES.search(last_name(one)):
+                return True
+            followed = origins(parts.view, one) if isinstance(one, ast.Name | ast.Attribute) else ()
+            new = [each.node for each in followed if _is_number(each.node) and each.node not in seen]
+            waiting += new
+            seen.update(new)
+    return False
+
+
+def _divides_by(node: ast.AST, every: object) -> bool:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div | ast.FloorDiv):
+        return False
+    return bool(every) and _called(node.right) == every
+
+
+def _is_number(node: ast.AST) -> bool:
+    """Whether an expression works out a number: it is made of no object, such as the optimizer and its rate."""
+    return isinstance(node, ast.expr) and (not isinstance(node, ast.Call) or last_name(node.func) in ROUNDS)
 
 
 def _is_undivided(parts: Parts, backward: ast.Call, every: ast.expr) -> bool:

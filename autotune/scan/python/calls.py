@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call, Given
-from autotune.scan.python import options, values
+from autotune.scan.python import collating, options, values
 from autotune.scan.python.circumstances import unsaid
 from autotune.scan.python.consumers import CHOICES, Consumer, consumer, of_class
 from autotune.scan.python.dicts import entries
@@ -75,6 +75,9 @@ def _call(view: View, node: ast.Call, which: Consumer) -> Call:
         found = {name: replace(given, value=None, known=False) for name, given in found.items()}
     for name in unsaid(view, node, which):
         found[name] = Given(name, None, view.place(node), known=False)
+    padding = found.get("padding")
+    if which.name == "tokenizer" and padding is not None and padding.known:
+        found["padding"] = replace(padding, doubt=padding.doubt or collating.doubt(view, node))
     return Call(which.dialect, which.name, RUN, found, _location(view, node), is_open or which.is_open)
 
 

@@ -81,6 +81,19 @@ SWITCHES: Mapping[str, str] = {
 CHOICES = frozenset({"BitsAndBytesConfig", "torch.compile", *SWITCHES})
 """Calls that change the run by being made: below a condition that is not known, nothing is known of them."""
 
+_DEVICE_SCALER = "device init_scale growth_factor backoff_factor growth_interval enabled"
+_CUDA_SCALER = "init_scale growth_factor backoff_factor growth_interval enabled"
+
+PARAMETERS_OF_SCALERS: Mapping[str, str] = {
+    "torch.amp.GradScaler": _DEVICE_SCALER,
+    "torch.amp.grad_scaler.GradScaler": _DEVICE_SCALER,
+    "torch.GradScaler": _DEVICE_SCALER,
+    "torch.cuda.amp.GradScaler": _CUDA_SCALER,
+    "torch.cuda.amp.grad_scaler.GradScaler": _CUDA_SCALER,
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": _DEVICE_SCALER,
+}
+"""GradScalers of torch under all their names, with their positional arguments."""
+
 FUNCTIONS: Mapping[str, Consumer] = {
     name: Consumer("torch", name, parameters=tuple(parameters.split()))
     for name, parameters in {
@@ -89,9 +102,7 @@ FUNCTIONS: Mapping[str, Consumer] = {
         "torch.autocast": "device_type dtype enabled cache_enabled",
         "torch.amp.autocast": "device_type dtype enabled cache_enabled",
         "torch.cuda.amp.autocast": "enabled dtype cache_enabled",
-        "torch.amp.GradScaler": "device init_scale growth_factor backoff_factor growth_interval enabled",
-        "torch.GradScaler": "device init_scale growth_factor backoff_factor growth_interval enabled",
-        "torch.cuda.amp.GradScaler": "init_scale growth_factor backoff_factor growth_interval enabled",
+        **PARAMETERS_OF_SCALERS,
         "torch.utils.checkpoint.checkpoint": "function",
     }.items()
 }
@@ -101,7 +112,7 @@ CAPTIONS = frozenset({"CLIPTokenizer", "CLIPTokenizerFast"})
 """Tokenizers of text encoders that condition a model of images."""
 
 AUTOCASTS = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast"})
-SCALERS = frozenset({"torch.amp.GradScaler", "torch.GradScaler", "torch.cuda.amp.GradScaler"})
+SCALERS = frozenset(PARAMETERS_OF_SCALERS)
 
 
 def consumer(index: Index, call: ast.Call) -> Consumer | None:

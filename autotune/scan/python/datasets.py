@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from autotune.model.evidence import Fact
 from autotune.scan.python.calls import Found
+from autotune.scan.python.collating import COLLATORS
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import full_name, package_and_name
 from autotune.scan.python.origins import origins
@@ -20,9 +21,6 @@ CHEAP = frozenset(
     ("len", "int", "float", "min", "max", "range", "slice", "randrange", "randint", "random")
 ) | frozenset(("tensor", "as_tensor", "from_numpy", "long", "clone", "astype", "copy", "stack", "item"))
 """Calls that make an item out of what lies in memory: they index, cut and copy."""
-
-COLLATORS = "DataCollator"
-"""How transformers' own collators are called: they pad and stack what is tokenised already."""
 
 
 def of_loader(view: View, node: ast.Call) -> bool | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from autotune.model.evidence import RUN, Fact
 from autotune.scan.python import values
 from autotune.scan.python.index import Binding, Index, last_name
-from autotune.scan.python.loops import Step
+from autotune.scan.python.loops import Step, step_path
 from autotune.scan.python.names import full_name, is_whole
 from autotune.scan.python.origins import origins
 from autotune.scan.python.updates import Loop
@@ -24,6 +24,9 @@ MOVES = frozenset({"to", "cuda"})
 WAITS = frozenset(f"torch.{device}.synchronize" for device in ("cuda", "xpu", "mps", "accelerator"))
 
 SAVES = frozenset({"save_pretrained", "save_state", "save_checkpoint"})
+
+ALWAYS = frozenset(f"code.num_{what}_in_step" for what in ("saves", "barriers", "gc", "empty_cache", "new_iterators"))
+"""What is dear enough that a person puts it behind a condition: it counts only where none may skip it."""
 
 STREAMS = frozenset(f"torch.cuda.{name}" for name in ("Stream", "current_stream", "default_stream")) | {"torch.Stream"}
 """What makes an object whose synchronize() waits for all that is queued; that of an Event waits for one point."""
@@ -55,10 +58,10 @@ def facts(view: View, steps: Iterable[Step], path: Iterable[ast.Call]) -> Iterat
             num_backwards == 1 and last_name(call.func) == "backward" and _given(view, call, "retain_graph") is True
         ),
     }
-    calls = tuple(path)
+    calls, surely = tuple(path), tuple(step_path(view, found, always=True))
     num_backwards = sum(last_name(call.func) == "backward" for call in calls)
     for name, pattern in patterns.items():
-        places = tuple(view.place(call) for call in calls if pattern(call))
+        places = tuple(view.place(call) for call in (surely if name in ALWAYS else calls) if pattern(call))
         if places or (found and is_whole(view.index)):
             yield Fact(name, RUN, len(places), places)
 

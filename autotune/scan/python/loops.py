@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.scan.python.index import Function, last_name
-from autotune.scan.python.reach import holds
+from autotune.scan.python.reach import RANK, holds
 from autotune.scan.python.updates import (
     Loop,
     counts,
@@ -27,6 +28,9 @@ BACKWARDS = ("backward", "manual_backward")
 
 SKIPS = (ast.Continue, ast.Break, ast.Return)
 """Statements after which the rest of a block is not run."""
+
+RARE = re.compile(r"(is_?|^|_)(nan|inf|finite)(?![a-z])", re.IGNORECASE)
+"""What the name of a condition on bad numbers has."""
 
 MAX_CALLS = 6
 """Functions of the script that are followed one inside another."""
@@ -77,12 +81,15 @@ def backwards(view: View) -> tuple[ast.Call, ...]:
     return tuple(call for call in calls if _is_backward(view, call))
 
 
-def step_path(view: View, found: Sequence[Step]) -> dict[ast.Call, None]:
-    """Every call that certainly runs with each micro-batch, or with each optimizer step around micro-batches."""
+def step_path(view: View, found: Sequence[Step], *, always: bool = False) -> dict[ast.Call, None]:
+    """Every call that runs with each micro-batch, or with each optimizer step around micro-batches.
+
+    What only some steps skip (`if len(batch) < n: continue`) is among them, unless it is to run `always`.
+    """
     path: dict[ast.Call, None] = {}
     for step in found:
         for one in (step.node, *accumulating(view, step)):
-            path.update(dict.fromkeys(_calls(view, one.body, {step.node}, 0)))
+            path.update(dict.fromkeys(_calls(view, one.body, {step.node}, 0, always)))
     return path
 
 
@@ -110,9 +117,9 @@ def _is_backward(view: View, call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and (function is None or function.name != "backward")
 
 
-def _calls(view: View, body: Sequence[ast.stmt], seen: set[ast.AST], depth: int) -> Iterator[ast.Call]:
+def _calls(view: View, body: Sequence[ast.stmt], seen: set[ast.AST], depth: int, always: bool) -> Iterator[ast.Call]:
     """The calls that a block certainly makes each time, those of the script's own functions included, once each."""
-    waiting: list[ast.AST] = list(reversed(_certain(body)))
+    waiting: list[ast.AST] = list(reversed(_certain(view, body, always)))
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Call):
@@ -120,8 +127,8 @@ def _calls(view: View, body: Sequence[ast.stmt], seen: set[ast.AST], depth: int)
             function = called_function(view.index, node)
             if function is not None and function not in seen and depth < MAX_CALLS and not _evaluates(view, function):
                 seen.add(function)
-                yield from _calls(view, function.body, seen, depth + 1)
-        waiting.extend(reversed(_parts(view, node)))
+                yield from _calls(view, function.body, seen, depth + 1, always)
+        waiting.extend(reversed(_parts(view, node, always)))
 
 
 def _evaluates(view: View, function: Function) -> bool:
@@ -129,19 +136,36 @@ def _evaluates(view: View, function: Function) -> bool:
     return any(view.index.function(call) is function for call in view.index.called.get("eval", ()))
 
 
-def _certain(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements up to one that skips the rest of most steps."""
-    place = next((place for place, statement in enumerate(body) if _skips(statement)), len(body))
+def _certain(view: View, body: Sequence[ast.stmt], always: bool) -> list[ast.stmt]:
+    """The statements up to one that skips the rest of most steps; `always`: of steps that are not known."""
+    place = next((place for place, statement in enumerate(body) if _skips(view, statement, always)), len(body))
     return list(body[: place + 1])
 
 
-def _skips(statement: ast.stmt) -> bool:
-    """`if step % 100: continue`, or return; also in a `with`."""
+def _skips(view: View, statement: ast.stmt, always: bool) -> bool:
+    """`if step % 100: continue`, or return; also in a `with`. Always: `if time() - last < 600: continue` as well."""
     if isinstance(statement, ast.With | ast.AsyncWith):
-        return any(map(_skips, statement.body))
-    if not isinstance(statement, ast.If) or not is_periodic(statement.test):
+        return any(_skips(view, one, always) for one in statement.body)
+    if not isinstance(statement, ast.If):
         return False
-    return any(isinstance(one, SKIPS) for branch in (statement.body, statement.orelse) for one in branch[-1:])
+    ends = [branch[-1] for branch in (statement.body, statement.orelse) if branch]
+    if is_periodic(statement.test):
+        return any(isinstance(one, SKIPS) for one in ends)
+    return always and _is_undecided(view, statement.test) and any(_leaves_step(view, one) for one in ends)
+
+
+def _is_undecided(view: View, test: ast.expr) -> bool:
+    """Whether a condition may hold in most steps: not one on the process, on bad numbers, or on what is missing."""
+    nodes = list(ast.walk(test))
+    is_rare = any(RARE.search(last_name(one)) or RANK.search(last_name(one)) for one in nodes)
+    is_missing = any(isinstance(one, ast.Constant) and one.value is None for one in nodes)
+    return holds(view, test) is None and not is_rare and not is_missing
+
+
+def _leaves_step(view: View, statement: ast.stmt) -> bool:
+    """`continue`, and a `return` outside of loops; a `break`, and a `return` in the loop, end the training."""
+    is_inside = any(isinstance(one, Loop) for one in view.index.around(statement))
+    return isinstance(statement, ast.Continue) or (isinstance(statement, ast.Return) and not is_inside)
 
 
 def is_periodic(test: ast.expr) -> bool:
@@ -149,12 +173,12 @@ def is_periodic(test: ast.expr) -> bool:
     return any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(test))
 
 
-def _parts(view: View, node: ast.AST) -> list[ast.AST]:
+def _parts(view: View, node: ast.AST, always: bool) -> list[ast.AST]:
     """What certainly runs when `node` does, in its order."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
         return []
     if isinstance(node, ast.If):
-        return [node.test, *(_certain(node.body) if holds(view, node.test) else [])]
+        return [node.test, *(_certain(view, node.body, always) if holds(view, node.test) else [])]
     if isinstance(node, ast.IfExp):
         return [node.test]
     if isinstance(node, ast.BoolOp):
@@ -162,11 +186,11 @@ def _parts(view: View, node: ast.AST) -> list[ast.AST]:
     if isinstance(node, ast.Match):
         return [node.subject]
     if isinstance(node, ast.Try):
-        return [*_certain(node.body), *node.finalbody]
+        return [*_certain(view, node.body, always), *node.finalbody]
     if isinstance(node, ast.With | ast.AsyncWith):
-        return [] if _is_evaluation(node) else [*node.items, *_certain(node.body)]
+        return [] if _is_evaluation(node) else [*node.items, *_certain(view, node.body, always)]
     if isinstance(node, Loop):
-        return [node.test] if isinstance(node, ast.While) else [node.iter, *_certain(node.body)]
+        return [node.test] if isinstance(node, ast.While) else [node.iter, *_certain(view, node.body, always)]
     if isinstance(node, ast.expr_context | ast.operator):
         return []
     return list(ast.iter_child_nodes(node))

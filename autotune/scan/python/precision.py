@@ -10,11 +10,11 @@ from autotune.scan.python import values
 from autotune.scan.python.calls import arguments
 from autotune.scan.python.consumers import AUTOCASTS, FUNCTIONS, SCALERS
 from autotune.scan.python.index import Index, base_name, last_name
-from autotune.scan.python.names import full_name
+from autotune.scan.python.names import full_name, package_and_name
 from autotune.scan.python.parts import Parts
 from autotune.scan.python.reach import is_reached
 
-LEGACY = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler"})
+LEGACY = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"})
 
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"})
 
@@ -42,7 +42,17 @@ def _is_scaled(parts: Parts, scalers: list[ast.Call]) -> bool | None:
     enabled = [_is_enabled(parts, call) for call in scalers]
     if any(enabled) and parts.view.index.called.get("scale"):
         return True
-    return False if parts.is_raw and all(one is False for one in enabled) else None
+    is_off = parts.is_raw and all(one is False for one in enabled) and not _may_scale(parts, scalers)
+    return False if is_off else None
+
+
+def _may_scale(parts: Parts, scalers: list[ast.Call]) -> bool:
+    """Whether something else may scale the loss: timm's NativeScaler, a scaler that is made elsewhere."""
+    if not scalers and parts.view.index.called.get("scale"):
+        return True
+    names = (full_name(parts.view.index, call.func) or last_name(call.func) for call in parts.view.index.calls)
+    others = (name for name in names if name not in SCALERS and name.lower().endswith("scaler"))
+    return any(package_and_name(name)[0] != "sklearn" for name in others)
 
 
 def _is_enabled(parts: Parts, call: ast.Call) -> bool | None:

@@ -77,3 +77,35 @@ def test_a_value_that_is_replaced_is_unknown(code: str) -> None:
 
 def test_a_dataclass_that_changes_nothing_is_followed() -> None:
     assert workers(DATACLASS + "args = C()\n" + LOADER).value == 0
+
+
+ENCODES = "enc = tokenizer(text, padding='max_length', max_length=512)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_safe"),
+    [
+        (ENCODES + "DataLoader(d)\n", False),
+        (ENCODES + "Trainer(model, train_dataset=d)\n", False),
+        (ENCODES + "Trainer(model, data_collator=DefaultDataCollator())\n", False),
+        (ENCODES + "Trainer(model, tokenizer=tokenizer, data_collator=default_data_collator)\n", False),
+        (ENCODES + "torch.nn.functional.pad(x, (0, 1))\n", False),
+        (ENCODES + "Trainer(model, tokenizer=tokenizer)\n", True),
+        (ENCODES + "Trainer(model, processing_class=tokenizer)\n", True),
+        (ENCODES + "Trainer(model, data_collator=DataCollatorWithPadding(tokenizer))\n", True),
+        (ENCODES + "def collate(rows):\n    return self.tokenizer.pad(rows)\n", True),
+        (ENCODES + "def collate(rows):\n    return pad_sequence(rows)\n", True),
+        (f"def collate(rows):\n    {ENCODES}    return enc\nDataLoader(d, collate_fn=collate)\n", True),
+        (f"def collate(rows):\n    {ENCODES}    return enc\nDataLoader(d, collate_fn=lambda r: collate(r))\n", True),
+        (
+            f"class C:\n    def __call__(self, rows):\n        {ENCODES}        return enc\n"
+            "c = C()\nDataLoader(d, collate_fn=c)\n",
+            True,
+        ),
+        (f"def encode(text):\n    {ENCODES}    return enc\nDataLoader(d, collate_fn=stack)\n", False),
+    ],
+)
+def test_a_tokenizer_that_pads_alone_is_not_to_be_told_otherwise(code: str, is_safe: bool) -> None:
+    found = call_of(scan(HEAD + "tokenizer = make()\n" + code), "tokenizer").arguments["padding"]
+    assert (found.value, found.known) == ("max_length", True)
+    assert ("pad in the collate function" in found.doubt) is not is_safe

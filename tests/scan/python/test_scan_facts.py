@@ -36,6 +36,16 @@ def fact(name: str, body: str = STEP, before: str = "") -> object:
         ("", STEP, False),
         ("import accelerate\n", STEP, None),
         ("from mine import make_scaler\n", STEP, None),
+        ("from torch.cuda.amp.grad_scaler import GradScaler\nscaler = GradScaler()\n", SCALED, True),
+        ("from torch.amp.grad_scaler import GradScaler\nscaler = GradScaler(enabled=False)\n", SCALED, False),
+        (
+            "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler as S\nscaler = S()\n",
+            SCALED,
+            True,
+        ),
+        ("from timm.utils import NativeScaler\nscaler = NativeScaler()\n", "scaler(loss, optimizer)", None),
+        ("", SCALED, None),
+        ("from sklearn.preprocessing import StandardScaler\nStandardScaler()\n", STEP, False),
     ],
 )
 def test_grad_scaler(before: str, body: str, expected: bool | None) -> None:
@@ -235,10 +245,7 @@ UNDIVIDED = "loss = criterion(model(x), y)\nloss.backward()\n"
             "loss = torch.nn.functional.cross_entropy(model(x), y)\nloss.backward()\n" + EVERY_4,
             "the loss is not divided",
         ),
-        (
-            "loss = criterion(model(x), y) / 4\nloss.backward()\nscheduler.step()\n" + EVERY_4,
-            "the scheduler steps every micro-batch",
-        ),
+        ("loss = criterion(model(x), y) / 4\nloss.backward()\nscheduler.step()\n" + EVERY_4, None),
         ("loss = criterion(model(x), y)\nloss = loss / 4\nloss.backward()\n" + EVERY_4, None),
         ("loss = criterion(model(x), y)\nloss /= 4\nloss.backward()\n" + EVERY_4, None),
         ("loss = criterion(model(x), y)\n(loss / 4).backward()\n" + EVERY_4, None),
@@ -251,6 +258,25 @@ UNDIVIDED = "loss = criterion(model(x), y)\nloss.backward()\n"
 )
 def test_accumulation_mistakes(body: str, expected: str | None) -> None:
     assert fact("code.accumulation_mistake", body) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "is_mistake"),
+    [
+        ("n = len(loader) // 4 * epochs\nscheduler = CosineAnnealingLR(optimizer, T_max=n)", True),
+        ("n = math.ceil(len(loader) / 4)\nscheduler = get_scheduler('cosine', optimizer, 10, epochs * n)", True),
+        ("scheduler = OneCycleLR(optimizer, 0.1, total_steps=args.max_updates)", True),
+        ("scheduler = OneCycleLR(optimizer, 0.1, total_steps=len(loader) * epochs)", False),
+        ("n = len(loader) // 2\nn = n + 1\nscheduler = CosineAnnealingLR(optimizer, n)", False),
+        ("o = SGD(ps, lr=0.1 / 4)\nscheduler = OneCycleLR(o, 0.1, total_steps=len(loader))", False),
+        ("scheduler = make(optimizer)", False),
+        ("", False),
+    ],
+)
+def test_a_scheduler_that_steps_every_micro_batch(made: str, is_mistake: bool) -> None:
+    body = "loss = criterion(model(x), y) / 4\nloss.backward()\nscheduler.step()\n" + EVERY_4
+    expected = "the scheduler steps every micro-batch" if is_mistake else None
+    assert fact("code.accumulation_mistake", body, f"import math\n{made}\n") == expected
 
 
 @pytest.mark.parametrize(
@@ -491,6 +517,7 @@ EVERYTHING = (
         "import torch\nfrom accelerate import Accelerator\n"
         "accelerator = Accelerator()\ntorch.distributed.init_process_group('nccl')\nsampler.set_epoch(1)\n",
     ),
+    looped("info_nce(x)\n" + STEP),
 )
 
 

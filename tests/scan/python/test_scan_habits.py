@@ -90,6 +90,41 @@ with accelerator.accumulate(model):
 """
 
 
+SAVE = "torch.save(model.state_dict(), 'last.pt')"
+
+
+@pytest.mark.parametrize(
+    ("guard", "expected"),
+    [
+        ("if time.time() - last < 600:\n    continue\n", 0),
+        ("if step in save_at:\n    log(step)\nelse:\n    continue\n", 0),
+        ("with timer:\n    if step not in save_at:\n        continue\n", 0),
+        ("if step >= max_steps:\n    break\n", 1),
+        ("if loss is None:\n    continue\n", 1),
+        ("if not torch.isfinite(loss):\n    continue\n", 1),
+        ("if rank != 0:\n    continue\n", 1),
+        ("if False:\n    continue\n", 1),
+    ],
+)
+def test_a_save_behind_a_condition_that_skips_the_step(guard: str, expected: int) -> None:
+    script = looped(f"{STEP}{guard}{SAVE}\nprint(loss.item())")
+    assert facts(script)["code.num_saves_in_step"] == expected
+    assert facts(script)["code.num_scalar_reads_in_step"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("if step not in save_at:\n    return", 0),
+        ("if get_rank() != 0:\n    return", 1),
+        ("for path in paths:\n    if path == last:\n        return", 1),
+    ],
+)
+def test_a_save_in_a_function_that_may_return_before(body: str, expected: int) -> None:
+    code = "\n    ".join(f"{body}\n{SAVE}".splitlines())
+    assert fact("num_saves_in_step", STEP + "keep(step)", f"def keep(step):\n    {code}\n") == expected
+
+
 @pytest.mark.parametrize(
     ("body", "lacks", "divides"),
     [

@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_trial_outcome import RECORDING
+from test_starts import RECORDING
 
 from autotune.model.recording import Event, Fetch, Window
 from autotune.model.verified import AFTER, Start
-from autotune.tune.pace import lasting
+from autotune.verify.pace import lasting
 
 WINDOW = Window(3, 40, 1000, 2000, (), "optimizer", "steps")
 START = Start(AFTER, 2.0, 40, 3, 4.0, times_ms=(1.0, 3.0))
