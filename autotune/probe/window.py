@@ -140,7 +140,7 @@ class Window:
         total = len(self.step_ends)
         # A limit may come before the steps that were to pass have passed.
         made = total - (self._request["after"] if reason == "time_limit" else 0)
-        if made >= 2 and self._is_too_short(reason, total):
+        if made >= 2 and self._is_too_short(reason, total) and not self._hangs(moment):
             self.warmup = total - (made + 1) // 2
             self.start = self.step_ends[self.warmup - 1]
             self._cpu_at_start = None
@@ -153,6 +153,11 @@ class Window:
         if self.start is None or total == self.warmup:
             return reason in ("script_ended", "time_limit")
         return reason == "script_ended" and total < 2 * self.warmup
+
+    def _hangs(self, moment: int) -> bool:
+        """Whether the step that has begun takes longer than any before it, by far."""
+        longest = max(end - begin for begin, end in zip(self.step_ends, self.step_ends[1:]))
+        return self.ended_by == "time_limit" and moment - self.step_ends[-1] > 2 * longest
 
     def summary(self, origin: int):
         """The Window of the Recording, or None when no step was measured."""

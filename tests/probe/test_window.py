@@ -204,6 +204,14 @@ def test_steps_that_hardly_fit_into_the_limit_are_measured(counted):
     assert run.session.told == ["end", "plan"]
 
 
+@pytest.mark.parametrize(("late_s", "is_measured"), [(19, True), (21, False)])
+def test_a_step_that_hangs_leaves_nothing_measured(counted, late_s, is_measured):
+    run = counted(warmup=5)
+    run.steps(3, each=10)
+    run.window.close(run.window.step_ends[-1] + late_s * S, "time_limit")
+    assert (run.window.summary(0) is not None) is is_measured
+
+
 def test_backwards_count_only_without_an_optimizer(counted):
     run = counted()
     run.window.on_backward(has_optimizer=True)

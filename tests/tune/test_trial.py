@@ -41,15 +41,12 @@ def tree(root: Path) -> dict[str, str]:
 
 
 def running(root: Path) -> list[list[str]]:
-    """Processes that work in the project or were started by a trial."""
+    """Processes that trials in the project have started."""
     found = []
     for process in psutil.process_iter():
         try:
-            line = process.cmdline()
-            if process.status() != psutil.STATUS_ZOMBIE and (
-                str(root) in process.environ().get("AUTOTUNE_REQUEST", "") or line == ["sleep", "1234"]
-            ):
-                found.append(line)
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("TRIAL_ROOT") == str(root):
+                found.append(process.cmdline())
         except psutil.Error:
             continue
     return found
@@ -65,7 +62,7 @@ def attempt(root, monkeypatch):
         original = {root / "train.py": (root / "train.py").read_bytes()}
         script = as_diagnosed(root / "train.py", LOADER_LINE)
         with scratch.mirrored(root, frozenset(original)) as mirrors:
-            place = Place(root, root, dict(os.environ), sys.executable, mirrors, original, show)
+            place = Place(root, root, {**os.environ, "TRIAL_ROOT": str(root)}, sys.executable, mirrors, original, show)
             trials = Trials(place, script, SPACE, Usual(0.1, 1.0, 4.0))
             made = trials.attempt(point, (point,), None)
         assert running(root) == []
