@@ -167,13 +167,15 @@ def storage(recordings: Sequence[Recording]) -> Iterable[Fact]:
     """File systems of the data and of where most bytes were written, asked on the machine that made `recordings`."""
     for recording in recordings[:1]:
         subjects = derive.subjects(recording)
-        paths = {subjects.get(loader["id"]): loader["path"] for loader in recording.loaders if loader["path"]}
+        paths = {subjects.get(loader["id"]): Path(loader["path"] or "") for loader in recording.loaders}
         for subject, path in paths.items():
-            system = machine.file_system(Path(path)) if Path(path).is_absolute() else None
+            system = machine.file_system(path) if path.is_absolute() else None
             if subject is not None and system is not None:
-                yield from extras.data_facts(subject, Path(path))
+                yield from extras.data_facts(subject, path)
                 yield Fact("loader.storage", subject, system.type)
                 yield Fact("loader.storage_is_network", subject, system.is_network)
+            if subject is not None:
+                yield Fact("loader.seen_on_network", subject, system is not None and system.is_network)
     rows = [row for one in recordings for row in one.side_effects["redirected"] if row["kind"] == "write"]
     most = max(rows, key=lambda row: int(row["bytes"]), default=None)
     system = machine.file_system(Path(most["path"])) if most is not None else None

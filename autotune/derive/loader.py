@@ -32,6 +32,7 @@ OWN_TOKENIZER = re.compile(
 DECODE = re.compile(
     r"[/\\](PIL|cv2|librosa|torchaudio|soundfile|torchcodec|imageio)([/\\]|\.py)"
     r"|[/\\]torchvision[/\\]io[/\\]|[/\\]datasets[/\\]features[/\\](image|audio|video)\.py|[/\\]json[/\\]"
+    r"|[/\\](zipfile|gzip|bz2|lzma|_compression)([/\\]|\.py)"
 )
 
 
@@ -55,6 +56,7 @@ def _described(view: View, loader: Loader) -> dict[str, Value | None]:
         "num_batches": loader.timed["num_batches"] or loader.own["num_batches"],
         "num_epochs_seen": len(iters),
         "is_map_style": loader.own["dataset"]["map_style"],
+        "has_own_collate": loader.own.get("has_own_collate"),
     }
 
 
@@ -216,9 +218,12 @@ def _sampled(view: View, loader: Loader) -> dict[str, Value | None]:
     total = sum(row["count"] for row in rows)
     if total < LEAST_SAMPLES:
         return {}
+    tokenized = sum(row["count"] for row in rows if tokenizes(row))
+    decoded = sum(row["count"] for row in rows if DECODE.search(row["leaf_file"]) and not tokenizes(row))
     return {
-        "tokenize_share": sum(row["count"] for row in rows if tokenizes(row)) / total,
-        "decode_share": sum(row["count"] for row in rows if DECODE.search(row["leaf_file"])) / total,
+        "tokenize_share": tokenized / total,
+        "decode_share": decoded / total,
+        "repeated_share": (tokenized + decoded) / total,
     }
 
 

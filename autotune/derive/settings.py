@@ -35,6 +35,7 @@ TOLD: Mapping[str, tuple[str, ...]] = {
     "train.epochs": ("num_train_epochs", "max_epochs"),
     "train.max_steps": ("max_steps",),
     "train.learning_rate": ("learning_rate",),
+    "train.skips_memory_metrics": ("skip_memory_metrics",),
     "train.nan_filter": ("logging_nan_inf_filter",),
     "train.deterministic": ("full_determinism",),
     "optimizer.name": ("optim",),

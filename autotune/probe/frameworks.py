@@ -21,6 +21,7 @@ HF_FIELDS = (
     "eval_steps", "eval_on_start", "logging_strategy", "logging_steps", "load_best_model_at_end", "max_length",
     "packing", "padding_free", "use_liger_kernel", "full_determinism", "remove_unused_columns", "debug",
     "ddp_find_unused_parameters", "ddp_static_graph", "logging_nan_inf_filter", "learning_rate", "use_cpu",
+    "skip_memory_metrics",
 )  # fmt: skip
 """Fields of TrainingArguments and its subclasses that are read: an allowlist, no names, paths or tokens."""
 

@@ -62,6 +62,7 @@ def _register(session, loader, given) -> None:
         "pad_id": None,
         "max_length": None,
         "path": _path(dataset),
+        "has_own_collate": _is_own(loader.collate_fn),
         "object": weakref.ref(loader),
         "dataset_id": id(dataset),
     }
@@ -70,6 +71,15 @@ def _register(session, loader, given) -> None:
     row["arguments"]["multiprocessing_context"] = method() if method else None
     session.loaders.append(row)
     loader._autotune_id = row["id"]
+
+
+def _is_own(collate) -> bool:
+    """Whether a collate function is the user's own; one that a library wraps (a partial, RemoveColumnsCollator) is."""
+    inner = getattr(collate, "func", None) or getattr(collate, "data_collator", None)
+    while inner is not None:
+        collate, inner = inner, getattr(inner, "func", None) or getattr(inner, "data_collator", None)
+    module = sys.modules.get(getattr(collate, "__module__", None) or "")
+    return sites.is_user(getattr(module, "__file__", None) or "")
 
 
 def _describe_dataset(dataset) -> dict:

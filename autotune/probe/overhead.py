@@ -58,10 +58,15 @@ def _read_ns() -> float:
 
 
 def _submodule_ns() -> float:
-    """Cost that the patched Module.__call__ adds to a submodule's call."""
-    recorder = Recorder(_ignore)
+    """Cost that the patched Module.__call__ adds to a submodule's call.
+
+    A module is called: torch's profiler looks into what this code is called with (with_stack=True).
+    """
+    from torch.nn import Identity
+
+    recorder, module = Recorder(_ignore), Identity()
     recorder.in_forward = True
-    return max(0.0, _per_call(hooks_model.timed_call(recorder, _nothing, _ignore)) - _per_call(_nothing))
+    return max(0.0, _per_call(hooks_model.timed_call(recorder, _nothing, _ignore), module) - _per_call(_nothing))
 
 
 class _OnDevice:

@@ -134,7 +134,7 @@ class Window:
     def close(self, moment: int, reason: str) -> None:
         """End the window here. A script that ended early has what came after the first half of its steps, at most.
 
-        So has one that is too slow for any step after the warm-up.
+        So has a diagnosis that is too slow for any step after the warm-up.
         """
         self.ended_by = reason
         total = len(self.step_ends)
@@ -151,8 +151,12 @@ class Window:
 
     def _is_too_short(self, reason: str, total: int) -> bool:
         if self.start is None or total == self.warmup:
-            return reason in ("script_ended", "time_limit")
+            return reason == "script_ended" or (reason == "time_limit" and self._is_free())
         return reason == "script_ended" and total < 2 * self.warmup
+
+    def _is_free(self) -> bool:
+        """Whether nothing asks for a warm-up, or a length: two windows of one setting are not to be compared."""
+        return self._request["warmup"] is None and self._request["multiple"] is None
 
     def _hangs(self, moment: int) -> bool:
         """Whether the step that has begun takes longer than any before it, by far."""

@@ -31,6 +31,8 @@ PLAIN = re.compile(rf"={{0,3}}\s*{_RELEASE}")
 POETRY = re.compile(rf"([\^~]) ?{_RELEASE}")
 """The bounds that only poetry knows: ^4.44, ~4.44."""
 
+OPERATORS = tuple("<>=!~")
+
 QUOTED = re.compile(r"""["']([^"']*)["']""")
 
 CONDITIONS = {"markers", "platform", "python"}
@@ -156,9 +158,11 @@ def _of_poetry(document: Mapping[str, Any]) -> Iterator[Pin]:
 
 def _bounds(wanted: str) -> str:
     """poetry's "^4.44" and "~4.44" as plain bounds: below the next first part that is not 0, or the next second one."""
-    found = POETRY.fullmatch(wanted)
+    exact, found = PLAIN.fullmatch(wanted), POETRY.fullmatch(wanted)
+    if exact is not None:
+        return f"=={exact[1]}"
     if found is None:
-        return wanted
+        return wanted if wanted[:1] in OPERATORS else ""
     release = version(found[2])
     last = len(release) - 1
     place = next((place for place, part in enumerate(release) if part), last) if found[1] == "^" else min(1, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from autotune.errors import UsageError
@@ -48,7 +49,7 @@ def _values(data: bytes) -> dict[Place, list[str]]:
         for flag, behind, text in flags(command):
             found.setdefault((program, flag, behind), []).append(text)
         for name, word in command.variables:
-            if not data[: word.span.start].rstrip(b"\"'").endswith(f"{name}=".encode()):
+            if not re.search(rf"""\b{name}=["']?(\$\{{\w+:?-)?["']?$""".encode(), data[: word.span.start]):
                 found.setdefault((program, name, 0), []).append(word.text if word.value is None else word.value)
     return found
 

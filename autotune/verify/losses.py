@@ -44,11 +44,11 @@ def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | 
         return Losses(Sameness.IDENTICAL, steps, "every bit of every step, in all starts")
     if effect is Effect.EXACT:
         return _not_exact(known, steps)
-    worst = max(_relative(a, b) for side in known for one in side for a, b in zip(known[0][0], one, strict=True))
+    worst = max(_apart(known[0][0], side) for side in known)
     if worst <= TOLERANCE:
         why = f"at most {worst:.1e} apart, relative; {TOLERANCE:g} is what other rounding may become in {steps} steps"
         return Losses(Sameness.CLOSE, steps, why)
-    if all(_repeats(side) for side in known):
+    if all(_agrees(side) for side in known):
         return _of_steps(known[0][0], known[1][0], steps)
     return _of_starts(known, steps)
 
@@ -63,10 +63,21 @@ def _repeats(side: Sequence[Sequence[float]]) -> bool:
     return len(side) > 1 and all(_identical(side[0], one) for one in side[1:])
 
 
+def _agrees(side: Sequence[Sequence[float]]) -> bool:
+    """Whether all starts of the same files draw the same, and differ by rounding at most."""
+    return len(side) > 1 and _apart(side[0], side[1:]) <= TOLERANCE
+
+
+def _apart(one: Sequence[float], others: Sequence[Sequence[float]]) -> float:
+    """The largest relative difference of any step of `one` from that of `others`."""
+    return max(_relative(a, b) for other in others for a, b in zip(one, other, strict=True))
+
+
 def _not_exact(known: list[list[list[float]]], steps: int) -> Losses:
     """A change that is said to be exact, of starts that differ: by chance, where those of the same files do so too."""
     before, after = known[0][0], known[1][0]
-    if not _repeats(known[0]) or any(_identical(before, one) for one in known[1]):
+    is_far = _agrees(known[0]) and all(_apart(one, known[0]) > TOLERANCE for one in known[1])
+    if not is_far and (not _repeats(known[0]) or any(_identical(before, one) for one in known[1])):
         why = "losses of the same files differ from start to start: fix the script's seeds"
         return Losses(Sameness.NOT_COMPARED, steps, why)
     at = next(step for step, (a, b) in enumerate(zip(before, after, strict=True)) if not _identical([a], [b]))

@@ -15,8 +15,8 @@ def lasting(start: Start, recording: Recording) -> Start:
     was ready before: training was faster than its workers, and will wait for them once there is none left.
     """
     window = recording.window
-    if window is None:
-        return start
+    if window is None or window.ended_by == "script_ended":
+        return start  # at the end of the data workers have nothing left to prepare
     span = range(window.start_ns, window.end_ns + 1)
     came = sum(1 for event in recording.events if event.kind == "fetch" and event.flag and event.end_ns in span)
     prepared = [one for one in recording.fetches if one.start_ns + one.wall_ns in span]

@@ -520,6 +520,7 @@ def everything():
     told = entry(max_steps=90, torch_compile_mode="default", torch_empty_cache_steps=2, group_by_length=False)
     told["values"] |= {"max_length": 64, "packing": False, "logging_strategy": "steps", "logging_steps": 5}
     told["values"] |= {"num_train_epochs": 3.0, "learning_rate": 1e-4, "logging_nan_inf_filter": True}
+    told["values"] |= {"skip_memory_metrics": True}
     told["values"] |= {"full_determinism": False, "optim": "adamw_torch", "save_strategy": "steps"}
     told["values"] |= {"save_total_limit": 2, "eval_strategy": "no", "ddp_static_graph": False}
     told["values"] |= {"ddp_find_unused_parameters": False}
@@ -533,7 +534,7 @@ def everything():
         "torch_state": state | {"grad_scaler": False, "clips_scaled": False, "legacy_amp": False},
         "compile": {"graph_breaks": 0, "recompiles_at_start": 1, "recompiles_at_end": 1},
         "models": (model(**transformers),),
-        "loaders": (loader(0, arguments=arguments), loader(1, arguments={"num_workers": 2})),
+        "loaders": (loader(0, arguments=arguments, has_own_collate=True), loader(1, arguments={"num_workers": 2})),
         "batches": batches([(3, 5), (4, 8)] * 8),
         "fetches": fetches([9] * 9),
         "samples": (sample("fetch", 40),),

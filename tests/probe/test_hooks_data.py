@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 
 import pytest
@@ -78,6 +79,38 @@ def test_arguments_are_the_resolved_ones(probed, dataset, make, given, expected)
     assert {name: row["arguments"][name] for name in expected} == expected
     assert set(row["arguments"]) == {*hooks_data.ARGUMENTS, "multiprocessing_context"}
     assert row["object"]() is loader
+
+
+class Wrapping:
+    """As the Trainer's RemoveColumnsCollator."""
+
+    __module__ = "torch.utils.data"
+
+    def __init__(self, data_collator):
+        self.data_collator = data_collator
+
+    def __call__(self, samples):
+        return self.data_collator(samples)
+
+
+def mine(samples):
+    return torch.stack([sample[0] for sample in samples])
+
+
+@pytest.mark.parametrize(
+    ("collate", "is_own"),
+    [
+        (None, False),
+        (torch.utils.data.default_collate, False),
+        (mine, True),
+        (functools.partial(mine), True),
+        (Wrapping(mine), True),
+        (Wrapping(torch.utils.data.default_collate), False),
+    ],
+)
+def test_whose_the_collate_function_is(probed, dataset, collate, is_own):
+    DataLoader(dataset, collate_fn=collate)
+    assert probed.loaders[0]["has_own_collate"] is is_own
 
 
 def test_sampler_and_dataset_are_named(probed, dataset):

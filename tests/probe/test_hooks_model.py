@@ -235,3 +235,11 @@ def test_the_loss_is_what_backward_is_called_on(probed, model):
     torch.autograd.grad(model(torch.ones(2, 4)).sum(), list(model.parameters()))
     optimizer.step()
     assert probed.losses.rows(probed.recorder.thread) == [pytest.approx(3 * loss.item())]
+
+
+def test_the_cost_of_the_hook_is_measured_below_a_profiler_that_keeps_stacks(probed):
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, with_stack=True):
+        probed.overhead.start()
+        probed.overhead.stop()
+    assert probed.overhead.row()["event_ns"] >= 0

@@ -188,7 +188,7 @@ def test_a_script_that_ends_early_keeps_the_later_half_of_its_steps_at_least(cou
     ],
 )
 def test_a_time_limit_leaves_what_came_after_the_warm_up_or_else_the_later_half(counted, made, after, warmup, steps):
-    run = counted(warmup=3, after=after)
+    run = counted(multiple=None, loaders=((1, 2),), after=after)
     run.steps(made)
     run.window.close(run.window.step_ends[-1], "time_limit")
     summary = run.window.summary(0)
@@ -197,16 +197,23 @@ def test_a_time_limit_leaves_what_came_after_the_warm_up_or_else_the_later_half(
 
 
 def test_steps_that_hardly_fit_into_the_limit_are_measured(counted):
-    run = counted()
+    run = counted(multiple=None)
     run.steps(3, each=91)
     summary = run.window.summary(0)
     assert (summary["warmup_steps"], summary["steps"], summary["ended_by"]) == (1, 2, "time_limit")
     assert run.session.told == ["end", "plan"]
 
 
+@pytest.mark.parametrize("asked", [{"warmup": 5}, {"multiple": 1, "warmup": None}])
+def test_what_is_compared_is_not_measured_in_the_warm_up(counted, asked):
+    run = counted(**{"multiple": None, "warmup": None, **asked})
+    run.steps(3, each=91)
+    assert run.window.is_over and run.window.summary(0) is None
+
+
 @pytest.mark.parametrize(("late_s", "is_measured"), [(19, True), (21, False)])
 def test_a_step_that_hangs_leaves_nothing_measured(counted, late_s, is_measured):
-    run = counted(warmup=5)
+    run = counted(multiple=None, loaders=((4, 2),))
     run.steps(3, each=10)
     run.window.close(run.window.step_ends[-1] + late_s * S, "time_limit")
     assert (run.window.summary(0) is not None) is is_measured

@@ -80,7 +80,7 @@ def test_every_kind_of_file_has_ranges(name: str, text: str) -> None:
         ('{ version = "^4.44", python = ">=3.12" }', None),
         ('{ git = "https://host/transformers" }', None),
         ('"*"', None),
-        ('"4.46.1"', None),
+        ('"4.46.1"', ((4, 46, 1), (4, 46, 2))),
     ],
 )
 def test_poetry_has_words_of_its_own(wanted: str, expected: object) -> None:

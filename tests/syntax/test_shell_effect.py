@@ -29,6 +29,7 @@ def edited(text: str, flag: str, value: Scalar) -> str:
         ("BS=4\npython t.py --bs $BS --out o\n", "BS=8\npython t.py --bs $BS --out o\n"),
         ("python t.py --bs 4 --eval 4\n", "python t.py --bs 8 --eval 4\n"),
         ("export BS=4\npython t.py --bs $BS\n", "export BS=8\npython t.py --bs $BS\n"),
+        ("export BS=${B:-4}\npython t.py --bs $BS\n", "export BS=${B:-8}\npython t.py --bs $BS\n"),
         (
             "BS=4\npython t.py --bs $BS --seed 1\npython t.py --bs $BS --seed 2\n",
             "BS=8\npython t.py --bs $BS --seed 1\npython t.py --bs $BS --seed 2\n",

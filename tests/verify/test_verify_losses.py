@@ -150,3 +150,14 @@ def test_the_steps_that_both_made_are_compared() -> None:
 def test_random_draws_are_rarely_called_different() -> None:
     found = [same([drawn(seed)] * 4, [drawn(seed + 1000)] * 4) for seed in range(300)]
     assert found.count(Sameness.DIFFERENT) <= 9
+
+
+def test_seeded_starts_that_round_differently_are_compared_step_by_step() -> None:
+    rounded = scaled(1 + TOLERANCE / 10, drawn(1))
+    found = compare([drawn(1)] * 3 + [rounded], [drawn(2)] * 4, Effect.EQUIVALENT)
+    assert found.sameness is Sameness.ALIKE and "over steps" in found.why
+
+
+def test_an_exact_change_that_is_far_off_is_different_however_starts_round() -> None:
+    rounded = scaled(1 + TOLERANCE / 10)
+    assert same([FALLING, rounded, FALLING], [scaled(1.5)] * 3, Effect.EXACT) is Sameness.DIFFERENT

@@ -42,3 +42,7 @@ def test_without_workers_every_step_waits_for_its_batches() -> None:
 
 def test_without_a_window_there_is_nothing_to_correct() -> None:
     assert lasting(START, recording(40, 5, window=None)) == START
+
+
+def test_at_the_end_of_the_data_workers_have_nothing_left_to_prepare() -> None:
+    assert lasting(START, recording(40, 5, window=replace(WINDOW, ended_by="script_ended"))) == START

@@ -15,6 +15,9 @@ ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
 SHARED = ("accumulate", "no_sync", "sync_gradients")
 """What a loop that accumulates uses of an Accelerator."""
 
+DIVIDES = ("gradient_accumulation_steps", "gradient_accumulation_plugin")
+"""What tells an Accelerator to divide the loss."""
+
 
 def facts(parts: Parts) -> Iterator[Fact]:
     """Facts `code.lacks_accumulate` and `code.divides_loss_again`, of a loop around one Accelerator."""
@@ -25,8 +28,13 @@ def facts(parts: Parts) -> Iterator[Fact]:
         return
     used = [one for name in SHARED for one in index.attributes.get(name, ())]
     yield from parts.stated("code.lacks_accumulate", not used, *made)
-    divided = [one for call in backwards for one in _divisions(parts, call)]
+    divided = [one for call in backwards for one in _divisions(parts, call)] if _may_divide(*made) else []
     yield from parts.stated("code.divides_loss_again", bool(divided), *divided)
+
+
+def _may_divide(made: ast.Call) -> bool:
+    """Whether an Accelerator is told to accumulate: else it divides by 1."""
+    return any(keyword.arg is None or keyword.arg in DIVIDES for keyword in made.keywords)
 
 
 def _divisions(parts: Parts, backward: ast.Call) -> Iterator[ast.AST]:

@@ -145,6 +145,13 @@ def test_an_accelerator_that_accumulates(body: str, lacks: bool | None, divides:
     assert fact("divides_loss_again", body, ACCELERATOR) is divides
 
 
+@pytest.mark.parametrize(("arguments", "divides"), [("", False), ("log_with='all'", False), ("**options", True)])
+def test_an_accelerator_that_is_not_told_to_accumulate_divides_by_one(arguments: str, divides: bool) -> None:
+    body = "loss = model(x) / accum_steps\naccelerator.backward(loss)\noptimizer.step()"
+    before = f"from accelerate import Accelerator\naccelerator = Accelerator({arguments})\n"
+    assert fact("divides_loss_again", body, before) is divides
+
+
 EPOCHS = """
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
