@@ -13,6 +13,7 @@ from autotune.derive import (
     memory,
     optimizer,
     ranks,
+    restarts,
     run,
     settings,
     step,
@@ -52,5 +53,6 @@ def _facts(first: view.View, cpus_per_rank: float | None, memory_limit_bytes: in
     for subject in (step, calls, run, lengths, optimizer, interruptions, device):
         yield from subject.facts(first)
     yield from loader.facts(first, cpus_per_rank)
+    yield from restarts.facts(first)
     yield from memory.facts(first, memory_limit_bytes)
     yield from what_ifs.facts(first, memory_limit_bytes)

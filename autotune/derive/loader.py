@@ -236,12 +236,15 @@ def tokenizes(row: Json) -> bool:
 
 
 def _samples(view: View, loader: Loader) -> Sequence[Json]:
-    """The stack samples as rows. With workers the training process only waits: then those of the what-if."""
-    if loader.num_workers == 0:
-        return [asdict(sample) for sample in view.recording.samples]
-    return [
+    """The stack samples as rows: those of the loader alone, which are finer, or else those of the window.
+
+    With workers the training process only waits in the window.
+    """
+    alone = [
         sample
         for what_if in view.recording.what_ifs
         if what_if.name == "loader_alone" and what_if.arguments.get("loader") in loader.ids
         for sample in what_if.result.get("samples", ())
     ]
+    is_enough = sum(sample["count"] for sample in alone) >= LEAST_SAMPLES
+    return alone if is_enough or loader.num_workers else [asdict(sample) for sample in view.recording.samples]

@@ -65,6 +65,7 @@ def _torch(view: View) -> Mapping[str, Value | None]:
         "run.cudnn_benchmark": state.get("cudnn_benchmark"),
         "run.num_graph_breaks": (compiled or {}).get("graph_breaks"),
         "run.num_recompiles_in_window": end - start if start is not None and end is not None else None,
+        "run.num_compiling_steps": (compiled or {}).get("compiling_steps"),
         "run.parallel": (main.get("parallel") or "none") if main else None,
         "run.compiled": any(model["compiled"] for model in models) if models else None,
     }

@@ -181,7 +181,8 @@ class Recording:
     memory: rss_peak_bytes, rss_start_bytes, and for CUDA peak_allocated_bytes, peak_reserved_bytes, total_bytes,
       num_alloc_retries.
     io: read_bytes, read_chars in the window (this process and its workers), None where /proc has none.
-    compile: graph_breaks, recompiles_at_start, recompiles_at_end; None when dynamo was not used.
+    compile: graph_breaks, recompiles_at_start, recompiles_at_end, compiling_steps (of the warm-up; missing in
+      older ones); None when dynamo was not used.
     kernels: CUDA only, from a few optimizer steps that were profiled after the window; None otherwise.
       steps, start_ns, end_ns: what was profiled; busy_ns: at least one kernel ran; idle [[start_ns, end_ns]]: none did
       (the longest gaps, in the order of time); rows [{name, operator, kind, count, total_ns}]: launches of one kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 from . import clock, others
 
@@ -50,7 +51,8 @@ def load(session, row: dict, workers: int) -> tuple:
     before = others.reading()
     recorder.stack.append("fetch")
     try:
-        result = _take(_copy(row["object"](), workers), workers)
+        with sampler.finely() if workers == 0 else nullcontext():
+            result = _take(_copy(row["object"](), workers), workers)
     except Exception as error:  # the dataset does not bear another loader: say so, go on
         return "failed", {"error": type(error).__name__}
     finally:

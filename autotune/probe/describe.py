@@ -192,6 +192,7 @@ def compiler(session):
         "graph_breaks": sum(utils.counters["graph_break"].values()),
         "recompiles_at_start": session.graphs_at_start,
         "recompiles_at_end": int(utils.counters["stats"]["unique_graphs"]),
+        "compiling_steps": session.window.compiling_steps,
     }
 
 

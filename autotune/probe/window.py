@@ -37,6 +37,7 @@ class Window:
         self._epochs = Epochs()
         self._long_enough_at = None
         self._graphs = 0
+        self.compiling_steps = 0
         self._cpu = None
         self._cpu_at_start = None
 
@@ -109,6 +110,7 @@ class Window:
         utils = sys.modules.get("torch._dynamo.utils")
         graphs = utils.counters["stats"]["unique_graphs"] if utils is not None else 0
         changed, self._graphs = graphs != self._graphs, graphs
+        self.compiling_steps += changed
         return changed if self._session.world_size() == 1 else graphs > 0
 
     def _is_complete(self, moment: int) -> bool:

@@ -151,6 +151,11 @@ def test_a_wrapped_loader_is_the_users_own_with_the_wrappers_times():
 TOKENIZER = "/lib/transformers/tokenization_utils_base.py"
 
 
+def _alone(count: int):
+    samples = [{"phase": "fetch", "leaf_file": TOKENIZER, "count": count}]
+    return (what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[], samples=samples),)
+
+
 @pytest.mark.parametrize(
     ("samples", "what_ifs", "workers", "expected"),
     [
@@ -158,20 +163,9 @@ TOKENIZER = "/lib/transformers/tokenization_utils_base.py"
         pytest.param([("/lib/json/decoder.py", 10), ("/x.py", 10)], (), 0, (0.0, 0.5), id="json"),
         pytest.param([(TOKENIZER, 19)], (), 0, (None, None), id="too few samples"),
         pytest.param([(TOKENIZER, 90)], (), 2, (None, None), id="with workers the main process only waits"),
-        pytest.param(
-            [],
-            (
-                what_if(
-                    "loader_alone",
-                    {"loader": 0, "num_workers": 0},
-                    batch_ns=[],
-                    samples=[{"phase": "fetch", "leaf_file": TOKENIZER, "count": 40}],
-                ),
-            ),
-            2,
-            (1.0, 0.0),
-            id="from the what-if",
-        ),
+        pytest.param([], _alone(40), 2, (1.0, 0.0), id="from the what-if"),
+        pytest.param([("/x.py", 50)], _alone(40), 0, (1.0, 0.0), id="the what-if is finer"),
+        pytest.param([("/x.py", 50)], _alone(19), 0, (0.0, 0.0), id="too short a what-if"),
     ],
 )
 def test_tokenising_and_decoding(samples, what_ifs, workers, expected):

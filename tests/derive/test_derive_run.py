@@ -104,6 +104,8 @@ def test_switches_of_torch():
         True,
     )
     assert (facts["run.num_graph_breaks"], facts["run.num_recompiles_in_window"]) == (0, 3)
+    assert "run.num_compiling_steps" not in facts, "an older recording"
+    assert facts_of(compile=compiled | {"compiling_steps": 4})["run.num_compiling_steps"] == 4
     assert "env.omp_num_threads" not in facts
     assert facts_of(environment={"OMP_NUM_THREADS": ""})["env.omp_num_threads"] == ""
 
@@ -532,7 +534,7 @@ def everything():
         "kernels": kernels(launches("flash_fwd_kernel", 5), busy=5, end=9),
         "calls": (call("gc", 3), call("empty_cache", 3), call("sync", 3)),
         "torch_state": state | {"grad_scaler": False, "clips_scaled": False, "legacy_amp": False},
-        "compile": {"graph_breaks": 0, "recompiles_at_start": 1, "recompiles_at_end": 1},
+        "compile": {"graph_breaks": 0, "recompiles_at_start": 1, "recompiles_at_end": 1, "compiling_steps": 1},
         "models": (model(**transformers),),
         "loaders": (loader(0, arguments=arguments, has_own_collate=True), loader(1, arguments={"num_workers": 2})),
         "batches": batches([(3, 5), (4, 8)] * 8),
@@ -562,7 +564,12 @@ def everything():
     # Workers start only where there are some, and memory runs out only where it does.
     workers = recording(script, loaders=(loader(0, arguments={"num_workers": 2}), loader(1)))
     died = recording(outcome="out_of_memory", error=OUT_OF_MEMORY | {"phase": "forward"})
-    return [derive(both, 8.0, 64 * GB), derive([workers]), derive([died])]
+    restarts = Script()
+    for _ in range(3):
+        restarts.run("iter", 5, 0)
+        restarts.step()
+    again = recording(restarts, loaders=(loader(0, arguments={"num_workers": 2}),))
+    return [derive(both, 8.0, 64 * GB), derive([workers]), derive([died]), derive([again])]
 
 
 def test_every_catalogued_fact_is_supplied_and_no_other():

@@ -23,6 +23,7 @@ def test_a_plain_loop():
         "step.other_share": 0.0,
         "step.compute_share": 55 / 65,
         "step.noise_share": 0.0,
+        "step.starts_loader": False,
     }
     assert {name: value for name, value in facts.items() if name.startswith("step.")} == pytest.approx(expected)
 

@@ -112,7 +112,7 @@ def _no_sync(parts: Parts) -> Iterator[Fact]:
     index = parts.view.index
     calls: list[ast.AST] = [call for name in SYNCS for call in index.called.get(name, ())]
     calls += [store.node for store in index.stores.get("require_backward_grad_sync", ())]
-    if calls or parts.is_raw:
+    if calls or parts.is_own_loop:
         yield from parts.stated("code.has_no_sync", bool(calls), *calls)
 
 

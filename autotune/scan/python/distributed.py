@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
 from autotune.scan.python import order, values
+from autotune.scan.python.held import stays
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import package_and_name
 from autotune.scan.python.parts import Parts
@@ -58,7 +59,7 @@ def _epochs(parts: Parts) -> Iterator[Fact]:
     shuffling = [call for call in made if order.is_random(parts.view, call)]
     if index.attributes.get("set_epoch"):
         yield from parts.stated("code.lacks_set_epoch", False, is_certain=True)
-    elif shuffling and has_epochs and parts.is_whole and len(made) == 1:
+    elif shuffling and has_epochs and len(made) == 1 and (parts.is_whole or stays(index, made[0])):
         yield from parts.stated("code.lacks_set_epoch", True, *shuffling)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
@@ -25,6 +26,9 @@ HISTORY = frozenset({"torch.cuda.memory._record_memory_history", "torch.cuda.mem
 
 CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"})
 
+ATTENTIONS = re.compile(r"((encoder|decoder|cross)_)?attentions")
+"""What models of transformers call the attention weights that they return."""
+
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
 
 
@@ -37,6 +41,7 @@ def facts(parts: Parts) -> Iterator[Fact]:
     yield from _numpy(parts)
     yield from _seeds(parts)
     yield from _guard(parts)
+    yield from _attentions(parts)
 
 
 def _cuda(parts: Parts) -> Iterator[Fact]:
@@ -185,3 +190,14 @@ def _guard(parts: Parts) -> Iterator[Fact]:
 
 def _is_guarded(parts: Parts, node: ast.AST) -> bool:
     return any(isinstance(one, ast.If) and is_main_guard(one.test) for one in parts.view.index.around(node))
+
+
+def _attentions(parts: Parts) -> Iterator[Fact]:
+    """Attention weights that a script asks its model for, or reads from what it gave."""
+    index = parts.view.index
+    read = [one for one in index.attributes if ATTENTIONS.fullmatch(one)]
+    places: list[ast.AST] = [one for name in sorted(read) for one in index.attributes[name]]
+    given = [one for call in index.calls for one in call.keywords if one.arg == "output_attentions"]
+    places += [one.value for one in given if values.is_true(parts.view, one.value) is not False]
+    if places:
+        yield from parts.stated("code.uses_attentions", True, *sorted(places, key=_line)[:1])

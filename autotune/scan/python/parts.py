@@ -40,9 +40,18 @@ class Parts:
     @property
     def is_raw(self) -> bool:
         """Whether the script trains in a loop of its own that no library changes."""
-        roots = {module.split(".")[0].replace("pytorch_", "") for module in self.view.index.imports}
+        return self.is_own_loop and "accelerate" not in self._roots
+
+    @property
+    def is_own_loop(self) -> bool:
+        """Whether the script trains in a loop of its own, in which accelerate may wrap model and optimizer."""
         has_trainer = any(one.consumer.dialect == "hf_trainer" for one in self.found)
-        return any(not step.is_hook for step in self.steps) and not has_trainer and not roots & TRAINER_PACKAGES
+        is_changed = bool(self._roots & TRAINER_PACKAGES - {"accelerate"})
+        return any(not step.is_hook for step in self.steps) and not has_trainer and not is_changed
+
+    @property
+    def _roots(self) -> set[str]:
+        return {module.split(".")[0].replace("pytorch_", "") for module in self.view.index.imports}
 
     def named(self, names: Collection[str]) -> list[ast.Call]:
         """The calls of these full names that the script may reach."""

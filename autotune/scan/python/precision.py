@@ -9,7 +9,8 @@ from autotune.model.evidence import Fact
 from autotune.scan.python import values
 from autotune.scan.python.calls import arguments
 from autotune.scan.python.consumers import AUTOCASTS, FUNCTIONS, SCALERS
-from autotune.scan.python.index import Index, base_name, last_name
+from autotune.scan.python.held import is_handed_on, stays
+from autotune.scan.python.index import base_name, last_name
 from autotune.scan.python.names import full_name, package_and_name
 from autotune.scan.python.parts import Parts
 from autotune.scan.python.reach import is_reached
@@ -31,7 +32,7 @@ def facts(parts: Parts) -> Iterator[Fact]:
     legacy = parts.named(LEGACY)
     yield from parts.stated("run.legacy_amp", bool(legacy), *legacy)
     if is_scaled:
-        yield from _clips(parts)
+        yield from _clips(parts, scalers)
         yield from _update(parts, scalers)
     halves = _halves(parts)
     yield from parts.stated("code.trains_half_params", bool(halves), *halves)
@@ -97,13 +98,13 @@ def _dtype(parts: Parts, call: ast.Call) -> str | None:
     return DEFAULT_DTYPES.get(str(device.value).split(":")[0]) if device.known else None
 
 
-def _clips(parts: Parts) -> Iterator[Fact]:
+def _clips(parts: Parts, scalers: list[ast.Call]) -> Iterator[Fact]:
     """Gradients clipped beside a scaled backward, and unscale_ nowhere."""
     index = parts.view.index
     clips = [call for name in sorted(CLIPS) for call in index.called.get(name, ()) if _is_torch(parts, call)]
     if not clips:
         yield from parts.stated("run.clips_scaled_gradients", False)
-    elif not index.called.get("unscale_") and parts.is_whole:
+    elif not index.called.get("unscale_") and (parts.is_whole or all(stays(index, call) for call in scalers)):
         scaled = {index.function(call) for call in index.called.get("scale", ())}
         beside = [call for call in clips if index.function(call) in scaled]
         yield from parts.stated("run.clips_scaled_gradients", bool(beside) or None, *beside)
@@ -126,17 +127,8 @@ def _update(parts: Parts, scalers: list[ast.Call]) -> Iterator[Fact]:
     names = {last_name(one.targets[0]) for one in outer if isinstance(one, ast.Assign)} - {""}
     stepped = [call for call in index.called.get("step", ()) if base_name(call) in names]
     updated = [one for one in index.attributes.get("update", ()) if last_name(one.value) in names]
-    if stepped and (updated or not any(_is_handed_on(index, name) for name in names)):
+    if stepped and (updated or not any(is_handed_on(index, name) for name in names)):
         yield from parts.stated("code.scaler_lacks_update", (not updated and parts.is_whole), *(updated or stepped))
-
-
-def _is_handed_on(index: Index, name: str) -> bool:
-    """Whether an object is passed, returned, kept or given another name."""
-    reads = [
-        *index.reads.get(name, ()),
-        *(one for one in index.attributes.get(name, ()) if isinstance(one.ctx, ast.Load)),
-    ]
-    return any(not isinstance(index.parents.get(one), ast.Attribute | ast.Compare | ast.If) for one in reads)
 
 
 def _halves(parts: Parts) -> list[ast.Call]:

@@ -131,6 +131,34 @@ def test_clips_scaled_gradients(body: str, expected: bool | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("print(scaler.get_scale())", True),
+        ("unscale(scaler)", None),
+        ("state['scaler'] = scaler", None),
+        ("others = [scaler]", None),
+    ],
+)
+def test_a_scaler_that_other_modules_get_may_be_unscaled_there(use: str, expected: bool | None) -> None:
+    before = "import torch\nfrom mine import unscale\nscaler = torch.amp.GradScaler('cuda')\n"
+    body = f"{SCALED}{CLIP}scaler.step(optimizer)\nscaler.update()\n{use}"
+    assert fact("run.clips_scaled_gradients", body, before) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("loss = model(x, output_attentions=True).loss", True),
+        ("loss = model(x, output_attentions=False).loss", None),
+        ("weights = model(x).decoder_attentions", True),
+        ("loss = model(x).loss", None),
+    ],
+)
+def test_uses_attentions(body: str, expected: bool | None) -> None:
+    assert fact("code.uses_attentions", f"{body}\n{BACKWARD}") is expected
+
+
+@pytest.mark.parametrize(
     ("end", "expected"),
     [("scaler.step(optimizer)\nscaler.update()", False), ("scaler.step(optimizer)", True), ("optimizer.step()", None)],
 )
@@ -231,6 +259,11 @@ def test_micro_batches_in_a_loop_of_their_own_accumulate() -> None:
 )
 def test_has_no_sync(body: str, expected: bool) -> None:
     assert fact("code.has_no_sync", body) is expected
+
+
+@pytest.mark.parametrize(("library", "expected"), [("accelerate", False), ("trl", None), ("lightning", None)])
+def test_accelerate_leaves_no_sync_to_the_loop(library: str, expected: bool | None) -> None:
+    assert fact("code.has_no_sync", BACKWARD, f"import {library}\n") is expected
 
 
 EVERY_4 = "if (i + 1) % 4 == 0:\n    optimizer.step()\n    optimizer.zero_grad()\n"
@@ -517,7 +550,7 @@ EVERYTHING = (
         "import torch\nfrom accelerate import Accelerator\n"
         "accelerator = Accelerator()\ntorch.distributed.init_process_group('nccl')\nsampler.set_epoch(1)\n",
     ),
-    looped("info_nce(x)\n" + STEP),
+    looped("info_nce(x)\nweights = model(x).attentions\n" + STEP),
 )
 
 

@@ -180,6 +180,22 @@ def test_set_epoch(arguments: str, first: str, expected: bool | None) -> None:
     assert facts(script).get("code.lacks_set_epoch") is expected
 
 
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("pass", True),
+        ("print(len(loader))", True),
+        ("begin(loader, epoch)", None),
+        ("begin(sampler, epoch)", None),
+        ("state.loader = loader", None),
+        ("begin = loader if epoch else None", None),
+    ],
+)
+def test_a_sampler_that_other_modules_get_may_be_told_the_epoch_there(first: str, expected: bool | None) -> None:
+    script = scan("from mine import begin, state\n" + EPOCHS.format(arguments="", first=first))
+    assert facts(script).get("code.lacks_set_epoch") is expected
+
+
 def test_the_places_are_those_of_the_calls() -> None:
     assert lines(looped(STEP + "torch.distributed.barrier()"), "code.num_barriers_in_step") == [13]
 
