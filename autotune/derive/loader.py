@@ -40,6 +40,8 @@ def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
     """Facts `loader.*` but those of its lengths. `cpus_per_rank`: CPUs that this process may use, None if unknown."""
     for loader in view.loaders:
         values = {**_described(view, loader), **_waits(view, loader), **_costs(view, loader)}
+        if cpus_per_rank is not None and (loader.num_workers or 0) > cpus_per_rank:
+            values |= _alone_cpu_share(view, loader)
         if loader.feeds_training:
             values |= _of_training(view, loader, values, cpus_per_rank)
         if loader.is_train:
@@ -145,6 +147,16 @@ def alone_ms(view: View, loader: Loader) -> dict[int, float]:
         and what_if.arguments.get("loader") in loader.ids
     }
     return {count: ms for count, ms in tried.items() if ms is not None}
+
+
+def _alone_cpu_share(view: View, loader: Loader) -> dict[str, Value | None]:
+    """Of the loader alone without workers, where it was tried: workers that wait for a CPU seem to wait for storage."""
+    for what_if in view.recording.what_ifs:
+        is_serial = what_if.name == "loader_alone" and what_if.arguments["num_workers"] == 0
+        if is_serial and what_if.outcome == "completed" and what_if.arguments.get("loader") in loader.ids:
+            wall_ns = sum(what_if.result["batch_ns"])
+            return {"batch_cpu_share": min(1.0, what_if.result["cpu_ns"] / wall_ns)} if wall_ns else {}
+    return {}
 
 
 def _steady_ms(what_if: WhatIf) -> float | None:

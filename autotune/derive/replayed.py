@@ -20,12 +20,14 @@ def facts(view: View) -> Iterator[Fact]:
     interval = median_interval(steps_ns(view))
     if view.window is not None:
         yield Fact("replay.was_measured", RUN, interval is not None)
+        yield Fact("replay.determinism_was_tried", RUN, bool(_changed(view, "deterministic")))
     if interval is None:
         return
     yield Fact("replay.step_ms", RUN, median(steps_ns(view)) / MS)
     yield Fact("replay.low_ms", RUN, interval[0] / MS)
     yield Fact("replay.high_ms", RUN, interval[1] / MS)
     yield from _fused(view)
+    yield from _freed(view)
     yield from _threads(view)
     yield from _narrow(view)
 
@@ -57,6 +59,13 @@ def _fused(view: View) -> Iterator[Fact]:
         fused = median(what_if.result["update_ns"])
         if as_is and fused > 0:
             yield Fact("replay.fused_ratio", RUN, median(as_is) / fused)
+
+
+def _freed(view: View) -> Iterator[Fact]:
+    """Without deterministic algorithms, beside as it is."""
+    for what_if in _changed(view, "deterministic"):
+        saved = 1 - median(what_if.result["step_ns"]) / median(steps_ns(view))
+        yield Fact("replay.determinism_share", RUN, max(0.0, saved))
 
 
 def _threads(view: View) -> Iterator[Fact]:

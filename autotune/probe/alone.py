@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 
-from . import clock, others
+from . import clock, others, preparing
 
 LOADER_S = 2.0
 LEAST_BATCHES, MOST_BATCHES = 32, 256
@@ -45,22 +44,20 @@ def _covered(events: list, kinds: tuple) -> int:
 
 def load(session, row: dict, workers: int) -> tuple:
     """(outcome, result) of taking batches from a copy of the loader with `workers` workers and nothing else to do."""
-    recorder, sampler = session.recorder, session.sampler
+    recorder, loader = session.recorder, row["object"]()
     recorder.on = False
-    sampler.reset()
     before = others.reading()
     recorder.stack.append("fetch")
     try:
-        with sampler.finely() if workers == 0 else nullcontext():
-            result = _take(_copy(row["object"](), workers), workers)
+        result = _take(_copy(loader, workers), workers)
+        result["other_cpus"] = others.cpus(before)
+        if workers == 0:
+            result["samples"] = preparing.samples(_copy(loader, 0))
     except Exception as error:  # the dataset does not bear another loader: say so, go on
         return "failed", {"error": type(error).__name__}
     finally:
         recorder.stack.pop()
         recorder.on = True
-    result["other_cpus"] = others.cpus(before)
-    if workers == 0:
-        result["samples"] = [sample for sample in sampler.rows() if sample["phase"] == "fetch"]
     return "completed", result
 
 

@@ -7,12 +7,17 @@ from . import others
 
 def choices(session) -> list:
     """The arguments of each replay to try: on a CPU other numbers of threads, and fused updates (may fail) last."""
-    if session.trains_on_cuda():
-        return []
     import torch
 
+    freed = [{"deterministic": False}] if _is_deterministic(torch) else []
+    if session.trains_on_cuda():
+        return freed
     counts = sorted({1, len(others.usable())} - {torch.get_num_threads()})
-    return [*({"threads": count} for count in counts), *([{"fused": True}] if _unfused(session) else [])]
+    return [*freed, *({"threads": count} for count in counts), *([{"fused": True}] if _unfused(session) else [])]
+
+
+def _is_deterministic(torch) -> bool:
+    return torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic
 
 
 def _unfused(session) -> list:
@@ -24,7 +29,9 @@ def _unfused(session) -> list:
 
 def apply(session, arguments: dict):
     """Change what `arguments` name; what takes it back."""
-    return _with_threads(arguments["threads"]) if "threads" in arguments else _with_fused(_unfused(session))
+    if "threads" in arguments:
+        return _with_threads(arguments["threads"])
+    return _with_fused(_unfused(session)) if "fused" in arguments else _without_determinism()
 
 
 def _with_threads(count: int):
@@ -33,6 +40,21 @@ def _with_threads(count: int):
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     return lambda: torch.set_num_threads(before)
+
+
+def _without_determinism():
+    import torch
+
+    cudnn, only_warns = torch.backends.cudnn, torch.is_deterministic_algorithms_warn_only_enabled()
+    asked, of_cudnn = torch.are_deterministic_algorithms_enabled(), cudnn.deterministic
+    torch.use_deterministic_algorithms(False)
+    cudnn.deterministic = False
+
+    def undo():
+        torch.use_deterministic_algorithms(asked, warn_only=only_warns)
+        cudnn.deterministic = of_cudnn
+
+    return undo
 
 
 def _with_fused(optimizers: list):

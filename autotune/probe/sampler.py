@@ -7,13 +7,10 @@ import os
 import sys
 import threading
 import time
-from contextlib import contextmanager
 
 from . import clock, ending, sites
 
 INTERVAL_S = 0.02
-FINE_INTERVAL_S = 0.005
-FINE_SWITCH_S = 1e-5
 PROGRESS_S = 0.5
 PATIENCE_S = 5.0
 SAMPLED = ("fetch",)
@@ -27,7 +24,6 @@ class Sampler:
         self._session = session
         self._stop = threading.Event()
         self._counts = {}
-        self._interval_s = INTERVAL_S
         self._thread = None
         self._started = clock.now()
         self.spent_ns = 0
@@ -47,34 +43,16 @@ class Sampler:
         """Forget the samples: the window begins."""
         self._counts = {}
 
-    @contextmanager
-    def finely(self):
-        """More samples, and where they are due, while nothing is measured that threads of the script take part in.
-
-        This thread waits for the interpreter lock for a switch interval before it asks for it; calls that let go of it
-        by themselves before that would get all the samples, and those that hold it (json, zlib) none.
-        """
-        switch_s = sys.getswitchinterval()
-        sys.setswitchinterval(FINE_SWITCH_S)
-        self._interval_s = FINE_INTERVAL_S
-        try:
-            yield
-        finally:
-            self._interval_s = INTERVAL_S
-            sys.setswitchinterval(switch_s)
-
     def rows(self) -> list:
         """The samples as Sample fields, the most frequent first."""
-        names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function")
-        counts = sorted(self._counts.items(), key=lambda item: -item[1])
-        return [{**dict(zip(names, key)), "count": count} for key, count in counts[:200]]
+        return rows_of(self._counts)
 
     @ending.ours
     def _run(self) -> None:
         due = 0.0
         # Not Event.wait: that costs ten times as much as a sleep.
         while not self._stop.is_set():
-            time.sleep(self._interval_s)
+            time.sleep(INTERVAL_S)
             if os.getpid() != self._session.recorder.pid:
                 return
             is_due = time.monotonic() >= due
@@ -131,6 +109,13 @@ class Sampler:
             is_late = bool(window.step_ends) and clock.now() - window.step_ends[0] > limit + PATIENCE_S * 1e9
         if is_late:
             session.time_is_up()
+
+
+def rows_of(counts: dict) -> list:
+    """Sample fields of {(phase, *describe(frame)): count}, the most frequent first."""
+    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function")
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    return [{**dict(zip(names, key)), "count": count} for key, count in ranked[:200]]
 
 
 def describe(frame) -> tuple:

@@ -81,10 +81,12 @@ class Plan:
 
     def _worker_counts(self) -> list:
         session = self._session
-        loader = session.loaders[session.train_loader()]
-        if session.wait_share() < WORTH_LOADING_SHARE or not loader["dataset"]["map_style"]:
+        loader, cpus = session.loaders[session.train_loader()], len(others.usable())
+        # More workers than CPUs may slow training down without a wait.
+        is_dear = session.wait_share() >= WORTH_LOADING_SHARE or loader["arguments"]["num_workers"] > cpus
+        if not is_dear or not loader["dataset"]["map_style"]:
             return []
-        return [count for count in (0, 1, 2, 4, 8) if count <= len(others.usable())]
+        return [count for count in (0, 1, 2, 4, 8) if count <= cpus]
 
     def next_batch(self, ref: int, step):
         """What `next` of loader `ref` gives while a phase runs."""

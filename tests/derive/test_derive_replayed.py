@@ -20,6 +20,19 @@ def test_fused_updates_beside_those_of_the_replay():
     assert facts["replay.fused_ratio"] == 4.0
 
 
+@pytest.mark.parametrize(("ms", "share"), [(40, 0.2), (60, 0.0)])
+def test_what_determinism_costs(ms, share):
+    facts = found(AS_IS, replay([ms], 1, "replay_changed", deterministic=False))
+    assert facts["replay.determinism_was_tried"] is True
+    assert facts["replay.determinism_share"] == pytest.approx(share)
+
+
+def test_without_a_replay_the_cost_of_determinism_is_not_known():
+    facts = found(AS_IS, what_if("replay_changed", {"deterministic": False}, "failed"))
+    assert facts["replay.determinism_was_tried"] is False
+    assert "replay.determinism_share" not in facts
+
+
 def test_threads_that_were_tried():
     tried = [replay([ms], 1, "replay_changed", threads=count) for count, ms in ((1, 90), (8, 20))]
     facts = found(AS_IS, *tried)
@@ -52,6 +65,7 @@ def test_what_brought_nothing_says_nothing(tried):
     names = {name for name in found(AS_IS, tried) if name.startswith(("replay.", "batch_curve."))}
     assert names == {
         "replay.was_measured",
+        "replay.determinism_was_tried",
         "replay.step_ms",
         "replay.low_ms",
         "replay.high_ms",

@@ -287,7 +287,8 @@ def test_replay():
     short = what_if("replay", {"num_batches": 4}, step_ns=[40 * MS, 50 * MS])
     assert facts["replay.was_measured"] is True
     facts = facts_of(script=steps(3), what_ifs=(short,))
-    assert {n: v for n, v in facts.items() if n.startswith("replay.")} == {"replay.was_measured": False}
+    nothing = {"replay.was_measured": False, "replay.determinism_was_tried": False}
+    assert {n: v for n, v in facts.items() if n.startswith("replay.")} == nothing
 
 
 def test_batch_curve_through_a_half_and_a_double_batch():
@@ -547,6 +548,7 @@ def everything():
             what_if("replay", {}, step_ns=[40 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"threads": 1}, step_ns=[80 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"threads": 8}, step_ns=[20 * MS] * 3, update_ns=[9 * MS] * 3),
+            what_if("replay_changed", {"deterministic": False}, step_ns=[30 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"fused": True}, step_ns=[35 * MS] * 3, update_ns=[4 * MS] * 3),
             what_if("narrow_batch", {}, micro_ns=[15 * MS] * 3),
             micro(2, [90] * 3, samples=4, tokens=20, peak=GB),

@@ -55,6 +55,42 @@ def test_threads_are_taken_back(probed, threads):
     assert count == [3]
 
 
+@pytest.fixture
+def deterministic(monkeypatch):
+    """deterministic(algorithms, of_cudnn): what the script asked for; taken back after the test."""
+    cudnn = torch.backends.cudnn
+    before = torch.are_deterministic_algorithms_enabled(), cudnn.deterministic
+
+    def ask(algorithms, of_cudnn):
+        torch.use_deterministic_algorithms(algorithms, warn_only=True)
+        cudnn.deterministic = of_cudnn
+
+    yield ask
+    torch.use_deterministic_algorithms(before[0])
+    cudnn.deterministic = before[1]
+
+
+@pytest.mark.parametrize("is_on_cuda", [True, False])
+@pytest.mark.parametrize("asked", [(True, False), (False, True), (False, False)])
+def test_determinism_is_left_off_where_it_is_on(
+    probed, threads, one_cpu, monkeypatch, deterministic, asked, is_on_cuda
+):
+    deterministic(*asked)
+    monkeypatch.setattr(probed, "trains_on_cuda", lambda: is_on_cuda)
+    assert changed.choices(probed) == [{"deterministic": False}] * any(asked)
+
+
+@pytest.mark.parametrize("asked", [(True, False), (False, True), (True, True)])
+def test_determinism_is_taken_back(probed, deterministic, asked):
+    deterministic(*asked)
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    undo = changed.apply(probed, {"deterministic": False})
+    assert not torch.are_deterministic_algorithms_enabled() and not torch.backends.cudnn.deterministic
+    undo()
+    assert (torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic) == asked
+    assert torch.is_deterministic_algorithms_warn_only_enabled() is only_warns
+
+
 def test_fused_is_taken_back(probed):
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))], foreach=True)
     undo = changed.apply(probed, {"fused": True})
