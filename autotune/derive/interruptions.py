@@ -131,7 +131,7 @@ def _ends_epoch(view: View, steps: int) -> bool:
     """Whether the train loader was exhausted or started anew after `steps` steps and before the next."""
     loader = view.train
     return loader is not None and any(
-        node.event.ref == loader.timed["id"]
+        node.event.ref in loader.iterated
         and view.steps_before(node.start_ns) == steps
         and (node.event.kind == "iter" or (node.event.kind == "fetch" and not node.event.flag))
         for node in view.nodes

@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from statistics import fmean, median
 
+from autotune.derive import plan, sampled
 from autotune.derive.loaders import Loader
 from autotune.derive.step import train_fetches
 from autotune.derive.view import MS, S, View
 from autotune.model.evidence import Fact, Value
-from autotune.model.recording import Fetch, Json, WhatIf
+from autotune.model.recording import Fetch, WhatIf
 
 IO_BOUND_SHARE = 0.3
 """CPU share below which a batch mostly waits: such workers share a core without hurting anyone."""
 
 MOST_WORKERS = 16
-LEAST_SAMPLES = 20
-TOKENIZE = re.compile(
-    r"[/\\](tokenizers|sentencepiece|tiktoken)[/\\]|[/\\]transformers[/\\].*tokeniz"
-    r"|[/\\](site|dist)-packages[/\\].*tokeni[sz]"
-)
-OWN_TOKENIZER = re.compile(
-    r"tokeni[sz](e(?!d)|ing|ation)|(^|_)(bpe|byte_pair|wordpiece|get_pairs)(_|$)|^_?encode(_text|_ordinary|_chunk)?$"
-)
-"""The user's functions that tokenise, by their names."""
-
-DECODE = re.compile(
-    r"[/\\](PIL|cv2|librosa|torchaudio|soundfile|torchcodec|imageio)([/\\]|\.py)"
-    r"|[/\\]torchvision[/\\]io[/\\]|[/\\]datasets[/\\]features[/\\](image|audio|video)\.py|[/\\]json[/\\]"
-    r"|[/\\](zipfile|gzip|bz2|lzma|_compression)([/\\]|\.py)"
-)
 
 
 def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
@@ -52,14 +36,21 @@ def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
 
 
 def _described(view: View, loader: Loader) -> dict[str, Value | None]:
-    iters = [n for n in view.nodes if n.event.kind == "iter" and n.event.ref == loader.timed["id"] and n.outermost]
+    iters = [n for n in view.nodes if n.event.kind == "iter" and n.event.ref in loader.iterated and n.outermost]
     return {
         "is_train": loader.feeds_training,
-        "num_batches": loader.timed["num_batches"] or loader.own["num_batches"],
+        "num_batches": _batches(view, loader),
         "num_epochs_seen": len(iters),
         "is_map_style": loader.own["dataset"]["map_style"],
         "has_own_collate": loader.own.get("has_own_collate"),
     }
+
+
+def _batches(view: View, loader: Loader) -> int | None:
+    if loader.is_train:
+        return plan.batches_per_epoch(view)
+    batches: int | None = loader.timed["num_batches"] or loader.own["num_batches"]
+    return batches
 
 
 def _waits(view: View, loader: Loader) -> dict[str, Value | None]:
@@ -67,7 +58,7 @@ def _waits(view: View, loader: Loader) -> dict[str, Value | None]:
     if view.window is None:
         return {}
     own = {
-        kind: [(node, own) for node, own in view.in_window(kind) if node.event.ref == loader.timed["id"]]
+        kind: [(node, own) for node, own in view.in_window(kind) if node.event.ref in loader.iterated]
         for kind in ("fetch", "iter")
     }
     came = [own_ns for node, own_ns in own["fetch"] if node.event.flag]
@@ -112,7 +103,7 @@ def worker_start_s(view: View, loader: Loader) -> float | None:
     """Median over the epochs of: iterator creation and first batch, less a steady batch. None without workers."""
     if not loader.num_workers:
         return None
-    marks = [n.event for n in view.nodes if n.event.ref == loader.timed["id"] and n.event.kind in ("iter", "fetch")]
+    marks = [n.event for n in view.nodes if n.event.ref in loader.iterated and n.event.kind in ("iter", "fetch")]
     waits = [mark.end_ns - mark.start_ns for mark in marks if mark.kind == "fetch" and mark.flag]
     starts = [
         first.end_ns - mark.start_ns
@@ -171,7 +162,7 @@ def _train_only(view: View, loader: Loader) -> dict[str, Value | None]:
     io = view.recording.io
     return {
         "read_bytes_per_step": round(io["read_bytes"] / view.window.steps) if io and view.window else None,
-        **_sampled(view, loader),
+        **sampled.shares(view, loader),
     }
 
 
@@ -222,41 +213,3 @@ def _epoch_start_share(view: View, known: dict[str, int | float]) -> float | Non
         return None
     epoch_s = batches / per_step * view.window.mean_ms / 1e3
     return start / (start + epoch_s)
-
-
-def _sampled(view: View, loader: Loader) -> dict[str, Value | None]:
-    """Shares of the stack samples taken while a batch was prepared in the training process."""
-    rows = [row for row in _samples(view, loader) if row["phase"] == "fetch"]
-    total = sum(row["count"] for row in rows)
-    if total < LEAST_SAMPLES:
-        return {}
-    tokenized = sum(row["count"] for row in rows if tokenizes(row))
-    decoded = sum(row["count"] for row in rows if DECODE.search(row["leaf_file"]) and not tokenizes(row))
-    return {
-        "tokenize_share": tokenized / total,
-        "decode_share": decoded / total,
-        "repeated_share": (tokenized + decoded) / total,
-    }
-
-
-def tokenizes(row: Json) -> bool:
-    """Whether a sample is in a tokenizer: of a library by its file, of the user's own by the name of the function.
-
-    Compiled tokenizers leave no frame: one that `__getitem__` calls directly is not told from the rest of it.
-    """
-    return bool(TOKENIZE.search(row["leaf_file"]) or OWN_TOKENIZER.search(row.get("user_function", "")))
-
-
-def _samples(view: View, loader: Loader) -> Sequence[Json]:
-    """The stack samples as rows: those of the loader alone, which are finer, or else those of the window.
-
-    With workers the training process only waits in the window.
-    """
-    alone = [
-        sample
-        for what_if in view.recording.what_ifs
-        if what_if.name == "loader_alone" and what_if.arguments.get("loader") in loader.ids
-        for sample in what_if.result.get("samples", ())
-    ]
-    is_enough = sum(sample["count"] for sample in alone) >= LEAST_SAMPLES
-    return alone if is_enough or loader.num_workers else [asdict(sample) for sample in view.recording.samples]

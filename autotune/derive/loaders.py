@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from autotune.derive import remade
 from autotune.derive.timeline import Node
 from autotune.model.recording import Json
 
@@ -24,13 +25,15 @@ GRAD = 1
 class Loader:
     """One subject. `own` is the user's DataLoader, `timed` the one that was iterated (own, or what wraps it).
 
-    `ids` are all of them; `fetched` batches came, `trained` of them were the last before a backward. `joins`: it
-    gives batches in each step beside the train loader, e.g. to a teacher or for a second part of the loss.
+    One that is made anew in each epoch is one subject: `iterated` are all that were, `timed` the most of them. `ids`
+    are all; `fetched` batches came, `trained` of them were the last before a backward. `joins`: it gives batches in
+    each step beside the train loader, e.g. to a teacher or for a second part of the loss.
     """
 
     subject: str
     own: Json
     timed: Json
+    iterated: frozenset[int]
     ids: frozenset[int]
     fetched: int
     trained: int
@@ -58,8 +61,10 @@ class Loader:
 def group(loaders: Sequence[Json], nodes: Sequence[Node]) -> tuple[Loader, ...]:
     """One Loader per user's DataLoader, by id; the one that most often feeds a backward is train."""
     fetches = Counter(node.event.ref for node in nodes if _came(node))
-    roots = root_of(loaders, fetches)
+    inner = root_of(loaders, fetches)
     by_id = {loader["id"]: loader for loader in loaders}
+    first = remade.first_of([by_id[root] for root in sorted(set(inner.values()))], inner, nodes)
+    roots = {i: first[root] for i, root in inner.items()}
     trained = fed(nodes, roots)
     train = max(trained, key=lambda root: trained[root], default=None)
     joined = joining(nodes, roots)
@@ -67,9 +72,10 @@ def group(loaders: Sequence[Json], nodes: Sequence[Node]) -> tuple[Loader, ...]:
         Loader(
             subject=TRAIN if root == train else f"loader#{root}",
             own=by_id[root],
-            timed=by_id[max(_ids(roots, root), key=lambda i: (fetches[i], i))],
+            timed=by_id[_most_fetched(_ids(roots, root), fetches)],
+            iterated=frozenset(_most_fetched(_ids(inner, one), fetches) for one in first if first[one] == root),
             ids=_ids(roots, root),
-            fetched=max(fetches[i] for i in _ids(roots, root)),
+            fetched=sum(max(fetches[i] for i in _ids(inner, one)) for one in first if first[one] == root),
             trained=trained[root],
             joins=root in joined,
         )
@@ -99,6 +105,10 @@ def _root(start: int, wraps: Mapping[int, int | None]) -> int:
 
 def _ids(roots: Mapping[int, int], root: int) -> frozenset[int]:
     return frozenset(loader for loader, owner in roots.items() if owner == root)
+
+
+def _most_fetched(ids: frozenset[int], fetches: Mapping[int, int]) -> int:
+    return max(ids, key=lambda i: (fetches.get(i, 0), i))
 
 
 def _came(node: Node) -> bool:

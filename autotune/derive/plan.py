@@ -93,9 +93,16 @@ def micro_batch(view: View) -> int | None:
 
 def steps_per_epoch(view: View) -> int | None:
     """Optimizer steps per epoch: batches per epoch / accumulation, rounded up as the Trainers do."""
-    loader, per_step = view.train, accumulation(view)
-    batches = loader and (loader.timed["num_batches"] or loader.own["num_batches"])
+    batches, per_step = batches_per_epoch(view), accumulation(view)
     return math.ceil(batches / per_step) if batches and per_step else None
+
+
+def batches_per_epoch(view: View) -> int | None:
+    """Batches of the train loader from one of its starts to the next: all, or as many as Lightning is told to take."""
+    told = framework(view.recording).values.get("num_training_batches")
+    if told is not None and 0 < told < math.inf:
+        return int(told)
+    return None if view.train is None else view.train.timed["num_batches"] or view.train.own["num_batches"]
 
 
 def num_steps(view: View) -> int | None:

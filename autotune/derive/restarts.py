@@ -19,7 +19,7 @@ def facts(view: View) -> Iterator[Fact]:
     loader, window = view.train, view.window
     if loader is None or window is None or not train_fetches(view):
         return
-    starts = sum(node.event.ref == loader.timed["id"] for node, _ in view.in_window("iter"))
+    starts = sum(node.event.ref in loader.iterated for node, _ in view.in_window("iter"))
     starts_each = starts * MOST_BATCHES >= len(train_fetches(view)) and loader.own["num_batches"] != 1
     yield Fact("step.starts_loader", RUN, starts_each)
     saved_ms = _saved_ms(view, loader, window) if starts_each else None
@@ -33,7 +33,7 @@ def _saved_ms(view: View, loader: Loader, window: Measured) -> float | None:
     Workers that live on prepare them meanwhile, at the best.
     """
     waited_ns = sum(
-        own for kind in ("iter", "fetch") for node, own in view.in_window(kind) if node.event.ref == loader.timed["id"]
+        own for kind in ("iter", "fetch") for node, own in view.in_window(kind) if node.event.ref in loader.iterated
     )
     alone = 0.0 if loader.num_workers else alone_ms(view, loader).get(0)
     per_step = len(train_fetches(view)) / window.steps

@@ -42,8 +42,15 @@ def _run(view: View) -> Mapping[str, Value | None]:
         "run.num_planned_epochs": plan.num_epochs(view),
         "run.step_ms": step_ms,
         "run.planned_s": steps * step_ms / 1e3 if steps and step_ms is not None else None,
+        "run.remakes_loaders": _remakes_loaders(view),
         "run.global_batch": global_batch(view),
     }
+
+
+def _remakes_loaders(view: View) -> bool | None:
+    """Whether Lightning asks for new loaders every few epochs; None where the framework has no such setting."""
+    every = plan.framework(view.recording).values.get("reload_dataloaders_every_n_epochs")
+    return None if every is None else every > 0
 
 
 def global_batch(view: View) -> int | None:

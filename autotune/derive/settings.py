@@ -38,6 +38,7 @@ TOLD: Mapping[str, tuple[str, ...]] = {
     "train.skips_memory_metrics": ("skip_memory_metrics",),
     "train.nan_filter": ("logging_nan_inf_filter",),
     "train.deterministic": ("full_determinism",),
+    "train.profiler": ("profiler",),
     "optimizer.name": ("optim",),
     "checkpoint.strategy": ("save_strategy",),
     "checkpoint.total_limit": ("save_total_limit",),

@@ -122,7 +122,7 @@ def train_fetches(view: View) -> list[int]:
     return [
         node.start_ns
         for node, _ in view.in_window("fetch")
-        if node.event.ref == loader.timed["id"] and node.event.flag and not view.is_evaluation(node.start_ns)
+        if node.event.ref in loader.iterated and node.event.flag and not view.is_evaluation(node.start_ns)
     ]
 
 

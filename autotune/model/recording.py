@@ -166,7 +166,7 @@ class Recording:
       drop_last, multiprocessing_context}, given [argument names at the call], dataset {type, module, length,
       map_style}, sampler, num_batches, wraps (id of the loader it was rebuilt from, e.g. by accelerate, or None),
       pad_id, max_length (where its tokenizer cuts), path (a file or folder that is read), None when unknown;
-      has_own_collate (missing in older ones).
+      has_own_collate and made_ns, when it was made (both missing in older ones).
     optimizers: id, type, module, site, arguments {fused, foreach, momentum ...}, num_params, has_fused, state_bytes
       {type of device: bytes of the state's tensors} after the window, None when it could not be read.
     models: id, type, module, site, num_params, num_trainable, param_bytes, dtypes {name: count}, attention,

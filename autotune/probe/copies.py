@@ -58,7 +58,7 @@ def narrowed(batch, width: int):
 
 
 def resized(batch, factor: float):
-    """A batch of `factor` times the samples: the first half (0.5), or every sample twice (2).
+    """A batch of `factor` times the samples: the first half (0.5), or every sample so many times (2, 4).
 
     Raises ValueError when the first dimension of its tensors is not the number of samples, or one is to be halved.
     """
@@ -78,12 +78,12 @@ def _num_samples(batch) -> int:
 
 def _resized_item(value, size: int, factor: float):
     if isinstance(value, list) and len(value) == size and not any(_is_tensor(item) for item in value):
-        return value[: size // 2] if factor < 1 else [*value, *value]
+        return value[: size // 2] if factor < 1 else value * factor
 
     def leaf(item):
         if not _is_tensor(item) or not item.dim():
             return item
-        return item[: size // 2].clone() if factor < 1 else item.repeat(2, *[1] * (item.dim() - 1))
+        return item[: size // 2].clone() if factor < 1 else item.repeat(factor, *[1] * (item.dim() - 1))
 
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)([_resized_item(item, size, factor) for item in value])

@@ -29,7 +29,16 @@ LIGHTNING_FIELDS = (
     "accumulate_grad_batches", "max_epochs", "max_steps", "check_val_every_n_epoch", "val_check_interval",
     "enable_validation", "log_every_n_steps", "num_training_batches", "estimated_stepping_batches",
     "limit_train_batches", "precision", "num_devices", "world_size", "detect_anomaly", "_detect_anomaly",
+    "reload_dataloaders_every_n_epochs",
 )  # fmt: skip
+
+LIGHTNING_PROFILERS = {
+    "PassThroughProfiler": "none",
+    "SimpleProfiler": "simple",
+    "AdvancedProfiler": "advanced",
+    "PyTorchProfiler": "pytorch",
+}
+"""What the Trainer takes for a profiler, by its class; "none" of the one that does nothing."""
 
 
 class Observed:
@@ -183,7 +192,8 @@ def _accelerator_values(thing) -> dict:
 
 
 def _lightning_values(thing) -> dict:
-    return _fields(thing, LIGHTNING_FIELDS)
+    profiler = type(getattr(thing, "profiler", None)).__name__
+    return {**_fields(thing, LIGHTNING_FIELDS), "profiler": LIGHTNING_PROFILERS.get(profiler, profiler)}
 
 
 def _fabric_values(thing) -> dict:

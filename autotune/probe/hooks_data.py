@@ -52,6 +52,7 @@ def _register(session, loader, given) -> None:
     site = sites.caller(skip=("torch/utils/data", "fabric/utilities/data.py", "lightning_fabric/utilities/data.py"))
     row = {
         "id": len(session.loaders),
+        "made_ns": clock.now() - session.recorder.origin,
         "site": site,
         "arguments": {name: getattr(loader, name, None) for name in ARGUMENTS},
         "given": sorted(given),

@@ -45,6 +45,10 @@ class Kept:
         known = all(row.get("useful_tokens") is not None for row in rows)
         return bool(rows) and known and any(row["useful_tokens"] < row["tokens"] for row in rows)
 
+    def are_single(self) -> bool:
+        """Whether each batch is one sample."""
+        return bool(self._batches) and all(row.get("num_samples") == 1 for _, row in self._batches)
+
     def next(self, narrow: bool = False):
         """A copy of the next kept batch; `narrow`: of the first half of its width."""
         size = len(self._batches)

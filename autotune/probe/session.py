@@ -18,6 +18,7 @@ from . import (
     hooks_model,
     hooks_optimizer,
     override,
+    remade,
     snapshot,
     sockets,
 )
@@ -160,6 +161,11 @@ class Session:
         """Id of the loader whose batches most often preceded a backward; -1 without one."""
         counts = self.recorder.loader_backwards
         return max(counts, key=counts.get, default=-1)
+
+    def is_train_loader(self, ref: int) -> bool:
+        """Whether training runs on loader `ref`; -1 is one that is not known, as of a library's own iterators."""
+        train = self.train_loader()
+        return ref >= 0 and (ref == train or remade.follows(self, ref, train))
 
     def wait_share(self) -> float:
         """Share of the window in which the training thread waited for batches."""

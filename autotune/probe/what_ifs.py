@@ -41,8 +41,7 @@ class Plan:
     def keep(self, ref: int, batch, row: dict) -> None:
         """Offer a batch of the train loader, described by `row`, to be kept."""
         session = self._session
-        # -1 is a loader that is not known, as that of a library which makes its own iterators.
-        if session.window.start is not None and 0 <= ref == session.train_loader() and session.request["what_ifs"]:
+        if session.window.start is not None and session.is_train_loader(ref) and session.request["what_ifs"]:
             self._kept.offer(batch, row)
 
     def begin(self) -> None:
@@ -74,7 +73,8 @@ class Plan:
         if not len(self._kept):
             return [*profile, *phases]
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
-        sizes = [("micro_batch", {"factor": 0.5}), ("micro_batch", {"factor": 2})]
+        other = 4 if self._kept.are_single() else 0.5
+        sizes = [("micro_batch", {"factor": other}), ("micro_batch", {"factor": 2})]
         narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
         changes = [("replay_changed", arguments) for arguments in changed.choices(session)]
         return [*profile, ("replay", {"num_batches": len(self._kept)}), *loading, *phases, *sizes, *narrow, *changes]
@@ -90,7 +90,7 @@ class Plan:
 
     def next_batch(self, ref: int, step):
         """What `next` of loader `ref` gives while a phase runs."""
-        if ref != self._session.train_loader():
+        if not self._session.is_train_loader(ref):
             return self._fetch(ref, step)
         while self.is_active and self.current == "loader_alone":
             self._load_alone(ref)

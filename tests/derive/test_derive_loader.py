@@ -159,7 +159,7 @@ def _alone(count: int):
 @pytest.mark.parametrize(
     ("samples", "what_ifs", "workers", "expected"),
     [
-        pytest.param([(TOKENIZER, 15), ("/lib/PIL/Image.py", 5)], (), 0, (0.75, 0.25), id="in the main process"),
+        pytest.param([(TOKENIZER, 15), ("/lib/PIL/ImageFile.py", 5)], (), 0, (0.75, 0.25), id="in the main process"),
         pytest.param([("/lib/json/decoder.py", 10), ("/x.py", 10)], (), 0, (0.0, 0.5), id="json"),
         pytest.param([(TOKENIZER, 19)], (), 0, (None, None), id="too few samples"),
         pytest.param([(TOKENIZER, 90)], (), 2, (None, None), id="with workers the main process only waits"),
@@ -177,6 +177,24 @@ def test_tokenising_and_decoding(samples, what_ifs, workers, expected):
         loaders=(loader(0, arguments={"num_workers": workers}),),
     )
     assert (facts.get("loader.tokenize_share"), facts.get("loader.decode_share")) == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "share"),
+    [
+        ("/lib/PIL/Image.py", "open", 1.0),
+        ("/lib/PIL/Image.py", "convert", 1.0),
+        ("/lib/PIL/Image.py", "transform", 0.0),
+        ("/lib/PIL/ImageEnhance.py", "enhance", 0.0),
+        ("/lib/PIL/JpegImagePlugin.py", "load", 1.0),
+        ("/lib/PIL/ImageFile.py", "load", 1.0),
+        ("/home/me/Image.py", "open", 0.0),
+    ],
+)
+def test_changing_an_image_is_not_decoding_it(file, function, share):
+    rows = [{"phase": "fetch", "leaf_file": file, "leaf_function": function, "count": 40}]
+    alone = what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[], samples=rows)
+    assert train(script=steps(3), what_ifs=(alone,))["loader.decode_share"] == share
 
 
 @pytest.mark.parametrize(("io", "expected"), [(None, None), ({"read_bytes": 0}, 0), ({"read_bytes": 600}, 200)])

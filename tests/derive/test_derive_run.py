@@ -524,6 +524,7 @@ def everything():
     told["values"] |= {"max_length": 64, "packing": False, "logging_strategy": "steps", "logging_steps": 5}
     told["values"] |= {"num_train_epochs": 3.0, "learning_rate": 1e-4, "logging_nan_inf_filter": True}
     told["values"] |= {"skip_memory_metrics": True}
+    told["values"] |= {"reload_dataloaders_every_n_epochs": 0, "profiler": "none"}
     told["values"] |= {"full_determinism": False, "optim": "adamw_torch", "save_strategy": "steps"}
     told["values"] |= {"save_total_limit": 2, "eval_strategy": "no", "ddp_static_graph": False}
     told["values"] |= {"ddp_find_unused_parameters": False}
@@ -591,7 +592,6 @@ def test_every_catalogued_fact_is_supplied_and_no_other():
 ONLY_IN_FILES = {
     "train.global_batch",
     "train.checkpoint_use_reentrant",
-    "train.profiler",
     "fsdp.version",
     "fsdp.activation_checkpointing",
     "zero.stage",

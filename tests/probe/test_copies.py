@@ -75,7 +75,7 @@ def test_a_script_that_pops_from_its_batch_leaves_the_kept_one_whole():
         assert list(copy) == keys
 
 
-@pytest.mark.parametrize("factor", [0.5, 2])
+@pytest.mark.parametrize("factor", [0.5, 2, 4])
 @pytest.mark.parametrize("name", batches())
 def test_resizing_changes_the_first_dimension_of_every_tensor_and_nothing_else(name, factor):
     batch, size = batches()[name], 4
@@ -116,6 +116,7 @@ def test_what_cannot_be_resized_is_refused(batch, factor, message):
 
 def test_one_sample_can_be_doubled():
     assert resized(ids(1), 2).tolist() == [[0, 1, 2]] * 2
+    assert resized(ids(1), 4).tolist() == [[0, 1, 2]] * 4
 
 
 def test_what_lay_in_pinned_memory_does_so_again(monkeypatch):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import enum
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,3 +31,17 @@ def test_a_field_that_raises_or_is_unknown_is_left_out():
             raise RuntimeError("only inside fit")
 
     assert frameworks._fields(Trainer(), ("max_steps", "estimated_stepping_batches", "missing")) == {"max_steps": 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("PassThroughProfiler", "none"),
+        ("AdvancedProfiler", "advanced"),
+        ("PyTorchProfiler", "pytorch"),
+        ("Mine", "Mine"),
+    ],
+)
+def test_lightnings_profiler_is_told_by_its_class(name, told):
+    trainer = SimpleNamespace(profiler=type(name, (), {})(), reload_dataloaders_every_n_epochs=1)
+    assert frameworks._lightning_values(trainer) == {"profiler": told, "reload_dataloaders_every_n_epochs": 1}

@@ -234,6 +234,22 @@ def test_the_train_loader_is_the_one_before_backwards(probed, dataset):
     assert probed.train_loader() == 1
 
 
+@pytest.mark.parametrize(("arguments", "is_train"), [({"batch_size": 4}, True), ({"batch_size": 3}, False)])
+def test_a_loader_that_is_made_anew_once_training_has_begun_is_the_train_loader(probed, dataset, arguments, is_train):
+    def make(**given):
+        return DataLoader(dataset, **given)
+
+    first, unused = make(batch_size=4), make(batch_size=4)
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (x,) in first:
+        model(x[:, None]).sum().backward()
+        optimizer.step()
+    second = make(**arguments)
+    assert [probed.is_train_loader(one._autotune_id) for one in (first, unused, second)] == [True, False, is_train]
+    assert not probed.is_train_loader(-1)
+
+
 def test_without_loaders_there_is_no_train_loader(probed):
     torch.nn.Linear(1, 1)(torch.ones(1, 1)).sum().backward()
     assert probed.train_loader() == -1

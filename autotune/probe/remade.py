@@ -1,0 +1,14 @@
+"""Loaders that the script makes anew in each epoch, at the same line: what is true of one is true of the next."""
+
+from __future__ import annotations
+
+KIND = ("site", "arguments", "dataset", "sampler")
+
+
+def follows(session, ref: int, train: int) -> bool:
+    """Whether loader `ref` was made in the place of loader `train` after training had begun, or the other way round."""
+    if min(ref, train) < 0 or not session.window.step_ends:
+        return False
+    first, later = (session.loaders[i] for i in sorted((ref, train)))
+    began = session.window.step_ends[0] - session.recorder.origin
+    return later["made_ns"] > began and all(first[name] == later[name] for name in KIND)
