@@ -29,7 +29,7 @@ def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
         if loader.feeds_training:
             values |= _of_training(view, loader, values, cpus_per_rank)
         if loader.is_train:
-            values |= _train_only(view, loader)
+            values |= _train_only(view) | sampled.shares(view, loader, values.get("collate_share"))
         for name, value in values.items():
             if value is not None:
                 yield Fact(f"loader.{name}", loader.subject, value)
@@ -158,12 +158,9 @@ def _steady_ms(what_if: WhatIf) -> float | None:
     return fmean(whole) / MS if whole else None
 
 
-def _train_only(view: View, loader: Loader) -> dict[str, Value | None]:
+def _train_only(view: View) -> dict[str, Value | None]:
     io = view.recording.io
-    return {
-        "read_bytes_per_step": round(io["read_bytes"] / view.window.steps) if io and view.window else None,
-        **sampled.shares(view, loader),
-    }
+    return {"read_bytes_per_step": round(io["read_bytes"] / view.window.steps) if io and view.window else None}
 
 
 def compute_ms(view: View, known: dict[str, int | float]) -> float | None:

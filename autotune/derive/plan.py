@@ -25,11 +25,11 @@ class Framework:
 
 
 def framework(recording: Recording) -> Framework:
-    """trl, hf_trainer, lightning, fabric, accelerate or raw: the outermost that was seen."""
+    """hf_trainer or what builds on it (trl ...), lightning, fabric, accelerate or raw: the outermost that was seen."""
     for key, name in _NAMES:
         entry = recording.frameworks.get(key)
         if entry:
-            return Framework(_trl_or(name, entry), entry["values"], location(entry["site"], entry["type"]))
+            return Framework(_built_on(name, entry), entry["values"], location(entry["site"], entry["type"]))
     return Framework("raw", {}, None)
 
 
@@ -41,9 +41,13 @@ _NAMES = (
 )
 """TrainingArguments first: the Trainer makes an Accelerator of its own."""
 
+BUILT_ON_TRAINER = ("trl", "llamafactory", "axolotl")
+"""Packages that extend TrainingArguments."""
 
-def _trl_or(name: str, entry: Json) -> str:
-    return "trl" if str(entry.get("module", "")).split(".")[0] == "trl" else name
+
+def _built_on(name: str, entry: Json) -> str:
+    package = str(entry.get("module", "")).split(".")[0]
+    return package if package in BUILT_ON_TRAINER else name
 
 
 def location(site: Json | None, call: str) -> Location | None:

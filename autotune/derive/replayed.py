@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import median
 
 from autotune.derive.numbers import median_interval
@@ -15,21 +16,43 @@ RESIZED = ("micro_batch", "narrow_batch")
 """Batches of another size, of the train loader alone."""
 
 
+@dataclass(frozen=True, slots=True)
+class _AsIs:
+    """Milliseconds of a step and of its update, as the script is; None for an update that was not seen."""
+
+    step: float
+    update: float | None
+
+
 def facts(view: View) -> Iterator[Fact]:
-    """Facts `replay.*`; nothing but that there is none when nothing was replayed."""
+    """Facts `replay.*`; nothing but that there is none when nothing was replayed, or tried."""
     interval = median_interval(steps_ns(view))
     if view.window is not None:
         yield Fact("replay.was_measured", RUN, interval is not None)
         yield Fact("replay.determinism_was_tried", RUN, bool(_changed(view, "deterministic")))
-    if interval is None:
-        return
-    yield Fact("replay.step_ms", RUN, median(steps_ns(view)) / MS)
-    yield Fact("replay.low_ms", RUN, interval[0] / MS)
-    yield Fact("replay.high_ms", RUN, interval[1] / MS)
-    yield from _fused(view)
-    yield from _freed(view)
-    yield from _threads(view)
-    yield from _narrow(view)
+    if interval is not None:
+        yield Fact("replay.step_ms", RUN, median(steps_ns(view)) / MS)
+        yield Fact("replay.low_ms", RUN, interval[0] / MS)
+        yield Fact("replay.high_ms", RUN, interval[1] / MS)
+        yield from _narrow(view)
+    as_is = _as_is_ms(view)
+    if as_is is not None:
+        yield from _fused(view, as_is.update)
+        yield from _freed(view, as_is.step)
+        yield from _threads(view, as_is.step)
+
+
+def _as_is_ms(view: View) -> _AsIs | None:
+    """A step and its update beside which changed ones are held: of the replay, or else of the window.
+
+    Without a loader there is nothing to replay, and the changed steps are the script's own as well.
+    """
+    if steps_ns(view):
+        updates = [ns for what_if in completed(view, "replay") for ns in what_if.result.get("update_ns", ())]
+        return _AsIs(median(steps_ns(view)) / MS, median(updates) / MS if updates else None)
+    if view.window is None or view.train is not None or not view.window.step_ms:
+        return None
+    return _AsIs(median(view.window.step_ms), view.window.phase_ms("optimizer"))
 
 
 def completed(view: View, name: str) -> list[WhatIf]:
@@ -53,26 +76,33 @@ def _changed(view: View, name: str) -> list[WhatIf]:
     return [w for w in completed(view, "replay_changed") if name in w.arguments and w.result["step_ns"]]
 
 
-def _fused(view: View) -> Iterator[Fact]:
-    as_is = [ns for what_if in completed(view, "replay") for ns in what_if.result.get("update_ns", ())]
+def _fused(view: View, update_ms: float | None) -> Iterator[Fact]:
     for what_if in _changed(view, "fused"):
-        fused = median(what_if.result["update_ns"])
-        if as_is and fused > 0:
-            yield Fact("replay.fused_ratio", RUN, median(as_is) / fused)
+        fused = median(what_if.result["update_ns"]) / MS
+        if update_ms is not None and fused > 0:
+            yield Fact("replay.fused_ratio", RUN, update_ms / fused)
 
 
-def _freed(view: View) -> Iterator[Fact]:
+def _freed(view: View, step_ms: float) -> Iterator[Fact]:
     """Without deterministic algorithms, beside as it is."""
     for what_if in _changed(view, "deterministic"):
-        saved = 1 - median(what_if.result["step_ns"]) / median(steps_ns(view))
-        yield Fact("replay.determinism_share", RUN, max(0.0, saved))
+        yield Fact("replay.determinism_share", RUN, _saved(_step_ms(what_if), step_ms))
 
 
-def _threads(view: View) -> Iterator[Fact]:
-    """Of one thread, and of as many as there are CPUs; what the script has is the replay itself."""
-    tried = {int(w.arguments["threads"]): median(w.result["step_ns"]) / MS for w in _changed(view, "threads")}
+def _step_ms(what_if: WhatIf) -> float:
+    return float(median(what_if.result["step_ns"])) / MS
+
+
+def _saved(ms: float, as_is_ms: float) -> float:
+    return max(0.0, 1 - ms / as_is_ms)
+
+
+def _threads(view: View, step_ms: float) -> Iterator[Fact]:
+    """Of one thread, and of as many as there are CPUs; what the script has is what they are held beside."""
+    tried = {int(w.arguments["threads"]): _step_ms(w) for w in _changed(view, "threads")}
     if not tried:
         return
+    yield Fact("replay.threads_share", RUN, _saved(min(tried.values()), step_ms))
     most = max(tried)
     if 1 in tried:
         yield Fact("replay.one_thread_ms", RUN, tried[1])

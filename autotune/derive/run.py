@@ -69,6 +69,7 @@ def _torch(view: View) -> Mapping[str, Value | None]:
         "run.clips_scaled_gradients": state.get("clips_scaled"),
         "run.legacy_amp": state.get("legacy_amp"),
         "run.num_threads": state.get("num_threads"),
+        "run.is_profiled": _is_profiled(view),
         "run.cudnn_benchmark": state.get("cudnn_benchmark"),
         "run.num_graph_breaks": (compiled or {}).get("graph_breaks"),
         "run.num_recompiles_in_window": end - start if start is not None and end is not None else None,
@@ -76,6 +77,12 @@ def _torch(view: View) -> Mapping[str, Value | None]:
         "run.parallel": (main.get("parallel") or "none") if main else None,
         "run.compiled": any(model["compiled"] for model in models) if models else None,
     }
+
+
+def _is_profiled(view: View) -> bool | None:
+    """Whether a profiler recorded every step of the window; one with a schedule rests between."""
+    steps = view.recording.torch_state.get("profiled_steps")
+    return None if steps is None or view.window is None else steps >= view.window.steps
 
 
 def autocast(recording: Recording) -> str | None:

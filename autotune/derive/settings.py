@@ -48,7 +48,7 @@ TOLD: Mapping[str, tuple[str, ...]] = {
 }
 """Settings that nothing but the framework's object tells, by its fields."""
 
-TRAINING_ARGUMENTS = ("hf_trainer", "trl")
+TRAINING_ARGUMENTS = ("hf_trainer", *plan.BUILT_ON_TRAINER)
 """The frameworks whose object is a TrainingArguments."""
 
 

@@ -19,6 +19,8 @@ GPU_GB_PER_S, HOST_GB_PER_S = 20.0, 1.25
 _EFFORT = {
     "trl": "start it with accelerate launch",
     "hf_trainer": "start it with torchrun",
+    "llamafactory": "start it with FORCE_TORCHRUN=1 llamafactory-cli train",
+    "axolotl": "start it with accelerate launch",
     "accelerate": "start it with accelerate launch",
     "lightning": "devices= and strategy= of the Trainer",
     "fabric": "devices= and strategy= of Fabric",

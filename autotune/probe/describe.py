@@ -176,6 +176,12 @@ def torch_state() -> dict:
     }
 
 
+def is_profiling() -> bool:
+    """Whether a profiler records now: torch's own, or one of Python's calls (cProfile)."""
+    torch = sys.modules.get("torch")
+    return (torch is not None and torch.autograd._profiler_enabled()) or sys.getprofile() is not None
+
+
 def _matmul_precision(torch):
     try:
         return torch.get_float32_matmul_precision()

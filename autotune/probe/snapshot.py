@@ -58,7 +58,11 @@ def recording(session, outcome: str) -> dict:
         "models": [_without_objects(row) for row in session.described_models()],
         "frameworks": session.observed.describe(),
         "calls": _calls(session),
-        "torch_state": {**describe.torch_state(), **session.torch_state},
+        "torch_state": {
+            **describe.torch_state(),
+            **session.torch_state,
+            "profiled_steps": session.window.profiled_steps,
+        },
         "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
         "memory": session.memory(),
         "io": session.io or None,

@@ -18,7 +18,7 @@ PHASE_S = 1.5
 LEAST_STEPS, MOST_STEPS = 3, 10
 WORTH_LOADING_SHARE = 0.02
 TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
-"""The phases that train on kept batches."""
+"""The phases that train, on kept batches or, without a loader, on the script's own."""
 
 PROFILE_LIMIT_SHARE = 0.25
 """Profiled steps take no more of the phases' time than this, where one step leaves a choice."""
@@ -70,13 +70,14 @@ class Plan:
         if session.window.steps_by != "optimizer":
             return phases
         profile = [("profile", {})] if session.trains_on_cuda() else []
+        changes = [("replay_changed", arguments) for arguments in changed.choices(session)]
         if not len(self._kept):
-            return [*profile, *phases]
+            # Without a loader the script goes on with batches of its own making.
+            return [*profile, *phases, *(changes if session.train_loader() < 0 else [])]
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
         other = 4 if self._kept.are_single() else 0.5
         sizes = [("micro_batch", {"factor": other}), ("micro_batch", {"factor": 2})]
         narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
-        changes = [("replay_changed", arguments) for arguments in changed.choices(session)]
         return [*profile, ("replay", {"num_batches": len(self._kept)}), *loading, *phases, *sizes, *narrow, *changes]
 
     def _worker_counts(self) -> list:

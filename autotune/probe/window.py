@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import clock
+from . import clock, describe
 from .ending import ours
 from .epochs import MOST_NS, Epochs
 
@@ -38,6 +38,7 @@ class Window:
         self._long_enough_at = None
         self._graphs = 0
         self.compiling_steps = 0
+        self.profiled_steps = 0
         self._cpu = None
         self._cpu_at_start = None
 
@@ -70,6 +71,7 @@ class Window:
         moment = clock.now()
         self.step_ends.append(moment)
         self._cpu = clock.thread_cpu()
+        self.profiled_steps += self.start is not None and describe.is_profiling()
         if self._is_late(moment):
             self.close(moment, "time_limit")
             self._session.plan.begin()

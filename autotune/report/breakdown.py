@@ -19,7 +19,7 @@ FRAMES_FROM = 0.05
 
 _BAR = 36
 _FRAMES = 3
-_BAR_PER_STEP = ("trl", "hf_trainer")
+_BAR_PER_STEP = ("trl", "hf_trainer", "llamafactory", "axolotl")
 
 
 def lines(report: Report, width: int) -> list[Line]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from build import MS, facts_of, steps, what_if
+from build import MS, Script, facts_of, steps, what_if
 
 
 def replay(ms, update=0, name="replay", **arguments):
@@ -72,3 +72,27 @@ def test_what_brought_nothing_says_nothing(tried):
         "batch_curve.was_measured",
         "batch_curve.double_was_tried",
     }
+
+
+def test_without_a_loader_the_changed_steps_are_held_beside_those_of_the_window():
+    script = Script()
+    for _ in range(4):
+        script.forward(20)
+        script.run("backward", 60)
+        script.update(20)
+    tried = (
+        replay([50], 5, "replay_changed", threads=1),
+        replay([90], 10, "replay_changed", fused=True),
+        replay([80], 20, "replay_changed", deterministic=False),
+    )
+    facts = facts_of(script=script, what_ifs=tried, loaders=())
+    assert facts["replay.was_measured"] is False
+    assert facts["replay.threads_share"] == pytest.approx(0.5)
+    assert facts["replay.fused_ratio"] == pytest.approx(2.0)
+    assert facts["replay.determinism_share"] == pytest.approx(0.2)
+    assert "replay.step_ms" not in facts
+
+
+def test_with_a_loader_a_replay_is_needed_to_hold_them_beside():
+    facts = found(replay([50], 5, "replay_changed", threads=1))
+    assert "replay.threads_share" not in facts

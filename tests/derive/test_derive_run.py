@@ -279,6 +279,12 @@ def micro(factor, ms, samples=None, tokens=None, peak=None, outcome="completed")
     return what_if("micro_batch", {"factor": factor}, outcome, **(result if outcome == "completed" else {}))
 
 
+@pytest.mark.parametrize(("profiled", "expected"), [(3, True), (2, False), (0, False), (None, None)])
+def test_a_profiler_that_records_every_step(profiled, expected):
+    state = {} if profiled is None else {"profiled_steps": profiled}
+    assert facts_of(script=steps(4), torch_state=state).get("run.is_profiled") is expected
+
+
 def test_replay():
     replay = what_if("replay", {"num_batches": 4}, step_ns=[40 * MS, 50 * MS, 60 * MS])
     facts = facts_of(script=steps(3), what_ifs=(replay,))
@@ -519,6 +525,7 @@ def everything():
         "num_threads": 2,
         "anomaly": False,
         "matmul_precision": "highest",
+        "profiled_steps": 0,
     }
     told = entry(max_steps=90, torch_compile_mode="default", torch_empty_cache_steps=2, group_by_length=False)
     told["values"] |= {"max_length": 64, "packing": False, "logging_strategy": "steps", "logging_steps": 5}

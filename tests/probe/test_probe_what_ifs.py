@@ -114,12 +114,24 @@ def test_what_breaks_outside_the_hooks_ends_without_the_users_traceback(run, lef
     assert session.ended
 
 
-def test_a_batch_of_one_sample_is_doubled_but_not_halved(run):
+def test_a_batch_of_one_sample_is_doubled_twice_instead_of_halved(run):
     model = Model()
     session = run(model, batch_size=1)
-    assert outcomes(session)[-2:] == [("micro_batch", 0.5, "failed"), ("micro_batch", 2, "completed")]
-    assert session.what_ifs[-2]["result"] == {"error": "ValueError"}
-    assert set(model.sizes) == {1, 2}
+    assert outcomes(session)[-2:] == [("micro_batch", 4, "completed"), ("micro_batch", 2, "completed")]
+    assert set(model.sizes) == {1, 2, 4}
+
+
+def test_without_a_loader_the_script_goes_on_with_its_own_batches_under_other_settings(attach, left, monkeypatch):
+    session = attach(steps=4, warmup=1)
+    monkeypatch.setattr(what_ifs.changed, "choices", lambda _: [{"threads": torch.get_num_threads()}])
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(left):
+        for number in range(4096):
+            model(torch.full((4, 2), float(number))).sum().backward()
+            optimizer.step()
+    assert [row["name"] for row in session.what_ifs] == ["serialise", "replay_changed"]
+    assert len(session.what_ifs[-1]["result"]["step_ns"]) == what_ifs.LEAST_STEPS
 
 
 def test_with_accumulation_a_micro_batch_is_one_backward(run):
@@ -177,11 +189,19 @@ def test_a_starving_loop_has_its_loader_measured_alone(attach, left, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("share", "cpus", "counts"),
-    [(0.01, 8, []), (0.5, 1, [0, 1]), (0.5, 2, [0, 1, 2]), (0.5, 6, [0, 1, 2, 4]), (0.5, 64, [0, 1, 2, 4, 8])],
+    ("share", "workers", "cpus", "counts"),
+    [
+        (0.01, 0, 8, []),
+        (0.5, 0, 1, [0, 1]),
+        (0.5, 0, 2, [0, 1, 2]),
+        (0.5, 0, 6, [0, 1, 2, 4]),
+        (0.5, 0, 64, [0, 1, 2, 4, 8]),
+        (0.01, 2, 2, []),
+        (0.01, 2, 1, [0, 1]),
+    ],
 )
-def test_worker_counts_fit_the_processors(probed, monkeypatch, share, cpus, counts):
-    loader = DataLoader(TensorDataset(torch.ones(4, 2)))
+def test_worker_counts_fit_the_processors(probed, monkeypatch, share, workers, cpus, counts):
+    loader = DataLoader(TensorDataset(torch.ones(4, 2)), num_workers=workers)
     monkeypatch.setattr(probed, "wait_share", lambda: share)
     monkeypatch.setattr(probed, "train_loader", lambda: 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))

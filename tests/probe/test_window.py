@@ -257,6 +257,20 @@ def test_a_step_that_compiled_ends_no_warm_up(counted, monkeypatch, compiled_at,
         stats["unique_graphs"] += step in compiled_at
         run.steps(1)
     assert run.window.warmup == begins
+    assert run.window.compiling_steps == len([step for step in compiled_at if step <= begins])
+
+
+def test_steps_of_the_window_that_a_profiler_records_are_counted(counted):
+    def note(*_):
+        pass
+
+    run = counted(steps=4, warmup=2)
+    for profile in (note, note, None, note, note, None):
+        windows.sys.setprofile(profile)
+        run.steps(1)
+    windows.sys.setprofile(None)
+    assert run.window.is_over
+    assert run.window.profiled_steps == 2
 
 
 @pytest.mark.parametrize(

@@ -311,8 +311,9 @@ def test_llama_factory_packs_when_pretraining(arguments, value) -> None:
 @pytest.mark.parametrize(
     ("made", "value"),
     [
-        (call("llamafactory", stage="sft"), True),
-        (call("llamafactory", disable_gradient_checkpointing=True), None),
+        (call("llamafactory", stage="sft"), None),
+        (call("llamafactory", use_reentrant_gc=True), True),
+        (call("llamafactory", use_reentrant_gc=True, disable_gradient_checkpointing=True), None),
         (call("axolotl", gradient_checkpointing=True, gradient_checkpointing_kwargs__use_reentrant=False), False),
         (call("hf_trainer", gradient_checkpointing=True, gradient_checkpointing_kwargs__use_reentrant=True), True),
         (call("hf_trainer", gradient_checkpointing_kwargs__use_reentrant=True), None),
