@@ -84,9 +84,10 @@ def _fused(view: View, update_ms: float | None) -> Iterator[Fact]:
 
 
 def _freed(view: View, step_ms: float) -> Iterator[Fact]:
-    """Without deterministic algorithms, beside as it is."""
-    for what_if in _changed(view, "deterministic"):
-        yield Fact("replay.determinism_share", RUN, _saved(_step_ms(what_if), step_ms))
+    """Without deterministic algorithms, and without anomaly detection, beside as it is."""
+    for switch, name in (("deterministic", "replay.determinism_share"), ("anomaly", "replay.anomaly_share")):
+        for what_if in _changed(view, switch):
+            yield Fact(name, RUN, _saved(_step_ms(what_if), step_ms))
 
 
 def _step_ms(what_if: WhatIf) -> float:

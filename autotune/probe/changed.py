@@ -10,6 +10,7 @@ def choices(session) -> list:
     import torch
 
     freed = [{"deterministic": False}] if _is_deterministic(torch) else []
+    freed += [{"anomaly": False}] if torch.is_anomaly_enabled() else []
     if session.trains_on_cuda():
         return freed
     counts = sorted({1, len(others.usable())} - {torch.get_num_threads()})
@@ -31,7 +32,9 @@ def apply(session, arguments: dict):
     """Change what `arguments` name; what takes it back."""
     if "threads" in arguments:
         return _with_threads(arguments["threads"])
-    return _with_fused(_unfused(session)) if "fused" in arguments else _without_determinism()
+    if "fused" in arguments:
+        return _with_fused(_unfused(session))
+    return _without_determinism() if "deterministic" in arguments else _without_anomaly()
 
 
 def _with_threads(count: int):
@@ -55,6 +58,14 @@ def _without_determinism():
         cudnn.deterministic = of_cudnn
 
     return undo
+
+
+def _without_anomaly():
+    import torch
+
+    checks_nan = torch.is_anomaly_check_nan_enabled()
+    torch.set_anomaly_enabled(False)
+    return lambda: torch.set_anomaly_enabled(True, checks_nan)
 
 
 def _with_fused(optimizers: list):

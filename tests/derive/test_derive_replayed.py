@@ -20,6 +20,12 @@ def test_fused_updates_beside_those_of_the_replay():
     assert facts["replay.fused_ratio"] == 4.0
 
 
+def test_what_anomaly_detection_costs():
+    facts = found(AS_IS, replay([20], 1, "replay_changed", anomaly=False))
+    assert facts["replay.anomaly_share"] == pytest.approx(0.6)
+    assert "replay.determinism_share" not in facts
+
+
 @pytest.mark.parametrize(("ms", "share"), [(40, 0.2), (60, 0.0)])
 def test_what_determinism_costs(ms, share):
     facts = found(AS_IS, replay([ms], 1, "replay_changed", deterministic=False))

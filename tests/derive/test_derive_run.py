@@ -556,6 +556,7 @@ def everything():
             what_if("replay", {}, step_ns=[40 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"threads": 1}, step_ns=[80 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"threads": 8}, step_ns=[20 * MS] * 3, update_ns=[9 * MS] * 3),
+            what_if("replay_changed", {"anomaly": False}, step_ns=[30 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"deterministic": False}, step_ns=[30 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"fused": True}, step_ns=[35 * MS] * 3, update_ns=[4 * MS] * 3),
             what_if("narrow_batch", {}, micro_ns=[15 * MS] * 3),
