@@ -93,13 +93,15 @@ def test_determinism_is_taken_back(probed, deterministic, asked):
 
 @pytest.mark.parametrize("checks_nan", [True, False])
 def test_anomaly_detection_is_left_off_and_taken_back(probed, threads, one_cpu, checks_nan):
-    with torch.autograd.detect_anomaly(check_nan=checks_nan):
+    torch.set_anomaly_enabled(True, checks_nan)
+    try:
         assert changed.choices(probed) == [{"anomaly": False}]
         undo = changed.apply(probed, {"anomaly": False})
         assert not torch.is_anomaly_enabled()
         undo()
         assert (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()) == (True, checks_nan)
-    assert not torch.is_anomaly_enabled()
+    finally:
+        torch.set_anomaly_enabled(False)
 
 
 def test_fused_is_taken_back(probed):
