@@ -36,7 +36,7 @@ PIL_DECODES = frozenset({"open", "load", "convert"})
 def shares(view: View, loader: Loader, collate_share: Value | None) -> dict[str, Value | None]:
     """Facts `loader.tokenize_share`, `decode_share` and `repeated_share`; none from few samples.
 
-    A library's collate function pads with the tokenizer, and tokenises nothing: what it takes is not tokenising.
+    A library's collate function pads with the tokenizer, and tokenises nothing: as much as it takes is not counted.
     """
     rows = [row for row in _samples(view, loader) if row["phase"] == "fetch"]
     total = sum(row["count"] for row in rows)
@@ -46,7 +46,7 @@ def shares(view: View, loader: Loader, collate_share: Value | None) -> dict[str,
     decoded = sum(row["count"] for row in rows if decodes(row) and not tokenizes(row))
     is_own = loader.own.get("has_own_collate") is not False
     collating = collate_share if isinstance(collate_share, float) and not is_own else 0.0
-    tokenizing = min(tokenized / total, 1 - collating)
+    tokenizing = max(0.0, tokenized / total - collating)
     return {
         "tokenize_share": tokenizing,
         "decode_share": decoded / total,

@@ -179,6 +179,21 @@ def test_tokenising_and_decoding(samples, what_ifs, workers, expected):
     assert (facts.get("loader.tokenize_share"), facts.get("loader.decode_share")) == expected
 
 
+@pytest.mark.parametrize(("is_own", "share"), [(True, 0.5), (None, 0.5), (False, 0.3)])
+def test_a_librarys_collate_function_pads_and_does_not_tokenise(is_own, share):
+    rows = [
+        {"phase": "fetch", "leaf_file": file, "leaf_function": "f", "count": 20} for file in (TOKENIZER, "/lib/x.py")
+    ]
+    alone = what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[], samples=rows)
+    own = {} if is_own is None else {"has_own_collate": is_own}
+    facts = train(
+        script=steps(3), what_ifs=(alone,), fetches=fetches([10] * 9, collate_ms=2), loaders=(loader(0, **own),)
+    )
+    assert facts["loader.collate_share"] == 0.2
+    assert facts["loader.tokenize_share"] == pytest.approx(share)
+    assert facts["loader.repeated_share"] == pytest.approx(share)
+
+
 @pytest.mark.parametrize(
     ("file", "function", "share"),
     [
