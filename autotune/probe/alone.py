@@ -9,6 +9,9 @@ from . import clock, others, preparing
 LOADER_S = 2.0
 LEAST_BATCHES, MOST_BATCHES = 32, 256
 ENOUGH_S = 0.3
+LONG_NS = 1_000_000_000
+"""A batch that takes longer is not prepared again only to see what fills it."""
+
 READY_BATCHES, READY_S = 8, 0.5
 """Batches that are taken when they are ready, and the most that waiting for them may take."""
 REPLAYS = ("replay", "replay_changed")
@@ -51,7 +54,7 @@ def load(session, row: dict, workers: int) -> tuple:
     try:
         result = _take(_copy(loader, workers), workers)
         result["other_cpus"] = others.cpus(before)
-        if workers == 0:
+        if workers == 0 and max(result["batch_ns"], default=LONG_NS) < LONG_NS:
             result["samples"] = preparing.samples(_copy(loader, 0))
     except Exception as error:  # the dataset does not bear another loader: say so, go on
         return "failed", {"error": type(error).__name__}
