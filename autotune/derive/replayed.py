@@ -1,10 +1,10 @@
-"""Replays of kept batches: as the script is, with other threads, with fused updates, and of half the width."""
+"""Replays of kept batches: as the script is, with one setting of torch changed, and of half the width."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from autotune.derive.numbers import median_interval
 from autotune.derive.step import micro_batches
@@ -16,11 +16,19 @@ RESIZED = ("micro_batch", "narrow_batch")
 """Batches of another size, of the train loader alone."""
 
 
+_SWITCHES = {
+    "deterministic": "replay.determinism_share",
+    "anomaly": "replay.anomaly_share",
+    "memory_tracing": "replay.memory_tracing_share",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _AsIs:
-    """Milliseconds of a step and of its update, as the script is; None for an update that was not seen."""
+    """Milliseconds of a step (median and mean) and of its update, as the script is; None for an update not seen."""
 
     step: float
+    mean: float
     update: float | None
 
 
@@ -38,7 +46,7 @@ def facts(view: View) -> Iterator[Fact]:
     as_is = _as_is_ms(view)
     if as_is is not None:
         yield from _fused(view, as_is.update)
-        yield from _freed(view, as_is.step)
+        yield from _freed(view, as_is)
         yield from _threads(view, as_is.step)
 
 
@@ -49,10 +57,14 @@ def _as_is_ms(view: View) -> _AsIs | None:
     """
     if steps_ns(view):
         updates = [ns for what_if in completed(view, "replay") for ns in what_if.result.get("update_ns", ())]
-        return _AsIs(median(steps_ns(view)) / MS, median(updates) / MS if updates else None)
+        return _AsIs(*_middles(steps_ns(view)), median(updates) / MS if updates else None)
     if view.window is None or view.train is not None or not view.window.step_ms:
         return None
-    return _AsIs(median(view.window.step_ms), view.window.phase_ms("optimizer"))
+    return _AsIs(median(view.window.step_ms), fmean(view.window.step_ms), view.window.phase_ms("optimizer"))
+
+
+def _middles(spans_ns: Sequence[int]) -> tuple[float, float]:
+    return median(spans_ns) / MS, fmean(spans_ns) / MS
 
 
 def completed(view: View, name: str) -> list[WhatIf]:
@@ -83,11 +95,13 @@ def _fused(view: View, update_ms: float | None) -> Iterator[Fact]:
             yield Fact("replay.fused_ratio", RUN, update_ms / fused)
 
 
-def _freed(view: View, step_ms: float) -> Iterator[Fact]:
-    """Without deterministic algorithms, and without anomaly detection, beside as it is."""
-    for switch, name in (("deterministic", "replay.determinism_share"), ("anomaly", "replay.anomaly_share")):
+def _freed(view: View, as_is: _AsIs) -> Iterator[Fact]:
+    """Each switch off, beside as it is. A profiler's schedule may record some steps only, and write after some."""
+    for switch, name in _SWITCHES.items():
         for what_if in _changed(view, switch):
-            yield Fact(name, RUN, _saved(_step_ms(what_if), step_ms))
+            yield Fact(name, RUN, _saved(_step_ms(what_if), as_is.step))
+    for what_if in _changed(view, "profiler"):
+        yield Fact("replay.profiler_share", RUN, _saved(_middles(what_if.result["step_ns"])[1], as_is.mean))
 
 
 def _step_ms(what_if: WhatIf) -> float:

@@ -13,23 +13,32 @@ from autotune.model.rule import Effect, Severity
 Together = Callable[[Sequence[Finding]], Gain | None]
 """The gain of several findings' changes at once; None when none of them has a gain."""
 
+LEAST_SHARE = 0.02
+"""Of the step: a gain of less is within the noise of most runs, and a fault whose gain nobody knows may be more."""
+
 Key = tuple[object, ...]
+Weight = Callable[[Finding], tuple[float, ...]]
 
 
 def recommend(findings: Iterable[Finding], together: Together | None = None) -> tuple[Recommendation, ...]:
     """What to do, numbered from 1: first what is free and leaves training unchanged, then what the reader decides on.
 
-    In both groups what is wrong (critical, without a gain) comes first, then what saves most. `together` gives each
-    recommendation what it adds to all earlier numbers; without it `after` stays None.
+    In both groups what is wrong (critical, without a gain) comes first, then what saves most, and what saves next to
+    nothing last. `together` gives each recommendation what it adds to all earlier numbers; without it `after` stays
+    None.
     """
-    ranked = sorted((_merged(group) for group in _groups(findings)), key=_order)
+    weighed = tuple(findings)
+    weight = _weight(weighed)
+    ranked = sorted((_merged(group, weight) for group in _groups(weighed)), key=lambda each: _order(each, weight))
     numbered = tuple(replace(each, number=number) for number, each in enumerate(ranked, 1))
     return _with_after(numbered, together) if together is not None else numbered
 
 
 def by_gain(recommendations: Iterable[Recommendation]) -> tuple[Finding, ...]:
     """Their findings, what saves most first, whoever decides on it; those of one recommendation stay together."""
-    ranked = sorted(recommendations, key=lambda each: _order(each)[1:])
+    every = tuple(recommendations)
+    weight = _weight(finding for each in every for finding in each.findings)
+    ranked = sorted(every, key=lambda each: _order(each, weight)[1:])
     return tuple(finding for each in ranked for finding in each.findings)
 
 
@@ -61,8 +70,8 @@ def _place(finding: Finding, change: Change) -> Key:
     return change.setting, change.location or owner
 
 
-def _merged(group: Sequence[Finding]) -> Recommendation:
-    members = sorted(group, key=_weight)
+def _merged(group: Sequence[Finding], weight: Weight) -> Recommendation:
+    members = sorted(group, key=weight)
     changes = _changes(members)
     effect = max((change.effect for change in changes), key=lambda each: each.rank, default=Effect.MANUAL)
     return Recommendation(number=0, findings=tuple(members), changes=changes, effect=effect, gain=members[0].gain)
@@ -81,23 +90,27 @@ def _changes(members: Sequence[Finding]) -> tuple[Change, ...]:
     return tuple(taken.values())
 
 
-def _weight(finding: Finding) -> tuple[float, ...]:
-    """Sorts findings: the larger gain first, none last; then by severity."""
-    gain = finding.gain
-    if gain is None:
-        return 2.0, 0.0, finding.rule.severity.rank
-    known = gain.saved_s is not None
-    return (
-        (0.0 if known else 1.0),
-        -(gain.saved_s if gain.saved_s is not None else gain.share),
-        (finding.rule.severity.rank),
-    )
+def _weight(findings: Iterable[Finding]) -> Weight:
+    """Sorts findings: the larger gain first, then those without one, then what gains next to nothing; then by severity.
+
+    Gains are held beside each other in seconds where each is known in seconds, and else as shares of the step.
+    """
+    in_seconds = all(each.gain.saved_s is not None for each in findings if each.gain is not None)
+
+    def weight(finding: Finding) -> tuple[float, float, int]:
+        gain, severity = finding.gain, finding.rule.severity.rank
+        if gain is None:
+            return 1.0, 0.0, severity
+        saved = gain.saved_s if in_seconds and gain.saved_s is not None else gain.share
+        return (0.0 if gain.share >= LEAST_SHARE else 2.0), -saved, severity
+
+    return weight
 
 
-def _order(recommendation: Recommendation) -> tuple[bool, bool, tuple[float, ...], str]:
+def _order(recommendation: Recommendation, weight: Weight) -> tuple[bool, bool, tuple[float, ...], str]:
     first = recommendation.first
     is_wrong = any(each.rule.severity is Severity.CRITICAL and each.gain is None for each in recommendation.findings)
-    return not recommendation.is_free, not is_wrong, _weight(first), first.rule.id
+    return not recommendation.is_free, not is_wrong, weight(first), first.rule.id
 
 
 def _with_after(ranked: Sequence[Recommendation], together: Together) -> tuple[Recommendation, ...]:

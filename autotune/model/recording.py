@@ -138,7 +138,8 @@ class WhatIf:
 
     `outcome`: completed | failed | out_of_memory. `arguments` and `result` by name:
       replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "samples", "tokens"}
-      replay_changed {"threads"}, {"fused"}, {"deterministic"} or {"anomaly"} -> the same
+      replay_changed {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"} or {"profiler"}
+                                                           -> the same
       micro_batch    {"factor": 0.5 | 2 ...}               -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
       narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
       loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "end_ns", "other_cpus"}

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
+
 from . import others
 
 
 def choices(session) -> list:
-    """The arguments of each replay to try: on a CPU other numbers of threads, and fused updates (may fail) last."""
+    """The arguments of each replay to try: what can be taken back, fused updates (may fail), and the profiler last."""
     import torch
 
     freed = [{"deterministic": False}] if _is_deterministic(torch) else []
     freed += [{"anomaly": False}] if torch.is_anomaly_enabled() else []
+    freed += [{"memory_tracing": False}] if _memory_trackers() else []
+    stopped = [{"profiler": False}] if _is_profiled(session) else []
     if session.trains_on_cuda():
-        return freed
+        return [*freed, *stopped]
     counts = sorted({1, len(others.usable())} - {torch.get_num_threads()})
-    return [*freed, *({"threads": count} for count in counts), *([{"fused": True}] if _unfused(session) else [])]
+    fused = [{"fused": True}] if _unfused(session) else []
+    return [*freed, *({"threads": count} for count in counts), *fused, *stopped]
 
 
 def _is_deterministic(torch) -> bool:
     return torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic
+
+
+def _is_profiled(session) -> bool:
+    """Whether Lightning's or torch's profiler recorded in the window; a schedule may rest now. cProfile stays on."""
+    import torch
+
+    records = torch.autograd._profiler_enabled() or sys.getprofile() is None
+    return _lightning_profiler(session) is not None or (session.window.profiled_steps > 0 and records)
+
+
+def _lightning_profiler(session):
+    """What Lightning's Trainer records each action with; None for none, or where it only takes times."""
+    profiler = getattr(session.observed.newest("lightning"), "profiler", None)
+    return profiler if type(profiler).__name__ in ("AdvancedProfiler", "PyTorchProfiler") else None
+
+
+def _memory_trackers() -> list:
+    """Those of the HF Trainer that read the process's memory in a thread now (TrainerMemoryTracker)."""
+    targets = [getattr(thread, "_target", None) for thread in threading.enumerate()]
+    return [target.__self__ for target in targets if getattr(target, "__name__", "") == "peak_monitor_func"]
 
 
 def _unfused(session) -> list:
@@ -34,7 +61,8 @@ def apply(session, arguments: dict):
         return _with_threads(arguments["threads"])
     if "fused" in arguments:
         return _with_fused(_unfused(session))
-    return _without_determinism() if "deterministic" in arguments else _without_anomaly()
+    (switch,) = arguments
+    return _WITHOUT[switch](session)
 
 
 def _with_threads(count: int):
@@ -45,7 +73,7 @@ def _with_threads(count: int):
     return lambda: torch.set_num_threads(before)
 
 
-def _without_determinism():
+def _without_determinism(_):
     import torch
 
     cudnn, only_warns = torch.backends.cudnn, torch.is_deterministic_algorithms_warn_only_enabled()
@@ -60,12 +88,44 @@ def _without_determinism():
     return undo
 
 
-def _without_anomaly():
+def _without_anomaly(_):
     import torch
 
     checks_nan = torch.is_anomaly_check_nan_enabled()
     torch.set_anomaly_enabled(False)
     return lambda: torch.set_anomaly_enabled(True, checks_nan)
+
+
+def _without_memory_tracing(_):
+    trackers = _memory_trackers()
+    for tracker in trackers:
+        tracker.peak_monitoring = False
+
+    def undo():
+        for tracker in trackers:
+            tracker.peak_monitoring = True
+            threading.Thread(target=tracker.peak_monitor_func, daemon=True).start()
+
+    return undo
+
+
+def _without_profiler(session):
+    """What was recorded is dropped, and cannot be gone on with: only what starts and stops it is taken back."""
+    import torch
+
+    step, of_lightning = torch.profiler.profile.step, _lightning_profiler(session)
+    torch.profiler.profile.step = lambda self: None
+    if torch.autograd._profiler_enabled():
+        torch._C._autograd._disable_profiler()
+    if of_lightning is not None:
+        of_lightning.profile = lambda action: contextlib.nullcontext()
+
+    def undo():
+        torch.profiler.profile.step = step
+        if of_lightning is not None:
+            del of_lightning.profile
+
+    return undo
 
 
 def _with_fused(optimizers: list):
@@ -79,3 +139,11 @@ def _with_fused(optimizers: list):
             group.update(values)
 
     return undo
+
+
+_WITHOUT = {
+    "deterministic": _without_determinism,
+    "anomaly": _without_anomaly,
+    "memory_tracing": _without_memory_tracing,
+    "profiler": _without_profiler,
+}

@@ -48,6 +48,11 @@ class Observed:
         self._objects = {}
         self._known = {}
 
+    def newest(self, name: str):
+        """What was noted by that name; None when nothing was, or when it is gone."""
+        ref, _ = self._objects.get(name, (None, None))
+        return ref() if ref is not None else None
+
     def note(self, name: str, thing) -> None:
         """Remember the newest `thing` of a kind and where the user made it."""
         self._objects[name] = (weakref.ref(thing), sites.user_caller())

@@ -26,6 +26,16 @@ def test_what_anomaly_detection_costs():
     assert "replay.determinism_share" not in facts
 
 
+def test_what_the_trainers_tracing_of_memory_costs():
+    facts = found(AS_IS, replay([25], 1, "replay_changed", memory_tracing=False))
+    assert facts["replay.memory_tracing_share"] == pytest.approx(0.5)
+
+
+def test_of_a_profiler_that_records_some_steps_the_mean_counts():
+    facts = found(replay([10, 10, 70], 1), replay([10, 11, 15], 1, "replay_changed", profiler=False))
+    assert facts["replay.profiler_share"] == pytest.approx(1 - 12 / 30)
+
+
 @pytest.mark.parametrize(("ms", "share"), [(40, 0.2), (60, 0.0)])
 def test_what_determinism_costs(ms, share):
     facts = found(AS_IS, replay([ms], 1, "replay_changed", deterministic=False))

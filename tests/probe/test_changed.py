@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
+import time
 
 import pytest
 import torch
@@ -102,6 +105,93 @@ def test_anomaly_detection_is_left_off_and_taken_back(probed, threads, one_cpu, 
         assert (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()) == (True, checks_nan)
     finally:
         torch.set_anomaly_enabled(False)
+
+
+@pytest.fixture
+def tracker():
+    """A memory tracker of the HF Trainer that is at work."""
+    from transformers.trainer_utils import TrainerMemoryTracker
+
+    tracker = TrainerMemoryTracker()
+    tracker.peak_monitoring = True
+    threading.Thread(target=tracker.peak_monitor_func, daemon=True).start()
+    yield tracker
+    tracker.peak_monitoring = False
+
+
+def monitors():
+    names = [getattr(getattr(thread, "_target", None), "__name__", "") for thread in threading.enumerate()]
+    return names.count("peak_monitor_func")
+
+
+def ends(condition, limit_s=20.0):
+    until = time.monotonic() + limit_s
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_tracing_of_memory_is_left_off_and_taken_back(probed, threads, one_cpu, tracker):
+    assert changed.choices(probed) == [{"memory_tracing": False}]
+    undo = changed.apply(probed, {"memory_tracing": False})
+    assert ends(lambda: monitors() == 0)
+    assert changed.choices(probed) == []
+    undo()
+    assert monitors() == 1
+
+
+def test_a_profiler_of_the_window_is_stopped_last(probed, threads, one_cpu):
+    torch.set_anomaly_enabled(True)
+    try:
+        probed.window.profiled_steps = 2
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+            assert changed.choices(probed) == [{"anomaly": False}, {"profiler": False}]
+    finally:
+        torch.set_anomaly_enabled(False)
+
+
+@pytest.mark.parametrize("records_calls", [True, False])
+def test_a_profiler_outside_the_window_or_of_calls_is_not_stopped(probed, threads, one_cpu, records_calls):
+    probed.window.profiled_steps = 3 if records_calls else 0
+    before = sys.getprofile()
+    sys.setprofile((lambda *_: None) if records_calls else None)
+    try:
+        assert changed.choices(probed) == []
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.mark.parametrize("rests", [False, True])
+def test_a_stopped_profiler_stays_so_whatever_its_schedule(probed, rests):
+    step = torch.profiler.profile.step
+    schedule = torch.profiler.schedule(wait=2 if rests else 0, warmup=1, active=2)
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=schedule)
+    profiler.start()
+    profiler.step()
+    undo = changed.apply(probed, {"profiler": False})
+    for _ in range(4):
+        torch.ones(2).sum()
+        profiler.step()
+        assert not torch.autograd._profiler_enabled()
+    undo()
+    assert torch.profiler.profile.step is step
+
+
+@pytest.mark.parametrize(("name", "tried"), [("advanced", True), ("simple", False), (None, False)])
+def test_the_profiler_of_lightning_is_left_off_and_taken_back(probed, threads, one_cpu, tmp_path, name, tried):
+    pl = pytest.importorskip("lightning.pytorch")
+    trainer = pl.Trainer(profiler=name, logger=False, enable_checkpointing=False, default_root_dir=tmp_path)
+    probed.observed.note("lightning", trainer)
+    assert changed.choices(probed) == [{"profiler": False}] * tried
+    if tried:
+        undo = changed.apply(probed, {"profiler": False})
+        with trainer.profiler.profile("forward"):
+            pass
+        assert not trainer.profiler.profiled_actions
+        undo()
+        with trainer.profiler.profile("forward"):
+            pass
+        assert list(trainer.profiler.profiled_actions) == ["forward"]
 
 
 def test_fused_is_taken_back(probed):
