@@ -40,6 +40,7 @@ class Case:
     `steps` steps from the end of step `warmup` on, 0 meaning from the start of the process; `work` is what a step does
     after the change relative to before, in samples or useful tokens. A case is a script of scripts/, or a public script
     of the corpus with `plant` put into it. A static case, of static/, is read and not run: nothing of it is measured.
+    Cases of one `drawing` were written together, by people who had not seen how the tool does on them or on any other.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Case:
     warmup: int = 5
     steps: int = 30
     work: float = 1.0
+    drawing: int = 1
     is_static: bool = False
     in_subset: bool = False
 
@@ -154,5 +156,5 @@ def stamp(case: Case) -> str:
     return digest.hexdigest()[:12]
 
 
-REMARKS = ("id", "kind", "framework", "variant", "why", "expect", "also", "silent", "issue", "in_subset")
+REMARKS = ("id", "kind", "framework", "variant", "why", "expect", "also", "silent", "issue", "in_subset", "drawing")
 """Fields that no measurement depends on."""
