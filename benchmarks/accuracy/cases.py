@@ -130,7 +130,8 @@ def own(case: Case, folder: Path) -> corpus.Case:
 
 def own_source(case: Case) -> Path:
     """The script of a case that is not of the corpus, or the folder that it is."""
-    return HERE / ("static" if case.is_static else "scripts") / main_file(case)
+    scripts = "scripts" if case.drawing == 1 else f"scripts_{case.drawing}"
+    return HERE / ("static" if case.is_static else scripts) / main_file(case)
 
 
 def main_file(case: Case) -> str:
