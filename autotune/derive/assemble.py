@@ -12,6 +12,7 @@ from autotune.derive import (
     loader,
     memory,
     optimizer,
+    own_logging,
     ranks,
     restarts,
     run,
@@ -50,7 +51,7 @@ def subjects(recording: Recording) -> Mapping[int, str]:
 
 
 def _facts(first: view.View, cpus_per_rank: float | None, memory_limit_bytes: int | None) -> Iterator[Fact]:
-    for subject in (step, calls, run, lengths, optimizer, interruptions, device):
+    for subject in (step, own_logging, calls, run, lengths, optimizer, interruptions, device):
         yield from subject.facts(first)
     yield from loader.facts(first, cpus_per_rank)
     yield from restarts.facts(first)

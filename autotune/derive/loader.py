@@ -41,6 +41,7 @@ def _described(view: View, loader: Loader) -> dict[str, Value | None]:
         "is_train": loader.feeds_training,
         "num_batches": _batches(view, loader),
         "num_epochs_seen": len(iters),
+        "is_remade": len(loader.iterated) > 1,
         "is_map_style": loader.own["dataset"]["map_style"],
         "has_own_collate": loader.own.get("has_own_collate"),
     }

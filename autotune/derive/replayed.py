@@ -60,7 +60,11 @@ def _as_is_ms(view: View) -> _AsIs | None:
         return _AsIs(*_middles(steps_ns(view)), median(updates) / MS if updates else None)
     if view.window is None or view.train is not None or not view.window.step_ms:
         return None
-    return _AsIs(median(view.window.step_ms), fmean(view.window.step_ms), view.window.phase_ms("optimizer"))
+    window = view.window
+    # As in the changed steps, what interrupts training and what is waited for is left out.
+    paused = window.mean_ms - window.without_ms("data_wait", "checkpoint", "evaluation", "logging")
+    steps = [ms - paused for ms in window.step_ms]
+    return _AsIs(median(steps), fmean(steps), window.phase_ms("optimizer"))
 
 
 def _middles(spans_ns: Sequence[int]) -> tuple[float, float]:

@@ -20,7 +20,8 @@ def facts(view: View) -> Iterator[Fact]:
     if loader is None or window is None or not train_fetches(view):
         return
     starts = sum(node.event.ref in loader.iterated for node, _ in view.in_window("iter"))
-    starts_each = starts * MOST_BATCHES >= len(train_fetches(view)) and loader.own["num_batches"] != 1
+    per_epoch = loader.timed["num_batches"] or loader.own["num_batches"]
+    starts_each = starts * MOST_BATCHES >= len(train_fetches(view)) and per_epoch != 1
     yield Fact("step.starts_loader", RUN, starts_each)
     saved_ms = _saved_ms(view, loader, window) if starts_each else None
     if saved_ms is not None:

@@ -1,17 +1,22 @@
-"""What fills the preparation of a batch, by stack samples: tokenising, decoding, or anything else."""
+"""What fills the preparation of a batch: tokenising and decoding by stack samples, and what is the same each time."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from statistics import fmean, median
 
 from autotune.derive.loaders import Loader
 from autotune.derive.view import View
 from autotune.model.evidence import Value
-from autotune.model.recording import Json
+from autotune.model.recording import Json, WhatIf
 
 LEAST_SAMPLES = 20
+LEAST_ITEM_NS = 50_000
+"""A sample that takes less is read, not computed: indexing a tensor takes some microseconds."""
+
+LEAST_CPU_SHARE = 0.5
 TOKENIZE = re.compile(
     r"[/\\](tokenizers|sentencepiece|tiktoken)[/\\]|[/\\]transformers[/\\].*tokeniz"
     r"|[/\\](site|dist)-packages[/\\].*tokeni[sz]"
@@ -34,7 +39,15 @@ PIL_DECODES = frozenset({"open", "load", "convert"})
 
 
 def shares(view: View, loader: Loader, collate_share: Value | None) -> dict[str, Value | None]:
-    """Facts `loader.tokenize_share`, `decode_share` and `repeated_share`; none from few samples.
+    """Facts `loader.tokenize_share`, `decode_share`, `constant_share` and `repeated_share`; none that is not known."""
+    seen = _seen(view, loader, collate_share)
+    constant = _constant_share(view, loader)
+    known = [*([sum(seen.values())] if seen else []), *([constant] if constant is not None else [])]
+    return {**seen, "constant_share": constant, "repeated_share": max(known, default=None)}
+
+
+def _seen(view: View, loader: Loader, collate_share: Value | None) -> dict[str, float]:
+    """The shares of tokenising and decoding; nothing from few samples.
 
     A library's collate function pads with the tokenizer, and tokenises nothing: as much as it takes is not counted.
     """
@@ -46,12 +59,27 @@ def shares(view: View, loader: Loader, collate_share: Value | None) -> dict[str,
     decoded = sum(row["count"] for row in rows if decodes(row) and not tokenizes(row))
     is_own = loader.own.get("has_own_collate") is not False
     collating = collate_share if isinstance(collate_share, float) and not is_own else 0.0
-    tokenizing = max(0.0, tokenized / total - collating)
-    return {
-        "tokenize_share": tokenizing,
-        "decode_share": decoded / total,
-        "repeated_share": tokenizing + decoded / total,
-    }
+    return {"tokenize_share": max(0.0, tokenized / total - collating), "decode_share": decoded / total}
+
+
+def _constant_share(view: View, loader: Loader) -> float | None:
+    """Of preparing a batch, what the script's own `__getitem__` computes to give the same samples again.
+
+    Samples that are read in next to no time, or are mostly waited for, are not computed.
+    """
+    if not loader.own["dataset"]["map_style"]:
+        return 0.0
+    for what_if in _alone(view, loader):
+        items, batch_ns = what_if.result.get("items"), what_if.result.get("batch_ns")
+        if items is None or not batch_ns:
+            continue
+        if not items["is_own"] or not items["are_same"] or not items["item_ns"]:
+            return 0.0
+        item_ns, cpu_ns = median(items["item_ns"]), median(items["item_cpu_ns"])
+        if item_ns < LEAST_ITEM_NS or cpu_ns < LEAST_CPU_SHARE * item_ns:
+            return 0.0
+        return float(min(1.0, item_ns * items["batch_size"] / fmean(batch_ns)))
+    return None
 
 
 def tokenizes(row: Json) -> bool:
@@ -73,11 +101,12 @@ def _samples(view: View, loader: Loader) -> Sequence[Json]:
 
     With workers the training process only waits in the window.
     """
-    alone = [
-        sample
-        for what_if in view.recording.what_ifs
-        if what_if.name == "loader_alone" and what_if.arguments.get("loader") in loader.ids
-        for sample in what_if.result.get("samples", ())
-    ]
+    alone = [sample for what_if in _alone(view, loader) for sample in what_if.result.get("samples", ())]
     is_enough = sum(sample["count"] for sample in alone) >= LEAST_SAMPLES
     return alone if is_enough or loader.num_workers else [asdict(sample) for sample in view.recording.samples]
+
+
+def _alone(view: View, loader: Loader) -> list[WhatIf]:
+    """What was tried of the loader by itself."""
+    tried = [what_if for what_if in view.recording.what_ifs if what_if.name == "loader_alone"]
+    return [what_if for what_if in tried if what_if.arguments.get("loader") in loader.ids]

@@ -50,12 +50,19 @@ def _values(view: View) -> Mapping[str, int | float | None]:
         "p90_ms": quantile(_durations_ms(window), 0.9),
         "first_ms": first_ms(view),
         "num_micro_batches": micro_batches(view),
+        "num_averaged": _num_averaged(view, window),
         "noise_share": noise_share(window),
     }
     for phase in (*PHASES, "compute"):
         ms = compute_ms(window) if phase == "compute" else window.phase_ms(phase)
         values[f"{phase}_share"] = None if ms is None else ms / window.mean_ms
     return {**values, **throughput(view)}
+
+
+def _num_averaged(view: View, window: Measured) -> float | None:
+    """Micro-batches per step whose gradients DDP averages; None with several optimizers, which take turns."""
+    forwards = view.recording.torch_state.get("averaged_forwards")
+    return forwards / window.steps if forwards is not None and len(view.recording.optimizers) == 1 else None
 
 
 def _durations_ms(window: Measured) -> tuple[float, ...]:

@@ -66,7 +66,7 @@ class Batch:
     """One batch as the training loop got it. Token counts and lengths are None where they cannot be known.
 
     `lengths` are per-sample token counts without padding; `width` is the padded width; `padding` says how they
-    are known: "attention_mask", "pad_id" or None.
+    are known: "attention_mask", "pad_id", "counts" (lengths that came with the batch, of tokens or frames) or None.
     """
 
     loader: int
@@ -95,7 +95,8 @@ class Site:
 class Sample:
     """Stack samples that fell into one place while `phase` ran ("other" or "fetch").
 
-    `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none).
+    `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none). Of
+    "other", `path` names the user's functions from the outermost on: "main > Board.add > Board.put".
     """
 
     phase: str
@@ -105,6 +106,7 @@ class Sample:
     user_line: int
     user_function: str
     count: int
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class WhatIf:
       micro_batch    {"factor": 0.5 | 2 ...}               -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
       narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
       loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "end_ns", "other_cpus"}
+                                                           and, without workers, "samples", "items"
       serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
     """
 
@@ -177,7 +180,8 @@ class Recording:
       (no single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN.
     calls: kind, site, count, in_window, total_ns, is_library.
     torch_state: autocast, grad_scaler, clips_scaled, legacy_amp, matmul_precision, cudnn_benchmark,
-      anomaly, deterministic, num_threads, profiled_steps (of the window; missing in older ones).
+      anomaly, deterministic, num_threads; of the window, and missing in older ones: profiled_steps, averaged_forwards
+      (of DDP models, whose gradients are averaged over the processes).
     environment: allowlisted variables, "" when unset.
     memory: rss_peak_bytes, rss_start_bytes, and for CUDA peak_allocated_bytes, peak_reserved_bytes, total_bytes,
       num_alloc_retries.

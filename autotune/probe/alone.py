@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import clock, others, preparing
+from . import clock, others, preparing, repeated
 
 LOADER_S = 2.0
 LEAST_BATCHES, MOST_BATCHES = 32, 256
@@ -55,13 +55,21 @@ def load(session, row: dict, workers: int) -> tuple:
         result = _take(_copy(loader, workers), workers)
         result["other_cpus"] = others.cpus(before)
         if workers == 0 and max(result["batch_ns"], default=LONG_NS) < LONG_NS:
-            result["samples"] = preparing.samples(_copy(loader, 0))
+            result.update(_looked_into(loader))
     except Exception as error:  # the dataset does not bear another loader: say so, go on
         return "failed", {"error": type(error).__name__}
     finally:
         recorder.stack.pop()
         recorder.on = True
     return "completed", result
+
+
+def _looked_into(loader) -> dict:
+    """What fills the batches, and whether samples repeat; nothing where the dataset does not bear more readers."""
+    try:
+        return {"samples": preparing.samples(_copy(loader, 0)), "items": repeated.items(loader)}
+    except Exception:  # e.g. a sampler that gives its indices once: what was timed stays
+        return {}
 
 
 def _copy(loader, workers: int):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 from . import clock
 
@@ -56,7 +57,7 @@ def describe(tensors: list, pad_id) -> dict:
     if ids is not None:
         row.update(tokens=int(ids.numel()), width=int(ids.shape[1]), num_samples=int(ids.shape[0]))
         row.update(_padding(tensors, ids, pad_id))
-    return row
+    return row if "lengths" in row else {**row, **_counted(tensors)}
 
 
 def _find_ids(tensors: list):
@@ -76,6 +77,40 @@ def _padding(tensors: list, ids, pad_id) -> dict:
         return {}
     lengths = [int(length) for length in mask.sum(dim=1).tolist()]
     return {"useful_tokens": sum(lengths), "lengths": lengths, "padding": source}
+
+
+def _counted(tensors: list) -> dict:
+    """The same of sequences (tokens or frames) that come with how long each is; nothing where none do.
+
+    A 1-D tensor of integers holds lengths if what follows them in each row is one value, the padding.
+    """
+    counts = [each for _, each in tensors if each.dim() == 1 and str(each.dtype) in ("torch.int64", "torch.int32")]
+    for _, sequence in tensors:
+        rows = _rows(sequence)
+        for lengths in counts if rows is not None else ():
+            if _ends_rows(lengths, rows):
+                known = [int(length) for length in lengths.tolist()]
+                size = {"tokens": int(rows.numel()), "width": int(rows.shape[1]), "num_samples": len(known)}
+                return {**size, "useful_tokens": sum(known), "lengths": known, "padding": "counts"}
+    return {}
+
+
+def _rows(sequence):
+    """One value for each place of each sample: of frames the first; None for what is no batch of sequences."""
+    if sequence.dim() not in (2, 3) or sequence.is_cuda or min(sequence.shape) == 0 or sequence.shape[1] == 1:
+        return None
+    rows = sequence if sequence.dim() == 2 else sequence[:, :, 0]
+    return rows if rows.numel() <= MOST_TOKENS else None
+
+
+def _ends_rows(lengths, rows) -> bool:
+    if lengths.is_cuda or len(lengths) != rows.shape[0] or int(lengths.min()) < 1:
+        return False
+    longest, width = int(lengths.max()), rows.shape[1]
+    if longest > width or int(lengths.min()) == width:
+        return False
+    padding = rows[sys.modules["torch"].arange(width)[None, :] >= lengths[:, None]]
+    return bool((padding == padding[0]).all())
 
 
 def _find_mask(tensors: list, ids):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 
-from . import others
+from . import describe, others
 
 
 def choices(session) -> list:
     """The arguments of each replay to try: what can be taken back, fused updates (may fail), and the profiler last."""
     import torch
 
-    freed = [{"deterministic": False}] if _is_deterministic(torch) else []
+    freed = [{"deterministic": False}] if _is_deterministic(session) else []
     freed += [{"anomaly": False}] if torch.is_anomaly_enabled() else []
     freed += [{"memory_tracing": False}] if _memory_trackers() else []
     stopped = [{"profiler": False}] if _is_profiled(session) else []
@@ -24,15 +23,27 @@ def choices(session) -> list:
     return [*freed, *({"threads": count} for count in counts), *fused, *stopped]
 
 
-def _is_deterministic(torch) -> bool:
-    return torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic
+def is_undone(session, arguments: dict) -> bool:
+    """Whether the script itself switched on again what is left off, as a context in each of its steps does."""
+    import torch
+
+    on = {"deterministic": _is_deterministic(session), "anomaly": torch.is_anomaly_enabled()}
+    return any(on.get(name, False) for name in arguments)
+
+
+def _is_deterministic(session) -> bool:
+    """What cuDNN is asked for changes nothing on a CPU."""
+    import torch
+
+    of_cudnn = session.trains_on_cuda() and torch.backends.cudnn.deterministic
+    return torch.are_deterministic_algorithms_enabled() or of_cudnn
 
 
 def _is_profiled(session) -> bool:
     """Whether Lightning's or torch's profiler recorded in the window; a schedule may rest now. cProfile stays on."""
     import torch
 
-    records = torch.autograd._profiler_enabled() or sys.getprofile() is None
+    records = torch.autograd._profiler_enabled() or not describe.records_calls()
     return _lightning_profiler(session) is not None or (session.window.profiled_steps > 0 and records)
 
 

@@ -179,7 +179,14 @@ def torch_state() -> dict:
 def is_profiling() -> bool:
     """Whether a profiler records now: torch's own, or one of Python's calls (cProfile)."""
     torch = sys.modules.get("torch")
-    return (torch is not None and torch.autograd._profiler_enabled()) or sys.getprofile() is not None
+    return (torch is not None and torch.autograd._profiler_enabled()) or records_calls()
+
+
+def records_calls() -> bool:
+    """Whether a profiler of Python's calls is on; from Python 3.12 on cProfile is a tool of sys.monitoring."""
+    monitoring = getattr(sys, "monitoring", None)
+    is_tool = monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) is not None
+    return is_tool or sys.getprofile() is not None
 
 
 def _matmul_precision(torch):

@@ -85,6 +85,7 @@ def _recognising(session):
             session.num_sniffed += 1
             recorder.sniff = functools.partial(_note_autocast, session)
             recorder.sniff(module)
+        session.window.on_forward(module, flag)
         return _identify(session, module)
 
     return recognise

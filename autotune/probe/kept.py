@@ -40,9 +40,9 @@ class Kept:
         self._handed = []
 
     def are_padded(self) -> bool:
-        """Whether the batches are of tokens, with padding in some of them."""
+        """Whether the batches are of tokens, with padding in some of them that lengths beside them do not count."""
         rows = [row for _, row in self._batches]
-        known = all(row.get("useful_tokens") is not None for row in rows)
+        known = all(row.get("useful_tokens") is not None and row.get("padding") != "counts" for row in rows)
         return bool(rows) and known and any(row["useful_tokens"] < row["tokens"] for row in rows)
 
     def are_single(self) -> bool:

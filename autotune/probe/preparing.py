@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from . import clock, sampler
+from . import clock, describe, sampler
 
 INTERVAL_NS = 200_000
 ENOUGH_NS, MOST_NS = 200_000_000, 1_000_000_000
@@ -17,7 +17,7 @@ LEAST_BATCHES = 4
 
 def samples(loader) -> list:
     """The samples of some batches but the first, as the sampler's rows; none where a profiler of the script is on."""
-    if sys.getprofile() is not None:
+    if describe.records_calls():
         return []
     iterator = iter(loader)
     next(iterator, None)
@@ -40,19 +40,23 @@ def _take(iterator) -> None:
 
 
 def _noting(counts: dict):
-    """A profile function. What passed since the event before belongs to the frame itself, of a call to its caller."""
+    """A profile function. What passed since the event before belongs to the frame itself, of a call to its caller.
+
+    What the function itself takes is nobody's.
+    """
     due = clock.now() + INTERVAL_NS
 
     def on_event(frame, event, _) -> None:
         nonlocal due
-        late = clock.now() - due
-        if late < 0:
-            return
-        passed = late // INTERVAL_NS + 1
-        due += passed * INTERVAL_NS
-        filled = frame.f_back if event == "call" else frame
-        if filled is not None:
-            key = ("fetch", *sampler.describe(filled))
-            counts[key] = counts.get(key, 0) + passed
+        began = clock.now()
+        late = began - due
+        if late >= 0:
+            passed = late // INTERVAL_NS + 1
+            due += passed * INTERVAL_NS
+            filled = frame.f_back if event == "call" else frame
+            if filled is not None:
+                key = ("fetch", *sampler.describe(filled))
+                counts[key] = counts.get(key, 0) + passed
+        due += clock.now() - began
 
     return on_event

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 KIND = ("site", "arguments", "dataset", "sampler")
 
 
 def follows(session, ref: int, train: int) -> bool:
-    """Whether loader `ref` was made in the place of loader `train` after training had begun, or the other way round."""
-    if min(ref, train) < 0 or not session.window.step_ends:
+    """Whether loader `ref` was made in the place of loader `train` after training had begun, or the other way round.
+
+    One that is read while no gradients are asked for measures something, and trains nothing.
+    """
+    if min(ref, train) < 0 or not session.window.step_ends or not sys.modules["torch"].is_grad_enabled():
         return False
     first, later = (session.loaders[i] for i in sorted((ref, train)))
     began = session.window.step_ends[0] - session.recorder.origin

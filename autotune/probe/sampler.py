@@ -13,6 +13,7 @@ from . import clock, ending, sites
 INTERVAL_S = 0.02
 PROGRESS_S = 0.5
 PATIENCE_S = 5.0
+SEPARATOR = " > "
 SAMPLED = ("fetch",)
 """Phases that are sampled beside "other": what a batch costs is named by its frames."""
 
@@ -75,7 +76,7 @@ class Sampler:
         phase = "other" if kind == "closure" else kind  # the script's own code
         if phase != "other" and phase not in SAMPLED:
             return
-        key = (phase, *describe(frame))
+        key = (phase, *describe(frame), path(frame) if phase == "other" else "")
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def _progress(self, frame) -> None:
@@ -112,8 +113,8 @@ class Sampler:
 
 
 def rows_of(counts: dict) -> list:
-    """Sample fields of {(phase, *describe(frame)): count}, the most frequent first."""
-    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function")
+    """Sample fields of {(phase, *describe(frame), path): count}, the most frequent first; some keys have no path."""
+    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path")
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     return [{**dict(zip(names, key)), "count": count} for key, count in ranked[:200]]
 
@@ -129,3 +130,14 @@ def describe(frame) -> tuple:
     if frame is None:
         return (*leaf, "", 0, "")
     return (*leaf, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def path(frame) -> str:
+    """The user's functions of a stack, with their classes where Python says them, the outermost first."""
+    names = []
+    while frame is not None:
+        code = frame.f_code
+        if sites.is_user(code.co_filename):
+            names.append(getattr(code, "co_qualname", code.co_name))
+        frame = frame.f_back
+    return SEPARATOR.join(reversed(names))

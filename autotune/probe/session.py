@@ -57,6 +57,7 @@ class Session:
         self.device_marks = []
         self.kernels = None
         self.graphs_at_start = None
+        self.of_torch = None
         self.setup_ns = 0
         self.ranks = Ranks(request["run_dir"])
         self.window = Window(request["window"], self)
@@ -126,6 +127,7 @@ class Session:
         if before is not None and after is not None:
             self.io = {name: after[name] - before[name] for name in after}
         self.described_models()
+        self.of_torch = snapshot.of_torch(self)
 
     def time_is_up(self) -> None:
         """Called by the sampler's thread when a limit has passed while the training thread is busy."""

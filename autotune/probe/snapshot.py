@@ -58,20 +58,26 @@ def recording(session, outcome: str) -> dict:
         "models": [_without_objects(row) for row in session.described_models()],
         "frameworks": session.observed.describe(),
         "calls": _calls(session),
-        "torch_state": {
-            **describe.torch_state(),
-            **session.torch_state,
-            "profiled_steps": session.window.profiled_steps,
-        },
+        **(session.of_torch or of_torch(session)),
         "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
         "memory": session.memory(),
         "io": session.io or None,
-        "compile": describe.compiler(session),
         "kernels": session.kernels,
         "what_ifs": session.what_ifs,
         "side_effects": session.side_effects(),
         "overhead": session.overhead.row(),
     }
+
+
+def of_torch(session) -> dict:
+    """The fields of torch's own state and of its compiler: read when the window ends, before what-ifs change both."""
+    state = {
+        **describe.torch_state(),
+        **session.torch_state,
+        "profiled_steps": session.window.profiled_steps,
+        "averaged_forwards": session.window.averaged_forwards,
+    }
+    return {"torch_state": state, "compile": describe.compiler(session)}
 
 
 def _process(session) -> dict:

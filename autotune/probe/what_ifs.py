@@ -75,10 +75,14 @@ class Plan:
             # Without a loader the script goes on with batches of its own making.
             return [*profile, *phases, *(changes if session.train_loader() < 0 else [])]
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
-        other = 4 if self._kept.are_single() else 0.5
-        sizes = [("micro_batch", {"factor": other}), ("micro_batch", {"factor": 2})]
+        single = self._kept.are_single()
+        sizes = [("micro_batch", {"factor": factor}) for factor in ((2,) if single else (0.5, 2))]
         narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
-        return [*profile, ("replay", {"num_batches": len(self._kept)}), *loading, *phases, *sizes, *narrow, *changes]
+        # Four times the memory of a step is the likeliest to fail; a profiler cannot be gone on with.
+        is_stopped = any("profiler" in arguments for _, arguments in changes)
+        last = [("micro_batch", {"factor": 4})] if single and not is_stopped else []
+        replay = ("replay", {"num_batches": len(self._kept)})
+        return [*profile, replay, *loading, *phases, *sizes, *narrow, *changes, *last]
 
     def _worker_counts(self) -> list:
         session = self._session
@@ -140,6 +144,9 @@ class Plan:
             self._record_profile()
             return
         if self.current not in TRAINING:
+            return
+        if changed.is_undone(self._session, self._phases[0][1]):
+            self._record("failed", {})
             return
         self._marks.append((clock.now(), len(self._session.recorder.events)))
         spent_s = (clock.now() - self._marks[0][0]) / 1e9

@@ -38,13 +38,19 @@ class Window:
         self._long_enough_at = None
         self._graphs = 0
         self.compiling_steps = 0
-        self.profiled_steps = 0
+        self._profiled = []
+        self.averaged_forwards = 0
         self._cpu = None
         self._cpu_at_start = None
 
     @property
     def is_over(self) -> bool:
         return self.end is not None
+
+    @property
+    def profiled_steps(self) -> int:
+        """Steps of the window in which a profiler recorded."""
+        return 0 if self.warmup is None else sum(self._profiled[self.warmup :])
 
     def on_backward(self, has_optimizer: bool) -> None:
         """A backward ended. It counts as a step only in a script that never made an optimizer."""
@@ -59,6 +65,11 @@ class Window:
         self.steps_by = "optimizer"
         self._on_step()
 
+    def on_forward(self, module, flag: int) -> None:
+        """A root model is called. DDP averages the gradients of such a forward unless it was told not to (no_sync)."""
+        if self.start is not None and not self.is_over and flag & 1:
+            self.averaged_forwards += bool(module.__dict__.get("require_backward_grad_sync"))
+
     def on_iterator(self, site) -> None:
         """A loader that was made at `site` began to be iterated."""
         if not self.is_over:
@@ -71,7 +82,7 @@ class Window:
         moment = clock.now()
         self.step_ends.append(moment)
         self._cpu = clock.thread_cpu()
-        self.profiled_steps += self.start is not None and describe.is_profiling()
+        self._profiled.append(describe.is_profiling())
         if self._is_late(moment):
             self.close(moment, "time_limit")
             self._session.plan.begin()

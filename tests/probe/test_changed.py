@@ -143,7 +143,7 @@ def test_tracing_of_memory_is_left_off_and_taken_back(probed, threads, one_cpu, 
 def test_a_profiler_of_the_window_is_stopped_last(probed, threads, one_cpu):
     torch.set_anomaly_enabled(True)
     try:
-        probed.window.profiled_steps = 2
+        probed.window.warmup, probed.window._profiled = 1, [True] * 3
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
             assert changed.choices(probed) == [{"anomaly": False}, {"profiler": False}]
     finally:
@@ -152,7 +152,7 @@ def test_a_profiler_of_the_window_is_stopped_last(probed, threads, one_cpu):
 
 @pytest.mark.parametrize("records_calls", [True, False])
 def test_a_profiler_outside_the_window_or_of_calls_is_not_stopped(probed, threads, one_cpu, records_calls):
-    probed.window.profiled_steps = 3 if records_calls else 0
+    probed.window.warmup, probed.window._profiled = 0, [records_calls] * 3
     before = sys.getprofile()
     sys.setprofile((lambda *_: None) if records_calls else None)
     try:
