@@ -112,3 +112,16 @@ def test_without_a_loader_the_changed_steps_are_held_beside_those_of_the_window(
 def test_with_a_loader_a_replay_is_needed_to_hold_them_beside():
     facts = found(replay([50], 5, "replay_changed", threads=1))
     assert "replay.threads_share" not in facts
+
+
+def test_without_a_loader_what_interrupts_the_window_is_no_gain():
+    script = Script()
+    for _ in range(4):
+        script.forward(20)
+        script.run("backward", 60)
+        script.update(20)
+        script.run("logging", 50)
+    tried = (replay([100], 20, "replay_changed", deterministic=False), replay([50], 5, "replay_changed", threads=1))
+    facts = facts_of(script=script, what_ifs=tried, loaders=())
+    assert facts["replay.determinism_share"] == pytest.approx(0.0, abs=0.01)
+    assert facts["replay.threads_share"] == pytest.approx(0.5)

@@ -55,3 +55,15 @@ def test_without_a_loader_nothing_is_said():
         script.run("backward", 30)
         script.update()
     assert "step.starts_loader" not in facts_of(script=script)
+
+
+def test_an_epoch_of_one_batch_starts_with_each_whatever_wraps_the_loader():
+    wrapped = (loader(0, num_batches=None), loader(1, num_batches=1, wraps=0))
+    script = Script()
+    for _ in range(4):
+        script.run("iter", 25, 1)
+        script.fetch(10, loader=1)
+        script.forward(20)
+        script.run("backward", 40)
+        script.update(5)
+    assert facts_of(script=script, loaders=wrapped)["step.starts_loader"] is False

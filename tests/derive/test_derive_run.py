@@ -526,7 +526,9 @@ def everything():
         "anomaly": False,
         "matmul_precision": "highest",
         "profiled_steps": 0,
+        "averaged_forwards": 0,
     }
+    items = {"batch_size": 4, "is_own": True, "are_same": True, "item_ns": [MS], "item_cpu_ns": [MS]}
     told = entry(max_steps=90, torch_compile_mode="default", torch_empty_cache_steps=2, group_by_length=False)
     told["values"] |= {"max_length": 64, "packing": False, "logging_strategy": "steps", "logging_steps": 5}
     told["values"] |= {"num_train_epochs": 3.0, "learning_rate": 1e-4, "logging_nan_inf_filter": True}
@@ -548,7 +550,7 @@ def everything():
         "loaders": (loader(0, arguments=arguments, has_own_collate=True), loader(1, arguments={"num_workers": 2})),
         "batches": batches([(3, 5), (4, 8)] * 8),
         "fetches": fetches([9] * 9),
-        "samples": (sample("fetch", 40),),
+        "samples": (sample("fetch", 40), sample("other", 40)),
         "io": {"read_bytes": 7},
         "frameworks": {"hf_args": told},
         "environment": {},
@@ -558,11 +560,13 @@ def everything():
             what_if("replay_changed", {"threads": 8}, step_ns=[20 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"anomaly": False}, step_ns=[30 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"deterministic": False}, step_ns=[30 * MS] * 3, update_ns=[9 * MS] * 3),
+            what_if("replay_changed", {"memory_tracing": False}, step_ns=[30 * MS] * 3, update_ns=[9 * MS] * 3),
+            what_if("replay_changed", {"profiler": False}, step_ns=[30 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"fused": True}, step_ns=[35 * MS] * 3, update_ns=[4 * MS] * 3),
             what_if("narrow_batch", {}, micro_ns=[15 * MS] * 3),
             micro(2, [90] * 3, samples=4, tokens=20, peak=GB),
             what_if("serialise", {}, ns=1, bytes=9),
-            what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[MS] * 4, start_ns=MS, cpu_ns=MS),
+            what_if("loader_alone", {"loader": 0, "num_workers": 0}, **alone, items=items),
             what_if("loader_alone", {"loader": 0, "num_workers": 1}, batch_ns=[MS] * 4, start_ns=9 * MS, cpu_ns=MS),
             what_if("loader_alone", {"loader": 0, "num_workers": 2}, **alone),
         ),

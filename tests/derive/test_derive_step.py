@@ -24,6 +24,8 @@ def test_a_plain_loop():
         "step.compute_share": 55 / 65,
         "step.noise_share": 0.0,
         "step.starts_loader": False,
+        "step.own_logging_share": 0.0,
+        "step.all_logging_share": 0.0,
     }
     assert {name: value for name, value in facts.items() if name.startswith("step.")} == pytest.approx(expected)
 
@@ -245,3 +247,10 @@ def test_rank_zero_speaks_for_the_run():
 
 def test_one_rank_has_no_spread():
     assert not [name for name in facts_of(script=steps(3)) if name.startswith("ranks.")]
+
+
+@pytest.mark.parametrize(("optimizers", "averaged"), [(1, 4.0), (2, None)])
+def test_micro_batches_that_ddp_averages(optimizers, averaged):
+    rows = tuple(optimizer(i) for i in range(optimizers))
+    facts = facts_of(script=steps(4, micros=4), torch_state={"averaged_forwards": 12}, optimizers=rows)
+    assert facts.get("step.num_averaged") == averaged

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from build import facts_of, loader, steps, what_if
+from build import MS, facts_of, loader, steps, what_if
 
 from autotune.model.recording import Sample
 
@@ -44,3 +44,41 @@ def test_with_workers_the_loader_alone_tells():
     alone = what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[], samples=[row])
     loaders = (loader(0, arguments={"num_workers": 2}),)
     assert facts_of("loader#train", script=steps(3), what_ifs=(alone,), loaders=loaders)["loader.tokenize_share"] == 1.0
+
+
+def constant_share(**changes):
+    items = {"batch_size": 10, "is_own": True, "are_same": True, "item_ns": [60_000] * 3, "item_cpu_ns": [60_000] * 3}
+    alone = what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[MS] * 4, items=items | changes)
+    return facts_of("loader#train", script=steps(3), what_ifs=(alone,))["loader.constant_share"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        ({}, 0.6),
+        ({"are_same": False}, 0.0),
+        ({"is_own": False}, 0.0),
+        ({"item_ns": [49_000] * 3, "item_cpu_ns": [49_000] * 3}, 0.0),
+        ({"item_cpu_ns": [29_000] * 3}, 0.0),
+        ({"item_cpu_ns": [30_000] * 3}, 0.6),
+        ({"batch_size": 100}, 1.0),
+    ],
+    ids=["computed", "differs", "of a library", "only read", "waited for", "half is computed", "at most all"],
+)
+def test_what_the_scripts_own_dataset_computes_again(changes, share):
+    assert constant_share(**changes) == pytest.approx(share)
+
+
+def test_what_was_not_read_twice_is_not_known_but_of_a_stream():
+    alone = what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[MS] * 4)
+    stream = loader(0, dataset={"type": "Data", "module": "__main__", "length": None, "map_style": False})
+    assert "loader.constant_share" not in facts_of("loader#train", script=steps(3), what_ifs=(alone,))
+    assert facts_of("loader#train", script=steps(3), loaders=(stream,))["loader.constant_share"] == 0.0
+
+
+def test_what_repeats_is_the_larger_of_what_was_seen_and_what_was_read_twice():
+    items = {"batch_size": 10, "is_own": True, "are_same": True, "item_ns": [60_000], "item_cpu_ns": [60_000]}
+    alone = what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[MS] * 4, items=items)
+    rows = (sample("/home/me/train.py", "encode", 10), sample("/home/me/train.py", "crop", 30))
+    facts = facts_of("loader#train", script=steps(3), samples=rows, what_ifs=(alone,))
+    assert (facts["loader.tokenize_share"], facts["loader.repeated_share"]) == (0.25, pytest.approx(0.6))

@@ -166,3 +166,11 @@ def test_what_fills_a_batch_is_asked_of_short_ones(probed, monkeypatch, long_ns,
     outcome, result = alone.load(probed, probed.loaders[0], 0)
     assert (outcome, "samples" in result, len(result["batch_ns"])) == ("completed", asked, 2)
     del loader
+
+
+def test_what_was_timed_stays_where_the_dataset_bears_no_second_look(probed, monkeypatch):
+    loader = DataLoader(DATA, batch_size=4)
+    monkeypatch.setattr(alone.repeated, "items", lambda _: 1 / 0)
+    outcome, result = alone.load(probed, probed.loaders[0], 0)
+    assert (outcome, "samples" in result, len(result["batch_ns"])) == ("completed", False, 2)
+    del loader

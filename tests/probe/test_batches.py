@@ -183,3 +183,47 @@ def test_a_long_run_keeps_a_limited_number(probed, monkeypatch):
     monkeypatch.setattr(batches, "MOST_BATCHES", 5)
     list(DataLoader(torch.arange(24.0), batch_size=1))
     assert len(probed.recorder.batches) == 5
+
+
+COUNTS = torch.tensor([3, 1, 4])
+
+
+def padded(fill=0.0, width=4):
+    """Frames of three samples, of which the first COUNTS are no padding."""
+    frames = torch.rand(3, width, 5) + 1
+    for row, count in zip(frames, COUNTS, strict=True):
+        row[count:] = fill
+    return frames
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param((padded(), COUNTS), id="frames"),
+        pytest.param((padded(fill=-1.0), COUNTS.int()), id="another value, other integers"),
+        pytest.param((padded()[:, :, 0], COUNTS), id="one value a place"),
+        pytest.param((torch.zeros(3, dtype=torch.int64), COUNTS, padded()), id="labels beside them"),
+        pytest.param((torch.tensor([[5, 6, 7, 0], [8, 0, 0, 0], [3, 4, 5, 6]]), COUNTS), id="token ids"),
+    ],
+)
+def test_lengths_beside_sequences_say_what_is_padding(batch):
+    row = described(batch)
+    assert (row["tokens"], row["width"], row["num_samples"]) == (12, 4, 3)
+    assert (row["useful_tokens"], row["lengths"], row["padding"]) == (8, [3, 1, 4], "counts")
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param((torch.rand(3, 4, 5), COUNTS), id="what follows is no padding"),
+        pytest.param((padded(), torch.tensor([0, 1, 4])), id="a label of zero"),
+        pytest.param((padded(), torch.tensor([3, 1, 5])), id="longer than the rows"),
+        pytest.param((padded(), torch.tensor([4, 4, 4])), id="all rows are full"),
+        pytest.param((padded(), COUNTS[:2]), id="not one for each row"),
+        pytest.param((padded(), COUNTS.float()), id="no integers"),
+        pytest.param((torch.zeros(3, 4, 5, 5), COUNTS), id="images"),
+        pytest.param((torch.zeros(3, 1, 5), COUNTS.clamp(max=1)), id="one place"),
+    ],
+)
+def test_other_integers_are_no_lengths(batch):
+    assert "lengths" not in described(batch)

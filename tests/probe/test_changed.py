@@ -80,7 +80,8 @@ def test_determinism_is_left_off_where_it_is_on(
 ):
     deterministic(*asked)
     monkeypatch.setattr(probed, "trains_on_cuda", lambda: is_on_cuda)
-    assert changed.choices(probed) == [{"deterministic": False}] * any(asked)
+    # What cuDNN is asked for changes nothing on a CPU.
+    assert changed.choices(probed) == [{"deterministic": False}] * (asked[0] or (asked[1] and is_on_cuda))
 
 
 @pytest.mark.parametrize("asked", [(True, False), (False, True), (True, True)])
@@ -192,6 +193,16 @@ def test_the_profiler_of_lightning_is_left_off_and_taken_back(probed, threads, o
         with trainer.profiler.profile("forward"):
             pass
         assert list(trainer.profiler.profiled_actions) == ["forward"]
+
+
+def test_what_the_script_switches_on_again_in_each_step_is_not_left_off(probed):
+    undo = changed.apply(probed, {"anomaly": False})
+    assert not changed.is_undone(probed, {"anomaly": False})
+    with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
+        assert changed.is_undone(probed, {"anomaly": False})
+        assert not changed.is_undone(probed, {"threads": 1})
+    undo()
+    torch.set_anomaly_enabled(False)
 
 
 def test_fused_is_taken_back(probed):

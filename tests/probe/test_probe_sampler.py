@@ -71,3 +71,24 @@ def test_the_sampler_counts_its_own_time(probed):
     while not probed.sampler.spent_ns and sampler.time.monotonic() < deadline:
         sampler.time.sleep(0.01)
     assert probed.sampler.spent_ns > 0
+
+
+class Board:
+    def add(self):
+        return busy()
+
+
+def test_of_the_scripts_own_code_the_path_is_kept(probed, stopped):
+    probed.recorder.stack = []
+    stopped._take(Board().add())
+    (row,) = stopped.rows()
+    names = row["path"].split(sampler.SEPARATOR)
+    assert names[-1] == "busy"
+    assert names[-2] in ("add", "Board.add")  # Python 3.11 says the class too
+    assert names[-3].startswith("test_of_the_scripts")
+
+
+def test_of_a_fetch_no_path_is_kept(probed, stopped):
+    probed.recorder.stack = ["fetch"]
+    stopped._take(busy())
+    assert stopped.rows()[0]["path"] == ""

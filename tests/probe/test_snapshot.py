@@ -145,3 +145,17 @@ def test_a_recording_replaces_an_earlier_one_whole(trained, tmp_path):
     snapshot.write(trained, "completed")
     (path,) = tmp_path.glob("recording-*")
     assert json.loads(path.read_text())["outcome"] == "completed"
+
+
+def test_torchs_state_is_that_of_the_windows_end(attach, monkeypatch):
+    session = attach()
+    before = torch.get_num_threads()
+    session.window.close(session.recorder.origin, "script_ended")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: before + 7)
+    assert snapshot.recording(session, "completed")["torch_state"]["num_threads"] == before
+
+
+def test_of_a_window_that_has_not_ended_it_is_as_it_is_now(attach, monkeypatch):
+    session = attach()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 93)
+    assert snapshot.recording(session, "raised")["torch_state"]["num_threads"] == 93

@@ -350,3 +350,34 @@ def test_ranks_wait_for_no_epoch(counted):
     one.session.ranks = 2
     epochs(one, 24, 5)
     assert one.window.summary(0)["steps"] == 30
+
+
+def test_profiled_steps_of_a_short_script_are_those_of_its_late_window(counted):
+    run = counted(warmup=10)
+    windows.sys.setprofile(lambda *_: None)
+    run.steps(6)
+    windows.sys.setprofile(None)
+    run.window.close(windows.clock.now(), "script_ended")
+    assert run.window.profiled_steps == len(run.window.step_ends) - run.window.warmup > 0
+
+
+def test_before_a_window_no_step_of_it_was_profiled(counted):
+    assert counted().window.profiled_steps == 0
+
+
+@pytest.mark.parametrize(("averages", "flag", "count"), [(True, 3, 4), (True, 1, 4), (False, 3, 0), (True, 2, 0)])
+def test_forwards_whose_gradients_ddp_averages_are_counted_in_the_window(counted, averages, flag, count):
+    module = SimpleNamespace(require_backward_grad_sync=averages)
+    run = counted(steps=2, warmup=1)
+    for _ in range(5):
+        run.window.on_forward(module, flag)
+        run.window.on_forward(module, flag)
+        run.steps(1)
+    assert run.window.averaged_forwards == count
+
+
+def test_other_models_average_nothing(counted):
+    run = counted(steps=2, warmup=1)
+    run.steps(1)
+    run.window.on_forward(SimpleNamespace(), 3)
+    assert run.window.averaged_forwards == 0

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from build import Script, facts_of, sample
+
+from autotune.derive.own_logging import LOGS
+
+
+def busy(other_ms):
+    """Five steps; in each of the last four the script's own code takes `other_ms` of 65 + `other_ms`."""
+    script = Script()
+    script.step()
+    for _ in range(4):
+        script.idle(other_ms)
+        script.step()
+    return script
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "main > log_metrics",
+        "main > JsonBoard.add_histogram > JsonBoard._put",
+        "main > train.<locals>.log",
+        "main > MetricLogger.update",
+        "write_stats",
+        "Runner.run > _log_step > dump",
+        "main > log_to_wandb",
+    ],
+)
+def test_names_that_log(path):
+    assert LOGS.search(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["main > log_prob", "Flow.log_det", "log_softmax", "main > catalog", "login", "epoch_logits", "train > add", ""],
+)
+def test_names_that_do_not(path):
+    assert not LOGS.search(path)
+
+
+@pytest.mark.parametrize(("logging", "share"), [(10, 0.125), (0, 0.0)])
+def test_a_share_of_what_the_scripts_own_code_takes(logging, share):
+    samples = (replace(sample("other", logging), path="main > log_step"), sample("other", 40 - logging))
+    facts = facts_of(script=busy(65), samples=samples)
+    assert facts["step.own_logging_share"] == pytest.approx(share)
+    assert facts["step.all_logging_share"] == facts["step.own_logging_share"]
+
+
+def test_few_samples_of_much_time_say_nothing():
+    facts = facts_of(script=busy(40), samples=(replace(sample("other", 19), path="log"),))
+    assert "step.own_logging_share" not in facts
+
+
+def test_with_what_libraries_take_it_is_all():
+    script = Script()
+    for _ in range(4):
+        script.step()
+        script.run("logging", 35)
+    facts = facts_of(script=script, samples=())
+    assert facts["step.own_logging_share"] == 0.0
+    assert facts["step.all_logging_share"] == pytest.approx(facts["step.logging_share"])
+
+
+def test_without_a_window_nothing_is_known():
+    assert not [name for name in facts_of() if "logging_share" in name]
