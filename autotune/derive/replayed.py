@@ -8,13 +8,15 @@ from statistics import fmean, median
 
 from autotune.derive.numbers import median_interval
 from autotune.derive.step import micro_batches
-from autotune.derive.view import MS, View
+from autotune.derive.view import MS, Measured, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
 RESIZED = ("micro_batch", "narrow_batch")
 """Batches of another size, of the train loader alone."""
 
+
+LEAST_CALM = 3
 
 _SWITCHES = {
     "deterministic": "replay.determinism_share",
@@ -58,13 +60,20 @@ def _as_is_ms(view: View) -> _AsIs | None:
     if steps_ns(view):
         updates = [ns for what_if in completed(view, "replay") for ns in what_if.result.get("update_ns", ())]
         return _AsIs(*_middles(steps_ns(view)), median(updates) / MS if updates else None)
-    if view.window is None or view.train is not None or not view.window.step_ms:
+    if view.window is None or view.train is not None:
         return None
-    window = view.window
-    # As in the changed steps, what interrupts training and what is waited for is left out.
-    paused = window.mean_ms - window.without_ms("data_wait", "checkpoint", "evaluation", "logging")
-    steps = [ms - paused for ms in window.step_ms]
-    return _AsIs(median(steps), fmean(steps), window.phase_ms("optimizer"))
+    calm = _calm_ms(view, view.window)
+    return _AsIs(median(calm), fmean(calm), view.window.phase_ms("optimizer")) if len(calm) >= LEAST_CALM else None
+
+
+def _calm_ms(view: View, window: Measured) -> list[float]:
+    """Steps of the window as the changed ones are counted: without waits and logging, and none with more in it."""
+    stops = [node.start_ns for kind in ("checkpoint", "evaluation") for node, _ in view.in_window(kind)]
+    stops += [stretch.start_ns for stretch in view.stretches]
+    waits = [(node.start_ns, own) for kind in ("iter", "fetch", "logging") for node, own in view.in_window(kind)]
+    waited = view.per_step([at for at, _ in waits], [own for _, own in waits])
+    steps = zip(window.step_ms, waited, view.per_step(stops), strict=False)
+    return [ms - own / MS for ms, own, stopped in steps if not stopped]
 
 
 def _middles(spans_ns: Sequence[int]) -> tuple[float, float]:

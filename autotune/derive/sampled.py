@@ -42,7 +42,9 @@ def shares(view: View, loader: Loader, collate_share: Value | None) -> dict[str,
     """Facts `loader.tokenize_share`, `decode_share`, `constant_share` and `repeated_share`; none that is not known."""
     seen = _seen(view, loader, collate_share)
     constant = _constant_share(view, loader)
-    known = [*([sum(seen.values())] if seen else []), *([constant] if constant is not None else [])]
+    # What workers compute again is not what is waited for, or not all of it.
+    computed = [constant] if constant is not None and not loader.num_workers else []
+    known = [*([sum(seen.values())] if seen else []), *computed]
     return {**seen, "constant_share": constant, "repeated_share": max(known, default=None)}
 
 
@@ -71,7 +73,7 @@ def _constant_share(view: View, loader: Loader) -> float | None:
         return 0.0
     for what_if in _alone(view, loader):
         items, batch_ns = what_if.result.get("items"), what_if.result.get("batch_ns")
-        if items is None or not batch_ns:
+        if not items or not batch_ns:
             continue
         if not items["is_own"] or not items["are_same"] or not items["item_ns"]:
             return 0.0

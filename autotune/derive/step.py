@@ -61,8 +61,8 @@ def _values(view: View) -> Mapping[str, int | float | None]:
 
 def _num_averaged(view: View, window: Measured) -> float | None:
     """Micro-batches per step whose gradients DDP averages; None with several optimizers, which take turns."""
-    forwards = view.recording.torch_state.get("averaged_forwards")
-    return forwards / window.steps if forwards is not None and len(view.recording.optimizers) == 1 else None
+    backwards = view.recording.torch_state.get("averaged_backwards")
+    return backwards / window.steps if backwards is not None and len(view.recording.optimizers) == 1 else None
 
 
 def _durations_ms(window: Measured) -> tuple[float, ...]:

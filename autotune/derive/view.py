@@ -87,16 +87,16 @@ class View:
     def is_evaluation(self, at_ns: int) -> bool:
         return any(stretch.start_ns <= at_ns < stretch.end_ns for stretch in self.stretches)
 
-    def per_step(self, at_ns: Sequence[int]) -> list[int]:
-        """How many of the instants fall into each step of the window."""
+    def per_step(self, at_ns: Sequence[int], worth: Sequence[int] | None = None) -> list[int]:
+        """How many of the instants fall into each step of the window; with `worth` of each, what they sum up to."""
         if self.window is None:
             return []
         ends = [end for end in self.step_ends_ns if self.window.start_ns < end <= self.window.end_ns]
         counts = [0] * len(ends)
-        for at in at_ns:
+        for at, each in zip(at_ns, worth if worth is not None else [1] * len(at_ns), strict=True):
             place = bisect_right(ends, at)
             if self.window.holds(at) and place < len(counts):
-                counts[place] += 1
+                counts[place] += each
         return counts
 
 

@@ -73,8 +73,9 @@ def _place(finding: Finding, change: Change) -> Key:
 def _merged(group: Sequence[Finding], weight: Weight) -> Recommendation:
     members = sorted(group, key=weight)
     changes = _changes(members)
+    gain = next((member.gain for member in members if member.gain is not None), None)
     effect = max((change.effect for change in changes), key=lambda each: each.rank, default=Effect.MANUAL)
-    return Recommendation(number=0, findings=tuple(members), changes=changes, effect=effect, gain=members[0].gain)
+    return Recommendation(number=0, findings=tuple(members), changes=changes, effect=effect, gain=gain)
 
 
 def _changes(members: Sequence[Finding]) -> tuple[Change, ...]:

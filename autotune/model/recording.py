@@ -180,7 +180,7 @@ class Recording:
       (no single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN.
     calls: kind, site, count, in_window, total_ns, is_library.
     torch_state: autocast, grad_scaler, clips_scaled, legacy_amp, matmul_precision, cudnn_benchmark,
-      anomaly, deterministic, num_threads; of the window, and missing in older ones: profiled_steps, averaged_forwards
+      anomaly, deterministic, num_threads; of the window, and missing in older ones: profiled_steps, averaged_backwards
       (of DDP models, whose gradients are averaged over the processes).
     environment: allowlisted variables, "" when unset.
     memory: rss_peak_bytes, rss_start_bytes, and for CUDA peak_allocated_bytes, peak_reserved_bytes, total_bytes,

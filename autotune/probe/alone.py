@@ -65,11 +65,17 @@ def load(session, row: dict, workers: int) -> tuple:
 
 
 def _looked_into(loader) -> dict:
-    """What fills the batches, and whether samples repeat; nothing where the dataset does not bear more readers."""
-    try:
-        return {"samples": preparing.samples(_copy(loader, 0)), "items": repeated.items(loader)}
-    except Exception:  # e.g. a sampler that gives its indices once: what was timed stays
-        return {}
+    """What fills the batches, and whether samples repeat; without what the dataset does not bear."""
+    found = {}
+    for name, look in (
+        ("samples", lambda: preparing.samples(_copy(loader, 0))),
+        ("items", lambda: repeated.items(loader)),
+    ):
+        try:
+            found[name] = look()
+        except Exception:  # e.g. a sampler that gives its indices once: what was timed stays
+            continue
+    return found
 
 
 def _copy(loader, workers: int):

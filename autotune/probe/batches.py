@@ -14,6 +14,9 @@ ALL_UNTIL = 64
 MOST_TOKENS = 1 << 20
 """A batch with more tokens than this is described without looking into it."""
 
+MOST_VALUES = 1 << 22
+"""The same of frames, whose values are looked at one by one."""
+
 PAD_NAMES = ("pad_token_id", "pad_id", "padding_value")
 
 
@@ -86,31 +89,37 @@ def _counted(tensors: list) -> dict:
     """
     counts = [each for _, each in tensors if each.dim() == 1 and str(each.dtype) in ("torch.int64", "torch.int32")]
     for _, sequence in tensors:
-        rows = _rows(sequence)
-        for lengths in counts if rows is not None else ():
-            if _ends_rows(lengths, rows):
+        for lengths in counts if _is_sequence(sequence) else ():
+            if _ends_rows(lengths, sequence):
                 known = [int(length) for length in lengths.tolist()]
-                size = {"tokens": int(rows.numel()), "width": int(rows.shape[1]), "num_samples": len(known)}
+                size = {"tokens": len(known) * sequence.shape[1], "width": sequence.shape[1], "num_samples": len(known)}
                 return {**size, "useful_tokens": sum(known), "lengths": known, "padding": "counts"}
     return {}
 
 
-def _rows(sequence):
-    """One value for each place of each sample: of frames the first; None for what is no batch of sequences."""
-    if sequence.dim() not in (2, 3) or sequence.is_cuda or min(sequence.shape) == 0 or sequence.shape[1] == 1:
-        return None
-    rows = sequence if sequence.dim() == 2 else sequence[:, :, 0]
-    return rows if rows.numel() <= MOST_TOKENS else None
+def _is_sequence(tensor) -> bool:
+    """Whether it has a place for each token (2-D) or frame (3-D) of each sample."""
+    has_places = tensor.dim() in (2, 3) and tensor.shape[1] > 1 and 0 < tensor.numel() <= MOST_VALUES
+    return has_places and not tensor.is_cuda
 
 
-def _ends_rows(lengths, rows) -> bool:
-    if lengths.is_cuda or len(lengths) != rows.shape[0] or int(lengths.min()) < 1:
+def _ends_rows(lengths, sequence) -> bool:
+    """Whether each row is `lengths` long: one value follows, in two places at least, and another one comes before."""
+    width = sequence.shape[1]
+    if lengths.is_cuda or len(lengths) != sequence.shape[0]:
         return False
-    longest, width = int(lengths.max()), rows.shape[1]
-    if longest > width or int(lengths.min()) == width:
+    if int(lengths.min()) < 1 or int(lengths.max()) > width:
         return False
-    padding = rows[sys.modules["torch"].arange(width)[None, :] >= lengths[:, None]]
-    return bool((padding == padding[0]).all())
+    is_padding = sys.modules["torch"].arange(width)[None, :] >= lengths[:, None]
+    if int(is_padding.sum()) < 2:
+        return False
+    first = sequence if sequence.dim() == 2 else sequence[:, :, 0]
+    value = first[is_padding][0]
+    # The first feature alone decides most that are none.
+    if not bool((first[is_padding] == value).all()) or not bool((sequence[is_padding] == value).all()):
+        return False
+    last = sequence[range(len(lengths)), lengths.long() - 1]
+    return bool((last != value).any())
 
 
 def _find_mask(tensors: list, ids):

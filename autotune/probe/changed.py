@@ -114,6 +114,8 @@ def _without_memory_tracing(_):
 
     def undo():
         for tracker in trackers:
+            if tracker.cur_stage is None:  # the Trainer has ended it meanwhile
+                continue
             tracker.peak_monitoring = True
             threading.Thread(target=tracker.peak_monitor_func, daemon=True).start()
 

@@ -75,7 +75,7 @@ def of_torch(session) -> dict:
         **describe.torch_state(),
         **session.torch_state,
         "profiled_steps": session.window.profiled_steps,
-        "averaged_forwards": session.window.averaged_forwards,
+        "averaged_backwards": session.window.averaged_backwards,
     }
     return {"torch_state": state, "compile": describe.compiler(session)}
 

@@ -226,11 +226,11 @@ class Plan:
 
     def abandon(self) -> None:
         """The script ended by itself inside a phase: keep what it brought."""
-        self._take_back()
         if self.is_active and self.current == "profile":
             self._session.kernels = self._profile.table(self._session.recorder.origin)
         if self.is_active and self.current in TRAINING and len(self._marks) > 2:
             self._session.what_ifs.append(self._row("completed", self._step_result()))
+        self._take_back()
         self.is_active = False
 
     def is_overdue(self) -> bool:

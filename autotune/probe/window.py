@@ -39,7 +39,9 @@ class Window:
         self._graphs = 0
         self.compiling_steps = 0
         self._profiled = []
-        self.averaged_forwards = 0
+        self._averages = False
+        self._averaged_now = 0
+        self._averaged = []
         self._cpu = None
         self._cpu_at_start = None
 
@@ -52,8 +54,14 @@ class Window:
         """Steps of the window in which a profiler recorded."""
         return 0 if self.warmup is None else sum(self._profiled[self.warmup :])
 
+    @property
+    def averaged_backwards(self) -> int:
+        """Backwards of the window after which DDP averaged gradients over the processes."""
+        return 0 if self.warmup is None else sum(self._averaged[self.warmup :])
+
     def on_backward(self, has_optimizer: bool) -> None:
         """A backward ended. It counts as a step only in a script that never made an optimizer."""
+        self._averaged_now += self._averages
         if not has_optimizer and self.steps_by != "optimizer":
             self.steps_by = "backward"
             self._on_step()
@@ -66,9 +74,9 @@ class Window:
         self._on_step()
 
     def on_forward(self, module, flag: int) -> None:
-        """A root model is called. DDP averages the gradients of such a forward unless it was told not to (no_sync)."""
-        if self.start is not None and not self.is_over and flag & 1:
-            self.averaged_forwards += bool(module.__dict__.get("require_backward_grad_sync"))
+        """A root model is called. DDP averages the gradients of its backward unless it is told not to (no_sync)."""
+        if flag & 1:
+            self._averages = bool(module.__dict__.get("require_backward_grad_sync"))
 
     def on_iterator(self, site) -> None:
         """A loader that was made at `site` began to be iterated."""
@@ -83,6 +91,8 @@ class Window:
         self.step_ends.append(moment)
         self._cpu = clock.thread_cpu()
         self._profiled.append(describe.is_profiling())
+        self._averaged.append(self._averaged_now)
+        self._averaged_now = 0
         if self._is_late(moment):
             self.close(moment, "time_limit")
             self._session.plan.begin()

@@ -50,6 +50,17 @@ def test_a_share_of_what_the_scripts_own_code_takes(logging, share):
     assert facts["step.all_logging_share"] == facts["step.own_logging_share"]
 
 
+def test_what_the_loop_is_called_from_says_nothing_of_what_it_does():
+    paths = ("log_results > train", "log_results > train > draw", "log_results > train > log_step")
+    samples = tuple(replace(sample("other", 20), path=path) for path in paths)
+    assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == pytest.approx(0.5 / 3)
+
+
+def test_on_cuda_a_read_of_the_loss_is_not_told_from_logging():
+    samples = (replace(sample("other", 40), path="main > log_step"),)
+    assert "step.own_logging_share" not in facts_of(script=busy(65), samples=samples, device={"type": "cuda"})
+
+
 def test_few_samples_of_much_time_say_nothing():
     facts = facts_of(script=busy(40), samples=(replace(sample("other", 19), path="log"),))
     assert "step.own_logging_share" not in facts

@@ -114,6 +114,28 @@ def test_with_a_loader_a_replay_is_needed_to_hold_them_beside():
     assert "replay.threads_share" not in facts
 
 
+def test_without_a_loader_a_long_evaluation_in_the_window_changes_no_other_step():
+    script = Script()
+    for number in range(6):
+        script.forward(20)
+        script.run("backward", 60)
+        script.update(20)
+        if number == 2:
+            script.run("evaluation", 4000)
+    facts = facts_of(script=script, what_ifs=(replay([50], 5, "replay_changed", threads=1),), loaders=())
+    assert facts["replay.threads_share"] == pytest.approx(0.5)
+
+
+def test_without_a_loader_two_calm_steps_are_too_few():
+    script = Script()
+    for _ in range(3):
+        script.forward(20)
+        script.run("backward", 60)
+        script.update(20)
+    facts = facts_of(script=script, what_ifs=(replay([50], 5, "replay_changed", threads=1),), loaders=())
+    assert "replay.threads_share" not in facts
+
+
 def test_without_a_loader_what_interrupts_the_window_is_no_gain():
     script = Script()
     for _ in range(4):

@@ -526,7 +526,7 @@ def everything():
         "anomaly": False,
         "matmul_precision": "highest",
         "profiled_steps": 0,
-        "averaged_forwards": 0,
+        "averaged_backwards": 0,
     }
     items = {"batch_size": 4, "is_own": True, "are_same": True, "item_ns": [MS], "item_cpu_ns": [MS]}
     told = entry(max_steps=90, torch_compile_mode="default", torch_empty_cache_steps=2, group_by_length=False)

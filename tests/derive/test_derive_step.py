@@ -252,5 +252,5 @@ def test_one_rank_has_no_spread():
 @pytest.mark.parametrize(("optimizers", "averaged"), [(1, 4.0), (2, None)])
 def test_micro_batches_that_ddp_averages(optimizers, averaged):
     rows = tuple(optimizer(i) for i in range(optimizers))
-    facts = facts_of(script=steps(4, micros=4), torch_state={"averaged_forwards": 12}, optimizers=rows)
+    facts = facts_of(script=steps(4, micros=4), torch_state={"averaged_backwards": 12}, optimizers=rows)
     assert facts.get("step.num_averaged") == averaged

@@ -223,6 +223,9 @@ def test_lengths_beside_sequences_say_what_is_padding(batch):
         pytest.param((padded(), COUNTS.float()), id="no integers"),
         pytest.param((torch.zeros(3, 4, 5, 5), COUNTS), id="images"),
         pytest.param((torch.zeros(3, 1, 5), COUNTS.clamp(max=1)), id="one place"),
+        pytest.param((torch.cat([torch.zeros(3, 4, 1), torch.rand(3, 4, 5)], 2), COUNTS), id="a constant feature"),
+        pytest.param((torch.rand(3, 2), torch.tensor([2, 1, 2])), id="one value is always itself"),
+        pytest.param((torch.zeros(3, 4, 5), COUNTS), id="all places are alike"),
     ],
 )
 def test_other_integers_are_no_lengths(batch):

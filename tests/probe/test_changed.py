@@ -114,7 +114,7 @@ def tracker():
     from transformers.trainer_utils import TrainerMemoryTracker
 
     tracker = TrainerMemoryTracker()
-    tracker.peak_monitoring = True
+    tracker.peak_monitoring, tracker.cur_stage = True, "train"
     threading.Thread(target=tracker.peak_monitor_func, daemon=True).start()
     yield tracker
     tracker.peak_monitoring = False
@@ -139,6 +139,13 @@ def test_tracing_of_memory_is_left_off_and_taken_back(probed, threads, one_cpu, 
     assert changed.choices(probed) == []
     undo()
     assert monitors() == 1
+
+
+def test_a_tracing_that_ended_meanwhile_is_not_taken_up_again(probed, tracker):
+    undo = changed.apply(probed, {"memory_tracing": False})
+    tracker.cur_stage = None
+    undo()
+    assert ends(lambda: monitors() == 0)
 
 
 def test_a_profiler_of_the_window_is_stopped_last(probed, threads, one_cpu):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import UserDict
+
 import numpy
 import pytest
 import torch
@@ -69,14 +71,47 @@ def test_what_is_kept_after_it_was_read_costs_nothing_again():
     assert max(found["item_ns"]) < 1_000_000
 
 
-def test_each_is_read_twice_in_the_order_of_the_sampler():
+def test_of_small_batches_several_are_read_in_the_order_of_the_sampler():
     dataset = Samples(lambda index: index)
-    repeated.items(DataLoader(dataset, batch_size=3, sampler=[5, 9, 2]))
-    assert dataset.asked == [5, 9, 2, 5, 9, 2]
+    order = [5, 9, 2, 7, 1, 3, 8, 6, 4]
+    found = repeated.items(DataLoader(dataset, batch_size=2, sampler=order))
+    assert dataset.asked == order[: repeated.ITEMS] * repeated.READS
+    assert found["batch_size"] == 2
+
+
+def test_a_flip_of_a_coin_is_seen():
+    flips = iter([False] * repeated.ITEMS + [True] + [False] * 99)
+    assert items(lambda index: next(flips))["are_same"] is False
+
+
+def test_of_few_samples_nothing_is_told():
+    dataset = Subset(Samples(lambda index: index), range(repeated.ITEMS - 1))
+    assert repeated.items(DataLoader(dataset, batch_size=4)) == {}
+
+
+@pytest.mark.parametrize("name", ["epoch", "set_epoch"])
+def test_of_a_dataset_that_knows_its_epoch_nothing_is_told(name):
+    dataset = Samples(lambda index: index)
+    setattr(dataset, name, 0)
+    assert repeated.items(DataLoader(Subset(dataset, range(20)), batch_size=4)) == {}
+
+
+class Encoding(UserDict):
+    """As transformers' BatchEncoding: no dict, and its tensors cannot be compared as one."""
+
+
+class Cells:
+    def __eq__(self, other):
+        return torch.ones(2) == torch.ones(2)
+
+
+def test_mappings_are_looked_into_and_what_has_no_answer_differs():
+    assert items(lambda index: Encoding(ids=torch.arange(index + 2)))["are_same"] is True
+    assert items(lambda index: Cells())["are_same"] is False
 
 
 def test_a_subset_of_an_own_dataset_is_own():
-    assert repeated.items(DataLoader(Subset(Samples(lambda index: index), [3, 4])))["is_own"]
+    assert repeated.items(DataLoader(Subset(Samples(lambda index: index), range(9))))["is_own"]
 
 
 @pytest.mark.parametrize(

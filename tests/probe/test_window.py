@@ -366,18 +366,31 @@ def test_before_a_window_no_step_of_it_was_profiled(counted):
 
 
 @pytest.mark.parametrize(("averages", "flag", "count"), [(True, 3, 4), (True, 1, 4), (False, 3, 0), (True, 2, 0)])
-def test_forwards_whose_gradients_ddp_averages_are_counted_in_the_window(counted, averages, flag, count):
-    module = SimpleNamespace(require_backward_grad_sync=averages)
+def test_backwards_after_which_ddp_averages_are_counted_in_the_window(counted, averages, flag, count):
     run = counted(steps=2, warmup=1)
     for _ in range(5):
-        run.window.on_forward(module, flag)
-        run.window.on_forward(module, flag)
+        for _ in range(2):
+            run.window.on_forward(SimpleNamespace(require_backward_grad_sync=averages), flag)
+            run.window.on_forward(SimpleNamespace(require_backward_grad_sync=averages), flag)
+            run.window.on_backward(has_optimizer=True)
         run.steps(1)
-    assert run.window.averaged_forwards == count
+    assert run.window.averaged_backwards == count
+
+
+def test_of_accumulated_micro_batches_only_the_last_is_averaged(counted):
+    run = counted(steps=2, warmup=1)
+    for _ in range(4):
+        for is_last in (False, True):
+            run.window.on_forward(SimpleNamespace(require_backward_grad_sync=is_last), 3)
+            run.window.on_backward(has_optimizer=True)
+        run.steps(1)
+    assert run.window.averaged_backwards == 2
 
 
 def test_other_models_average_nothing(counted):
     run = counted(steps=2, warmup=1)
-    run.steps(1)
-    run.window.on_forward(SimpleNamespace(), 3)
-    assert run.window.averaged_forwards == 0
+    for _ in range(4):
+        run.window.on_forward(SimpleNamespace(), 3)
+        run.window.on_backward(has_optimizer=True)
+        run.steps(1)
+    assert run.window.averaged_backwards == 0
