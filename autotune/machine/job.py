@@ -73,8 +73,10 @@ def uninjected(pid: int, folder: Path, first_seen: dict[int, float]) -> Interpre
             since = first_seen.setdefault(member.pid, time.monotonic())
             if _greeted(member, folder) or time.monotonic() - since < _PATIENCE_S:
                 continue
-            if not _is_fork(member, folder):
-                return Interpreter(tuple(member.cmdline()), member.cwd(), member.environ())
+            # Linux shows no command line at all for a moment of exec: such a one is asked again.
+            argv = tuple(member.cmdline())
+            if argv and not _is_fork(member, folder):
+                return Interpreter(argv, member.cwd(), member.environ())
     return None
 
 

@@ -54,6 +54,14 @@ def greet(folder, pid):
     (folder / f"hello-{pid}").touch()
 
 
+def found_below(pid, folder):
+    """What is found below `pid`; waits a moment for one that is just being started."""
+    deadline = time.monotonic() + 5
+    while (found := job.uninjected(pid, folder, {})) is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
 def alive(pid):
     """Whether `pid` still runs; waits a moment for one that was just killed."""
     deadline = time.monotonic() + 5
@@ -81,7 +89,7 @@ def test_a_python_without_the_probe_is_found_with_how_it_was_started(start, tmp_
 @pytest.mark.usefixtures("impatient")
 def test_one_below_a_shell_is_found(start, tmp_path):
     child, _ = start("/bin/sh", "-c", f'"{sys.executable}" -c "{WAIT}"; true')
-    assert job.uninjected(child.pid, tmp_path, {}).argv == (sys.executable, "-c", WAIT)
+    assert found_below(child.pid, tmp_path).argv == (sys.executable, "-c", WAIT)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -102,7 +110,7 @@ def test_a_fork_of_one_that_said_hello_carries_the_probe(start, tmp_path):
 def test_another_interpreter_below_one_that_said_hello_is_found(start, tmp_path):
     child, (_, below) = start(sys.executable, "-c", DETACHED)
     greet(tmp_path, child.pid)
-    assert job.uninjected(child.pid, tmp_path, {}).argv == (sys.executable, "-c", "input()")
+    assert found_below(child.pid, tmp_path).argv == (sys.executable, "-c", "input()")
     assert psutil.pid_exists(int(below))
 
 
@@ -110,6 +118,15 @@ def test_another_interpreter_below_one_that_said_hello_is_found(start, tmp_path)
 def test_other_programs_need_no_probe(start, tmp_path):
     child, _ = start("/bin/sh", "-c", "echo ready; read line")
     assert job.uninjected(child.pid, tmp_path, {}) is None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_process_in_the_middle_of_exec_is_asked_again(start, tmp_path, monkeypatch):
+    child, _ = start(sys.executable, "-c", WAIT)
+    with monkeypatch.context() as patch:
+        patch.setattr(job.psutil.Process, "cmdline", lambda process: [])
+        assert job.uninjected(child.pid, tmp_path, {}) is None
+    assert job.uninjected(child.pid, tmp_path, {}) is not None
 
 
 def test_a_young_process_has_time_to_say_hello(start, tmp_path, monkeypatch):
