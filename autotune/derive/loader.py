@@ -9,6 +9,7 @@ from statistics import fmean, median
 
 from autotune.derive import plan, sampled
 from autotune.derive.loaders import Loader
+from autotune.derive.replayed import steps_ns
 from autotune.derive.step import train_fetches
 from autotune.derive.view import MS, S, View
 from autotune.model.evidence import Fact, Value
@@ -18,6 +19,9 @@ IO_BOUND_SHARE = 0.3
 """CPU share below which a batch mostly waits: such workers share a core without hurting anyone."""
 
 MOST_WORKERS = 16
+
+WORTH_LAST_CORE = 1.2
+"""A worker for the last core, which training uses too, has to bring batches this many times as fast."""
 
 
 def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
@@ -119,7 +123,8 @@ def _of_training(
 ) -> dict[str, Value | None]:
     known = {name: value for name, value in values.items() if isinstance(value, int | float)}
     compute, alone = compute_ms(view, known), alone_ms(view, loader)
-    most = most_workers(known.get("batch_cpu_share"), cpus_per_rank)
+    trained = _training_core_ms(view, known, compute, cpus_per_rank)
+    most = most_workers(known.get("batch_cpu_share"), cpus_per_rank, known.get("batch_ms"), trained)
     needed = workers_needed(known.get("batch_ms"), compute, most, alone)
     return {
         "workers_needed": needed,
@@ -172,16 +177,35 @@ def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
     return view.window.without_ms("data_wait", "checkpoint", "evaluation") / batches
 
 
-def most_workers(cpu_share: float | None, cpus: float | None) -> int:
+def _training_core_ms(
+    view: View, known: dict[str, int | float], compute: float | None, cpus: float | None
+) -> float | None:
+    """CPU time of training per batch, in ms: of the replay where there is one, which no worker slowed down."""
+    device, threads = view.recording.device, view.recording.torch_state.get("num_threads")
+    if compute is None or cpus is None or threads is None or device is None:
+        return None
+    spans = steps_ns(view)
+    alone = min(compute, median(spans) / MS / known["batches_per_step"]) if spans else compute
+    return alone * (min(threads, cpus) if device["type"] == "cpu" else 1)
+
+
+def most_workers(
+    cpu_share: float | None, cpus: float | None, batch_ms: float | None = None, training_core_ms: float | None = None
+) -> int:
     """Workers that there is room for, at most 16.
 
     Workers that compute need a core each, and the training process needs one too: on a quota of `cpus` CPUs
-    there are floor(cpus) - 1 to give (1 on two cores), but always 1, which overlaps what waiting there is.
-    Workers that mostly wait for I/O are not bounded by CPUs.
+    there are floor(cpus) - 1 to give (1 on two cores), but always 1, which overlaps what waiting there is; and the
+    last one too where training asks for so little of it (`training_core_ms` beside the CPU time of a batch) that
+    batches come much faster. Workers that mostly wait for I/O are not bounded by CPUs.
     """
     if cpus is None or cpu_share is None or cpu_share < IO_BOUND_SHARE:
         return MOST_WORKERS
-    return min(MOST_WORKERS, max(1, math.floor(cpus) - 1))
+    most = max(1, math.floor(cpus) - 1)
+    if batch_ms is not None and training_core_ms is not None and most < math.floor(cpus):
+        kept_busy = cpus * batch_ms / (batch_ms * cpu_share + training_core_ms)
+        most += kept_busy >= WORTH_LAST_CORE * most
+    return min(MOST_WORKERS, most)
 
 
 def workers_needed(batch_ms: float | None, compute: float | None, most: int, alone: Mapping[int, float]) -> int | None:

@@ -11,7 +11,7 @@ from autotune.derive import loader_alone, replayed
 from autotune.derive.memory import limit_bytes
 from autotune.derive.numbers import mean, median_interval
 from autotune.derive.replayed import completed
-from autotune.derive.step import train_batches, train_fetches
+from autotune.derive.step import micro_batches, train_batches
 from autotune.derive.view import MS, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
@@ -71,10 +71,7 @@ def _double(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
 
 def _curve(view: View) -> Iterator[Fact]:
     unit, points = _points(view)
-    # The replay says what it replayed; the batches of the whole window may differ where data is sorted.
-    replayed = [w.result[unit] for w in completed(view, "replay") if w.result.get(unit)]
-    today = mean(replayed or _units_of_batches(view, unit))
-    line = fit(points)
+    today, line = _today(view, unit), fit(points)
     if line is None or today is None:
         return
     yield Fact("batch_curve.fixed_ms", RUN, line.fixed)
@@ -86,14 +83,32 @@ def _curve(view: View) -> Iterator[Fact]:
 
 def _points(view: View) -> tuple[str, list[Point]]:
     """The unit ("tokens" or "samples") that all sizes know, and a point per size, today's from the replay."""
-    tried = [w for w in completed(view, "micro_batch") if len(w.result.get("micro_ns", ())) >= LEAST_TRIES]
+    tried = completed(view, "micro_batch")
     unit = "tokens" if tried and all(w.result.get("tokens") for w in tried) else "samples"
-    points = [_point(w.result[unit], [ns / MS for ns in w.result["micro_ns"]]) for w in tried if w.result.get(unit)]
-    today = mean(_units_of_batches(view, unit))
-    if today is not None and not any(w.arguments["factor"] == 1 for w in tried):
+    known = [w for w in tried if w.result.get(unit)]
+    factors = dict.fromkeys(w.arguments["factor"] for w in known)
+    points = [point for factor in factors if (point := _pooled(known, factor, unit)) is not None]
+    today = _today(view, unit)
+    if today is not None and 1 not in factors:
         micro_ms = _replayed_micro_ms(view)
         points += [_point(today, micro_ms)] if micro_ms else []
     return unit, points
+
+
+def _pooled(tried: Sequence[WhatIf], factor: float, unit: str) -> Point | None:
+    """All rounds of one size together: what changed between them is noise. None where there were too few tries."""
+    rounds = [w for w in tried if w.arguments["factor"] == factor and w.result.get("micro_ns")]
+    ms = [ns / MS for w in rounds for ns in w.result["micro_ns"]]
+    if len(ms) < LEAST_TRIES:
+        return None
+    units = sum(w.result[unit] * len(w.result["micro_ns"]) for w in rounds) / len(ms)
+    return _point(units, ms)
+
+
+def _today(view: View, unit: str) -> float | None:
+    """Units of a micro-batch as it is: those replayed, as the window's others may differ where data is sorted."""
+    replayed = [w.result[unit] for w in completed(view, "replay") if w.result.get(unit)]
+    return mean(replayed or _units_of_batches(view, unit))
 
 
 def _units_of_batches(view: View, unit: str) -> Iterator[int]:
@@ -111,13 +126,15 @@ def _point(units: float, ms: Sequence[float]) -> Point:
 
 def _replayed_micro_ms(view: View) -> list[float]:
     """Milliseconds of today's micro-batch in each replayed step: without the update, which comes once a step."""
-    if view.window is None:
+    per_step = micro_batches(view)
+    if not per_step:
         return []
-    per_step = len(train_fetches(view)) / view.window.steps
-    update_ms = view.window.phase_ms("optimizer")
-    if not per_step or update_ms is None:
-        return []
-    return [(ns / MS - update_ms) / per_step for ns in replayed.steps_ns(view) if ns / MS > update_ms]
+    spans = [
+        (step - update) / MS / per_step
+        for what_if in completed(view, "replay")
+        for step, update in zip(what_if.result["step_ns"], what_if.result.get("update_ns", ()), strict=False)
+    ]
+    return [ms for ms in spans if ms > 0]
 
 
 def fit(points: Sequence[Point]) -> Line | None:

@@ -16,6 +16,10 @@ from .kept import Kept
 
 PHASE_S = 1.5
 LEAST_STEPS, MOST_STEPS = 3, 10
+LEAST_ROUNDS, MOST_ROUNDS = 2, 3
+LEAST_IN_ROUND = 2
+"""Sizes of a micro-batch take turns: a machine that slows down for a while is no cost of one of them."""
+
 WORTH_LOADING_SHARE = 0.02
 TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
 """The phases that train, on kept batches or, without a loader, on the script's own."""
@@ -76,11 +80,12 @@ class Plan:
             return [*profile, *phases, *(changes if session.train_loader() < 0 else [])]
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
         single = self._kept.are_single()
-        sizes = [("micro_batch", {"factor": factor}) for factor in ((2,) if single else (0.5, 2))]
+        rounds = MOST_ROUNDS if self._wanted_steps() == MOST_STEPS else LEAST_ROUNDS
+        sizes = rounds * [("micro_batch", {"factor": factor}) for factor in ((1, 2) if single else (0.5, 2))]
         narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
         # Four times the memory of a step is the likeliest to fail; a profiler cannot be gone on with.
         is_stopped = any("profiler" in arguments for _, arguments in changes)
-        last = [("micro_batch", {"factor": 4})] if single and not is_stopped else []
+        last = rounds * [("micro_batch", {"factor": 4})] if single and not is_stopped else []
         replay = ("replay", {"num_batches": len(self._kept)})
         return [*profile, replay, *loading, *phases, *sizes, *narrow, *changes, *last]
 
@@ -152,6 +157,8 @@ class Plan:
         spent_s = (clock.now() - self._marks[0][0]) / 1e9
         # A changed setting may make steps many times as long.
         wanted = self._wanted_steps() if spent_s < 2 * PHASE_S else LEAST_STEPS
+        if self.current == "micro_batch":
+            wanted = max(LEAST_IN_ROUND, wanted // 2)
         if len(self._marks) >= wanted + 2:
             self._record("completed", self._step_result())
 

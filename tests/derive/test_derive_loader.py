@@ -49,6 +49,44 @@ def test_workers_needed(batch_ms, cpu_share, compute, cpus, expected):
 
 
 @pytest.mark.parametrize(
+    ("cpu_share", "cpus", "trained", "expected"),
+    [
+        pytest.param(1.0, 2.0, 66.0, 2, id="2 x 100 of every 166 ms: 1.2 times as fast as one"),
+        pytest.param(1.0, 2.0, 67.0, 1, id="just not"),
+        pytest.param(0.83, 2.0, 40.0, 2, id="it waits for the rest"),
+        pytest.param(1.0, 4.0, 11.0, 4, id="training hardly needs the fourth"),
+        pytest.param(1.0, 4.0, 12.0, 3, id="it needs some of it"),
+        pytest.param(1.0, 8.0, 0.0, 7, id="an eighth cannot bring a fifth more"),
+        pytest.param(1.0, 1.9, 0.0, 1, id="there is no second core"),
+        pytest.param(1.0, 2.0, None, 1, id="what training takes is unknown"),
+    ],
+)
+def test_the_last_core_has_a_worker_where_training_hardly_needs_it(cpu_share, cpus, trained, expected):
+    assert most_workers(cpu_share, cpus, 100.0, trained) == expected
+
+
+@pytest.mark.parametrize(
+    ("device", "replayed", "expected"),
+    [
+        pytest.param("cpu", None, 1, id="two threads compute as long as a batch takes: both cores are busy"),
+        pytest.param("cpu", 4, 2, id="calm steps are short"),
+        pytest.param("cuda", None, 1, id="one thread waits for the device as long as that"),
+        pytest.param("cuda", 30, 2, id="it does not"),
+    ],
+)
+def test_room_for_workers_is_what_training_leaves(device, replayed, expected):
+    replay = [] if replayed is None else [what_if("replay", {}, step_ns=[replayed * MS] * 3)]
+    facts = train(
+        script=steps(6),
+        fetches=fetches([50] * 4, cpu_ms=50),
+        device={"type": device},
+        what_ifs=tuple(replay),
+        limits={"cpus_per_rank": 2.0},
+    )
+    assert facts["loader.workers_needed"] == expected
+
+
+@pytest.mark.parametrize(
     ("alone", "most", "expected"),
     [
         pytest.param({0: 20, 1: 40, 2: 29, 4: 15}, 16, 2, id="the fewest that keep up"),

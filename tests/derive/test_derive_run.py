@@ -310,12 +310,26 @@ def test_batch_curve_through_a_half_and_a_double_batch():
 
 
 def test_todays_micro_batch_comes_from_the_replay():
-    replay = what_if("replay", {"num_batches": 4}, step_ns=[105 * MS] * 4)
+    replay = what_if("replay", {"num_batches": 4}, step_ns=[105 * MS] * 4, update_ns=[5 * MS] * 4)
     tried = (replay, micro(2, [90] * 5, samples=4))
     facts = facts_of(script=steps(3, micros=2), batches=batches([(4, 8)] * 2), what_ifs=tried)
     # (105 - 5) / 2 = 50 ms for 2 samples, 90 ms for 4.
     assert facts["batch_curve.fixed_ms"] == pytest.approx(10.0)
     assert facts["batch_curve.per_unit_ms"] == pytest.approx(20.0)
+
+
+def test_rounds_of_one_size_are_pooled_and_what_changed_between_them_is_noise():
+    calm, slow = (
+        (micro(0.5, [30] * 2, samples=1), micro(2, [90] * 2, samples=4)),
+        (
+            micro(0.5, [60] * 2, samples=1),
+            micro(2, [120] * 2, samples=4),
+        ),
+    )
+    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=(*calm, *slow))
+    assert facts["batch_curve.per_unit_ms"] == pytest.approx(20.0)
+    assert facts["batch_curve.fixed_ms"] == pytest.approx(25.0)
+    assert facts["batch_curve.error_share"] == pytest.approx(15 / 75)
 
 
 @pytest.mark.parametrize(

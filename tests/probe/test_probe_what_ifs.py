@@ -64,16 +64,15 @@ def test_the_phases_in_their_order(run):
     assert outcomes(session) == [
         ("replay", None, "completed"),
         ("serialise", None, "completed"),
-        ("micro_batch", 0.5, "completed"),
-        ("micro_batch", 2, "completed"),
+        *what_ifs.LEAST_ROUNDS * [("micro_batch", 0.5, "completed"), ("micro_batch", 2, "completed")],
     ]
-    replay, saved, half, double = (row["result"] for row in session.what_ifs)
+    replay, saved, half, double, *_ = (row["result"] for row in session.what_ifs)
     assert len(replay["step_ns"]) == what_ifs.LEAST_STEPS
     assert saved["bytes"] > 0
     assert (half["samples"], double["samples"]) == (2.0, 8.0)
     assert (half["tokens"], double["tokens"]) == (None, None)
     assert min(replay["step_ns"] + half["micro_ns"] + double["micro_ns"]) > 0
-    assert model.sizes == [4] * 5 + [4] * 5 + [2] * 5 + [8] * 5
+    assert model.sizes == [4] * 5 + [4] * 5 + [2] * 4 + [8] * 4 + [2] * 4 + [8] * 4
     assert session.ended
 
 
@@ -85,7 +84,7 @@ def test_a_replay_changes_no_kept_batch(run):
 
     model = Greedy()
     run(model)
-    assert model.sizes == [1.0] * 5 + [2.0] * 15
+    assert model.sizes == [1.0] * 5 + [2.0] * 21
 
 
 def test_no_what_ifs_when_not_asked(run):
@@ -107,6 +106,20 @@ def test_a_batch_that_the_model_refuses_is_a_failed_what_if_and_the_end(run, err
     assert session.what_ifs[-1]["result"] == {}
 
 
+def test_sizes_of_a_fast_step_take_turns_once_more(run, monkeypatch):
+    monkeypatch.setattr(what_ifs.Plan, "_wanted_steps", lambda _: what_ifs.MOST_STEPS)
+    session = run(Model())
+    sizes = [factor for name, factor, _ in outcomes(session) if name == "micro_batch"]
+    assert sizes == what_ifs.MOST_ROUNDS * [0.5, 2]
+
+
+def test_a_round_has_half_the_steps_of_another_phase(run, monkeypatch):
+    monkeypatch.setattr(what_ifs, "PHASE_S", 60.0)
+    rows = run(Model()).what_ifs
+    assert len(rows[0]["result"]["step_ns"]) == what_ifs.MOST_STEPS
+    assert {len(row["result"]["micro_ns"]) for row in rows if row["name"] == "micro_batch"} == {5}
+
+
 def test_what_breaks_outside_the_hooks_ends_without_the_users_traceback(run, left):
     session = run(Model())
     with pytest.raises(left):
@@ -118,8 +131,8 @@ def test_a_batch_of_one_sample_is_doubled_and_last_of_all_doubled_again(run):
     model = Model()
     session = run(model, batch_size=1)
     sizes = [row for row in outcomes(session) if row[0] == "micro_batch"]
-    assert sizes == [("micro_batch", 2, "completed"), ("micro_batch", 4, "completed")]
-    assert outcomes(session)[-1] == sizes[-1]
+    assert [factor for _, factor, _ in sizes] == what_ifs.LEAST_ROUNDS * [1, 2] + what_ifs.LEAST_ROUNDS * [4]
+    assert outcomes(session)[-1] == ("micro_batch", 4, "completed")
     assert set(model.sizes) == {1, 2, 4}
 
 
@@ -140,7 +153,7 @@ def test_with_accumulation_a_micro_batch_is_one_backward(run):
     session = run(Model(), accumulate=4)
     steps = session.what_ifs[0]["result"]["step_ns"]
     assert len(steps) == what_ifs.LEAST_STEPS
-    assert len(session.what_ifs[-1]["result"]["micro_ns"]) == what_ifs.LEAST_STEPS
+    assert len(session.what_ifs[-1]["result"]["micro_ns"]) == what_ifs.LEAST_IN_ROUND
 
 
 def test_without_a_loader_the_state_is_serialised_and_that_is_all(attach, left):
@@ -226,7 +239,7 @@ def test_padded_batches_are_tried_at_half_their_width(attach, left):
     row = session.what_ifs[-1]
     assert (row["name"], row["outcome"], row["arguments"]) == ("narrow_batch", "completed", {})
     assert (row["result"]["samples"], row["result"]["tokens"]) == (4.0, 16.0)
-    assert widths == [9] * 20 + [4] * 5
+    assert widths == [9] * 5 + [9] * 5 + [9] * 4 * 2 * what_ifs.LEAST_ROUNDS + [4] * 5
 
 
 def test_a_script_that_ends_inside_a_phase_keeps_what_it_brought(attach):
