@@ -123,7 +123,7 @@ def _of_training(
 ) -> dict[str, Value | None]:
     known = {name: value for name, value in values.items() if isinstance(value, int | float)}
     compute, alone = compute_ms(view, known), alone_ms(view, loader)
-    trained = _training_core_ms(view, known, compute, cpus_per_rank)
+    trained = _core_ms(view, compute, cpus_per_rank)
     most = most_workers(known.get("batch_cpu_share"), cpus_per_rank, known.get("batch_ms"), trained)
     needed = workers_needed(known.get("batch_ms"), compute, most, alone)
     return {
@@ -170,23 +170,23 @@ def _train_only(view: View) -> dict[str, Value | None]:
 
 
 def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
-    """Milliseconds that training takes per batch when no batch is waited for; saves and evaluations left out."""
+    """Milliseconds that training takes per batch when no batch is waited for; saves and evaluations left out.
+
+    Of the replay where that is less: no worker took a core from it.
+    """
     batches = known.get("batches_per_step")
     if view.window is None or not batches:
         return None
-    return view.window.without_ms("data_wait", "checkpoint", "evaluation") / batches
+    replayed = median(steps_ns(view)) / MS if steps_ns(view) else math.inf
+    return min(replayed, view.window.without_ms("data_wait", "checkpoint", "evaluation")) / batches
 
 
-def _training_core_ms(
-    view: View, known: dict[str, int | float], compute: float | None, cpus: float | None
-) -> float | None:
-    """CPU time of training per batch, in ms: of the replay where there is one, which no worker slowed down."""
+def _core_ms(view: View, compute: float | None, cpus: float | None) -> float | None:
+    """CPU time of the training process per batch that it computes on for `compute` ms."""
     device, threads = view.recording.device, view.recording.torch_state.get("num_threads")
     if compute is None or cpus is None or threads is None or device is None:
         return None
-    spans = steps_ns(view)
-    alone = min(compute, median(spans) / MS / known["batches_per_step"]) if spans else compute
-    return alone * (min(threads, cpus) if device["type"] == "cpu" else 1)
+    return compute * (min(threads, cpus) if device["type"] == "cpu" else 1)
 
 
 def most_workers(
