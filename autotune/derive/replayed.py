@@ -40,6 +40,7 @@ def facts(view: View) -> Iterator[Fact]:
     if view.window is not None:
         yield Fact("replay.was_measured", RUN, interval is not None)
         yield Fact("replay.determinism_was_tried", RUN, bool(_changed(view, "deterministic")))
+        yield Fact("replay.more_threads_were_tried", RUN, any(count > 1 for count in _threads_tried(view)))
     if interval is not None:
         yield Fact("replay.step_ms", RUN, median(steps_ns(view)) / MS)
         yield Fact("replay.low_ms", RUN, interval[0] / MS)
@@ -125,9 +126,14 @@ def _saved(ms: float, as_is_ms: float) -> float:
     return max(0.0, 1 - ms / as_is_ms)
 
 
+def _threads_tried(view: View) -> dict[int, float]:
+    """Number of threads -> milliseconds of a step, of those that the script does not have."""
+    return {int(w.arguments["threads"]): _step_ms(w) for w in _changed(view, "threads")}
+
+
 def _threads(view: View, step_ms: float) -> Iterator[Fact]:
     """Of one thread, and of as many as there are CPUs; what the script has is what they are held beside."""
-    tried = {int(w.arguments["threads"]): _step_ms(w) for w in _changed(view, "threads")}
+    tried = _threads_tried(view)
     if not tried:
         return
     yield Fact("replay.threads_share", RUN, _saved(min(tried.values()), step_ms))

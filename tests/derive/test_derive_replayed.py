@@ -54,10 +54,12 @@ def test_threads_that_were_tried():
     facts = found(AS_IS, *tried)
     assert facts["replay.one_thread_ms"] == 90
     assert (facts["replay.most_threads"], facts["replay.most_threads_ms"]) == (8, 20)
+    assert facts["replay.more_threads_were_tried"] is True
 
 
 def test_one_thread_is_not_the_most():
     facts = found(AS_IS, replay([90], 1, "replay_changed", threads=1))
+    assert facts["replay.more_threads_were_tried"] is False
     assert facts["replay.one_thread_ms"] == 90
     assert not {"replay.most_threads", "replay.most_threads_ms"} & set(facts)
 
@@ -82,6 +84,7 @@ def test_what_brought_nothing_says_nothing(tried):
     assert names == {
         "replay.was_measured",
         "replay.determinism_was_tried",
+        "replay.more_threads_were_tried",
         "replay.step_ms",
         "replay.low_ms",
         "replay.high_ms",

@@ -293,7 +293,11 @@ def test_replay():
     short = what_if("replay", {"num_batches": 4}, step_ns=[40 * MS, 50 * MS])
     assert facts["replay.was_measured"] is True
     facts = facts_of(script=steps(3), what_ifs=(short,))
-    nothing = {"replay.was_measured": False, "replay.determinism_was_tried": False}
+    nothing = {
+        "replay.was_measured": False,
+        "replay.determinism_was_tried": False,
+        "replay.more_threads_were_tried": False,
+    }
     assert {n: v for n, v in facts.items() if n.startswith("replay.")} == nothing
 
 
