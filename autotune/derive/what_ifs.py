@@ -138,20 +138,21 @@ def _replayed_micro_ms(view: View) -> list[float]:
 
 
 def fit(points: Sequence[Point]) -> Line | None:
-    """Least squares through at least two sizes; None when more work would take no more time.
+    """Least squares through at least two sizes, else None.
 
-    A negative fixed part is noise, not a gift: then the line goes through the origin.
+    A negative part is noise, not a gift: a line with a negative fixed part goes through the origin, and one on which
+    more work takes less time is flat, with the time that it would save as an error.
     """
     if len({point.units for point in points}) < 2:
         return None
     x, y = fmean(p.units for p in points), fmean(p.ms for p in points)
     slope = sum((p.units - x) * (p.ms - y) for p in points) / sum((p.units - x) ** 2 for p in points)
-    if slope <= 0:
-        return None
+    drop = max(0.0, -slope) * (max(p.units for p in points) - min(p.units for p in points))
+    slope = max(0.0, slope)
     fixed = y - slope * x
     if fixed < 0:
         fixed, slope = 0.0, sum(p.units * p.ms for p in points) / sum(p.units**2 for p in points)
     residual = math.sqrt(fmean((p.ms - fixed - slope * p.units) ** 2 for p in points))
     # Two points always lie on a line: then only their own noise says how far to trust it.
     noise = fmean(p.noise_ms for p in points)
-    return Line(fixed, slope, max(residual, noise) / y)
+    return Line(fixed, slope, (max(residual, noise) + drop) / y)

@@ -341,7 +341,6 @@ def test_rounds_of_one_size_are_pooled_and_what_changed_between_them_is_noise():
     [
         pytest.param((micro(2, [90] * 3, samples=4),), id="one size"),
         pytest.param((micro(0.5, [30] * 5, samples=1), micro(2, [90] * 2, samples=4)), id="one size, one tried twice"),
-        pytest.param((micro(0.5, [50] * 3, samples=1), micro(2, [50] * 3, samples=4)), id="more costs nothing"),
         pytest.param((micro(2, (), outcome="out_of_memory"),), id="out of memory"),
     ],
 )
@@ -381,6 +380,21 @@ def test_one_of_two_loaders_of_a_step_was_resized_and_not_the_step():
     found = {name: value for name, value in facts.items() if name.startswith("batch_curve.")}
     assert found == {"batch_curve.was_measured": False, "batch_curve.double_was_tried": False}
     assert facts["replay.step_ms"] == 50.0
+
+
+@pytest.mark.parametrize(
+    ("larger_ms", "error"),
+    [
+        pytest.param(50, 0.0, id="more costs nothing"),
+        # Of 45 ms: the points are 5 ms off the flat line, and it would fall by 10.
+        pytest.param(40, 15 / 45, id="more seems to cost less: noise"),
+    ],
+)
+def test_where_more_work_takes_no_more_time_all_of_it_is_fixed(larger_ms, error):
+    tried = (micro(0.5, [50] * 3, samples=1), micro(2, [larger_ms] * 3, samples=4))
+    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=tried)
+    assert (facts["batch_curve.fixed_share"], facts["batch_curve.per_unit_ms"]) == (1.0, 0.0)
+    assert facts["batch_curve.error_share"] == pytest.approx(error)
 
 
 def test_a_negative_fixed_part_is_none_at_all():
