@@ -34,6 +34,18 @@ class _AsIs:
     update: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A replay with one setting changed, and the one as the script is of the same round; None without rounds."""
+
+    changed: WhatIf
+    before: WhatIf | None
+
+    @property
+    def threads(self) -> int:
+        return int(self.changed.arguments["threads"])
+
+
 def facts(view: View) -> Iterator[Fact]:
     """Facts `replay.*`; nothing but that there is none when nothing was replayed, or tried."""
     interval = median_interval(steps_ns(view))
@@ -98,51 +110,64 @@ def steps_ns(view: View) -> list[int]:
     return [ns for what_if in completed(view, "replay") for ns in what_if.result.get("step_ns", ())]
 
 
-def _changed(view: View, name: str) -> list[WhatIf]:
-    return [w for w in completed(view, "replay_changed") if name in w.arguments and w.result["step_ns"]]
+def _changed(view: View, name: str) -> list[Turn]:
+    """The replays with setting `name` changed, each with the one as it is that came last before it in its round."""
+    turns, before = [], None
+    for what_if in completed(view, "replay_changed"):
+        if not what_if.result["step_ns"]:
+            continue
+        if not what_if.arguments:
+            before = what_if
+        elif name in what_if.arguments:
+            turns.append(Turn(what_if, before))
+    return turns
+
+
+def _ratio(turns: Sequence[Turn], as_is_ms: float, key: str = "step_ns") -> float:
+    """Time changed / as it is: the median over the rounds, so that one round in which the machine was slow is none."""
+    ratios: list[float] = [
+        median(turn.changed.result[key]) / (median(turn.before.result[key]) if turn.before else as_is_ms * MS)
+        for turn in turns
+    ]
+    return median(ratios)
 
 
 def _fused(view: View, update_ms: float | None) -> Iterator[Fact]:
-    for what_if in _changed(view, "fused"):
-        fused = median(what_if.result["update_ns"]) / MS
-        if update_ms is not None and fused > 0:
-            yield Fact("replay.fused_ratio", RUN, update_ms / fused)
+    turns = _changed(view, "fused")
+    ratio = _ratio(turns, update_ms, "update_ns") if turns and update_ms is not None else 0.0
+    if ratio > 0:
+        yield Fact("replay.fused_ratio", RUN, 1 / ratio)
 
 
 def _freed(view: View, as_is: _AsIs) -> Iterator[Fact]:
     """Each switch off, beside as it is. A profiler's schedule may record some steps only, and write after some."""
     for switch, name in _SWITCHES.items():
-        for what_if in _changed(view, switch):
-            yield Fact(name, RUN, _saved(_step_ms(what_if), as_is.step))
-    for what_if in _changed(view, "profiler"):
-        yield Fact("replay.profiler_share", RUN, _saved(_middles(what_if.result["step_ns"])[1], as_is.mean))
+        if turns := _changed(view, switch):
+            yield Fact(name, RUN, max(0.0, 1 - _ratio(turns, as_is.step)))
+    for turn in _changed(view, "profiler"):
+        yield Fact("replay.profiler_share", RUN, max(0.0, 1 - _middles(turn.changed.result["step_ns"])[1] / as_is.mean))
 
 
-def _step_ms(what_if: WhatIf) -> float:
-    return float(median(what_if.result["step_ns"])) / MS
-
-
-def _saved(ms: float, as_is_ms: float) -> float:
-    return max(0.0, 1 - ms / as_is_ms)
-
-
-def _threads_tried(view: View) -> dict[int, float]:
-    """Number of threads -> milliseconds of a step, of those that the script does not have."""
-    return {int(w.arguments["threads"]): _step_ms(w) for w in _changed(view, "threads")}
+def _threads_tried(view: View) -> set[int]:
+    """Numbers of threads that the script does not have."""
+    return {turn.threads for turn in _changed(view, "threads")}
 
 
 def _threads(view: View, step_ms: float) -> Iterator[Fact]:
     """Of one thread, and of as many as there are CPUs; what the script has is what they are held beside."""
-    tried = _threads_tried(view)
+    turns = _changed(view, "threads")
+    tried = {
+        count: _ratio([turn for turn in turns if turn.threads == count], step_ms) for count in _threads_tried(view)
+    }
     if not tried:
         return
-    yield Fact("replay.threads_share", RUN, _saved(min(tried.values()), step_ms))
+    yield Fact("replay.threads_share", RUN, max(0.0, 1 - min(tried.values())))
     most = max(tried)
     if 1 in tried:
-        yield Fact("replay.one_thread_ms", RUN, tried[1])
+        yield Fact("replay.one_thread_ms", RUN, tried[1] * step_ms)
     if most > 1:
         yield Fact("replay.most_threads", RUN, most)
-        yield Fact("replay.most_threads_ms", RUN, tried[most])
+        yield Fact("replay.most_threads_ms", RUN, tried[most] * step_ms)
 
 
 def _narrow(view: View) -> Iterator[Fact]:

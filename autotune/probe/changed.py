@@ -67,7 +67,9 @@ def _unfused(session) -> list:
 
 
 def apply(session, arguments: dict):
-    """Change what `arguments` name; what takes it back."""
+    """Change what `arguments` name, which may be nothing; what takes it back."""
+    if not arguments:
+        return None
     if "threads" in arguments:
         return _with_threads(arguments["threads"])
     if "fused" in arguments:

@@ -15,10 +15,11 @@ from .copies import resized
 from .kept import Kept
 
 PHASE_S = 1.5
-LEAST_STEPS, MOST_STEPS = 3, 10
-LEAST_ROUNDS, MOST_ROUNDS = 2, 3
-LEAST_IN_ROUND = 2
-"""Sizes of a micro-batch take turns: a machine that slows down for a while is no cost of one of them."""
+LEAST_STEPS, MOST_STEPS = 3, 18
+ROUNDS, LEAST_IN_ROUND = 3, 2
+SLOW_ROUNDS = {"micro_batch": 2, "replay_changed": 1}
+"""What is held beside each other takes turns, fewer where steps are slow: a machine that slows down for a while is no
+cost of one of them."""
 
 WORTH_LOADING_SHARE = 0.02
 TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
@@ -74,13 +75,13 @@ class Plan:
         if session.window.steps_by != "optimizer":
             return phases
         profile = [("profile", {})] if session.trains_on_cuda() else []
-        changes = [("replay_changed", arguments) for arguments in changed.choices(session)]
+        changes = [("replay_changed", arguments) for arguments in self._changes()]
         if not len(self._kept):
             # Without a loader the script goes on with batches of its own making.
             return [*profile, *phases, *(changes if session.train_loader() < 0 else [])]
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
         single = self._kept.are_single()
-        rounds = MOST_ROUNDS if self._wanted_steps() == MOST_STEPS else LEAST_ROUNDS
+        rounds = self._rounds("micro_batch")
         sizes = rounds * [("micro_batch", {"factor": factor}) for factor in ((1, 2) if single else (0.5, 2))]
         narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
         # Four times the memory of a step is the likeliest to fail; a profiler cannot be gone on with.
@@ -88,6 +89,18 @@ class Plan:
         last = rounds * [("micro_batch", {"factor": 4})] if single and not is_stopped else []
         replay = ("replay", {"num_batches": len(self._kept)})
         return [*profile, replay, *loading, *phases, *sizes, *narrow, *changes, *last]
+
+    def _rounds(self, name: str) -> int:
+        if name not in SLOW_ROUNDS:
+            return 1
+        return ROUNDS if self._wanted_steps() >= ROUNDS * LEAST_IN_ROUND else SLOW_ROUNDS[name]
+
+    def _changes(self) -> list:
+        """The arguments of replays with one setting changed, in turns with none; a stopped profiler is last."""
+        choices, rounds = changed.choices(self._session), self._rounds("replay_changed")
+        stopped = [arguments for arguments in choices if "profiler" in arguments]
+        others = [arguments for arguments in choices if arguments not in stopped]
+        return [*(rounds * [{}, *others] if others and rounds > 1 else others), *stopped]
 
     def _worker_counts(self) -> list:
         session = self._session
@@ -154,13 +167,15 @@ class Plan:
             self._record("failed", {})
             return
         self._marks.append((clock.now(), len(self._session.recorder.events)))
+        if len(self._marks) >= self._steps_of_phase() + 2:
+            self._record("completed", self._step_result())
+
+    def _steps_of_phase(self) -> int:
         spent_s = (clock.now() - self._marks[0][0]) / 1e9
         # A changed setting may make steps many times as long.
         wanted = self._wanted_steps() if spent_s < 2 * PHASE_S else LEAST_STEPS
-        if self.current == "micro_batch":
-            wanted = max(LEAST_IN_ROUND, wanted // 2)
-        if len(self._marks) >= wanted + 2:
-            self._record("completed", self._step_result())
+        turns = 1 if "profiler" in self._phases[0][1] else self._rounds(self.current)
+        return wanted if turns == 1 else max(LEAST_IN_ROUND, wanted // turns)
 
     def _wanted_steps(self) -> int:
         """Steps of one phase; the first one is thrown away, because loops fetch ahead."""

@@ -64,6 +64,38 @@ def test_one_thread_is_not_the_most():
     assert not {"replay.most_threads", "replay.most_threads_ms"} & set(facts)
 
 
+def rounds(*pairs, changed_update=1, **arguments):
+    """Replays as the script is, and changed, in turns: ms of each."""
+    rows = []
+    for as_is, other in pairs:
+        rows += [
+            replay([as_is] * 2, 10, "replay_changed"),
+            replay([other] * 2, changed_update, "replay_changed", **arguments),
+        ]
+    return rows
+
+
+def test_of_rounds_the_middle_one_counts_beside_what_was_as_it_is_in_each():
+    facts = found(AS_IS, *rounds((100, 80), (200, 190), (50, 10), deterministic=False))
+    assert facts["replay.determinism_share"] == pytest.approx(0.2)
+
+
+def test_threads_in_rounds_are_held_beside_the_replay():
+    facts = found(AS_IS, *rounds((100, 50), (300, 160), (10, 5), threads=8))
+    assert (facts["replay.threads_share"], facts["replay.most_threads_ms"]) == (0.5, 25.0)
+
+
+def test_fused_updates_in_rounds():
+    facts = found(AS_IS, *rounds((100, 90), (100, 90), changed_update=5, fused=True))
+    assert facts["replay.fused_ratio"] == 2.0
+
+
+def test_a_round_whose_replay_brought_nothing_is_held_beside_the_last_that_did():
+    first, second = rounds((100, 80), deterministic=False), rounds((1, 80), deterministic=False)
+    nothing = what_if("replay_changed", {}, step_ns=[], update_ns=[])
+    assert found(AS_IS, *first, nothing, second[1])["replay.determinism_share"] == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(("micros", "ratio"), [(1, 0.5), (2, 1.0)])
 def test_half_the_width_beside_the_same_batch_whole(micros, ratio):
     narrow = what_if("narrow_batch", {}, micro_ns=[10 * MS, 15 * MS, 20 * MS])

@@ -212,7 +212,7 @@ def names(session):
     return [row["name"] for row in session.what_ifs]
 
 
-REST = ["replay", "serialise", *3 * what_ifs.LEAST_ROUNDS * ["micro_batch"]]
+REST = ["replay", "serialise", *3 * what_ifs.SLOW_ROUNDS["micro_batch"] * ["micro_batch"]]
 
 
 def test_on_cuda_live_steps_are_profiled_before_the_what_ifs(run):

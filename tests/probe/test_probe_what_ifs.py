@@ -9,6 +9,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from autotune.probe import ending, what_ifs
 
+SLOW_ROUNDS = what_ifs.SLOW_ROUNDS["micro_batch"]
+
 
 class Model(torch.nn.Module):
     """Linear; `limit` is the largest batch that it takes, `error` what it says of a larger one."""
@@ -64,7 +66,7 @@ def test_the_phases_in_their_order(run):
     assert outcomes(session) == [
         ("replay", None, "completed"),
         ("serialise", None, "completed"),
-        *what_ifs.LEAST_ROUNDS * [("micro_batch", 0.5, "completed"), ("micro_batch", 2, "completed")],
+        *SLOW_ROUNDS * [("micro_batch", 0.5, "completed"), ("micro_batch", 2, "completed")],
     ]
     replay, saved, half, double, *_ = (row["result"] for row in session.what_ifs)
     assert len(replay["step_ns"]) == what_ifs.LEAST_STEPS
@@ -110,14 +112,33 @@ def test_sizes_of_a_fast_step_take_turns_once_more(run, monkeypatch):
     monkeypatch.setattr(what_ifs.Plan, "_wanted_steps", lambda _: what_ifs.MOST_STEPS)
     session = run(Model())
     sizes = [factor for name, factor, _ in outcomes(session) if name == "micro_batch"]
-    assert sizes == what_ifs.MOST_ROUNDS * [0.5, 2]
+    assert sizes == what_ifs.ROUNDS * [0.5, 2]
 
 
-def test_a_round_has_half_the_steps_of_another_phase(run, monkeypatch):
+def test_changed_settings_take_turns_with_none_and_the_profiler_is_stopped_last(run, monkeypatch):
+    choices = [{"threads": torch.get_num_threads()}, {"profiler": False}]
+    monkeypatch.setattr(what_ifs.changed, "choices", lambda _: choices)
+    monkeypatch.setattr(what_ifs.changed, "apply", lambda *_: None)
+    monkeypatch.setattr(what_ifs.Plan, "_wanted_steps", lambda _: what_ifs.MOST_STEPS)
+    rows = [row for row in run(Model()).what_ifs if row["name"] == "replay_changed"]
+    assert [row["arguments"] for row in rows] == what_ifs.ROUNDS * [{}, choices[0]] + [choices[1]]
+
+
+def test_nothing_takes_turns_with_a_profiler_alone(run, monkeypatch):
+    monkeypatch.setattr(what_ifs.changed, "choices", lambda _: [{"profiler": False}])
+    monkeypatch.setattr(what_ifs.changed, "apply", lambda *_: None)
+    monkeypatch.setattr(what_ifs.Plan, "_wanted_steps", lambda _: what_ifs.MOST_STEPS)
+    rows = [row for row in run(Model()).what_ifs if row["name"] == "replay_changed"]
+    assert [row["arguments"] for row in rows] == [{"profiler": False}]
+
+
+def test_a_round_has_its_share_of_the_steps_of_another_phase(run, monkeypatch):
     monkeypatch.setattr(what_ifs, "PHASE_S", 60.0)
     rows = run(Model()).what_ifs
     assert len(rows[0]["result"]["step_ns"]) == what_ifs.MOST_STEPS
-    assert {len(row["result"]["micro_ns"]) for row in rows if row["name"] == "micro_batch"} == {5}
+    assert {len(row["result"]["micro_ns"]) for row in rows if row["name"] == "micro_batch"} == {
+        what_ifs.MOST_STEPS // what_ifs.ROUNDS
+    }
 
 
 def test_what_breaks_outside_the_hooks_ends_without_the_users_traceback(run, left):
@@ -131,7 +152,7 @@ def test_a_batch_of_one_sample_is_doubled_and_last_of_all_doubled_again(run):
     model = Model()
     session = run(model, batch_size=1)
     sizes = [row for row in outcomes(session) if row[0] == "micro_batch"]
-    assert [factor for _, factor, _ in sizes] == what_ifs.LEAST_ROUNDS * [1, 2] + what_ifs.LEAST_ROUNDS * [4]
+    assert [factor for _, factor, _ in sizes] == SLOW_ROUNDS * [1, 2] + SLOW_ROUNDS * [4]
     assert outcomes(session)[-1] == ("micro_batch", 4, "completed")
     assert set(model.sizes) == {1, 2, 4}
 
@@ -239,7 +260,7 @@ def test_padded_batches_are_tried_at_half_their_width(attach, left):
     row = session.what_ifs[-1]
     assert (row["name"], row["outcome"], row["arguments"]) == ("narrow_batch", "completed", {})
     assert (row["result"]["samples"], row["result"]["tokens"]) == (4.0, 16.0)
-    assert widths == [9] * 5 + [9] * 5 + [9] * 4 * 2 * what_ifs.LEAST_ROUNDS + [4] * 5
+    assert widths == [9] * 5 + [9] * 5 + [9] * 4 * 2 * SLOW_ROUNDS + [4] * 5
 
 
 def test_a_script_that_ends_inside_a_phase_keeps_what_it_brought(attach):
