@@ -85,7 +85,7 @@ def _points(view: View) -> tuple[str, list[Point]]:
     """The unit ("tokens" or "samples") that all sizes know, and a point per size, today's from the replay."""
     tried = completed(view, "micro_batch")
     unit = "tokens" if tried and all(w.result.get("tokens") for w in tried) else "samples"
-    known = [w for w in tried if w.result.get(unit)]
+    known = [w for w in tried if w.result.get(unit) and w.result.get("micro_ns")]
     factors = dict.fromkeys(w.arguments["factor"] for w in known)
     points = [point for factor in factors if (point := _pooled(known, factor, unit)) is not None]
     today = _today(view, unit)
@@ -96,13 +96,23 @@ def _points(view: View) -> tuple[str, list[Point]]:
 
 
 def _pooled(tried: Sequence[WhatIf], factor: float, unit: str) -> Point | None:
-    """All rounds of one size together: what changed between them is noise. None where there were too few tries."""
-    rounds = [w for w in tried if w.arguments["factor"] == factor and w.result.get("micro_ns")]
-    ms = [ns / MS for w in rounds for ns in w.result["micro_ns"]]
+    """All rounds of one size together; None where there were too few tries."""
+    rounds = [(w, pace) for w, pace in _paced(tried) if w.arguments["factor"] == factor]
+    ms = [ns * pace / MS for w, pace in rounds for ns in w.result["micro_ns"]]
     if len(ms) < LEAST_TRIES:
         return None
-    units = sum(w.result[unit] * len(w.result["micro_ns"]) for w in rounds) / len(ms)
+    units = sum(w.result[unit] * len(w.result["micro_ns"]) for w, _ in rounds) / len(ms)
     return _point(units, ms)
+
+
+def _paced(tried: Sequence[WhatIf]) -> Iterator[tuple[WhatIf, float]]:
+    """Each try, and by what its round was faster than all: where the machine is slow for a round, all sizes are."""
+    of_today = [ns for w in tried if w.arguments["factor"] == 1 for ns in w.result["micro_ns"]]
+    pace = 1.0
+    for what_if in tried:
+        if what_if.arguments["factor"] == 1:
+            pace = median(of_today) / median(what_if.result["micro_ns"])
+        yield what_if, pace
 
 
 def _today(view: View, unit: str) -> float | None:

@@ -82,7 +82,7 @@ class Plan:
         loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
         single = self._kept.are_single()
         rounds = self._rounds("micro_batch")
-        sizes = rounds * [("micro_batch", {"factor": factor}) for factor in ((1, 2) if single else (0.5, 2))]
+        sizes = rounds * [("micro_batch", {"factor": factor}) for factor in (1, 2)]
         narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
         # Four times the memory of a step is the likeliest to fail; a profiler cannot be gone on with.
         is_stopped = any("profiler" in arguments for _, arguments in changes)

@@ -322,18 +322,20 @@ def test_todays_micro_batch_comes_from_the_replay():
     assert facts["batch_curve.per_unit_ms"] == pytest.approx(20.0)
 
 
-def test_rounds_of_one_size_are_pooled_and_what_changed_between_them_is_noise():
-    calm, slow = (
-        (micro(0.5, [30] * 2, samples=1), micro(2, [90] * 2, samples=4)),
-        (
-            micro(0.5, [60] * 2, samples=1),
-            micro(2, [120] * 2, samples=4),
-        ),
-    )
-    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=(*calm, *slow))
-    assert facts["batch_curve.per_unit_ms"] == pytest.approx(20.0)
-    assert facts["batch_curve.fixed_ms"] == pytest.approx(25.0)
-    assert facts["batch_curve.error_share"] == pytest.approx(15 / 75)
+def test_a_round_in_which_the_machine_was_slow_was_slow_for_both_sizes():
+    rounds = (micro(1, [30, 30], samples=2), micro(2, [45, 45], samples=4), micro(1, [60, 60], samples=2))
+    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=(*rounds, micro(2, [90] * 2, samples=4)))
+    # Half of 45 ms does not depend on the size, in both rounds.
+    assert facts["batch_curve.fixed_share"] == pytest.approx(0.5)
+    assert facts["batch_curve.error_share"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_rounds_that_differ_are_noise():
+    rounds = (micro(1, [30, 30], samples=2), micro(2, [45, 45], samples=4), micro(1, [30, 30], samples=2))
+    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=(*rounds, micro(2, [75] * 2, samples=4)))
+    assert facts["batch_curve.fixed_share"] == pytest.approx(0.0)
+    # 60 ms give or take 15 for the double, none for today's 30: a mean of 7.5 of 45 ms.
+    assert facts["batch_curve.error_share"] == pytest.approx(7.5 / 45)
 
 
 @pytest.mark.parametrize(

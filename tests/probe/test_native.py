@@ -197,7 +197,7 @@ def test_what_ifs_run_in_a_script_with_workers(both):
     _, _, measured = both
     what_ifs = {(row.name, row.arguments.get("factor"), row.outcome) for row in measured.recording.what_ifs}
     assert {("replay", None, "completed"), ("serialise", None, "completed")} <= what_ifs
-    assert {("micro_batch", 0.5, "completed"), ("micro_batch", 2, "completed")} <= what_ifs
+    assert {("micro_batch", 1, "completed"), ("micro_batch", 2, "completed")} <= what_ifs
 
 
 SHADOWING = """

@@ -66,15 +66,15 @@ def test_the_phases_in_their_order(run):
     assert outcomes(session) == [
         ("replay", None, "completed"),
         ("serialise", None, "completed"),
-        *SLOW_ROUNDS * [("micro_batch", 0.5, "completed"), ("micro_batch", 2, "completed")],
+        *SLOW_ROUNDS * [("micro_batch", 1, "completed"), ("micro_batch", 2, "completed")],
     ]
-    replay, saved, half, double, *_ = (row["result"] for row in session.what_ifs)
+    replay, saved, same, double, *_ = (row["result"] for row in session.what_ifs)
     assert len(replay["step_ns"]) == what_ifs.LEAST_STEPS
     assert saved["bytes"] > 0
-    assert (half["samples"], double["samples"]) == (2.0, 8.0)
-    assert (half["tokens"], double["tokens"]) == (None, None)
-    assert min(replay["step_ns"] + half["micro_ns"] + double["micro_ns"]) > 0
-    assert model.sizes == [4] * 5 + [4] * 5 + [2] * 4 + [8] * 4 + [2] * 4 + [8] * 4
+    assert (same["samples"], double["samples"]) == (4.0, 8.0)
+    assert (same["tokens"], double["tokens"]) == (None, None)
+    assert min(replay["step_ns"] + same["micro_ns"] + double["micro_ns"]) > 0
+    assert model.sizes == [4] * 5 + [4] * 5 + [4] * 4 + [8] * 4 + [4] * 4 + [8] * 4
     assert session.ended
 
 
@@ -104,7 +104,7 @@ def test_no_what_ifs_when_not_asked(run):
 )
 def test_a_batch_that_the_model_refuses_is_a_failed_what_if_and_the_end(run, error, outcome):
     session = run(Model(limit=4, error=error))
-    assert outcomes(session)[-2:] == [("micro_batch", 0.5, "completed"), ("micro_batch", 2, outcome)]
+    assert outcomes(session)[-2:] == [("micro_batch", 1, "completed"), ("micro_batch", 2, outcome)]
     assert session.what_ifs[-1]["result"] == {}
 
 
@@ -112,7 +112,7 @@ def test_sizes_of_a_fast_step_take_turns_once_more(run, monkeypatch):
     monkeypatch.setattr(what_ifs.Plan, "_wanted_steps", lambda _: what_ifs.MOST_STEPS)
     session = run(Model())
     sizes = [factor for name, factor, _ in outcomes(session) if name == "micro_batch"]
-    assert sizes == what_ifs.ROUNDS * [0.5, 2]
+    assert sizes == what_ifs.ROUNDS * [1, 2]
 
 
 def test_changed_settings_take_turns_with_none_and_the_profiler_is_stopped_last(run, monkeypatch):
