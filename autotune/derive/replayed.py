@@ -123,29 +123,34 @@ def _changed(view: View, name: str) -> list[Turn]:
     return turns
 
 
-def _ratio(turns: Sequence[Turn], as_is_ms: float, key: str = "step_ns") -> float:
+def _ratio(turns: Sequence[Turn], as_is_ms: float | None, key: str = "step_ns") -> float | None:
     """Time changed / as it is: the median over the rounds, so that one round in which the machine was slow is none."""
-    ratios: list[float] = [
-        median(turn.changed.result[key]) / (median(turn.before.result[key]) if turn.before else as_is_ms * MS)
+    pairs = [
+        (median(turn.changed.result[key]), median(turn.before.result[key]) if turn.before else (as_is_ms or 0.0) * MS)
         for turn in turns
     ]
-    return median(ratios)
+    ratios = [changed / as_is for changed, as_is in pairs if changed > 0 and as_is > 0]
+    return median(ratios) if ratios else None
+
+
+def _saved(ratio: float) -> float:
+    return max(0.0, 1 - ratio)
 
 
 def _fused(view: View, update_ms: float | None) -> Iterator[Fact]:
-    turns = _changed(view, "fused")
-    ratio = _ratio(turns, update_ms, "update_ns") if turns and update_ms is not None else 0.0
-    if ratio > 0:
+    ratio = _ratio(_changed(view, "fused"), update_ms, "update_ns")
+    if ratio is not None:
         yield Fact("replay.fused_ratio", RUN, 1 / ratio)
 
 
 def _freed(view: View, as_is: _AsIs) -> Iterator[Fact]:
     """Each switch off, beside as it is. A profiler's schedule may record some steps only, and write after some."""
     for switch, name in _SWITCHES.items():
-        if turns := _changed(view, switch):
-            yield Fact(name, RUN, max(0.0, 1 - _ratio(turns, as_is.step)))
+        ratio = _ratio(_changed(view, switch), as_is.step)
+        if ratio is not None:
+            yield Fact(name, RUN, _saved(ratio))
     for turn in _changed(view, "profiler"):
-        yield Fact("replay.profiler_share", RUN, max(0.0, 1 - _middles(turn.changed.result["step_ns"])[1] / as_is.mean))
+        yield Fact("replay.profiler_share", RUN, _saved(_middles(turn.changed.result["step_ns"])[1] / as_is.mean))
 
 
 def _threads_tried(view: View) -> set[int]:
@@ -156,12 +161,11 @@ def _threads_tried(view: View) -> set[int]:
 def _threads(view: View, step_ms: float) -> Iterator[Fact]:
     """Of one thread, and of as many as there are CPUs; what the script has is what they are held beside."""
     turns = _changed(view, "threads")
-    tried = {
-        count: _ratio([turn for turn in turns if turn.threads == count], step_ms) for count in _threads_tried(view)
-    }
+    ratios = {n: _ratio([turn for turn in turns if turn.threads == n], step_ms) for n in _threads_tried(view)}
+    tried = {threads: ratio for threads, ratio in ratios.items() if ratio is not None}
     if not tried:
         return
-    yield Fact("replay.threads_share", RUN, max(0.0, 1 - min(tried.values())))
+    yield Fact("replay.threads_share", RUN, _saved(min(tried.values())))
     most = max(tried)
     if 1 in tried:
         yield Fact("replay.one_thread_ms", RUN, tried[1] * step_ms)

@@ -90,6 +90,11 @@ def test_fused_updates_in_rounds():
     assert facts["replay.fused_ratio"] == 2.0
 
 
+def test_updates_that_were_not_seen_have_no_ratio():
+    unseen = [replay([100] * 2, 0, "replay_changed"), replay([90] * 2, 5, "replay_changed", fused=True)]
+    assert "replay.fused_ratio" not in found(AS_IS, *unseen)
+
+
 def test_a_round_whose_replay_brought_nothing_is_held_beside_the_last_that_did():
     first, second = rounds((100, 80), deterministic=False), rounds((1, 80), deterministic=False)
     nothing = what_if("replay_changed", {}, step_ns=[], update_ns=[])
