@@ -21,7 +21,7 @@ LOGS = re.compile(
     rf"logs?|logging|log_({WHAT})|log_to_\w+|add_(scalars?|histogram|images?|figure|text)"
     rf"|(write|report|record|dump|track|print)_(logs?|{WHAT})"
     r")( |$)"
-    r"|(^|[ .])\w*(Logger|SummaryWriter|Dashboard)\."
+    r"|(^|[ .])\w*(Log(s|ger|ging|book|Writer|File)?|(Summary|Event|Metrics?|Scalar)Writer|Metrics?Tracker|Dashboard)\."
 )
 """Names of functions and classes that log, anywhere in a path; not log_prob, log_softmax and other logarithms."""
 
@@ -49,17 +49,22 @@ def _share(view: View) -> float | None:
     other = other_ms / window.mean_ms
     samples = [sample for sample in view.recording.samples if sample.phase == "other"]
     total = sum(sample.count for sample in samples)
-    below = _below([sample.path for sample in samples])
+    loop = [sample.path for sample in view.recording.samples if sample.phase == "backward" and sample.path]
+    below = _below([sample.path for sample in samples], loop)
     if total < LEAST_SAMPLES:
         return 0.0 if other < LITTLE else None
     return other * sum(sample.count for sample in samples if LOGS.search(below[sample.path])) / total
 
 
-def _below(paths: Sequence[str]) -> dict[str, str]:
-    """Each path without what all begin with: the training loop may stand in a class with a telling name."""
+def _below(paths: Sequence[str], loop: Sequence[str]) -> dict[str, str]:
+    """Each path without what leads to the training loop, which may stand in a class with a telling name.
+
+    That is what all begin with and those of the backward too (`loop`); where none of that was seen, one name stays.
+    """
     split = {path: path.split(SEPARATOR) for path in paths}
-    shortest = min((len(names) for names in split.values()), default=1)
+    names = [*split.values(), *(path.split(SEPARATOR) for path in loop)]
+    most = min(map(len, names), default=0) - (0 if loop else 1)
     common = 0
-    while common < shortest - 1 and len({names[common] for names in split.values()}) == 1:
+    while common < most and len({each[common] for each in names}) == 1:
         common += 1
-    return {path: SEPARATOR.join(names[common:]) for path, names in split.items()}
+    return {path: SEPARATOR.join(each[common:]) for path, each in split.items()}

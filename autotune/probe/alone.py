@@ -18,6 +18,9 @@ REPLAYS = ("replay", "replay_changed")
 PAUSES = ("fetch", "iter", "checkpoint", "evaluation", "logging", "serialise")
 """Events that are no part of a replayed step."""
 
+NOT_OF_SIZE = ("gc",)
+"""Calls of the script that take as long whatever the micro-batch: no cost of its own, shared by a larger one."""
+
 
 def step_result(name: str, spans: list) -> dict:
     """A replay's {"step_ns", "update_ns"} or another phase's {"micro_ns"} from (wall, events) of each step.
@@ -27,12 +30,13 @@ def step_result(name: str, spans: list) -> dict:
     steps, updates, micros = [], [], []
     for wall, events in spans:
         wall -= _covered(events, PAUSES)
+        called = _covered(events, (*PAUSES, *NOT_OF_SIZE)) - _covered(events, PAUSES)
         backwards = sum(1 for event in events if event[0] == "backward")
         updating = _covered(events, ("optimizer",)) - _covered(events, ("closure",))
         steps.append(wall)
         updates.append(updating)
         if backwards:
-            micros.append((wall - updating) // backwards)
+            micros.append((wall - updating - called) // backwards)
     return {"step_ns": steps, "update_ns": updates} if name in REPLAYS else {"micro_ns": micros}
 
 

@@ -14,8 +14,10 @@ INTERVAL_S = 0.02
 PROGRESS_S = 0.5
 PATIENCE_S = 5.0
 SEPARATOR = " > "
-SAMPLED = ("fetch",)
-"""Phases that are sampled beside "other": what a batch costs is named by its frames."""
+SAMPLED = ("fetch", "backward")
+"""Phases that are sampled beside "other": what a batch costs is named by its frames, and whose the training loop is."""
+
+WITH_PATH = ("other", "backward")
 
 
 class Sampler:
@@ -76,7 +78,7 @@ class Sampler:
         phase = "other" if kind == "closure" else kind  # the script's own code
         if phase != "other" and phase not in SAMPLED:
             return
-        key = (phase, *describe(frame), path(frame) if phase == "other" else "")
+        key = (phase, *describe(frame), path(frame) if phase in WITH_PATH else "")
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def _progress(self, frame) -> None:

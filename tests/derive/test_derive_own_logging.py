@@ -28,6 +28,8 @@ def busy(other_ms):
         "write_stats",
         "Runner.run > _log_step > dump",
         "main > log_to_wandb",
+        "main > RunLog.report > RunLog.histogram",
+        "EventWriter.put",
     ],
 )
 def test_names_that_log(path):
@@ -36,7 +38,20 @@ def test_names_that_log(path):
 
 @pytest.mark.parametrize(
     "path",
-    ["main > log_prob", "Flow.log_det", "log_softmax", "main > catalog", "login", "epoch_logits", "train > add", ""],
+    [
+        "main > log_prob",
+        "Flow.log_det",
+        "log_softmax",
+        "main > catalog",
+        "login",
+        "epoch_logits",
+        "train > add",
+        "Catalog.get",
+        "Dialog.turn",
+        "ObjectTracker.step",
+        "WeightWriter.put",
+        "",
+    ],
 )
 def test_names_that_do_not(path):
     assert not LOGS.search(path)
@@ -54,6 +69,23 @@ def test_what_the_loop_is_called_from_says_nothing_of_what_it_does():
     paths = ("log_results > train", "log_results > train > draw", "log_results > train > log_step")
     samples = tuple(replace(sample("other", 20), path=path) for path in paths)
     assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == pytest.approx(0.5 / 3)
+
+
+def test_where_all_of_it_is_in_one_logger_the_backward_says_where_the_loop_is():
+    samples = (
+        *(replace(sample("other", 20), path=path) for path in ("main > RunLog.report", "main > RunLog.report > put")),
+        replace(sample("backward", 30), path="main"),
+    )
+    assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("backward", ["MetricLogger.run > train", "MetricLogger.run > train > Scale.backward"])
+def test_a_loop_that_stands_in_a_logger_does_not_log(backward):
+    samples = (
+        replace(sample("other", 40), path="MetricLogger.run > train"),
+        replace(sample("backward", 30), path=backward),
+    )
+    assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == 0.0
 
 
 def test_on_cuda_a_read_of_the_loss_is_not_told_from_logging():

@@ -55,6 +55,12 @@ def test_what_a_closure_does_is_no_update():
     assert step_result("micro_batch", [(100, events)]) == {"micro_ns": [70]}
 
 
+def test_collecting_garbage_is_no_cost_of_a_micro_batch():
+    events = [event("backward", 30, 1000), event("gc", 40, 1030), event("fetch", 10, 1060)]
+    assert step_result("micro_batch", [(100, events)]) == {"micro_ns": [60]}
+    assert step_result("replay", [(100, events)]) == {"step_ns": [90], "update_ns": [0]}
+
+
 def test_a_step_without_a_backward_says_nothing_of_a_micro_batch():
     spans = [(100, [event("optimizer", 10)]), (80, [event("backward", 10)])]
     assert step_result("micro_batch", spans) == {"micro_ns": [80]}

@@ -34,13 +34,14 @@ def frame_in(path):
         ([], "other"),
         (["fetch"], "fetch"),
         (["forward"], None),
+        (["backward"], "backward"),
         (["checkpoint", "fetch"], "fetch"),
         (["fetch", "logging"], None),
         (["optimizer"], None),
         (["optimizer", "closure"], "other"),
     ],
 )
-def test_only_unexplained_time_and_fetches_are_sampled(probed, stopped, stack, phase):
+def test_unexplained_time_and_two_phases_are_sampled(probed, stopped, stack, phase):
     probed.recorder.stack = stack
     stopped._take(busy())
     assert [row["phase"] for row in stopped.rows()] == ([] if phase is None else [phase])
