@@ -15,6 +15,9 @@ from .copies import resized
 from .kept import Kept
 
 PHASE_S = 1.5
+SHORT_S = 0.25
+"""As long as this a phase may take whatever the number of its steps: those of a few milliseconds scatter most."""
+
 LEAST_STEPS, MOST_STEPS = 3, 18
 ROUNDS, LEAST_IN_ROUND = 3, 2
 SLOW_ROUNDS = {"micro_batch": 2, "replay_changed": 1}
@@ -179,7 +182,8 @@ class Plan:
 
     def _wanted_steps(self) -> int:
         """Steps of one phase; the first one is thrown away, because loops fetch ahead."""
-        return min(MOST_STEPS, max(LEAST_STEPS, int(PHASE_S / self._mean_s())))
+        most = max(MOST_STEPS, int(SHORT_S / self._mean_s()))
+        return min(most, max(LEAST_STEPS, int(PHASE_S / self._mean_s())))
 
     def _profiled_steps(self) -> int:
         limit_s = PROFILE_LIMIT_SHARE * self._session.request["what_if_limit_s"]

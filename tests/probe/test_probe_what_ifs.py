@@ -115,6 +115,13 @@ def test_sizes_of_a_fast_step_take_turns_once_more(run, monkeypatch):
     assert sizes == what_ifs.ROUNDS * [1, 2]
 
 
+@pytest.mark.parametrize(("step_s", "steps"), [(0.001, 250), (0.01, 25), (0.05, 18), (0.1, 15), (1.0, 3)])
+def test_steps_of_a_phase(probed, monkeypatch, step_s, steps):
+    monkeypatch.setattr(what_ifs, "PHASE_S", 1.5)
+    monkeypatch.setattr(probed.plan, "_mean_s", lambda: step_s)
+    assert probed.plan._wanted_steps() == steps
+
+
 def test_changed_settings_take_turns_with_none_and_the_profiler_is_stopped_last(run, monkeypatch):
     choices = [{"threads": torch.get_num_threads()}, {"profiler": False}]
     monkeypatch.setattr(what_ifs.changed, "choices", lambda _: choices)
@@ -134,6 +141,7 @@ def test_nothing_takes_turns_with_a_profiler_alone(run, monkeypatch):
 
 def test_a_round_has_its_share_of_the_steps_of_another_phase(run, monkeypatch):
     monkeypatch.setattr(what_ifs, "PHASE_S", 60.0)
+    monkeypatch.setattr(what_ifs, "SHORT_S", 0.0)
     rows = run(Model()).what_ifs
     assert len(rows[0]["result"]["step_ns"]) == what_ifs.MOST_STEPS
     assert {len(row["result"]["micro_ns"]) for row in rows if row["name"] == "micro_batch"} == {
