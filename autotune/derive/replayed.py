@@ -125,12 +125,17 @@ def _changed(view: View, name: str) -> list[Turn]:
 
 def _ratio(turns: Sequence[Turn], as_is_ms: float | None, key: str = "step_ns") -> float | None:
     """Time changed / as it is: the median over the rounds, so that one round in which the machine was slow is none."""
+    ratios = _ratios(turns, as_is_ms, key)
+    return median(ratios) if ratios else None
+
+
+def _ratios(turns: Sequence[Turn], as_is_ms: float | None, key: str = "step_ns") -> list[float]:
+    """Of each round."""
     pairs = [
         (median(turn.changed.result[key]), median(turn.before.result[key]) if turn.before else (as_is_ms or 0.0) * MS)
         for turn in turns
     ]
-    ratios = [changed / as_is for changed, as_is in pairs if changed > 0 and as_is > 0]
-    return median(ratios) if ratios else None
+    return [changed / as_is for changed, as_is in pairs if changed > 0 and as_is > 0]
 
 
 def _saved(ratio: float) -> float:
@@ -149,6 +154,8 @@ def _freed(view: View, as_is: _AsIs) -> Iterator[Fact]:
         ratio = _ratio(_changed(view, switch), as_is.step)
         if ratio is not None:
             yield Fact(name, RUN, _saved(ratio))
+    if ratios := _ratios(_changed(view, "deterministic"), as_is.step):
+        yield Fact("replay.determinism_least_share", RUN, _saved(max(ratios)))
     for turn in _changed(view, "profiler"):
         yield Fact("replay.profiler_share", RUN, _saved(_middles(turn.changed.result["step_ns"])[1] / as_is.mean))
 

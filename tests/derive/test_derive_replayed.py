@@ -78,6 +78,7 @@ def rounds(*pairs, changed_update=1, **arguments):
 def test_of_rounds_the_middle_one_counts_beside_what_was_as_it_is_in_each():
     facts = found(AS_IS, *rounds((100, 80), (200, 190), (50, 10), deterministic=False))
     assert facts["replay.determinism_share"] == pytest.approx(0.2)
+    assert facts["replay.determinism_least_share"] == pytest.approx(0.05)
 
 
 def test_threads_in_rounds_are_held_beside_the_replay():
