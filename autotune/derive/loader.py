@@ -20,6 +20,9 @@ IO_BOUND_SHARE = 0.3
 
 MOST_WORKERS = 16
 
+FEW_EPOCHS = 3
+"""A loader that lives through more epochs than this was made anew for another reason, e.g. for a second stage."""
+
 WORTH_LAST_CORE = 1.2
 """A worker for the last core, which training uses too, has to bring batches this many times as fast."""
 
@@ -45,7 +48,7 @@ def _described(view: View, loader: Loader) -> dict[str, Value | None]:
         "is_train": loader.feeds_training,
         "num_batches": _batches(view, loader),
         "num_epochs_seen": len(iters),
-        "is_remade": len(loader.iterated) > 1,
+        "is_remade": len(loader.iterated) > 1 and len(iters) <= FEW_EPOCHS * len(loader.iterated),
         "is_map_style": loader.own["dataset"]["map_style"],
         "has_own_collate": loader.own.get("has_own_collate"),
     }
@@ -172,13 +175,18 @@ def _train_only(view: View) -> dict[str, Value | None]:
 def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
     """Milliseconds that training takes per batch when no batch is waited for; saves and evaluations left out.
 
-    Of the replay where that is less: no worker took a core from it.
+    On a CPU of the replay where that is less: no worker took a core from it.
     """
     batches = known.get("batches_per_step")
     if view.window is None or not batches:
         return None
-    replayed = median(steps_ns(view)) / MS if steps_ns(view) else math.inf
-    return min(replayed, view.window.without_ms("data_wait", "checkpoint", "evaluation")) / batches
+    seen = view.window.without_ms("data_wait", "checkpoint", "evaluation")
+    is_cpu = (view.recording.device or {}).get("type") == "cpu"
+    if is_cpu and steps_ns(view):
+        # A replayed step holds no logging, which comes on top of any.
+        logging_ms = view.window.mean_ms - view.window.without_ms("logging")
+        seen = min(seen, median(steps_ns(view)) / MS + logging_ms)
+    return seen / batches
 
 
 def _core_ms(view: View, compute: float | None, cpus: float | None) -> float | None:

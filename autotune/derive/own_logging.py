@@ -21,9 +21,10 @@ LOGS = re.compile(
     rf"logs?|logging|log_({WHAT})|log_to_\w+|add_(scalars?|histogram|images?|figure|text)"
     rf"|(write|report|record|dump|track|print)_(logs?|{WHAT})"
     r")( |$)"
-    r"|(^|[ .])\w*(Log(s|ger|ging|book|Writer|File)?|(Summary|Event|Metrics?|Scalar)Writer|Metrics?Tracker|Dashboard)\."
+    r"|(^|[ .])\w*(Log(s|ger|ging|book|Writer|File)?|(Summary|Event|Metrics?|Scalar)Writer|Metrics?Tracker|Dashboard)"
+    r"\.(?!(forward|backward|apply|__call__)( |$))"
 )
-"""Names of functions and classes that log, anywhere in a path; not log_prob, log_softmax and other logarithms."""
+"""Names of functions and classes that log, anywhere in a path; not log_prob, SafeLog.forward and other logarithms."""
 
 SEPARATOR = " > "
 

@@ -52,7 +52,8 @@ def facts(view: View) -> Iterator[Fact]:
     if view.window is not None:
         yield Fact("replay.was_measured", RUN, interval is not None)
         yield Fact("replay.determinism_was_tried", RUN, bool(_changed(view, "deterministic")))
-        yield Fact("replay.more_threads_were_tried", RUN, any(count > 1 for count in _threads_tried(view)))
+        more = [count for count in _threads_tried(view) if count > _threads_now(view)]
+        yield Fact("replay.more_threads_were_tried", RUN, bool(more))
     if interval is not None:
         yield Fact("replay.step_ms", RUN, median(steps_ns(view)) / MS)
         yield Fact("replay.low_ms", RUN, interval[0] / MS)
@@ -165,6 +166,10 @@ def _threads_tried(view: View) -> set[int]:
     return {turn.threads for turn in _changed(view, "threads")}
 
 
+def _threads_now(view: View) -> int:
+    return int(view.recording.torch_state.get("num_threads") or 1)
+
+
 def _threads(view: View, step_ms: float) -> Iterator[Fact]:
     """Of one thread, and of as many as there are CPUs; what the script has is what they are held beside."""
     turns = _changed(view, "threads")
@@ -172,8 +177,10 @@ def _threads(view: View, step_ms: float) -> Iterator[Fact]:
     tried = {threads: ratio for threads, ratio in ratios.items() if ratio is not None}
     if not tried:
         return
-    yield Fact("replay.threads_share", RUN, _saved(min(tried.values())))
     most = max(tried)
+    # A script with few threads is not asked to have fewer.
+    best = tried[most] if most > _threads_now(view) else min(tried.values())
+    yield Fact("replay.threads_share", RUN, _saved(best))
     if 1 in tried:
         yield Fact("replay.one_thread_ms", RUN, tried[1] * step_ms)
     if most > 1:
@@ -182,14 +189,27 @@ def _threads(view: View, step_ms: float) -> Iterator[Fact]:
 
 
 def _narrow(view: View) -> Iterator[Fact]:
-    """Micro-batches of half the width beside whole ones, batch by batch; both without the update, once a step."""
-    accumulation = micro_batches(view)
-    whole = [
-        step - update
-        for what_if in completed(view, "replay")
-        for step, update in zip(what_if.result["step_ns"], what_if.result.get("update_ns", ()), strict=False)
-    ]
+    """Micro-batches of half the width beside whole ones, batch by batch."""
+    whole = micro_ms(view)
     for what_if in completed(view, "narrow_batch"):
         pairs = list(zip(what_if.result.get("micro_ns", ()), whole, strict=False))
-        if accumulation and pairs and all(step > 0 for _, step in pairs):
-            yield Fact("batch_curve.narrow_ratio", RUN, median(ns * accumulation / step for ns, step in pairs))
+        if pairs and all(ms > 0 for _, ms in pairs):
+            yield Fact("batch_curve.narrow_ratio", RUN, median(ns / MS / ms for ns, ms in pairs))
+
+
+def micro_ms(view: View) -> list[float]:
+    """Milliseconds of today's micro-batch in each step of the replay: without the update, which comes once a step.
+
+    A Recording of an earlier version holds whole steps, and what else came once a step counts as a part of them.
+    """
+    per_step = micro_batches(view)
+    return [
+        ns / MS
+        for what_if in completed(view, "replay")
+        for ns in what_if.result.get("micro_ns") or _split(what_if, per_step)
+    ]
+
+
+def _split(replay: WhatIf, per_step: float | None) -> list[float]:
+    steps = zip(replay.result["step_ns"], replay.result.get("update_ns", ()), strict=False)
+    return [(step - update) / per_step for step, update in steps] if per_step else []

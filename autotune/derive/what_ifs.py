@@ -11,7 +11,7 @@ from autotune.derive import loader_alone, replayed
 from autotune.derive.memory import limit_bytes
 from autotune.derive.numbers import mean, median_interval
 from autotune.derive.replayed import completed
-from autotune.derive.step import micro_batches, train_batches
+from autotune.derive.step import train_batches
 from autotune.derive.view import MS, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
@@ -19,7 +19,7 @@ from autotune.model.recording import WhatIf
 LEAST_TRIES = 3
 """A size that was tried less often says nothing of its noise."""
 
-DOUBLE = 2
+SAME, DOUBLE = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """ms = fixed + per_unit x units; `error_share` is the residual, or the noise of the points, of their mean."""
+    """ms = fixed + per_unit x units.
+
+    `error_share` is the residual, or the noise of the points where that is more, and any drop, of their mean.
+    """
 
     fixed: float
     per_unit: float
@@ -86,13 +89,13 @@ def _points(view: View) -> tuple[str, list[Point]]:
     tried = completed(view, "micro_batch")
     unit = "tokens" if tried and all(w.result.get("tokens") for w in tried) else "samples"
     known = [w for w in tried if w.result.get(unit) and w.result.get("micro_ns")]
-    factors = dict.fromkeys(w.arguments["factor"] for w in known)
-    points = [point for factor in factors if (point := _pooled(known, factor, unit)) is not None]
-    today = _today(view, unit)
-    if today is not None and 1 not in factors:
-        micro_ms = _replayed_micro_ms(view)
-        points += [_point(today, micro_ms)] if micro_ms else []
-    return unit, points
+    points = {w.arguments["factor"]: _pooled(known, w.arguments["factor"], unit) for w in known}
+    today, micro_ms = _today(view, unit), replayed.micro_ms(view)
+    if points.get(SAME) is None and today is not None and micro_ms:
+        points[SAME] = _point(today, micro_ms)
+    # Half a batch may leave a core idle: it is for where twice did not fit.
+    least = SAME if points.get(DOUBLE) is not None and points.get(SAME) is not None else 0
+    return unit, [point for factor, point in points.items() if point is not None and factor >= least]
 
 
 def _pooled(tried: Sequence[WhatIf], factor: float, unit: str) -> Point | None:
@@ -107,10 +110,10 @@ def _pooled(tried: Sequence[WhatIf], factor: float, unit: str) -> Point | None:
 
 def _paced(tried: Sequence[WhatIf]) -> Iterator[tuple[WhatIf, float]]:
     """Each try, and by what its round was faster than all: where the machine is slow for a round, all sizes are."""
-    of_today = [ns for w in tried if w.arguments["factor"] == 1 for ns in w.result["micro_ns"]]
+    of_today = [ns for w in tried if w.arguments["factor"] == SAME for ns in w.result["micro_ns"]]
     pace = 1.0
     for what_if in tried:
-        if what_if.arguments["factor"] == 1:
+        if what_if.arguments["factor"] == SAME:
             pace = median(of_today) / median(what_if.result["micro_ns"])
         yield what_if, pace
 
@@ -132,19 +135,6 @@ def _point(units: float, ms: Sequence[float]) -> Point:
     middle = median(ms)
     interval = median_interval(ms) or (min(ms), max(ms))
     return Point(units, middle, (interval[1] - interval[0]) / 2)
-
-
-def _replayed_micro_ms(view: View) -> list[float]:
-    """Milliseconds of today's micro-batch in each replayed step: without the update, which comes once a step."""
-    per_step = micro_batches(view)
-    if not per_step:
-        return []
-    spans = [
-        (step - update) / MS / per_step
-        for what_if in completed(view, "replay")
-        for step, update in zip(what_if.result["step_ns"], what_if.result.get("update_ns", ()), strict=False)
-    ]
-    return [ms for ms in spans if ms > 0]
 
 
 def fit(points: Sequence[Point]) -> Line | None:

@@ -75,7 +75,7 @@ def uninjected(pid: int, folder: Path, first_seen: dict[int, float]) -> Interpre
                 continue
             # Linux shows no command line at all for a moment of exec: such a one is asked again.
             argv = tuple(member.cmdline())
-            if argv and not _is_fork(member, folder):
+            if argv and not _is_fork(member, argv, folder):
                 return Interpreter(argv, member.cwd(), member.environ())
     return None
 
@@ -84,10 +84,10 @@ def _greeted(process: psutil.Process, folder: Path) -> bool:
     return (folder / f"hello-{process.pid}").exists()
 
 
-def _is_fork(process: psutil.Process, folder: Path) -> bool:
+def _is_fork(process: psutil.Process, argv: tuple[str, ...], folder: Path) -> bool:
     """Whether it is a fork of an interpreter that carries the probe, which it then carries too, e.g. a worker."""
     parents = [parent for parent in process.parents() if _greeted(parent, folder)]
-    return any(parent.cmdline() == process.cmdline() for parent in parents)
+    return any(tuple(parent.cmdline()) == argv for parent in parents)
 
 
 def _job(pid: int, folder: Path) -> list[psutil.Process]:

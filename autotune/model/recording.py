@@ -93,10 +93,10 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Stack samples that fell into one place while `phase` ran ("other" or "fetch").
+    """Stack samples that fell into one place while `phase` ran ("other", "backward" or "fetch").
 
     `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none). Of
-    "other", `path` names the user's functions from the outermost on: "main > Board.add > Board.put".
+    "other" and "backward", `path` names the user's functions from the outermost on: "main > Board.add > Board.put".
     """
 
     phase: str
@@ -139,10 +139,12 @@ class WhatIf:
     `name`: replay | replay_changed | micro_batch | narrow_batch | loader_alone | serialise.
 
     `outcome`: completed | failed | out_of_memory. `arguments` and `result` by name:
-      replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "samples", "tokens"}
-      replay_changed {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"} or {"profiler"}
+      replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "micro_ns", "samples",
+                                                               "tokens"}
+      replay_changed {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"},
+                     {"profiler"}, or {}: as it is, in turns with them
                                                            -> the same
-      micro_batch    {"factor": 0.5 | 2 ...}               -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
+      micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
       narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
       loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "end_ns", "other_cpus"}
                                                            and, without workers, "samples", "items"

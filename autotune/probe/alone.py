@@ -23,21 +23,20 @@ NOT_OF_SIZE = ("gc",)
 
 
 def step_result(name: str, spans: list) -> dict:
-    """A replay's {"step_ns", "update_ns"} or another phase's {"micro_ns"} from (wall, events) of each step.
+    """{"micro_ns"}, and of a replay {"step_ns", "update_ns"} too, from (wall, events) of each step.
 
-    Without fetches and interruptions.
+    Without fetches and interruptions; a micro-batch also without the update and what takes as long for any size.
     """
     steps, updates, micros = [], [], []
     for wall, events in spans:
-        wall -= _covered(events, PAUSES)
-        called = _covered(events, (*PAUSES, *NOT_OF_SIZE)) - _covered(events, PAUSES)
+        paused, closures = _covered(events, PAUSES), _covered(events, ("closure",))
+        besides = _covered(events, (*PAUSES, *NOT_OF_SIZE, "optimizer")) - closures
         backwards = sum(1 for event in events if event[0] == "backward")
-        updating = _covered(events, ("optimizer",)) - _covered(events, ("closure",))
-        steps.append(wall)
-        updates.append(updating)
+        steps.append(wall - paused)
+        updates.append(_covered(events, ("optimizer",)) - closures)
         if backwards:
-            micros.append((wall - updating - called) // backwards)
-    return {"step_ns": steps, "update_ns": updates} if name in REPLAYS else {"micro_ns": micros}
+            micros.append((wall - besides) // backwards)
+    return {"micro_ns": micros, **({"step_ns": steps, "update_ns": updates} if name in REPLAYS else {})}
 
 
 def _covered(events: list, kinds: tuple) -> int:

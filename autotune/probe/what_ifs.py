@@ -1,30 +1,20 @@
 """The what-if probes: after the window the same process answers questions, because its weights are thrown away anyway.
 
-They are driven by the DataLoader hook: instead of fresh batches the script gets kept ones, whole, halved or doubled.
-The order puts what could break the script last; after each phase the Recording is written again. On CUDA the first
-phase asks nothing: it profiles a few more steps of the script as they are.
+They are driven by the DataLoader hook: instead of fresh batches the script gets kept ones, whole or of another size.
+After each phase the Recording is written again. On CUDA the first phase asks nothing: it profiles a few more steps of
+the script as they are.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 
-from . import alone, changed, clock, ending, kernels, others
+from . import alone, changed, clock, ending, kernels, phases
 from .copies import resized
 from .kept import Kept
 
-PHASE_S = 1.5
-SHORT_S = 0.25
-"""As long as this a phase may take whatever the number of its steps: those of a few milliseconds scatter most."""
-
-LEAST_STEPS, MOST_STEPS = 3, 18
-ROUNDS, LEAST_IN_ROUND = 3, 2
-SLOW_ROUNDS = {"micro_batch": 2, "replay_changed": 1}
-"""What is held beside each other takes turns, fewer where steps are slow: a machine that slows down for a while is no
-cost of one of them."""
-
-WORTH_LOADING_SHARE = 0.02
 TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
 """The phases that train, on kept batches or, without a loader, on the script's own."""
 
@@ -42,6 +32,7 @@ class Plan:
         self._marks = []
         self._profile = None
         self._undo = None
+        self._rounds = 1
         self._began = 0
         self.is_active = False
         self.current = ""
@@ -61,58 +52,14 @@ class Plan:
             session.write("completed")
             return
         session.write("completed")
-        self._phases.extend(self._choose())
+        if session.window.start is not None:
+            self._rounds, chosen = phases.choose(session, self._kept, self._mean_s())
+            self._phases.extend(chosen)
         self._began = clock.now()
         self.is_active = True
         # What a what-if breaks outside the hooks is no failure of the script: no traceback.
         sys.excepthook = lambda kind, error, trace: self.failed(error)
         self._next_phase()
-
-    def _choose(self) -> list:
-        """[(name, arguments)] in the order in which they run."""
-        session = self._session
-        if not session.request["what_ifs"] or session.world_size() > 1 or session.window.start is None:
-            return []
-        saves = not session.has_saved() and alone.has_room(session)
-        phases = [("serialise", {"parts": "model+optimizer"})] if saves else []
-        if session.window.steps_by != "optimizer":
-            return phases
-        profile = [("profile", {})] if session.trains_on_cuda() else []
-        changes = [("replay_changed", arguments) for arguments in self._changes()]
-        if not len(self._kept):
-            # Without a loader the script goes on with batches of its own making.
-            return [*profile, *phases, *(changes if session.train_loader() < 0 else [])]
-        loading = [("loader_alone", {"num_workers": workers}) for workers in self._worker_counts()]
-        single = self._kept.are_single()
-        rounds = self._rounds("micro_batch")
-        sizes = rounds * [("micro_batch", {"factor": factor}) for factor in (1, 2)]
-        narrow = [("narrow_batch", {})] if self._kept.are_padded() else []
-        # Four times the memory of a step is the likeliest to fail; a profiler cannot be gone on with.
-        is_stopped = any("profiler" in arguments for _, arguments in changes)
-        last = rounds * [("micro_batch", {"factor": 4})] if single and not is_stopped else []
-        replay = ("replay", {"num_batches": len(self._kept)})
-        return [*profile, replay, *loading, *phases, *sizes, *narrow, *changes, *last]
-
-    def _rounds(self, name: str) -> int:
-        if name not in SLOW_ROUNDS:
-            return 1
-        return ROUNDS if self._wanted_steps() >= ROUNDS * LEAST_IN_ROUND else SLOW_ROUNDS[name]
-
-    def _changes(self) -> list:
-        """The arguments of replays with one setting changed, in turns with none; a stopped profiler is last."""
-        choices, rounds = changed.choices(self._session), self._rounds("replay_changed")
-        stopped = [arguments for arguments in choices if "profiler" in arguments]
-        others = [arguments for arguments in choices if arguments not in stopped]
-        return [*(rounds * [{}, *others] if others and rounds > 1 else others), *stopped]
-
-    def _worker_counts(self) -> list:
-        session = self._session
-        loader, cpus = session.loaders[session.train_loader()], len(others.usable())
-        # More workers than CPUs may slow training down without a wait.
-        is_dear = session.wait_share() >= WORTH_LOADING_SHARE or loader["arguments"]["num_workers"] > cpus
-        if not is_dear or not loader["dataset"]["map_style"]:
-            return []
-        return [count for count in (0, 1, 2, 4, 8) if count <= cpus]
 
     def next_batch(self, ref: int, step):
         """What `next` of loader `ref` gives while a phase runs."""
@@ -170,20 +117,14 @@ class Plan:
             self._record("failed", {})
             return
         self._marks.append((clock.now(), len(self._session.recorder.events)))
-        if len(self._marks) >= self._steps_of_phase() + 2:
+        if len(self._marks) >= self._steps_of_phase() + phases.THROWN_AWAY:
             self._record("completed", self._step_result())
 
     def _steps_of_phase(self) -> int:
         spent_s = (clock.now() - self._marks[0][0]) / 1e9
         # A changed setting may make steps many times as long.
-        wanted = self._wanted_steps() if spent_s < 2 * PHASE_S else LEAST_STEPS
-        turns = 1 if "profiler" in self._phases[0][1] else self._rounds(self.current)
-        return wanted if turns == 1 else max(LEAST_IN_ROUND, wanted // turns)
-
-    def _wanted_steps(self) -> int:
-        """Steps of one phase; the first one is thrown away, because loops fetch ahead."""
-        most = max(MOST_STEPS, int(SHORT_S / self._mean_s()))
-        return min(most, max(LEAST_STEPS, int(PHASE_S / self._mean_s())))
+        most = math.inf if spent_s < 2 * phases.PHASE_S else phases.LEAST_STEPS
+        return min(most, phases.steps(self._phases[0], self._mean_s(), self._rounds))
 
     def _profiled_steps(self) -> int:
         limit_s = PROFILE_LIMIT_SHARE * self._session.request["what_if_limit_s"]
@@ -191,7 +132,7 @@ class Plan:
 
     def _mean_s(self) -> float:
         window = self._session.window
-        return max(1e-6, (window.end - window.start) / (len(window.step_ends) - window.warmup) / 1e9)
+        return max(1e-6, (window.end - window.start) / max(1, len(window.step_ends) - window.warmup) / 1e9)
 
     def _step_result(self) -> dict:
         name, arguments = self._phases[0]

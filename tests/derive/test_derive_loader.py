@@ -71,7 +71,7 @@ def test_the_last_core_has_a_worker_where_training_hardly_needs_it(cpu_share, cp
         pytest.param("cpu", None, 1, id="two threads compute as long as a batch takes: both cores are busy"),
         pytest.param("cpu", 4, 2, id="calm steps are short"),
         pytest.param("cuda", None, 1, id="one thread waits for the device as long as that"),
-        pytest.param("cuda", 30, 2, id="it does not"),
+        pytest.param("cuda", 30, 1, id="a replay that does not wait for the device says nothing of it"),
     ],
 )
 def test_room_for_workers_is_what_training_leaves(device, replayed, expected):

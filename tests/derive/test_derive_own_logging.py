@@ -50,6 +50,8 @@ def test_names_that_log(path):
         "Dialog.turn",
         "ObjectTracker.step",
         "WeightWriter.put",
+        "SafeLog.forward",
+        "main > NegLog.apply",
         "",
     ],
 )

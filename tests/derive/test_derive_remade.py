@@ -31,6 +31,21 @@ def test_a_loader_that_is_made_anew_in_each_epoch_is_one():
 
 
 @pytest.mark.parametrize(
+    ("each", "is_remade"),
+    [
+        pytest.param((0, 1, 2), True, id="in every epoch"),
+        pytest.param((0, 0, 0, 1, 1, 1), True, id="in every third"),
+        pytest.param((0, 0, 0, 0, 1, 1, 1, 1), False, id="for a second stage of many epochs"),
+        pytest.param((0, 0, 0), False, id="never"),
+    ],
+)
+def test_how_long_a_loader_lives(each, is_remade):
+    firsts = [each.index(identity) for identity in dict.fromkeys(each)]
+    rows = tuple(made(identity, 139 * at) for identity, at in enumerate(firsts))
+    assert facts_of("loader#train", script=epochs(*each), loaders=rows)["loader.is_remade"] is is_remade
+
+
+@pytest.mark.parametrize(
     "rows",
     [
         pytest.param((made(0, 0), made(1, 83)), id="made before the first was done"),

@@ -57,6 +57,20 @@ def test_threads_that_were_tried():
     assert facts["replay.more_threads_were_tried"] is True
 
 
+@pytest.mark.parametrize(
+    ("now", "share"),
+    [
+        pytest.param(2, 0.0, id="few: that one saves is not asked"),
+        pytest.param(64, 0.1, id="too many: the best of what was tried"),
+    ],
+)
+def test_what_another_number_of_threads_saves(now, share):
+    tried = [replay([ms], 1, "replay_changed", threads=count) for count, ms in ((1, 45), (8, 70))]
+    facts = facts_of(script=steps(3), what_ifs=(AS_IS, *tried), torch_state={"num_threads": now})
+    assert facts["replay.threads_share"] == pytest.approx(share)
+    assert facts["replay.more_threads_were_tried"] is (now == 2)
+
+
 def test_one_thread_is_not_the_most():
     facts = found(AS_IS, replay([90], 1, "replay_changed", threads=1))
     assert facts["replay.more_threads_were_tried"] is False
@@ -106,6 +120,12 @@ def test_a_round_whose_replay_brought_nothing_is_held_beside_the_last_that_did()
 def test_half_the_width_beside_the_same_batch_whole(micros, ratio):
     narrow = what_if("narrow_batch", {}, micro_ns=[10 * MS, 15 * MS, 20 * MS])
     assert found(AS_IS, narrow, micros=micros)["batch_curve.narrow_ratio"] == pytest.approx(ratio)
+
+
+def test_what_comes_once_a_step_is_in_neither_width():
+    whole = what_if("replay", {}, step_ns=[100 * MS] * 3, update_ns=[0] * 3, micro_ns=[50 * MS] * 3)
+    narrow = what_if("narrow_batch", {}, micro_ns=[25 * MS] * 3)
+    assert found(whole, narrow)["batch_curve.narrow_ratio"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

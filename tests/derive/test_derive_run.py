@@ -301,8 +301,8 @@ def test_replay():
     assert {n: v for n, v in facts.items() if n.startswith("replay.")} == nothing
 
 
-def test_batch_curve_through_a_half_and_a_double_batch():
-    tried = (micro(0.5, [30] * 5, tokens=8, samples=1), micro(2, [90] * 5, tokens=32, samples=4, peak=6 * GB))
+def test_batch_curve_through_todays_and_a_double_batch():
+    tried = (micro(1, [50] * 5, tokens=16, samples=2), micro(2, [90] * 5, tokens=32, samples=4, peak=6 * GB))
     given = {"script": steps(3), "batches": batches([(4, 8)] * 2), "what_ifs": tried}
     facts = facts_of(**given, limits={"memory_limit_bytes": 8 * GB})
     assert facts["batch_curve.fixed_ms"] == pytest.approx(10.0)
@@ -320,6 +320,22 @@ def test_todays_micro_batch_comes_from_the_replay():
     # (105 - 5) / 2 = 50 ms for 2 samples, 90 ms for 4.
     assert facts["batch_curve.fixed_ms"] == pytest.approx(10.0)
     assert facts["batch_curve.per_unit_ms"] == pytest.approx(20.0)
+
+
+def test_half_a_batch_is_for_where_twice_does_not_fit():
+    half, same = micro(0.5, [40] * 3, samples=1), micro(1, [50] * 3, samples=2)
+    given = {"script": steps(3), "batches": batches([(4, 8)] * 2)}
+    ran_out = facts_of(**given, what_ifs=(half, same, micro(2, (), outcome="out_of_memory")))
+    assert ran_out["batch_curve.fixed_ms"] == pytest.approx(30.0)
+    fitted = facts_of(**given, what_ifs=(half, same, micro(2, [90] * 3, samples=4)))
+    assert fitted["batch_curve.fixed_ms"] == pytest.approx(10.0)
+
+
+def test_of_a_round_that_was_cut_the_replay_is_todays():
+    replay = what_if("replay", {"num_batches": 4}, step_ns=[70 * MS] * 4, micro_ns=[50 * MS] * 4)
+    tried = (replay, micro(1, [80] * 2, samples=2), micro(2, [90] * 3, samples=4))
+    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=tried)
+    assert facts["batch_curve.fixed_ms"] == pytest.approx(10.0)
 
 
 def test_a_round_in_which_the_machine_was_slow_was_slow_for_both_sizes():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -127,6 +128,15 @@ def test_a_process_in_the_middle_of_exec_is_asked_again(start, tmp_path, monkeyp
         patch.setattr(job.psutil.Process, "cmdline", lambda process: [])
         assert job.uninjected(child.pid, tmp_path, {}) is None
     assert job.uninjected(child.pid, tmp_path, {}) is not None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_is_judged_is_the_command_line_that_was_read_first(start, tmp_path, monkeypatch):
+    child, _ = start(sys.executable, "-c", WAIT)
+    (tmp_path / f"hello-{os.getpid()}").touch()
+    lines = {os.getpid(): [["python", "train.py"]] * 2, child.pid: [["python", "train.py"], []]}
+    monkeypatch.setattr(job.psutil.Process, "cmdline", lambda process: lines[process.pid].pop(0))
+    assert job.uninjected(child.pid, tmp_path, {}) is None
 
 
 def test_a_young_process_has_time_to_say_hello(start, tmp_path, monkeypatch):

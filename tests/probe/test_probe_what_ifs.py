@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from autotune.probe import ending, what_ifs
+from autotune.probe import ending, phases, what_ifs
 
-SLOW_ROUNDS = what_ifs.SLOW_ROUNDS["micro_batch"]
+ROUNDS = phases.MOST_ROUNDS
 
 
 class Model(torch.nn.Module):
@@ -30,8 +30,9 @@ class Model(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def short_phases(monkeypatch):
-    monkeypatch.setattr(what_ifs, "PHASE_S", 0.0)
-    monkeypatch.setattr(what_ifs.changed, "choices", lambda _: [])
+    monkeypatch.setattr(phases, "PHASE_S", 0.0)
+    monkeypatch.setattr(phases, "SHORT_S", 0.0)
+    monkeypatch.setattr(phases.changed, "choices", lambda _: [])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
 
@@ -66,15 +67,16 @@ def test_the_phases_in_their_order(run):
     assert outcomes(session) == [
         ("replay", None, "completed"),
         ("serialise", None, "completed"),
-        *SLOW_ROUNDS * [("micro_batch", 1, "completed"), ("micro_batch", 2, "completed")],
+        ("micro_batch", 0.5, "completed"),
+        *ROUNDS * [("micro_batch", 1, "completed"), ("micro_batch", 2, "completed")],
     ]
-    replay, saved, same, double, *_ = (row["result"] for row in session.what_ifs)
-    assert len(replay["step_ns"]) == what_ifs.LEAST_STEPS
+    replay, saved, half, same, double, *_ = (row["result"] for row in session.what_ifs)
+    assert len(replay["step_ns"]) == len(replay["micro_ns"]) == phases.LEAST_STEPS
     assert saved["bytes"] > 0
-    assert (same["samples"], double["samples"]) == (4.0, 8.0)
+    assert (half["samples"], same["samples"], double["samples"]) == (2.0, 4.0, 8.0)
     assert (same["tokens"], double["tokens"]) == (None, None)
     assert min(replay["step_ns"] + same["micro_ns"] + double["micro_ns"]) > 0
-    assert model.sizes == [4] * 5 + [4] * 5 + [4] * 4 + [8] * 4 + [4] * 4 + [8] * 4
+    assert model.sizes == [4] * 5 + [4] * 5 + [2] * 5 + ROUNDS * ([4] * 4 + [8] * 4)
     assert session.ended
 
 
@@ -86,7 +88,7 @@ def test_a_replay_changes_no_kept_batch(run):
 
     model = Greedy()
     run(model)
-    assert model.sizes == [1.0] * 5 + [2.0] * 21
+    assert model.sizes == [1.0] * 5 + [2.0] * (5 + 5 + 4 * 2 * ROUNDS)
 
 
 def test_no_what_ifs_when_not_asked(run):
@@ -108,45 +110,58 @@ def test_a_batch_that_the_model_refuses_is_a_failed_what_if_and_the_end(run, err
     assert session.what_ifs[-1]["result"] == {}
 
 
-def test_sizes_of_a_fast_step_take_turns_once_more(run, monkeypatch):
-    monkeypatch.setattr(what_ifs.Plan, "_wanted_steps", lambda _: what_ifs.MOST_STEPS)
-    session = run(Model())
-    sizes = [factor for name, factor, _ in outcomes(session) if name == "micro_batch"]
-    assert sizes == what_ifs.ROUNDS * [1, 2]
+def slow(monkeypatch, step_s):
+    monkeypatch.setattr(phases, "PHASE_S", 1.5)
+    monkeypatch.setattr(what_ifs.Plan, "_mean_s", lambda _: step_s)
+
+
+@pytest.mark.parametrize(
+    ("step_s", "sizes"),
+    [(0.1, [0.5, 1, 2, 1, 2, 1, 2]), (0.6, [0.5, 1, 2, 1, 2]), (1.0, [0.5, 2]), (100.0, [0.5, 2])],
+)
+def test_sizes_take_turns_as_often_as_there_is_time_for(run, monkeypatch, step_s, sizes):
+    slow(monkeypatch, step_s)
+    assert [factor for name, factor, _ in outcomes(run(Model())) if name == "micro_batch"] == sizes
+
+
+def test_what_a_plan_takes_holds_the_loader_alone_and_larger_batches():
+    plan = [("replay", {}), ("loader_alone", {}), ("serialise", {}), ("micro_batch", {"factor": 2})]
+    # Three steps and two thrown away; a size in turns: two and two.
+    assert phases._expected_s(plan, 1.0, 2) == 5 + phases.alone.LOADER_S + 2 * 4
 
 
 @pytest.mark.parametrize(("step_s", "steps"), [(0.001, 250), (0.01, 25), (0.05, 18), (0.1, 15), (1.0, 3)])
-def test_steps_of_a_phase(probed, monkeypatch, step_s, steps):
-    monkeypatch.setattr(what_ifs, "PHASE_S", 1.5)
-    monkeypatch.setattr(probed.plan, "_mean_s", lambda: step_s)
-    assert probed.plan._wanted_steps() == steps
+def test_steps_of_a_phase(monkeypatch, step_s, steps):
+    monkeypatch.setattr(phases, "PHASE_S", 1.5)
+    monkeypatch.setattr(phases, "SHORT_S", 0.25)
+    assert phases.steps(("replay", {}), step_s, 3) == steps
+    assert phases.steps(("replay_changed", {"profiler": False}), step_s, 3) == steps
+    assert phases.steps(("micro_batch", {"factor": 0.5}), step_s, 3) == steps
+    assert phases.steps(("micro_batch", {"factor": 2}), step_s, 3) == max(2, steps // 3)
 
 
 def test_changed_settings_take_turns_with_none_and_the_profiler_is_stopped_last(run, monkeypatch):
     choices = [{"threads": torch.get_num_threads()}, {"profiler": False}]
-    monkeypatch.setattr(what_ifs.changed, "choices", lambda _: choices)
-    monkeypatch.setattr(what_ifs.changed, "apply", lambda *_: None)
-    monkeypatch.setattr(what_ifs.Plan, "_wanted_steps", lambda _: what_ifs.MOST_STEPS)
+    monkeypatch.setattr(phases.changed, "choices", lambda _: choices)
+    monkeypatch.setattr(phases.changed, "apply", lambda *_: None)
     rows = [row for row in run(Model()).what_ifs if row["name"] == "replay_changed"]
-    assert [row["arguments"] for row in rows] == what_ifs.ROUNDS * [{}, choices[0]] + [choices[1]]
+    assert [row["arguments"] for row in rows] == ROUNDS * [{}, choices[0]] + [choices[1]]
 
 
 def test_nothing_takes_turns_with_a_profiler_alone(run, monkeypatch):
-    monkeypatch.setattr(what_ifs.changed, "choices", lambda _: [{"profiler": False}])
-    monkeypatch.setattr(what_ifs.changed, "apply", lambda *_: None)
-    monkeypatch.setattr(what_ifs.Plan, "_wanted_steps", lambda _: what_ifs.MOST_STEPS)
+    monkeypatch.setattr(phases.changed, "choices", lambda _: [{"profiler": False}])
+    monkeypatch.setattr(phases.changed, "apply", lambda *_: None)
     rows = [row for row in run(Model()).what_ifs if row["name"] == "replay_changed"]
     assert [row["arguments"] for row in rows] == [{"profiler": False}]
 
 
 def test_a_round_has_its_share_of_the_steps_of_another_phase(run, monkeypatch):
-    monkeypatch.setattr(what_ifs, "PHASE_S", 60.0)
-    monkeypatch.setattr(what_ifs, "SHORT_S", 0.0)
+    monkeypatch.setattr(phases, "PHASE_S", 60.0)
+    monkeypatch.setattr(phases, "SHORT_S", 0.0)
     rows = run(Model()).what_ifs
-    assert len(rows[0]["result"]["step_ns"]) == what_ifs.MOST_STEPS
-    assert {len(row["result"]["micro_ns"]) for row in rows if row["name"] == "micro_batch"} == {
-        what_ifs.MOST_STEPS // what_ifs.ROUNDS
-    }
+    assert len(rows[0]["result"]["step_ns"]) == phases.MOST_STEPS
+    tries = [len(row["result"]["micro_ns"]) for row in rows if row["name"] == "micro_batch"]
+    assert tries == [phases.MOST_STEPS] + 2 * ROUNDS * [phases.MOST_STEPS // ROUNDS]
 
 
 def test_what_breaks_outside_the_hooks_ends_without_the_users_traceback(run, left):
@@ -160,29 +175,29 @@ def test_a_batch_of_one_sample_is_doubled_and_last_of_all_doubled_again(run):
     model = Model()
     session = run(model, batch_size=1)
     sizes = [row for row in outcomes(session) if row[0] == "micro_batch"]
-    assert [factor for _, factor, _ in sizes] == SLOW_ROUNDS * [1, 2] + SLOW_ROUNDS * [4]
+    assert [factor for _, factor, _ in sizes] == ROUNDS * [1, 2] + ROUNDS * [1, 4]
     assert outcomes(session)[-1] == ("micro_batch", 4, "completed")
     assert set(model.sizes) == {1, 2, 4}
 
 
 def test_without_a_loader_the_script_goes_on_with_its_own_batches_under_other_settings(attach, left, monkeypatch):
     session = attach(steps=4, warmup=1)
-    monkeypatch.setattr(what_ifs.changed, "choices", lambda _: [{"threads": torch.get_num_threads()}])
+    monkeypatch.setattr(phases.changed, "choices", lambda _: [{"threads": torch.get_num_threads()}])
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(left):
         for number in range(4096):
             model(torch.full((4, 2), float(number))).sum().backward()
             optimizer.step()
-    assert [row["name"] for row in session.what_ifs] == ["serialise", "replay_changed"]
-    assert len(session.what_ifs[-1]["result"]["step_ns"]) == what_ifs.LEAST_STEPS
+    assert [row["name"] for row in session.what_ifs] == ["serialise"] + 2 * ROUNDS * ["replay_changed"]
+    assert len(session.what_ifs[-1]["result"]["step_ns"]) == phases.LEAST_IN_ROUND
 
 
 def test_with_accumulation_a_micro_batch_is_one_backward(run):
     session = run(Model(), accumulate=4)
     steps = session.what_ifs[0]["result"]["step_ns"]
-    assert len(steps) == what_ifs.LEAST_STEPS
-    assert len(session.what_ifs[-1]["result"]["micro_ns"]) == what_ifs.LEAST_IN_ROUND
+    assert len(steps) == phases.LEAST_STEPS
+    assert len(session.what_ifs[-1]["result"]["micro_ns"]) == phases.LEAST_IN_ROUND
 
 
 def test_without_a_loader_the_state_is_serialised_and_that_is_all(attach, left):
@@ -212,7 +227,7 @@ def test_a_script_that_saves_is_not_asked_to_serialise(attach, left, tmp_path):
 def test_a_starving_loop_has_its_loader_measured_alone(attach, left, monkeypatch):
     session = attach(steps=4, warmup=1)
     monkeypatch.setattr(session, "wait_share", lambda: 0.5)
-    monkeypatch.setattr(session.plan, "_worker_counts", lambda: [0])
+    monkeypatch.setattr(phases, "worker_counts", lambda _: [0])
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(left):
@@ -249,7 +264,7 @@ def test_worker_counts_fit_the_processors(probed, monkeypatch, share, workers, c
     monkeypatch.setattr(probed, "wait_share", lambda: share)
     monkeypatch.setattr(probed, "train_loader", lambda: 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
-    assert probed.plan._worker_counts() == counts
+    assert phases.worker_counts(probed) == counts
     del loader
 
 
@@ -268,7 +283,7 @@ def test_padded_batches_are_tried_at_half_their_width(attach, left):
     row = session.what_ifs[-1]
     assert (row["name"], row["outcome"], row["arguments"]) == ("narrow_batch", "completed", {})
     assert (row["result"]["samples"], row["result"]["tokens"]) == (4.0, 16.0)
-    assert widths == [9] * 5 + [9] * 5 + [9] * 4 * 2 * SLOW_ROUNDS + [4] * 5
+    assert widths == [9] * 5 + [9] * 5 + [9] * 5 + [9] * 4 * 2 * ROUNDS + [4] * 5
 
 
 def test_a_script_that_ends_inside_a_phase_keeps_what_it_brought(attach):
@@ -303,7 +318,7 @@ def test_phases_have_a_time_limit(attach, left, monkeypatch):
 def test_without_a_window_nothing_is_asked(probed):
     probed.window.steps_by, probed.trains_on_cuda = "optimizer", lambda: True
     probed.window.close(0, "time_limit")
-    assert probed.plan._choose() == []
+    assert phases.choose(probed, None, 0.1)[1] == []
 
 
 def test_batches_of_a_loader_that_is_not_known_are_not_kept(attach, left):
