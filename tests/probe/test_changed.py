@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from autotune.probe import changed, what_ifs
+from autotune.probe import changed, phases
 
 
 @pytest.fixture
@@ -221,7 +221,8 @@ def test_fused_is_taken_back(probed):
 
 
 def test_the_recording_says_what_the_script_had(attach, left, monkeypatch, threads, one_cpu):
-    monkeypatch.setattr(what_ifs, "PHASE_S", 0.0)
+    monkeypatch.setattr(phases, "PHASE_S", 0.0)
+    monkeypatch.setattr(phases, "SHORT_S", 0.0)
     session = attach(steps=3, warmup=1)
     session.wait_share = lambda: 0.0
     model = torch.nn.Linear(2, 1)
@@ -234,7 +235,7 @@ def test_the_recording_says_what_the_script_had(attach, left, monkeypatch, threa
             fused.append(optimizer.param_groups[0]["fused"])
     row = session.what_ifs[-1]
     assert (row["name"], row["arguments"], row["outcome"]) == ("replay_changed", {"fused": True}, "completed")
-    assert len(row["result"]["update_ns"]) == len(row["result"]["step_ns"]) == what_ifs.LEAST_STEPS
-    assert fused[-what_ifs.LEAST_STEPS :] == [True] * what_ifs.LEAST_STEPS
+    assert len(row["result"]["update_ns"]) == len(row["result"]["step_ns"]) == phases.LEAST_IN_ROUND
+    assert fused[-phases.LEAST_IN_ROUND :] == [True] * phases.LEAST_IN_ROUND
     assert fused[: 4 + 5] == [None] * 9
     assert session.described_optimizers()[0]["arguments"].get("fused") is None

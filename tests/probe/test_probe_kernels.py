@@ -13,7 +13,7 @@ import torch
 from test_snapshot import SCHEMA
 from torch.utils.data import DataLoader, TensorDataset
 
-from autotune.probe import kernels, snapshot, what_ifs
+from autotune.probe import kernels, phases, snapshot
 
 CUDA, CPU = torch._C._autograd.DeviceType.CUDA, torch._C._autograd.DeviceType.CPU
 SGEMM = "ampere_sgemm_128x64_nn"
@@ -186,7 +186,8 @@ class Model(torch.nn.Module):
 @pytest.fixture
 def run(attach, left, monkeypatch, waits, products):
     """run(number of batches, cuda=.., **request): trains until the probe leaves; (session, numbers of the batches)."""
-    monkeypatch.setattr(what_ifs, "PHASE_S", 0.0)
+    monkeypatch.setattr(phases, "PHASE_S", 0.0)
+    monkeypatch.setattr(phases, "SHORT_S", 0.0)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
     def train(batches, cuda=True, **fields):
@@ -212,7 +213,7 @@ def names(session):
     return [row["name"] for row in session.what_ifs]
 
 
-REST = ["replay", "serialise", *3 * what_ifs.SLOW_ROUNDS["micro_batch"] * ["micro_batch"]]
+REST = ["replay", "serialise", *4 * phases.MOST_ROUNDS * ["micro_batch"]]
 
 
 def test_on_cuda_live_steps_are_profiled_before_the_what_ifs(run):
