@@ -1,6 +1,5 @@
 """Classify heart beats of a two-lead ECG with a residual 1-d CNN; compressed recordings are decoded at the start."""
 
-import gc
 import zlib
 from dataclasses import dataclass
 
@@ -61,7 +60,7 @@ class Beats(Dataset):
 
 
 class BeatData(L.LightningDataModule):
-    def __init__(self, beats: int = 9600, batch: int = 48) -> None:
+    def __init__(self, beats: int = 19200, batch: int = 48) -> None:
         super().__init__()
         self.beats, self.batch = beats, batch
 
@@ -107,23 +106,11 @@ class BeatNet(L.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=self.lr, weight_decay=0.01, fused=True)
 
 
-class Tidy(L.Callback):
-    """Collects garbage now and then: the machine has little memory to spare."""
-
-    def __init__(self, every: int = 200) -> None:
-        self.every = every
-
-    def on_train_batch_end(self, trainer: L.Trainer, module: BeatNet, outputs, batch, index: int) -> None:
-        if (index + 1) % self.every == 0:
-            gc.collect()
-
-
 def main() -> None:
     L.seed_everything(5, verbose=False)
     trainer = L.Trainer(
         accelerator="cpu",
-        max_epochs=40,
-        callbacks=[Tidy()],
+        max_epochs=20,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
