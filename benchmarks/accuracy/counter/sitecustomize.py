@@ -26,8 +26,11 @@ class Counter:
             self.start = time.perf_counter()
         if self.seen == self.warmup + self.steps:
             seconds = time.perf_counter() - self.start
-            with open(self.result, "w", encoding="utf-8") as file:
+            # Whole or not at all: of processes that a script spawns each counts, and the first one ends all.
+            part = f"{self.result}.{os.getpid()}"
+            with open(part, "w", encoding="utf-8") as file:
                 file.write(repr(seconds))
+            os.replace(part, self.result)
             # Loader workers and launchers belong to the group that measure.py made for this start.
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
