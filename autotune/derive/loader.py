@@ -9,9 +9,10 @@ from statistics import fmean, median
 
 from autotune.derive import plan, sampled
 from autotune.derive.loaders import Loader
+from autotune.derive.numbers import median_interval
 from autotune.derive.replayed import steps_ns
 from autotune.derive.step import train_fetches
-from autotune.derive.view import MS, S, View
+from autotune.derive.view import MS, Measured, S, View
 from autotune.model.evidence import Fact, Value
 from autotune.model.recording import Fetch, WhatIf
 
@@ -19,6 +20,9 @@ IO_BOUND_SHARE = 0.3
 """CPU share below which a batch mostly waits: such workers share a core without hurting anyone."""
 
 MOST_WORKERS = 16
+
+DISTURBED = 0.25
+"""Of the time that training computes: what it is shorter by without preparing any batch is more than noise."""
 
 FEW_EPOCHS = 3
 """A loader that lives through more epochs than this was made anew for another reason, e.g. for a second stage."""
@@ -74,11 +78,26 @@ def _waits(view: View, loader: Loader) -> dict[str, Value | None]:
         return {}
     waited = sum(own_ns for rows in own.values() for _, own_ns in rows)
     num_batches = len(train_fetches(view)) if loader.is_train else len(came)
+    wait_share = waited / view.window.wall_ns
     return {
         "wait_ms": sum(came) / len(came) / MS,
-        "wait_share": waited / view.window.wall_ns,
+        "wait_share": wait_share,
+        "input_share": wait_share + (_disturbed_share(view, view.window) if loader.is_train else 0.0),
         "batches_per_step": num_batches / view.window.steps,
     }
+
+
+def _disturbed_share(view: View, window: Measured) -> float:
+    """Of the step, what training computes longer on a CPU than on batches that are there: preparing them disturbs it.
+
+    Threads of the batches' arithmetic spin on for a while, and workers take cores. 0 where it is no more than noise.
+    """
+    seen = window.without_ms("data_wait", "checkpoint", "evaluation", "logging")
+    interval = median_interval(steps_ns(view))
+    if interval is None or (view.recording.device or {}).get("type") != "cpu":
+        return 0.0
+    longer = seen - interval[1] / MS
+    return longer / window.mean_ms if longer >= DISTURBED * seen else 0.0
 
 
 def _costs(view: View, loader: Loader) -> dict[str, Value | None]:

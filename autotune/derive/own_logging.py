@@ -1,12 +1,16 @@
-"""What functions of the script's own that log take of a step, by stack samples. Those of libraries are timed."""
+"""What functions of the script's own that log take of a step, by stack samples. Those of libraries are timed.
+
+A function logs that is called so, or that writes lines into a file in the middle of training.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from autotune.derive.view import View
 from autotune.model.evidence import RUN, Fact
+from autotune.model.recording import Sample
 
 LEAST_SAMPLES = 20
 LITTLE = 0.05
@@ -54,7 +58,14 @@ def _share(view: View) -> float | None:
     below = _below([sample.path for sample in samples], loop)
     if total < LEAST_SAMPLES:
         return 0.0 if other < LITTLE else None
-    return other * sum(sample.count for sample in samples if LOGS.search(below[sample.path])) / total
+    in_loop = {name for path in loop for name in path.split(SEPARATOR)}
+    return other * sum(sample.count for sample in samples if _logs(sample, below[sample.path], in_loop)) / total
+
+
+def _logs(sample: Sample, below: str, in_loop: Set[str]) -> bool:
+    """Whether a function below the training loop logs; the loop's own functions, `in_loop`, may write now and then."""
+    writers = set(sample.writers.split(SEPARATOR)) & set(below.split(SEPARATOR)) - {""} - in_loop
+    return bool(writers) or LOGS.search(below) is not None
 
 
 def _below(paths: Sequence[str], loop: Sequence[str]) -> dict[str, str]:

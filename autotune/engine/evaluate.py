@@ -15,7 +15,7 @@ from autotune.model.rule import Rule, Severity
 Outcome = Finding | Skipped | Passed
 
 LITTLE = 1.05
-"""A gain that is smaller in all of its range is nothing that a verification could tell from none."""
+"""A gain that is smaller is nothing that a verification could tell from none."""
 
 
 def evaluate(rules: Iterable[Rule], evidence: Evidence, *, static: bool = False) -> Evaluation:
@@ -34,8 +34,8 @@ def evaluate(rules: Iterable[Rule], evidence: Evidence, *, static: bool = False)
 def decline(evaluation: Evaluation, gain: Callable[[Finding], Gain | None]) -> tuple[Evaluation, tuple[Finding, ...]]:
     """The evaluation with the gain of every finding, without those that would gain nothing here; and these.
 
-    A rule whose change would make this run no faster, or hardly so for all that is known, has nothing to say; what is
-    wrong (critical) is said.
+    A rule whose change would make this run no faster, or hardly so for all that is known, has nothing to say, nor has
+    one whose change may as well make it slower and is expected to gain little; what is wrong (critical) is said.
     """
     findings = [replace(one, gain=gain(one)) for one in evaluation.findings]
     declined = tuple(one for one in findings if _gains_nothing(one))
@@ -48,7 +48,7 @@ def _gains_nothing(finding: Finding) -> bool:
     gain = finding.gain
     if gain is None or finding.rule.severity is Severity.CRITICAL:
         return False
-    return gain.speedup <= 1 or gain.high < LITTLE
+    return gain.speedup <= 1 or gain.high < LITTLE or (gain.low < 1 and gain.speedup < LITTLE)
 
 
 def evaluate_subject(rule: Rule, evidence: Evidence, subject: str, *, static: bool = False) -> Outcome:

@@ -96,7 +96,8 @@ class Sample:
     """Stack samples that fell into one place while `phase` ran ("other", "backward" or "fetch").
 
     `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none). Of
-    "other" and "backward", `path` names the user's functions from the outermost on: "main > Board.add > Board.put".
+    "other" and "backward", `path` names the user's functions from the outermost on: "main > Board.add > Board.put",
+    and `writers` those of them whose code writes lines into a file.
     """
 
     phase: str
@@ -107,6 +108,7 @@ class Sample:
     user_function: str
     count: int
     path: str = ""
+    writers: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,8 @@ def _trained_ms(evidence: Evidence, subject: str) -> tuple[float, float] | None:
     """What training takes per batch: one that was waited for (the step less the wait), and one that was there (replay).
 
     Workers that compute take cores from training in the window, where there are not enough for all: then the replay
-    stands for both. Without a replay it is the window.
+    stands for both. Without a replay it is the window; so it is where training without workers is slowed down by more
+    than the wait: threads of the batches' arithmetic would spin on in a worker too.
     """
     names = ("step.mean_ms", "loader.batches_per_step", "loader.wait_share")
     known = [value for name in names if (value := number(evidence, subject, name)) is not None]
@@ -148,7 +149,9 @@ def _trained_ms(evidence: Evidence, subject: str) -> tuple[float, float] | None:
         return None
     mean, per_step, wait = known
     seen, replayed = mean * (1 - wait), replayed_ms(evidence, subject)
-    warm = seen if replayed is None else min(seen, replayed)
+    disturbed = (number(evidence, subject, "loader.input_share") or 0.0) > wait
+    is_disturbed = disturbed and not number(evidence, subject, "loader.num_workers")
+    warm = seen if replayed is None or is_disturbed else min(seen, replayed)
     return (warm if _is_crowded(evidence, subject) else seen) / per_step, warm / per_step
 
 

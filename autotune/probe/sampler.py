@@ -19,6 +19,9 @@ SAMPLED = ("fetch", "backward")
 
 WITH_PATH = ("other", "backward")
 
+WRITES = frozenset(("write", "writelines", "writerow", "writerows", "write_text", "dump", "to_csv"))
+"""Names that a function uses which puts lines into a file itself."""
+
 
 class Sampler:
     """A daemon thread from the import of torch to the end of the window. `spent_ns` is its own CPU time."""
@@ -78,7 +81,7 @@ class Sampler:
         phase = "other" if kind == "closure" else kind  # the script's own code
         if phase != "other" and phase not in SAMPLED:
             return
-        key = (phase, *describe(frame), path(frame) if phase in WITH_PATH else "")
+        key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def _progress(self, frame) -> None:
@@ -115,8 +118,8 @@ class Sampler:
 
 
 def rows_of(counts: dict) -> list:
-    """Sample fields of {(phase, *describe(frame), path): count}, the most frequent first; some keys have no path."""
-    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path")
+    """Sample fields of {(phase, *describe(frame), *path(frame)): count}, the most frequent first; some have no path."""
+    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path", "writers")
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     return [{**dict(zip(names, key)), "count": count} for key, count in ranked[:200]]
 
@@ -134,12 +137,14 @@ def describe(frame) -> tuple:
     return (*leaf, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def path(frame) -> str:
-    """The user's functions of a stack, with their classes where Python says them, the outermost first."""
-    names = []
+def path(frame) -> tuple:
+    """(the user's functions of a stack, those of them that write lines), with their classes, the outermost first."""
+    names, writers = [], []
     while frame is not None:
         code = frame.f_code
         if sites.is_user(code.co_filename):
             names.append(getattr(code, "co_qualname", code.co_name))
+            if not WRITES.isdisjoint(code.co_names):
+                writers.append(names[-1])
         frame = frame.f_back
-    return SEPARATOR.join(reversed(names))
+    return SEPARATOR.join(reversed(names)), SEPARATOR.join(reversed(writers))

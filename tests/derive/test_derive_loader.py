@@ -332,3 +332,25 @@ def test_intervals_hold_the_middle_and_are_repeatable():
 def test_most_common_takes_the_first_on_a_tie():
     assert most_common([2, 1, 2, 1]) == (2, 0.5)
     assert most_common([]) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "replayed", "share"),
+    [
+        pytest.param("cpu", 3, 0.5, id="steps on batches that are there are much shorter"),
+        pytest.param("cpu", 7, 0.2, id="no more than noise"),
+        pytest.param("cuda", 3, 0.2, id="a replay that does not wait for the device says nothing of it"),
+        pytest.param("cpu", None, 0.2, id="none was replayed"),
+    ],
+)
+def test_what_batches_cost_beyond_the_wait(device, replayed, share):
+    script = Script()
+    for _ in range(4):
+        script.fetch(2)
+        script.forward(8)
+        script.run("backward", 0)
+        script.update(0)
+    replay = [] if replayed is None else [what_if("replay", {}, step_ns=[replayed * MS] * 3)]
+    facts = train(script=script, device={"type": device}, what_ifs=tuple(replay))
+    assert facts["loader.wait_share"] == pytest.approx(0.2)
+    assert facts["loader.input_share"] == pytest.approx(share if share < 0.5 else 0.7)

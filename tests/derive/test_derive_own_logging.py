@@ -81,6 +81,24 @@ def test_where_all_of_it_is_in_one_logger_the_backward_says_where_the_loop_is():
     assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("writers", "share"),
+    [
+        pytest.param("Diary.keep", 0.5, id="below the loop"),
+        pytest.param("train", 0.0, id="the loop itself, now and then"),
+        pytest.param("step_once", 0.0, id="a part of the loop that calls backward"),
+        pytest.param("", 0.0, id="none"),
+    ],
+)
+def test_what_writes_lines_below_the_loop_logs_whatever_its_name(writers, share):
+    under = "train > step_once" if writers == "step_once" else "train > Diary.keep > spread"
+    samples = (
+        replace(sample("other", 40), path=under, writers=writers),
+        replace(sample("backward", 30), path="train > step_once"),
+    )
+    assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == pytest.approx(share)
+
+
 @pytest.mark.parametrize("backward", ["MetricLogger.run > train", "MetricLogger.run > train > Scale.backward"])
 def test_a_loop_that_stands_in_a_logger_does_not_log(backward):
     samples = (

@@ -162,13 +162,14 @@ def test_without_static_the_part_is_not_asked() -> None:
 
 def test_a_finding_whose_change_gains_nothing_is_declined_unless_it_is_wrong() -> None:
     gains = {"DL001": gain(1.2), "DL002": gain(1.0), "DL003": gain(0.8), "DL004": None, "DL005": gain(0.8)}
-    gains |= {"DL006": Gain(1.02, 1.0, 1.049, "modelled"), "DL007": Gain(1.02, 0.9, 1.05, "modelled")}
+    gains |= {"DL006": Gain(1.02, 1.0, 1.049, "modelled"), "DL007": Gain(1.05, 0.9, 1.2, "modelled")}
+    gains |= {"DL008": Gain(1.049, 0.99, 1.2, "modelled"), "DL010": Gain(1.02, 1.0, 1.05, "modelled")}
     severities = {"DL005": Severity.CRITICAL}
     found = [finding(name, severity=severities.get(name, Severity.HIGH)) for name in gains]
     passed = Passed(rule("DL009"), TRAIN)
     kept, declined = decline(Evaluation(tuple(found), (), (passed,)), lambda one: gains[one.rule.id])
     assert [(one.rule.id, one.gain) for one in kept.findings] == [
-        (name, gains[name]) for name in ("DL001", "DL004", "DL005", "DL007")
+        (name, gains[name]) for name in ("DL001", "DL004", "DL005", "DL007", "DL010")
     ]
-    assert [one.rule.id for one in declined] == ["DL002", "DL003", "DL006"]
+    assert [one.rule.id for one in declined] == ["DL002", "DL003", "DL006", "DL008"]
     assert kept.passed == (passed, *(Passed(one.rule, TRAIN) for one in declined))
