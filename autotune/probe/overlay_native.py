@@ -1,7 +1,7 @@
 """Libraries whose compiled code opens a path by itself: the path is mapped before it gets there.
 
-PATHS says which argument of which function is a path and what becomes of the file; UNMAPPED names what is known to
-write behind our back, so that the report can say so.
+PATHS says which argument of which function is a path and what becomes of the file, FOLDERS which function gives one;
+UNMAPPED names what is known to write behind our back, so that the report can say so.
 """
 
 import os
@@ -50,6 +50,9 @@ PATHS = {
     "soundfile": (("write", 0, "file", WRITE), ("read", 0, "file", READ)),
 }
 
+FOLDERS = {"torch._inductor.runtime.cache_dir_utils": "cache_dir"}
+"""Functions that say in which folder a compiler, another program, finds and leaves its files."""
+
 UNMAPPED = {
     "lmdb": ("open", "Environment"),
     "faiss": ("write_index",),
@@ -75,7 +78,25 @@ def callbacks(world, patches, isolated) -> dict:
         found[name] = _mapper(world, patches, PATHS["safetensors"])
     found["sqlite3"] = _mapper(world, patches, PATHS["sqlite3.dbapi2"])
     found.update({name: _namer(isolated, patches, attributes) for name, attributes in UNMAPPED.items()})
+    found.update({name: _teller(world, patches, attribute) for name, attribute in FOLDERS.items()})
     return found
+
+
+def _teller(world, patches, name: str):
+    def on_import(module) -> None:
+        original = getattr(module, name, None)
+        if original is None:
+            return
+
+        def mapped(*args, **kwargs):
+            folder = original(*args, **kwargs)
+            return map_path(world, folder, FOLDER) or folder
+
+        mapped.__wrapped__ = original
+        mapped.__name__ = name
+        patches.set(module, name, mapped)
+
+    return on_import
 
 
 def _mapper(world, patches, rows):

@@ -226,6 +226,21 @@ def test_what_the_script_has_just_written_can_be_imported(project):
     assert lines == ["7 7", "7", "True", "True", "No module named 'nowhere'"]
 
 
+@pytest.mark.train
+def test_a_compiler_finds_its_files_in_the_folder_that_it_is_told(project):
+    report, lines = project.run("""
+        import os, subprocess, torch
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = "kernels"
+        from torch._inductor.runtime.cache_dir_utils import cache_dir
+        with open(os.path.join(cache_dir(), "one.cpp"), "w") as file:
+            file.write("int one;")
+        print(subprocess.run(["cat", os.path.join(cache_dir(), "one.cpp")], capture_output=True, text=True).stdout)
+        print(os.listdir("kernels"), os.environ["TORCHINDUCTOR_CACHE_DIR"] == os.path.abspath("kernels"))
+    """)
+    assert lines == ["int one;", "['one.cpp'] True"]
+    assert "kernels" in " ".join(kinds(report))
+
+
 @pytest.mark.parametrize(
     ("name", "dotted"),
     [
