@@ -45,6 +45,7 @@ def _lengths(batches: Sequence[Batch]) -> dict[str, Value | None]:
     if not lengths:
         return {}
     longest, average = max(lengths), fmean(lengths)
+    shorter = [length for length in lengths if length < longest]
     return {
         "num_lengths": len(lengths),
         "len_p50": round(quantile(lengths, 0.5)),
@@ -53,6 +54,7 @@ def _lengths(batches: Sequence[Batch]) -> dict[str, Value | None]:
         "len_cv": pstdev(lengths) / average if average else None,
         "width": max(batch.width or 0 for batch in batches),
         "at_limit_share": lengths.count(longest) / len(lengths),
+        "shorter_ratio": fmean(shorter) / longest if shorter else None,
     }
 
 

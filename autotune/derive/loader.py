@@ -10,7 +10,7 @@ from statistics import fmean, median
 from autotune.derive import plan, sampled
 from autotune.derive.loaders import Loader
 from autotune.derive.numbers import median_interval
-from autotune.derive.replayed import steps_ns
+from autotune.derive.replayed import calm_ms, steps_ns
 from autotune.derive.step import train_fetches
 from autotune.derive.view import MS, Measured, S, View
 from autotune.model.evidence import Fact, Value
@@ -92,12 +92,12 @@ def _disturbed_share(view: View, window: Measured) -> float:
 
     Threads of the batches' arithmetic spin on for a while, and workers take cores. 0 where it is no more than noise.
     """
-    seen = window.without_ms("data_wait", "checkpoint", "evaluation", "logging")
+    calm = calm_ms(view, window)
     interval = median_interval(steps_ns(view))
-    if interval is None or (view.recording.device or {}).get("type") != "cpu":
+    if not calm or interval is None or (view.recording.device or {}).get("type") != "cpu":
         return 0.0
-    longer = seen - interval[1] / MS
-    return longer / window.mean_ms if longer >= DISTURBED * seen else 0.0
+    longer = median(calm) - interval[1] / MS
+    return longer / window.mean_ms if longer >= DISTURBED * median(calm) else 0.0
 
 
 def _costs(view: View, loader: Loader) -> dict[str, Value | None]:

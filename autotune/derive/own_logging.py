@@ -6,6 +6,7 @@ A function logs that is called so, or that writes lines into a file in the middl
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 
 from autotune.derive.view import View
@@ -13,6 +14,9 @@ from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Sample
 
 LEAST_SAMPLES = 20
+LEAST_WRITES, WRITES_SHARE = 2, 0.01
+"""Samples in the middle of a write, and their part of all samples of the function: below it writes rarely."""
+
 LITTLE = 0.05
 """Of the step: where the script's own code takes less, whatever part of it logs takes less too."""
 
@@ -58,14 +62,30 @@ def _share(view: View) -> float | None:
     below = _below([sample.path for sample in samples], loop)
     if total < LEAST_SAMPLES:
         return 0.0 if other < LITTLE else None
-    in_loop = {name for path in loop for name in path.split(SEPARATOR)}
-    return other * sum(sample.count for sample in samples if _logs(sample, below[sample.path], in_loop)) / total
+    writers = _writers(samples, {name for path in loop for name in path.split(SEPARATOR)})
+    return other * sum(sample.count for sample in samples if _logs(below[sample.path], writers)) / total
 
 
-def _logs(sample: Sample, below: str, in_loop: Set[str]) -> bool:
-    """Whether a function below the training loop logs; the loop's own functions, `in_loop`, may write now and then."""
-    writers = set(sample.writers.split(SEPARATOR)) & set(below.split(SEPARATOR)) - {""} - in_loop
-    return bool(writers) or LOGS.search(below) is not None
+def _logs(below: str, writers: Set[str]) -> bool:
+    return not writers.isdisjoint(below.split(SEPARATOR)) or LOGS.search(below) is not None
+
+
+def _writers(samples: Sequence[Sample], in_loop: Set[str]) -> Set[str]:
+    """Functions that were seen to write into a file again and again; not those of the training loop itself.
+
+    Without a sample of the backward it is not known which are.
+    """
+    caught: Counter[str] = Counter()
+    for sample in samples:
+        if sample.writes:
+            caught[sample.path.rpartition(SEPARATOR)[2]] += sample.count
+    within: Counter[str] = Counter()
+    for sample in samples:
+        within.update(dict.fromkeys(sample.path.split(SEPARATOR), sample.count))
+    if not in_loop:
+        return set()
+    often = {name for name, count in caught.items() if count >= max(LEAST_WRITES, WRITES_SHARE * within[name])}
+    return often - in_loop
 
 
 def _below(paths: Sequence[str], loop: Sequence[str]) -> dict[str, str]:

@@ -52,8 +52,7 @@ def facts(view: View) -> Iterator[Fact]:
     if view.window is not None:
         yield Fact("replay.was_measured", RUN, interval is not None)
         yield Fact("replay.determinism_was_tried", RUN, bool(_changed(view, "deterministic")))
-        more = [count for count in _threads_tried(view) if count > _threads_now(view)]
-        yield Fact("replay.more_threads_were_tried", RUN, bool(more))
+        yield Fact("replay.more_threads_were_tried", RUN, any(_is_more(view, n) for n in _threads_tried(view)))
     if interval is not None:
         yield Fact("replay.step_ms", RUN, median(steps_ns(view)) / MS)
         yield Fact("replay.low_ms", RUN, interval[0] / MS)
@@ -76,11 +75,11 @@ def _as_is_ms(view: View) -> _AsIs | None:
         return _AsIs(*_middles(steps_ns(view)), median(updates) / MS if updates else None)
     if view.window is None or view.train is not None:
         return None
-    calm = _calm_ms(view, view.window)
+    calm = calm_ms(view, view.window)
     return _AsIs(median(calm), fmean(calm), view.window.phase_ms("optimizer")) if len(calm) >= LEAST_CALM else None
 
 
-def _calm_ms(view: View, window: Measured) -> list[float]:
+def calm_ms(view: View, window: Measured) -> list[float]:
     """Steps of the window as the changed ones are counted: without waits and logging, and none with more in it."""
     stops = [node.start_ns for kind in ("checkpoint", "evaluation") for node, _ in view.in_window(kind)]
     stops += [stretch.start_ns for stretch in view.stretches]
@@ -166,8 +165,10 @@ def _threads_tried(view: View) -> set[int]:
     return {turn.threads for turn in _changed(view, "threads")}
 
 
-def _threads_now(view: View) -> int:
-    return int(view.recording.torch_state.get("num_threads") or 1)
+def _is_more(view: View, threads: int) -> bool:
+    """Than the script has, where that is known."""
+    now = view.recording.torch_state.get("num_threads")
+    return now is not None and threads > now
 
 
 def _threads(view: View, step_ms: float) -> Iterator[Fact]:
@@ -179,7 +180,7 @@ def _threads(view: View, step_ms: float) -> Iterator[Fact]:
         return
     most = max(tried)
     # A script with few threads is not asked to have fewer.
-    best = tried[most] if most > _threads_now(view) else min(tried.values())
+    best = tried[most] if _is_more(view, most) else min(tried.values())
     yield Fact("replay.threads_share", RUN, _saved(best))
     if 1 in tried:
         yield Fact("replay.one_thread_ms", RUN, tried[1] * step_ms)

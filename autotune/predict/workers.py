@@ -150,7 +150,7 @@ def _trained_ms(evidence: Evidence, subject: str) -> tuple[float, float] | None:
     mean, per_step, wait = known
     seen, replayed = mean * (1 - wait), replayed_ms(evidence, subject)
     disturbed = (number(evidence, subject, "loader.input_share") or 0.0) > wait
-    is_disturbed = disturbed and not number(evidence, subject, "loader.num_workers")
+    is_disturbed = disturbed and number(evidence, subject, "loader.num_workers") == 0
     warm = seen if replayed is None or is_disturbed else min(seen, replayed)
     return (warm if _is_crowded(evidence, subject) else seen) / per_step, warm / per_step
 

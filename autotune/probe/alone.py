@@ -30,12 +30,14 @@ def step_result(name: str, spans: list) -> dict:
     steps, updates, micros = [], [], []
     for wall, events in spans:
         paused, closures = _covered(events, PAUSES), _covered(events, ("closure",))
-        besides = _covered(events, (*PAUSES, *NOT_OF_SIZE, "optimizer")) - closures
+        # The update without its closures, and what is none of the micro-batch, inside of either or not.
+        called = (*PAUSES, *NOT_OF_SIZE)
+        updated = _covered(events, (*called, "optimizer")) - _covered(events, (*called, "closure"))
         backwards = sum(1 for event in events if event[0] == "backward")
         steps.append(wall - paused)
         updates.append(_covered(events, ("optimizer",)) - closures)
         if backwards:
-            micros.append((wall - besides) // backwards)
+            micros.append((wall - updated - _covered(events, called)) // backwards)
     return {"micro_ns": micros, **({"step_ns": steps, "update_ns": updates} if name in REPLAYS else {})}
 
 

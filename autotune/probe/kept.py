@@ -49,6 +49,11 @@ class Kept:
         """Whether each batch is one sample."""
         return bool(self._batches) and all(row.get("num_samples") == 1 for _, row in self._batches)
 
+    def have_halves(self) -> bool:
+        """Whether half of each batch are two samples at least: BatchNorm takes no single one."""
+        samples = [row.get("num_samples") for _, row in self._batches]
+        return bool(samples) and all(n is not None and n >= 4 and n % 2 == 0 for n in samples)
+
     def next(self, narrow: bool = False):
         """A copy of the next kept batch; `narrow`: of the first half of its width."""
         size = len(self._batches)

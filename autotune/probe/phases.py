@@ -1,7 +1,7 @@
 """Which what-ifs follow the window, in which order, and how many steps each of them takes.
 
 What is held beside each other takes turns in rounds: a machine that slows down for a while is no cost of one of them.
-The order puts what could break the script last.
+The order puts what is likelier to break the script later.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _of_rounds(session, kept, rounds: int) -> list:
     narrow = [("narrow_batch", {})] if kept.are_padded() else []
     # Four times the memory of a step is the likeliest to fail.
     last = _sizes(rounds, FOUR) if kept.are_single() and not stopped else []
-    half = [] if kept.are_single() else [("micro_batch", {"factor": HALF})]
+    half = [("micro_batch", {"factor": HALF})] if kept.have_halves() else []
     sizes = _sizes(rounds, DOUBLE)
     return [*profile, replay, *loading, *serialised, *half, *sizes, *narrow, *in_turns, *stopped, *last]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import linecache
 import os
+import re
 import sys
 import threading
 import time
@@ -19,8 +21,8 @@ SAMPLED = ("fetch", "backward")
 
 WITH_PATH = ("other", "backward")
 
-WRITES = frozenset(("write", "writelines", "writerow", "writerows", "write_text", "dump", "to_csv"))
-"""Names that a function uses which puts lines into a file itself."""
+WRITES = re.compile(r"\.(write|writelines|writerow|writerows|write_text|dump|to_csv)\(")
+"""In a line of code that puts something into a file itself."""
 
 
 class Sampler:
@@ -81,7 +83,8 @@ class Sampler:
         phase = "other" if kind == "closure" else kind  # the script's own code
         if phase != "other" and phase not in SAMPLED:
             return
-        key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
+        where = describe(frame)
+        key = (phase, *where, *((path(frame), writes(where)) if phase in WITH_PATH else ("", False)))
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def _progress(self, frame) -> None:
@@ -118,8 +121,8 @@ class Sampler:
 
 
 def rows_of(counts: dict) -> list:
-    """Sample fields of {(phase, *describe(frame), *path(frame)): count}, the most frequent first; some have no path."""
-    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path", "writers")
+    """Sample fields of {(phase, *describe(frame), path, writes): count}, the most frequent first; some have no path."""
+    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path", "writes")
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     return [{**dict(zip(names, key)), "count": count} for key, count in ranked[:200]]
 
@@ -137,14 +140,17 @@ def describe(frame) -> tuple:
     return (*leaf, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def path(frame) -> tuple:
-    """(the user's functions of a stack, those of them that write lines), with their classes, the outermost first."""
-    names, writers = [], []
+def path(frame) -> str:
+    """The user's functions of a stack, with their classes where Python says them, the outermost first."""
+    names = []
     while frame is not None:
         code = frame.f_code
         if sites.is_user(code.co_filename):
             names.append(getattr(code, "co_qualname", code.co_name))
-            if not WRITES.isdisjoint(code.co_names):
-                writers.append(names[-1])
         frame = frame.f_back
-    return SEPARATOR.join(reversed(names)), SEPARATOR.join(reversed(writers))
+    return SEPARATOR.join(reversed(names))
+
+
+def writes(where: tuple) -> bool:
+    """Whether the user's innermost line, of what `describe` gives, is one that writes into a file itself."""
+    return WRITES.search(linecache.getline(where[2], where[3])) is not None

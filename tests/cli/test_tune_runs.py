@@ -107,7 +107,11 @@ def until(process: subprocess.Popen[str], words: str) -> str:
 
 
 def hashes(root: Path) -> dict[str, str]:
-    files = [path for path in root.rglob("*") if path.is_file() and ".autotune" not in path.parts]
+    files: list[Path] = []
+    for folder, below, names in os.walk(root):
+        # Runs come and go in there while this looks.
+        below[:] = [name for name in below if name != ".autotune"]
+        files += [Path(folder, name) for name in names]
     return {str(path): sha256(path.read_bytes()).hexdigest() for path in files}
 
 

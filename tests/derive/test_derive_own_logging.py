@@ -82,21 +82,31 @@ def test_where_all_of_it_is_in_one_logger_the_backward_says_where_the_loop_is():
 
 
 @pytest.mark.parametrize(
-    ("writers", "share"),
+    ("writer", "caught", "backward", "share"),
     [
-        pytest.param("Diary.keep", 0.5, id="below the loop"),
-        pytest.param("train", 0.0, id="the loop itself, now and then"),
-        pytest.param("step_once", 0.0, id="a part of the loop that calls backward"),
-        pytest.param("", 0.0, id="none"),
+        pytest.param("train > Diary.keep", 2, "train > step_once", 0.5, id="below the loop"),
+        pytest.param("train > Diary.keep", 1, "train > step_once", 0.0, id="seen once"),
+        pytest.param("train", 2, "train > step_once", 0.0, id="the loop itself"),
+        pytest.param("train > Diary.keep", 2, "train > Diary.keep", 0.0, id="it calls backward"),
+        pytest.param("train > Diary.keep", 2, None, 0.0, id="the loop was not seen"),
     ],
 )
-def test_what_writes_lines_below_the_loop_logs_whatever_its_name(writers, share):
-    under = "train > step_once" if writers == "step_once" else "train > Diary.keep > spread"
+def test_what_writes_again_and_again_below_the_loop_logs_whatever_its_name(writer, caught, backward, share):
     samples = (
-        replace(sample("other", 40), path=under, writers=writers),
-        replace(sample("backward", 30), path="train > step_once"),
+        replace(sample("other", 40 - caught), path="train > Diary.keep > spread"),
+        replace(sample("other", caught), path=writer, writes=True),
+        *([] if backward is None else [replace(sample("backward", 30), path=backward)]),
     )
     assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == pytest.approx(share)
+
+
+def test_one_write_in_hundreds_of_samples_is_rare():
+    samples = (
+        replace(sample("other", 398), path="train > collect > Env.step"),
+        replace(sample("other", 2), path="train > collect", writes=True),
+        replace(sample("backward", 30), path="train"),
+    )
+    assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == 0.0
 
 
 @pytest.mark.parametrize("backward", ["MetricLogger.run > train", "MetricLogger.run > train > Scale.backward"])

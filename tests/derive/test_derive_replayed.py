@@ -51,7 +51,7 @@ def test_without_a_replay_the_cost_of_determinism_is_not_known():
 
 def test_threads_that_were_tried():
     tried = [replay([ms], 1, "replay_changed", threads=count) for count, ms in ((1, 90), (8, 20))]
-    facts = found(AS_IS, *tried)
+    facts = facts_of(script=steps(3), what_ifs=(AS_IS, *tried), torch_state={"num_threads": 4})
     assert facts["replay.one_thread_ms"] == 90
     assert (facts["replay.most_threads"], facts["replay.most_threads_ms"]) == (8, 20)
     assert facts["replay.more_threads_were_tried"] is True

@@ -65,6 +65,11 @@ def test_collecting_garbage_is_no_cost_of_a_micro_batch():
     assert step_result("replay", [(100, events)]) == {"micro_ns": [60], "step_ns": [90], "update_ns": [0]}
 
 
+def test_what_happens_inside_a_closure_is_taken_off_once():
+    events = [event("backward", 10, 1010), event("closure", 60, 1005), event("optimizer", 70), event("gc", 40, 1020)]
+    assert step_result("micro_batch", [(100, events)]) == {"micro_ns": [50]}
+
+
 def test_garbage_that_is_collected_in_an_update_is_taken_off_once():
     events = [event("backward", 30, 1000), event("optimizer", 50, 1040), event("gc", 40, 1045)]
     assert step_result("micro_batch", [(100, events)]) == {"micro_ns": [50]}
