@@ -14,8 +14,8 @@ from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Sample
 
 LEAST_SAMPLES = 20
-LEAST_WRITES, WRITES_SHARE = 2, 0.01
-"""Samples in the middle of a write, and their part of all samples of the function: below it writes rarely."""
+WRITES_SHARE = 0.01
+"""Samples in the middle of a write, of all of the function: below it writes rarely."""
 
 LITTLE = 0.05
 """Of the step: where the script's own code takes less, whatever part of it logs takes less too."""
@@ -67,11 +67,21 @@ def _share(view: View) -> float | None:
 
 
 def _logs(below: str, writers: Set[str]) -> bool:
-    return not writers.isdisjoint(below.split(SEPARATOR)) or LOGS.search(below) is not None
+    """By a name, or as a function that writes and what this calls of its own class: what it calls of others it watches."""
+    names = below.split(SEPARATOR)
+    first = next((place for place, name in enumerate(names) if name in writers), None)
+    if first is not None and all(_class(name) == _class(names[first]) != "" for name in names[first + 1 :]):
+        return True
+    return LOGS.search(below) is not None
+
+
+def _class(qualified: str) -> str:
+    owner = qualified.rpartition(".")[0]
+    return "" if owner.endswith("<locals>") else owner
 
 
 def _writers(samples: Sequence[Sample], in_loop: Set[str]) -> Set[str]:
-    """Functions that were seen to write into a file again and again; not those of the training loop itself.
+    """Functions that were seen in the middle of a write; not those of the training loop itself.
 
     Without a sample of the backward it is not known which are.
     """
@@ -84,7 +94,7 @@ def _writers(samples: Sequence[Sample], in_loop: Set[str]) -> Set[str]:
         within.update(dict.fromkeys(sample.path.split(SEPARATOR), sample.count))
     if not in_loop:
         return set()
-    often = {name for name, count in caught.items() if count >= max(LEAST_WRITES, WRITES_SHARE * within[name])}
+    often = {name for name, count in caught.items() if count >= WRITES_SHARE * within[name]}
     return often - in_loop
 
 

@@ -82,28 +82,41 @@ def test_where_all_of_it_is_in_one_logger_the_backward_says_where_the_loop_is():
 
 
 @pytest.mark.parametrize(
-    ("writer", "caught", "backward", "share"),
+    ("writer", "other", "backward", "share"),
     [
-        pytest.param("train > Diary.keep", 2, "train > step_once", 0.5, id="below the loop"),
-        pytest.param("train > Diary.keep", 1, "train > step_once", 0.0, id="seen once"),
-        pytest.param("train", 2, "train > step_once", 0.0, id="the loop itself"),
-        pytest.param("train > Diary.keep", 2, "train > Diary.keep", 0.0, id="it calls backward"),
-        pytest.param("train > Diary.keep", 2, None, 0.0, id="the loop was not seen"),
+        pytest.param("Diary.keep", "Diary.keep > Diary.spread", "step_once", 0.5, id="with what it calls of its class"),
+        pytest.param("Diary.keep", "Diary.keep", "step_once", 0.5, id="itself"),
+        pytest.param("Diary.keep", "Diary.keep > Env.step", "step_once", 0.5 / 40, id="not what it watches"),
+        pytest.param("keep", "keep > simulate", "step_once", 0.5 / 40, id="a function has no class"),
+        pytest.param(
+            "main.<locals>.keep", "main.<locals>.keep > main.<locals>.draw", "x", 0.5 / 40, id="nor a local one"
+        ),
+        pytest.param("Diary.keep", "Diary.keep > Diary.spread", "Diary.keep", 0.0, id="it calls backward"),
+        pytest.param("Diary.keep", "Diary.keep > Diary.spread", None, 0.0, id="the loop was not seen"),
     ],
 )
-def test_what_writes_again_and_again_below_the_loop_logs_whatever_its_name(writer, caught, backward, share):
+def test_what_writes_below_the_loop_logs_whatever_its_name(writer, other, backward, share):
     samples = (
-        replace(sample("other", 40 - caught), path="train > Diary.keep > spread"),
-        replace(sample("other", caught), path=writer, writes=True),
-        *([] if backward is None else [replace(sample("backward", 30), path=backward)]),
+        replace(sample("other", 39), path=f"train > {other}"),
+        replace(sample("other", 1), path=f"train > {writer}", writes=True),
+        *([] if backward is None else [replace(sample("backward", 30), path=f"train > {backward}")]),
     )
     assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == pytest.approx(share)
 
 
+def test_the_loop_itself_may_write():
+    samples = (
+        replace(sample("other", 20), path="train > Diary.keep"),
+        replace(sample("other", 20), path="train", writes=True),
+        replace(sample("backward", 30), path="train > step_once"),
+    )
+    assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == 0.0
+
+
 def test_one_write_in_hundreds_of_samples_is_rare():
     samples = (
-        replace(sample("other", 398), path="train > collect > Env.step"),
-        replace(sample("other", 2), path="train > collect", writes=True),
+        replace(sample("other", 398), path="train > Collector.collect"),
+        replace(sample("other", 2), path="train > Collector.collect", writes=True),
         replace(sample("backward", 30), path="train"),
     )
     assert facts_of(script=busy(65), samples=samples)["step.own_logging_share"] == 0.0
