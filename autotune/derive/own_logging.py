@@ -67,7 +67,7 @@ def _share(view: View) -> float | None:
 
 
 def _logs(below: str, writers: Set[str]) -> bool:
-    """By a name, or as a function that writes and what this calls of its own class: what it calls of others it watches."""
+    """By a name; or as a function that writes, with what it calls of its own class: others it only watches."""
     names = below.split(SEPARATOR)
     first = next((place for place, name in enumerate(names) if name in writers), None)
     if first is not None and all(_class(name) == _class(names[first]) != "" for name in names[first + 1 :]):

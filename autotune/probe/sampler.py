@@ -21,7 +21,7 @@ SAMPLED = ("fetch", "backward")
 
 WITH_PATH = ("other", "backward")
 
-WRITES = re.compile(r"\.(write|writelines|writerow|writerows|write_text|dump|to_csv)\(")
+WRITES = re.compile(r"\.(write|writelines|writerow|writerows|write_text|dump|to_csv|flush)\(")
 """In a line of code that puts something into a file itself."""
 
 

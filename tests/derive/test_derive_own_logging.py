@@ -88,9 +88,7 @@ def test_where_all_of_it_is_in_one_logger_the_backward_says_where_the_loop_is():
         pytest.param("Diary.keep", "Diary.keep", "step_once", 0.5, id="itself"),
         pytest.param("Diary.keep", "Diary.keep > Env.step", "step_once", 0.5 / 40, id="not what it watches"),
         pytest.param("keep", "keep > simulate", "step_once", 0.5 / 40, id="a function has no class"),
-        pytest.param(
-            "main.<locals>.keep", "main.<locals>.keep > main.<locals>.draw", "x", 0.5 / 40, id="nor a local one"
-        ),
+        pytest.param("f.<locals>.keep", "f.<locals>.keep > f.<locals>.draw", "x", 0.5 / 40, id="nor a local one"),
         pytest.param("Diary.keep", "Diary.keep > Diary.spread", "Diary.keep", 0.0, id="it calls backward"),
         pytest.param("Diary.keep", "Diary.keep > Diary.spread", None, 0.0, id="the loop was not seen"),
     ],
