@@ -1,12 +1,11 @@
 """What functions of the script's own that log take of a step, by stack samples. Those of libraries are timed.
 
-A function logs that is called so, or that writes lines into a file in the middle of training.
+A function logs that is called so, or that writes into a file whenever training calls it.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 
 from autotune.derive.view import View
@@ -14,9 +13,6 @@ from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Sample
 
 LEAST_SAMPLES = 20
-WRITES_SHARE = 0.01
-"""Samples in the middle of a write, of all of the function: below it writes rarely."""
-
 LITTLE = 0.05
 """Of the step: where the script's own code takes less, whatever part of it logs takes less too."""
 
@@ -81,21 +77,13 @@ def _class(qualified: str) -> str:
 
 
 def _writers(samples: Sequence[Sample], in_loop: Set[str]) -> Set[str]:
-    """Functions that were seen in the middle of a write; not those of the training loop itself.
+    """Functions that write whenever they are called; not those of the training loop itself.
 
     Without a sample of the backward it is not known which are.
     """
-    caught: Counter[str] = Counter()
-    for sample in samples:
-        if sample.writes:
-            caught[sample.path.rpartition(SEPARATOR)[2]] += sample.count
-    within: Counter[str] = Counter()
-    for sample in samples:
-        within.update(dict.fromkeys(sample.path.split(SEPARATOR), sample.count))
     if not in_loop:
         return set()
-    often = {name for name, count in caught.items() if count >= WRITES_SHARE * within[name]}
-    return often - in_loop
+    return {name for sample in samples for name in sample.writers.split(SEPARATOR)} - in_loop - {""}
 
 
 def _below(paths: Sequence[str], loop: Sequence[str]) -> dict[str, str]:

@@ -97,7 +97,7 @@ class Sample:
 
     `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none). Of
     "other" and "backward", `path` names the user's functions from the outermost on: "main > Board.add > Board.put",
-    and `writes` says whether the innermost of them was on a line that writes into a file.
+    and `writers` those of them that write into a file whenever they are called.
     """
 
     phase: str
@@ -108,7 +108,7 @@ class Sample:
     user_function: str
     count: int
     path: str = ""
-    writes: bool = False
+    writers: str = ""
 
 
 @dataclass(frozen=True, slots=True)

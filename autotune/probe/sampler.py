@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import linecache
 import os
-import re
 import sys
 import threading
 import time
 
-from . import clock, ending, sites
+from . import clock, ending, sites, writers
 
 INTERVAL_S = 0.02
 PROGRESS_S = 0.5
@@ -20,9 +18,6 @@ SAMPLED = ("fetch", "backward")
 """Phases that are sampled beside "other": what a batch costs is named by its frames, and whose the training loop is."""
 
 WITH_PATH = ("other", "backward")
-
-WRITES = re.compile(r"\.(write|writelines|writerow|writerows|write_text|dump|to_csv|flush)\(")
-"""In a line of code that puts something into a file itself."""
 
 
 class Sampler:
@@ -83,8 +78,7 @@ class Sampler:
         phase = "other" if kind == "closure" else kind  # the script's own code
         if phase != "other" and phase not in SAMPLED:
             return
-        where = describe(frame)
-        key = (phase, *where, *((path(frame), writes(where)) if phase in WITH_PATH else ("", False)))
+        key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def _progress(self, frame) -> None:
@@ -121,8 +115,8 @@ class Sampler:
 
 
 def rows_of(counts: dict) -> list:
-    """Sample fields of {(phase, *describe(frame), path, writes): count}, the most frequent first; some have no path."""
-    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path", "writes")
+    """Sample fields of {(phase, *describe(frame), *path(frame)): count}, the most frequent first; some have no path."""
+    names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path", "writers")
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     return [{**dict(zip(names, key)), "count": count} for key, count in ranked[:200]]
 
@@ -140,17 +134,16 @@ def describe(frame) -> tuple:
     return (*leaf, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def path(frame) -> str:
-    """The user's functions of a stack, with their classes where Python says them, the outermost first."""
-    names = []
+def path(frame) -> tuple:
+    """(the user's functions of a stack, those of them that write whenever they are called), the outermost first.
+
+    With their classes where Python says them.
+    """
+    names, writing = [], []
     while frame is not None:
         code = frame.f_code
         if sites.is_user(code.co_filename):
             names.append(getattr(code, "co_qualname", code.co_name))
+            writing += names[-1:] if writers.always_writes(code) else []
         frame = frame.f_back
-    return SEPARATOR.join(reversed(names))
-
-
-def writes(where: tuple) -> bool:
-    """Whether the user's innermost line, of what `describe` gives, is one that writes into a file itself."""
-    return WRITES.search(linecache.getline(where[2], where[3])) is not None
+    return SEPARATOR.join(reversed(names)), SEPARATOR.join(reversed(writing))

@@ -6,47 +6,55 @@ import sys
 
 import pytest
 
-from autotune.probe import sampler, sites
+from autotune.probe import sampler, sites, writers
 
 SCRIPT = """
+import functools
+
 class Diary:
     def keep(self, look):
         return self.spread(look)
     def spread(self, look):
         return look()
-    def note(self, look):
-        line = look()
-        self.file.write(look()) if line is None else line
-        return line
+    @staticmethod
+    @functools.cache
+    def note(look, file=None):
+        found = look()
+        if file is None:
+            return found
+        with open(file) as opened:
+            opened.write("a line")
+        return found
+    def seldom(self, look, file=None):
+        if file is not None:
+            file.write("a line")
+        for row in ():
+            file.write(row)
+        return look()
 
 def train(look, name):
     return getattr(Diary(), name)(look)
 """
 
 
-def test_the_users_functions_of_a_stack(monkeypatch):
-    monkeypatch.setattr(sites, "is_user", lambda file: file == "train.py")
-    made = {}
-    exec(compile(SCRIPT, "train.py", "exec"), made)
-    assert made["train"](lambda: sampler.path(sys._getframe()), "keep") == "train > Diary.keep > Diary.spread"
-
-
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("name", "path", "writing"),
     [
-        ("self.file.write(json.dumps(row))", True),
-        ("csv.writer(file).writerow(row)", True),
-        ("json.dump(row, file)", True),
-        ("loss.backward()", False),
-        ("rewrite(row)", False),
-        ("", False),
+        ("keep", "train > Diary.keep > Diary.spread", ""),
+        ("note", "train > Diary.note", "Diary.note"),
+        ("seldom", "train > Diary.seldom", ""),
     ],
 )
-def test_a_line_that_writes(tmp_path, line, expected):
-    path = tmp_path / "train.py"
-    path.write_text(f"x = 1\n{line}\n", encoding="utf-8")
-    assert sampler.writes(("json/encoder.py", "encode", str(path), 2, "keep")) is expected
+def test_the_users_functions_and_those_that_always_write(monkeypatch, tmp_path, name, path, writing):
+    file = tmp_path / "train.py"
+    file.write_text(SCRIPT, encoding="utf-8")
+    monkeypatch.setattr(sites, "is_user", lambda asked: asked == str(file))
+    made = {}
+    exec(compile(SCRIPT, str(file), "exec"), made)
+    assert made["train"](lambda: sampler.path(sys._getframe()), name) == (path, writing)
 
 
-def test_without_a_line_of_the_users_nothing_writes():
-    assert sampler.writes(("torch/x.py", "f", "", 0, "")) is False
+def test_without_source_nothing_is_known(monkeypatch, tmp_path):
+    made = {}
+    exec(compile("def note(file):\n    file.write('')\n", str(tmp_path / "gone.py"), "exec"), made)
+    assert writers.always_writes(made["note"].__code__) is False
