@@ -180,13 +180,22 @@ def _threads(view: View, step_ms: float) -> Iterator[Fact]:
         return
     most = max(tried)
     # A script with few threads is not asked to have fewer.
-    best = tried[most] if _is_more(view, most) else min(tried.values())
+    best = tried[most] + _workers_ms(view) / step_ms if _is_more(view, most) else min(tried.values())
     yield Fact("replay.threads_share", RUN, _saved(best))
     if 1 in tried:
         yield Fact("replay.one_thread_ms", RUN, tried[1] * step_ms)
     if most > 1:
         yield Fact("replay.most_threads", RUN, most)
         yield Fact("replay.most_threads_ms", RUN, tried[most] * step_ms)
+
+
+def _workers_ms(view: View) -> float:
+    """CPU time that workers take in a step. Where threads fill all CPUs they wait for it: the slowest one ends last."""
+    window = view.window
+    if window is None:
+        return 0.0
+    taken = sum(row.cpu_ns for row in view.recording.fetches if not row.in_main and window.holds(row.start_ns))
+    return taken / window.steps / MS
 
 
 def _narrow(view: View) -> Iterator[Fact]:

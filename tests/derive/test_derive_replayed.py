@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from build import MS, Script, facts_of, steps, what_if
+from build import MS, Script, facts_of, fetches, steps, what_if
 
 
 def replay(ms, update=0, name="replay", **arguments):
@@ -69,6 +71,23 @@ def test_what_another_number_of_threads_saves(now, share):
     facts = facts_of(script=steps(3), what_ifs=(AS_IS, *tried), torch_state={"num_threads": now})
     assert facts["replay.threads_share"] == pytest.approx(share)
     assert facts["replay.more_threads_were_tried"] is (now == 2)
+
+
+@pytest.mark.parametrize(
+    ("in_main", "share"),
+    [
+        pytest.param(False, 0.5 - 10 / 50, id="workers: ten of each step's 50 ms"),
+        pytest.param(True, 0.5, id="in the training process: no step of the replay has them"),
+    ],
+)
+def test_more_threads_wait_for_what_workers_take_of_the_cpus(in_main, share):
+    script = steps(3)
+    rows = [
+        replace(row, in_main=in_main, start_ns=end * MS - 1) for end in script.ends for row in fetches([9], cpu_ms=10)
+    ]
+    tried = replay([25], 1, "replay_changed", threads=8)
+    facts = facts_of(script=script, what_ifs=(AS_IS, tried), fetches=tuple(rows), torch_state={"num_threads": 1})
+    assert facts["replay.threads_share"] == pytest.approx(share)
 
 
 def test_one_thread_is_not_the_most():
