@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator, Mapping
 from statistics import fmean, median
 
-from autotune.derive import plan, sampled
+from autotune.derive import plan, prepared, sampled
 from autotune.derive.loaders import Loader
 from autotune.derive.numbers import median_interval
 from autotune.derive.replayed import calm_ms, steps_ns
 from autotune.derive.step import train_fetches
 from autotune.derive.view import MS, Measured, S, View
 from autotune.model.evidence import Fact, Value
-from autotune.model.recording import Fetch, WhatIf
+from autotune.model.recording import WhatIf
 
 IO_BOUND_SHARE = 0.3
 """CPU share below which a batch mostly waits: such workers share a core without hurting anyone."""
@@ -82,26 +82,28 @@ def _waits(view: View, loader: Loader) -> dict[str, Value | None]:
     return {
         "wait_ms": sum(came) / len(came) / MS,
         "wait_share": wait_share,
-        "input_share": wait_share + (_disturbed_share(view, view.window) if loader.is_train else 0.0),
+        "input_share": wait_share + (_disturbed_share(view, loader, view.window) if loader.is_train else 0.0),
         "batches_per_step": num_batches / view.window.steps,
     }
 
 
-def _disturbed_share(view: View, window: Measured) -> float:
+def _disturbed_share(view: View, loader: Loader, window: Measured) -> float:
     """Of the step, what training computes longer on a CPU than on batches that are there: preparing them disturbs it.
 
-    Threads of the batches' arithmetic spin on for a while, and workers take cores. 0 where it is no more than noise.
+    Threads of the batches' arithmetic spin on for a while, and workers take cores. 0 where it is no more than noise,
+    and never more than preparing takes.
     """
-    calm = calm_ms(view, window)
-    interval = median_interval(steps_ns(view))
-    if not calm or interval is None or (view.recording.device or {}).get("type") != "cpu":
+    calm, kept = calm_ms(view, window), median_interval(steps_ns(view))
+    interval, preparing_ms = median_interval(calm), prepared.wall_ms(view, loader)
+    if kept is None or interval is None or preparing_ms is None or (view.recording.device or {}).get("type") != "cpu":
         return 0.0
-    longer = median(calm) - interval[1] / MS
-    return longer / window.mean_ms if longer >= DISTURBED * median(calm) else 0.0
+    longer = median(calm) - kept[1] / MS
+    is_more = longer >= DISTURBED * median(calm) and interval[0] > kept[1] / MS
+    return min(longer, preparing_ms) / window.mean_ms if is_more else 0.0
 
 
 def _costs(view: View, loader: Loader) -> dict[str, Value | None]:
-    rows = steady_rows(view, loader)
+    rows = prepared.steady_rows(view, loader)
     wall_ns = sum(row.wall_ns for row in rows)
     sizes = [batch.num_bytes for batch in view.recording.batches if batch.loader in loader.ids]
     values: dict[str, Value | None] = {"worker_start_s": worker_start_s(view, loader)}
@@ -112,18 +114,6 @@ def _costs(view: View, loader: Loader) -> dict[str, Value | None]:
         values["batch_cpu_share"] = min(1.0, sum(row.cpu_ns for row in rows) / wall_ns)
         values["collate_share"] = min(1.0, sum(row.collate_wall_ns for row in rows) / wall_ns)
     return values
-
-
-def steady_rows(view: View, loader: Loader) -> list[Fetch]:
-    """The batches prepared before the end of the window, without the first of each process (it warms caches up)."""
-    window = view.recording.window
-    rows = [
-        row
-        for row in sorted(view.recording.fetches, key=lambda row: row.start_ns)
-        if row.loader in loader.ids and (window is None or row.start_ns < window.end_ns)
-    ]
-    firsts = {row.pid: index for index, row in reversed(list(enumerate(rows)))}
-    return [row for index, row in enumerate(rows) if firsts[row.pid] != index]
 
 
 def worker_start_s(view: View, loader: Loader) -> float | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean, median, pstdev
 from typing import Any
 
-from autotune.derive.loader import alone_ms, steady_rows
+from autotune.derive.loader import alone_ms
 from autotune.derive.loaders import Loader
 from autotune.derive.numbers import mean
+from autotune.derive.prepared import steady_rows
 from autotune.derive.view import MS, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf

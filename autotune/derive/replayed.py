@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from autotune.derive import prepared
 from autotune.derive.numbers import median_interval
 from autotune.derive.step import micro_batches
 from autotune.derive.view import MS, Measured, View
@@ -176,11 +177,11 @@ def _threads(view: View, step_ms: float) -> Iterator[Fact]:
     turns = _changed(view, "threads")
     ratios = {n: _ratio([turn for turn in turns if turn.threads == n], step_ms) for n in _threads_tried(view)}
     tried = {threads: ratio for threads, ratio in ratios.items() if ratio is not None}
-    if not tried:
+    if not tried or step_ms <= 0:
         return
     most = max(tried)
     # A script with few threads is not asked to have fewer.
-    best = tried[most] + _workers_ms(view) / step_ms if _is_more(view, most) else min(tried.values())
+    best = tried[most] + _delay_ms(view, most) / step_ms if _is_more(view, most) else min(tried.values())
     yield Fact("replay.threads_share", RUN, _saved(best))
     if 1 in tried:
         yield Fact("replay.one_thread_ms", RUN, tried[1] * step_ms)
@@ -189,13 +190,11 @@ def _threads(view: View, step_ms: float) -> Iterator[Fact]:
         yield Fact("replay.most_threads_ms", RUN, tried[most] * step_ms)
 
 
-def _workers_ms(view: View) -> float:
-    """CPU time that workers take in a step. Where threads fill all CPUs they wait for it: the slowest one ends last."""
-    window = view.window
-    if window is None:
-        return 0.0
-    taken = sum(row.cpu_ns for row in view.recording.fetches if not row.in_main and window.holds(row.start_ns))
-    return taken / window.steps / MS
+def _delay_ms(view: View, threads: int) -> float:
+    """How long the workers of a step keep each CPU that they run on. Threads on all CPUs end when the last one does."""
+    train = view.train
+    taken = prepared.worker_cpu_ms(view, train) if train is not None else None
+    return taken / min(train.num_workers or 1, threads) if train is not None and taken is not None else 0.0
 
 
 def _narrow(view: View) -> Iterator[Fact]:

@@ -335,22 +335,26 @@ def test_most_common_takes_the_first_on_a_tie():
 
 
 @pytest.mark.parametrize(
-    ("device", "replayed", "share"),
+    ("device", "replayed", "preparing", "steps", "share"),
     [
-        pytest.param("cpu", 3, 0.5, id="steps on batches that are there are much shorter"),
-        pytest.param("cpu", 7, 0.2, id="no more than noise"),
-        pytest.param("cuda", 3, 0.2, id="a replay that does not wait for the device says nothing of it"),
-        pytest.param("cpu", None, 0.2, id="none was replayed"),
+        pytest.param("cpu", 3, 7, 4, 0.7, id="steps on batches that are there are much shorter"),
+        pytest.param("cpu", 3, 1, 4, 0.3, id="no more than preparing takes"),
+        pytest.param("cpu", 3, None, 4, 0.2, id="what preparing takes was not seen"),
+        pytest.param("cpu", 7, 7, 4, 0.2, id="no more than noise"),
+        pytest.param("cuda", 3, 7, 4, 0.2, id="a replay that does not wait for the device says nothing of it"),
+        pytest.param("cpu", None, 7, 4, 0.2, id="none was replayed"),
+        pytest.param("cpu", 3, 7, 3, 0.2, id="too few steps say nothing of their noise"),
     ],
 )
-def test_what_batches_cost_beyond_the_wait(device, replayed, share):
+def test_what_batches_cost_beyond_the_wait(device, replayed, preparing, steps, share):
     script = Script()
-    for _ in range(4):
+    for _ in range(steps):
         script.fetch(2)
         script.forward(8)
         script.run("backward", 0)
         script.update(0)
     replay = [] if replayed is None else [what_if("replay", {}, step_ns=[replayed * MS] * 3)]
-    facts = train(script=script, device={"type": device}, what_ifs=tuple(replay))
+    rows = () if preparing is None else fetches([preparing] * 3)
+    facts = train(script=script, device={"type": device}, what_ifs=tuple(replay), fetches=rows)
     assert facts["loader.wait_share"] == pytest.approx(0.2)
-    assert facts["loader.input_share"] == pytest.approx(share if share < 0.5 else 0.7)
+    assert facts["loader.input_share"] == pytest.approx(share)

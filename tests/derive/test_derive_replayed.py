@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from build import MS, Script, facts_of, fetches, steps, what_if
+from build import MS, Script, facts_of, fetches, loader, steps, what_if
 
 
 def replay(ms, update=0, name="replay", **arguments):
@@ -74,19 +74,20 @@ def test_what_another_number_of_threads_saves(now, share):
 
 
 @pytest.mark.parametrize(
-    ("in_main", "share"),
+    ("changes", "workers", "share"),
     [
-        pytest.param(False, 0.5 - 10 / 50, id="workers: ten of each step's 50 ms"),
-        pytest.param(True, 0.5, id="in the training process: no step of the replay has them"),
+        pytest.param({}, 1, 0.5 - 10 / 50, id="a worker: ten of each step's 50 ms"),
+        pytest.param({}, 4, 0.5 - 10 / 4 / 50, id="four workers on CPUs of their own"),
+        pytest.param({}, 64, 0.5 - 10 / 8 / 50, id="more workers than CPUs"),
+        pytest.param({"in_main": True}, 0, 0.5, id="the training process: no step of the replay has it"),
+        pytest.param({"loader": 7}, 1, 0.5, id="workers of another loader"),
     ],
 )
-def test_more_threads_wait_for_what_workers_take_of_the_cpus(in_main, share):
-    script = steps(3)
-    rows = [
-        replace(row, in_main=in_main, start_ns=end * MS - 1) for end in script.ends for row in fetches([9], cpu_ms=10)
-    ]
+def test_more_threads_wait_for_what_workers_take_of_the_cpus(changes, workers, share):
+    rows = [replace(row, **{"in_main": False} | changes) for row in fetches([9] * 3, cpu_ms=10)]
+    fields = {"fetches": tuple(rows), "loaders": (loader(arguments={"num_workers": workers}),)}
     tried = replay([25], 1, "replay_changed", threads=8)
-    facts = facts_of(script=script, what_ifs=(AS_IS, tried), fetches=tuple(rows), torch_state={"num_threads": 1})
+    facts = facts_of(script=steps(3), what_ifs=(AS_IS, tried), torch_state={"num_threads": 1}, **fields)
     assert facts["replay.threads_share"] == pytest.approx(share)
 
 
