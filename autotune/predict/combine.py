@@ -37,6 +37,7 @@ def target(spec: GainSpec) -> str:
 
 _TARGETS: Mapping[str, str] = {
     "loader.wait": "data_wait",
+    "loader.input": "data_wait",
     "loader.epoch_start": "data_wait",
     "optimizer.step": "optimizer",
     "device.busy": "compute",

@@ -42,14 +42,13 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     Costs come from the loader alone with 0 and 1 workers, from the window (training, with no workers) or the
     replay (with some), and go through the model of `pipeline`. The start of an epoch's workers counts, once a run
     with `persistent` = "true". The interval is the noise of what was measured, the error of the model, and how far it
-    is off today's step. Where the loader was not tried alone it is the measured ceiling. Workers may lose: then it is
-    below 1.
+    is off today's step. Where the loader was not tried alone it is a bound. Workers may lose: then it is below 1.
     """
     count = number(evidence, subject, NEEDED) if "workers" not in arguments else float(arguments["workers"])
     costs = pipeline(evidence, subject, arguments.get("persistent") == "true")
     now = number(evidence, subject, "loader.num_workers")
     if costs is None or count is None or now is None:
-        return measured_ceiling({}, evidence, subject)
+        return _at_most(evidence, subject, count)
     each = number(evidence, subject, "loader.prefetch_factor") or PREFETCH
     before = batch_ms(costs, round(now), round(each))
     after = batch_ms(costs, round(count), round(float(arguments.get("prefetch", each))))
@@ -61,6 +60,18 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     most = max(speedup, before / costs.warm_ms * (1 + noise))
     interval = speedup * (1 - doubt), min(speedup * (1 + doubt), most)
     return gain(evidence, subject, speedup, interval, "modelled")
+
+
+def _at_most(evidence: Evidence, subject: str, count: float | None) -> Gain | None:
+    """What batches from memory bring, and no more than the pace of `count` workers that all have a core each."""
+    ceiling = measured_ceiling({}, evidence, subject)
+    if ceiling is None:
+        return None
+    names = ("step.mean_ms", "loader.batch_ms", "loader.batches_per_step")
+    step, batch, per_step = (number(evidence, subject, name) for name in names)
+    pace = step * count / (batch * per_step) if step and count and batch and per_step else math.inf
+    most = min(ceiling.speedup, max(1.0, pace))
+    return gain(evidence, subject, most, (min(1.0, most), most), "bound")
 
 
 def unexplained(evidence: Evidence, subject: str, modelled_ms: float) -> float:

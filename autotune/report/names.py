@@ -22,6 +22,7 @@ PHASES = {
 
 _FACT_PHASES = {
     "loader.wait_share": "data_wait",
+    "loader.input_share": "data_wait",
     "loader.epoch_start_share": "data_wait",
     "optimizer.step_share": "optimizer",
     "checkpoint.cost_share": "checkpoint",

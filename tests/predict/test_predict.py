@@ -340,6 +340,7 @@ def test_the_weakest_basis_holds_and_seconds_follow():
         ("local_ratio", {"share": "optimizer.step_share"}, "optimizer"),
         ("share_removed", {"share": "loader.pad_share", "of": "step.compute_share"}, "compute"),
         ("share_removed", {"share": "loader.tokenize_share", "of": "loader.wait_share"}, "data_wait"),
+        ("share_removed", {"share": "loader.collate_share", "of": "loader.input_share"}, "data_wait"),
         ("share_removed", {"share": "step.recompute_share"}, "recompute"),
         ("share_removed", {"share": "optimizer.step_share"}, "optimizer"),
         ("share_removed", {"share": "device.attention_share", "of": "device.busy_share"}, "compute"),

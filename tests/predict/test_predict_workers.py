@@ -172,10 +172,25 @@ def test_a_step_that_only_waits_says_nothing_of_training():
 
 
 @pytest.mark.parametrize("missing", ["loader__serial_ms", "loader__handover_ms", "machine__cpus_per_rank"])
-def test_without_the_loader_alone_it_is_the_ceiling(missing):
+def test_without_the_loader_alone_it_is_at_most_the_ceiling(missing):
     replayed = {"replay__step_ms": 25.0, "replay__low_ms": 24.0, "replay__high_ms": 26.0}
     found = gain(**replayed, **{missing: None})
-    assert (found.speedup, found.basis) == (pytest.approx(2.0), "measured")
+    assert (found.speedup, found.low, found.basis) == (pytest.approx(2.0), 1.0, "bound")
+
+
+@pytest.mark.parametrize(
+    ("batch_ms", "most"),
+    [
+        pytest.param(80.0, 50 / 40, id="two workers bring a batch in 40 ms at best"),
+        pytest.param(40.0, 2.0, id="they keep up"),
+        pytest.param(120.0, 1.0, id="no faster than today"),
+        pytest.param(None, 2.0, id="not known"),
+    ],
+)
+def test_without_the_loader_alone_workers_are_no_faster_than_their_pace(batch_ms, most):
+    replayed = {"replay__step_ms": 25.0, "replay__low_ms": 24.0, "replay__high_ms": 26.0}
+    found = gain({"workers": "2"}, **replayed, loader__serial_ms=None, loader__batch_ms=batch_ms)
+    assert (found.speedup, found.high, found.basis) == (pytest.approx(most), pytest.approx(most), "bound")
 
 
 @pytest.mark.parametrize(

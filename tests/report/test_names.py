@@ -21,6 +21,7 @@ def test_every_phase_has_a_name() -> None:
         (gain_from("step.recompute_share"), {"recompute"}),
         (gain_from("step.forward_ms / step.mean_ms"), {"forward"}),
         (gain_from("loader.wait_share"), {"data_wait"}),
+        (gain_from("loader.input_share"), {"data_wait"}),
         (gain_from("calls.gc_share + calls.empty_cache_share"), {"other"}),
         (gain_from("step.compute_share"), set()),
         (GainSpec("measured_ceiling", {}), {"data_wait"}),
