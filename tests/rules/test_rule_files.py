@@ -12,6 +12,7 @@ from autotune.engine.examples import failures
 from autotune.engine.load import load_rule, load_rules, rules_folder
 from autotune.model.rule import Rule, Severity
 from autotune.predict import WHAT_IFS
+from autotune.predict.combine import target
 
 FILES = sorted(rules_folder().glob("*/*.toml"))
 
@@ -53,3 +54,9 @@ def test_the_documented_rule_is_a_rule(tmp_path: Path) -> None:
     file.parent.mkdir()
     file.write_text(text + silent * 2, encoding="utf-8")
     assert list(failures(load_rule(file))) == []
+
+
+@pytest.mark.parametrize("rule", [rule for rule in load_rules() if rule.gain], ids=lambda rule: rule.id)
+def test_what_batches_cost_is_one_part_of_the_step(rule: Rule) -> None:
+    """Gains on parts with different names are added: none of a loader's may have a name of its own."""
+    assert not target(rule.gain).startswith("loader.")
