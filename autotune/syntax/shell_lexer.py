@@ -13,7 +13,8 @@ from autotune.model.source import Comment
 from autotune.syntax.shell_tokens import Operator, Piece, Run, Variable, Word
 from autotune.syntax.text import MAX_VALUES, Text
 
-_BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)*+")
+_BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)*")
+"""Not possessive: Python before 3.11.5 then takes a backslash that no line break follows."""
 _COMMENT = re.compile(r"#[^\n]*+")
 _OPERATOR = re.compile(r"\n|;;&|;;|;&|;|&&|\|\||\|&|\||&|\(|\)")
 _REDIRECTION = re.compile(r"&>>?|(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>&|>>|>\||<|>)")

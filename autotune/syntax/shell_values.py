@@ -12,7 +12,8 @@ from autotune.syntax.shell_tokens import Piece, Run, Variable, Word
 from autotune.syntax.text import MAX_VALUES, Text
 
 _BLANKS_OR_WORD = re.compile(r"[ \t\r\n]+|[^ \t\r\n]+")
-_GLOB = re.compile(r"[*?]|\{(?=[^{}]*+\})(?:[^{},.]|\.(?!\.))*+(?:,|\.\.)|^~")
+_GLOB = re.compile(r"[*?]|\{(?=[^{}]*+\})(?:[^{},.]|\.(?!\.))*(?:,|\.\.)|^~")
+"""Not possessive: Python before 3.11.5 matches such a group wrongly where it looks ahead."""
 _LONGEST = 100_000
 """Characters of a variable, or items of an array: X=$X$X$X doubles quickly."""
 

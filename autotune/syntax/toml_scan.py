@@ -15,11 +15,13 @@ _COMMENT = re.compile(r"#[^\r\n]*+")
 _LINE_BREAKS = re.compile(r"[\r\n]++")
 _STRING = re.compile(
     r"""
-      "{3}(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3,5} | '{3}(?:[^']|'{1,2}(?!'))*+'{3,5}
+      "{3}(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5} | '{3}(?:[^']|'{1,2}(?!'))*'{3,5}
     | "(?:[^"\\\r\n]|\\.)*+"                 | '[^'\r\n]*+'
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""Not possessive where a part can be matched in two ways: Python before 3.11.5 gets that wrong."""
+
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]++")
 _BARE_VALUE = re.compile(r"\d{4}-\d\d-\d\d[ ]\d\d:[^\s,\]}#]*|[^\s,\[\]{}=#\"']++")
 
