@@ -175,3 +175,12 @@ def test_any_bytes_are_read_as_tomllib_does_or_refused_with_a_place(file: bytes)
     for path, value in expected.items():
         is_date = isinstance(value, datetime.date | datetime.time)
         assert isinstance(found[path], str) if is_date else same_value(found[path], value)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ['"""a "b" c"""', '"""a ""b"" """', '"""a\n"b\\"" c"""', "'''a 'b' c'''", "'''a ''b'' c'''", '"""a " """'],
+)
+def test_quotes_inside_strings_of_several_lines(written):
+    text = f"a = {written}\nb = 1\n"
+    assert list(values(read(text.encode())).values()) == list(tomllib.loads(text).values())
