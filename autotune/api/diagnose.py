@@ -12,6 +12,7 @@ from autotune import collect, derive, engine, machine, predict
 from autotune.api import extras, manifest, outcome, outlook, patching, searches
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
+from autotune.collect.scratch_changes import Change
 from autotune.errors import UsageError
 from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
@@ -68,7 +69,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     if collected.sampled is not None:
         facts += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
-    facts += (*storage(collected.recordings), *extras.facts(cwd))
+    facts += (*storage(collected.recordings, collected.effects.redirected), *extras.facts(cwd))
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
     known = Known(run, facts, versions, *static, pins=pins(bundle, cwd=cwd, root=root))
     collect.write_manifest(collected, manifest.stored(known))
@@ -163,8 +164,11 @@ def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:
     return predict.combine(parts, evidence)
 
 
-def storage(recordings: Sequence[Recording]) -> Iterable[Fact]:
-    """File systems of the data and of where most bytes were written, asked on the machine that made `recordings`."""
+def storage(recordings: Sequence[Recording], changes: Sequence[Change]) -> Iterable[Fact]:
+    """File systems of the data and of where most bytes were written, asked on the machine that made `recordings`.
+
+    `changes` are what the kernel layer held; what hooks redirected is in the Recordings.
+    """
     for recording in recordings[:1]:
         subjects = derive.subjects(recording)
         paths = {subjects.get(loader["id"]): Path(loader["path"] or "") for loader in recording.loaders}
@@ -177,8 +181,9 @@ def storage(recordings: Sequence[Recording]) -> Iterable[Fact]:
             if subject is not None:
                 yield Fact("loader.seen_on_network", subject, system is not None and system.is_network)
     rows = [row for one in recordings for row in one.side_effects["redirected"] if row["kind"] == "write"]
-    most = max(rows, key=lambda row: int(row["bytes"]), default=None)
-    system = machine.file_system(Path(most["path"])) if most is not None else None
+    written = [(int(row["bytes"]), str(row["path"])) for row in rows]
+    written += [(change.bytes, change.path) for change in changes if change.kind == "write"]
+    system = machine.file_system(Path(max(written)[1])) if written else None
     if system is not None:
         yield Fact("checkpoint.storage_is_network", RUN, system.is_network)
 

@@ -40,9 +40,14 @@ def summarise(
         replayed=any(one.name in ("replay", "micro_batch") for one in first.what_ifs) if first is not None else False,
         error=_error(first) or (f"exit code {collected.exit_code}" if _failed(collected) else ""),
         overhead_share=_overhead(first),
-        redirected=tuple(_below(path, cwd) for path in _paths(collected.recordings, "redirected", "path")),
+        redirected=tuple(_below(path, cwd) for path in _redirected(collected)),
         blocked=_paths(collected.recordings, "blocked", "what"),
         not_isolated=_paths(collected.recordings, "not_isolated", "what"),
+        isolation=collected.effects.layer,
+        isolation_why=collected.effects.why,
+        escaped=tuple(_below(path, cwd) for path in collected.effects.escaped),
+        not_covered=collected.effects.gaps,
+        ended=collected.effects.ended,
     )
 
 
@@ -212,6 +217,12 @@ _VERB = re.compile(r"[a-z]+(_[a-z]+)*")
 def _below(path: str, cwd: Path) -> str:
     place = Path(path)
     return str(place.relative_to(cwd)) if place.is_relative_to(cwd) else path
+
+
+def _redirected(collected: Collected) -> tuple[str, ...]:
+    """What the hooks of the processes redirected, and what the kernel did."""
+    by_kernel = (change.path for change in collected.effects.redirected)
+    return tuple(dict.fromkeys((*_paths(collected.recordings, "redirected", "path"), *by_kernel)))
 
 
 def _paths(recordings: Sequence[Recording], kind: str, name: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from autotune.collect.artefacts import MANIFEST, read_json, runs
+from autotune.collect.overlay_plan import unlock
 from autotune.errors import UsageError
 from autotune.machine import is_gone
 
@@ -101,5 +102,6 @@ def _is_sockets(folder: Path) -> bool:
 def _delete(folder: Path) -> bool:
     if not folder.is_dir():
         return False
+    unlock(folder)
     shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,22 +13,6 @@ from autotune.model.evidence import Value
 DEFAULT_STEPS = 30
 LEAST_WINDOW_S = 0.5
 WHAT_IF_LIMIT_S = 30.0
-CACHES = (
-    *(
-        "HF_HOME",
-        "HF_DATASETS_CACHE",
-        "HF_HUB_CACHE",
-        "HF_MODULES_CACHE",
-        "TRANSFORMERS_CACHE",
-        "HUGGINGFACE_HUB_CACHE",
-    ),
-    *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME"),
-    *("CUDA_CACHE_PATH", "NUMBA_CACHE_DIR", "MPLCONFIGDIR"),
-)
-"""Variables that name cache folders: caches may be written, they are no output of the script."""
-
-HOME_CACHES = (".triton", ".nv")
-"""Caches in the home folder beside ~/.cache: triton's kernels, and those of the CUDA driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +57,15 @@ class Request:
     resume_from: str | None = None
 
 
-def write(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]) -> Path:
-    """Write request.json into `run_dir`; `roots` are the folders that must not change (project, cwd, script)."""
+def write(request: Request, run_dir: Path, isolate: Mapping[str, Any] | None) -> Path:
+    """Write request.json into `run_dir`; `isolate` is what keeps writes away from the user's files (isolation.py)."""
     path = run_dir / "request.json"
-    # No escapes: the probe reads it as a Python literal, where JSON's surrogate pairs mean something else.
-    path.write_text(json.dumps(as_json(request, run_dir, roots, environ), ensure_ascii=False, indent=1), "utf-8")
+    path.write_text(json.dumps(as_json(request, run_dir, isolate), indent=1), "utf-8")
     return path
 
 
-def as_json(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]) -> dict[str, Any]:
+def as_json(request: Request, run_dir: Path, isolate: Mapping[str, Any] | None) -> dict[str, Any]:
     """The Request as the probe reads it."""
-    isolate = None if request.keep_going else _isolation(run_dir, roots, environ)
     return {
         "schema": 1,
         "run_dir": str(run_dir),
@@ -105,22 +85,4 @@ def as_json(request: Request, run_dir: Path, roots: tuple[Path, ...], environ: M
             "after": request.after,
             "time_limit_s": request.time_limit_s,
         },
-    }
-
-
-def _isolation(run_dir: Path, roots: tuple[Path, ...], environ: Mapping[str, str]) -> dict[str, Any]:
-    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 - HOME may be unset
-    caches = [environ[name] for name in CACHES if environ.get(name)]
-    folders = [
-        str(run_dir),
-        tempfile.gettempdir(),
-        environ.get("XDG_CACHE_HOME") or str(home / ".cache"),
-        *(str(home / name) for name in HOME_CACHES),
-        *caches,
-    ]
-    return {
-        "protected": [str(root) for root in roots],
-        "exempt": folders,
-        "run_id": run_dir.name,
-        "run_dir": str(run_dir),
     }

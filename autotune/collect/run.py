@@ -6,16 +6,17 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autotune.collect import artefacts, command, leftovers, messages, progress
+from autotune.collect import artefacts, command, isolation, leftovers, messages, mount_namespace, progress
 from autotune.collect import request as requests
+from autotune.collect.isolation import Isolation, SideEffects
 from autotune.collect.stored import load
 from autotune.errors import ScriptError
 from autotune.machine import Sampled, Sampler, connect_nvml, identity
-from autotune.machine.job import Interpreter, end_job, uninjected
+from autotune.machine.job import Image, Interpreter, end_job, start_job, uninjected
 from autotune.machine.signals import check_interrupted, cleaned_up
 from autotune.model.recording import Recording
 
@@ -35,7 +36,8 @@ class Collected:
     `startup_s` is from the start to the first optimizer step (None: never), `exit_code` the command's own.
     `waiting_in` is where the training thread was last seen before its first step, `bugs` the notes (type and frames)
     of processes that the probe ended because it failed itself. `said` are the last lines that the command wrote to
-    stderr, where that went into a file. `pid` is the process that was started, the first of its group.
+    stderr, where that went into a file. `pid` is the process that was started, the first of its group. `effects` is
+    what became of the script's writes.
     """
 
     folder: Path
@@ -49,6 +51,7 @@ class Collected:
     bugs: tuple[str, ...] = ()
     said: str = ""
     pid: int | None = None
+    effects: SideEffects = field(default_factory=SideEffects)
 
 
 def not_held(pid: int) -> AbstractContextManager[None]:
@@ -78,20 +81,26 @@ def collect(
     way out, Ctrl-C and SIGTERM included, the whole process tree is ended and scratch is deleted.
     """
     roots = (*_roots(words, cwd), *([protected] if protected is not None else []))
-    path = requests.write(request, folder, roots, environ)
     artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
-    began = _Began(words.argv, str(cwd), command.environment(environ, path))
-    for last_try in (False, True):
-        result = _attempt(request, began, folder, show, (stdout, stderr), hold)
-        if isinstance(result, Collected):
-            return result if stderr is None else replace(result, said=messages.last_lines(stderr))
-        if last_try:
-            break
-        began = _Began(command.injected(result.argv), result.cwd, command.environment(result.environ, path))
-    return Collected(folder, (), "not_injected", None, 0.0, None, None)
+    job = _Job(request, folder, roots, show, (stdout, stderr), hold, environ)
+    result = _collected(job, _Began(words.argv, str(cwd), environ))
+    return result if stderr is None else replace(result, said=messages.last_lines(stderr))
 
 
 _Output = tuple[int | None, Path | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What stays the same however often the command has to be started."""
+
+    request: requests.Request
+    folder: Path
+    roots: tuple[Path, ...]
+    show: Callable[[progress.Status], None]
+    output: _Output
+    hold: Hold
+    environ: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +110,71 @@ class _Began:
     environ: Mapping[str, str]
 
 
-def _attempt(
-    request: requests.Request,
-    began: _Began,
-    folder: Path,
-    show: Callable[[progress.Status], None],
-    output: _Output,
-    hold: Hold,
-) -> Collected | Interpreter:
+@dataclass(frozen=True, slots=True)
+class _NotEntered:
+    """The kernel refused a step of the namespace: nothing was started."""
+
+    why: str
+
+
+def _collected(job: _Job, began: _Began) -> Collected:
+    """Start it; again with hooks where the kernel layer is refused, and once more where a process lost the probe."""
+    refused, is_injected = "", False
+    while True:
+        result = _attempt(job, began, refused)
+        if isinstance(result, Collected):
+            return result
+        if isinstance(result, _NotEntered):
+            refused = result.why
+        elif is_injected:
+            return Collected(job.folder, (), "not_injected", None, 0.0, None, None)
+        else:
+            is_injected = True
+            began = _Began(command.injected(result.argv), result.cwd, result.environ)
+
+
+def _attempt(job: _Job, began: _Began, refused: str) -> Collected | Interpreter | _NotEntered:
     """One start. An Interpreter is the process of the job that had no probe."""
     with cleaned_up():
         try:
-            leftovers.make_sockets(folder)
-            child = _start(began, output)
+            held = None if job.request.keep_going else isolation.choose(job.folder, job.roots, job.environ, refused)
+            path = requests.write(job.request, job.folder, held.settings if held is not None else None)
+            leftovers.make_sockets(job.folder)
+            front = held.words(job.folder) if held is not None else ()
+            environ = command.environment(began.environ, path)
+            child = start_job(lambda: _start(_Began((*front, *began.argv), began.cwd, environ), job.output))
             try:
-                with hold(child.pid):
-                    return _watch(request, child, folder, show)
+                with job.hold(child.pid):
+                    result = _watch(job.request, child, job.folder, job.show)
             finally:
-                end_job(child.pid, folder)
+                ended = end_job(child.pid, job.folder)
                 child.wait()
+            if front and child.returncode == mount_namespace.FAILED and isinstance(result, Collected):
+                return _refusal(job.folder, result)
+            return _with_effects(result, held, ended)
         finally:
-            leftovers.remove_scratch(folder)
+            leftovers.remove_scratch(job.folder)
+
+
+def _refusal(folder: Path, result: Collected) -> Collected | _NotEntered:
+    """Why the command was not started in the namespace; the command's own exit code may be the same by chance."""
+    failed = isolation.failure(folder)
+    if failed is None:
+        return result
+    step, number, text = failed
+    if step.startswith("start "):
+        raise ScriptError(
+            f"it cannot be started: {text}", where=step[len("start ") :], to_do="Check the path and its permissions."
+        )
+    return _NotEntered(f"the kernel refused it ({step}: {text or f'error {number}'})")
+
+
+def _with_effects(
+    result: Collected | Interpreter, held: Isolation | None, ended: tuple[str, ...]
+) -> Collected | Interpreter:
+    if isinstance(result, Interpreter) or held is None:
+        return result
+    return replace(result, effects=isolation.effects(held, ended))
 
 
 def _start(began: _Began, output: _Output) -> subprocess.Popen[bytes]:
@@ -158,7 +211,7 @@ def _watch(
     show: Callable[[progress.Status], None],
 ) -> Collected | Interpreter:
     began, startup_s = time.monotonic(), None
-    pythons: dict[int, float] = {}
+    pythons: dict[Image, float] = {}
     with Sampler(child.pid, library=connect_nvml()[0]) as sampler:
         while True:
             check_interrupted()

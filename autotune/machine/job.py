@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import signal
+import subprocess
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,22 +19,78 @@ import psutil
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
 _PATIENCE_S = 1.0
 _END_S = 5.0
+_SET_CHILD_SUBREAPER = 36
+_MOST_ROUNDS = 100
 
 
-def end_job(pid: int, folder: Path) -> None:
-    """Kill process `pid`, its group, its descendants, and every interpreter that said hello in `folder`.
+def start_job(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start a job in a session of its own; from now on `end_job` finds what it leaves behind.
 
-    Launchers such as torchrun put their children into sessions of their own, and children of a launcher that died
-    belong to init: the hello files name them all the same. multiprocessing's resource tracker ends by itself when the
-    others are gone, and unlinks their semaphores and shared memory on its way: it comes last.
+    This process becomes the one to which the system gives the children of processes that ended (prctl(2),
+    PR_SET_CHILD_SUBREAPER); otherwise a daemon would belong to init, and nobody would find it.
     """
-    members = _job(pid, folder)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with _lock:
+        child = start()
+        _jobs.add(child.pid)
+    return child
+
+
+_lock = threading.Lock()
+_jobs: set[int] = set()
+"""The jobs that run now: `verify` runs two at once."""
+
+
+def end_job(pid: int, folder: Path) -> tuple[str, ...]:
+    """Kill process `pid`, its group, its descendants and what these left behind; returns the names of the last.
+
+    Of two jobs that run at once, the first to end leaves alone what cannot be told to be its own: that has an
+    environment without the Request in `folder`. multiprocessing's resource tracker ends by itself when the others are
+    gone, and unlinks their semaphores and shared memory on its way: it comes last.
+    """
+    members = _descendants(pid)
     trackers = [member for member in members if _is_tracker(member)]
     _kill([member for member in members if member not in trackers], _END_S)
     psutil.wait_procs(trackers, timeout=_END_S)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     _kill(trackers, _END_S)
+    with _lock:
+        _jobs.discard(pid)
+        return _end_orphans(pid, folder)
+
+
+def _end_orphans(pid: int, folder: Path) -> tuple[str, ...]:
+    """Kill the orphans until none is left: one that is being killed may just have forked."""
+    names: list[str] = []
+    for _ in range(_MOST_ROUNDS):
+        orphans = [child for child in psutil.Process().children() if child.pid != pid and _is_orphan(child, folder)]
+        if not orphans:
+            break
+        for orphan in orphans:
+            names += _name_if_alive(orphan)
+            _kill(_descendants(orphan.pid), _END_S)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(orphan.pid, os.WNOHANG)
+    return tuple(dict.fromkeys(names))
+
+
+def _is_orphan(child: psutil.Process, folder: Path) -> bool:
+    """Whether a child of this process was left to it by a job that ended. Its own children are of its session."""
+    try:
+        if child.pid in _jobs or os.getsid(child.pid) == os.getsid(0):
+            return False
+        return not _jobs or child.environ().get("AUTOTUNE_REQUEST", "").startswith(str(folder))
+    except (psutil.Error, ProcessLookupError):
+        return False
+
+
+def _name_if_alive(process: psutil.Process) -> list[str]:
+    try:
+        return [] if process.status() == psutil.STATUS_ZOMBIE or _is_tracker(process) else [process.name()]
+    except psutil.Error:
+        return []
 
 
 def _kill(members: list[psutil.Process], timeout_s: float) -> None:
@@ -57,53 +116,50 @@ class Interpreter:
     environ: Mapping[str, str]
 
 
-def uninjected(pid: int, folder: Path, first_seen: dict[int, float]) -> Interpreter | None:
+Image = tuple[int, int]
+"""A process and the program that it runs: its number, and where the kernel put the stack, which exec moves."""
+
+
+def uninjected(pid: int, folder: Path, seen: dict[Image, float]) -> Interpreter | None:
     """A Python process of the job that carries no probe, None when all do.
 
-    The probe says hello within the first tenths of a second; importing torch takes longer than the patience here.
-    `first_seen` is this function's memory between calls: when a process was first seen to be a Python, or last seen to
-    be stopped.
+    The probe maps a file of the run folder into each process within the first tenths of a second; importing torch takes
+    longer than the patience here. A fork keeps the mapping and exec drops it, as they do with the probe. `seen` is this
+    function's memory between calls: when an image was first seen to be a Python, or last seen to be stopped.
     """
     for member in _descendants(pid):
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, OSError):
             if not _PYTHON.fullmatch(Path(member.exe()).name):
                 continue
+            image = (member.pid, _stack_start(member.pid))
             if member.status() == psutil.STATUS_STOPPED:
-                first_seen[member.pid] = time.monotonic()
-            since = first_seen.setdefault(member.pid, time.monotonic())
-            if _greeted(member, folder) or time.monotonic() - since < _PATIENCE_S:
+                seen[image] = time.monotonic()
+            since = seen.setdefault(image, time.monotonic())
+            if since == _CARRIES or time.monotonic() - since < _PATIENCE_S:
+                continue
+            if _carries_probe(member.pid, folder):
+                seen[image] = _CARRIES
                 continue
             # Linux shows no command line at all for a moment of exec: such a one is asked again.
             argv = tuple(member.cmdline())
-            if argv and not _is_fork(member, argv, folder):
+            if argv and _LAUNCHER not in " ".join(argv[:4]):
                 return Interpreter(argv, member.cwd(), member.environ())
     return None
 
 
-def _greeted(process: psutil.Process, folder: Path) -> bool:
-    return (folder / f"hello-{process.pid}").exists()
+_CARRIES = float("inf")
+_LAUNCHER = "mount_namespace.py"
+"""Ours: it turns into the command, as soon as the mounts stand."""
 
 
-def _is_fork(process: psutil.Process, argv: tuple[str, ...], folder: Path) -> bool:
-    """Whether it is a fork of an interpreter that carries the probe, which it then carries too, e.g. a worker."""
-    parents = [parent for parent in process.parents() if _greeted(parent, folder)]
-    return any(tuple(parent.cmdline()) == argv for parent in parents)
+def _stack_start(pid: int) -> int:
+    """Field 28 of /proc/PID/stat, proc_pid_stat(5)."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    return int(text.rpartition(")")[2].split()[25])
 
 
-def _job(pid: int, folder: Path) -> list[psutil.Process]:
-    greeted = [int(path.name.split("-")[1]) for path in folder.glob("hello-*")]
-    found = _descendants(pid)
-    for number in greeted:
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(number)
-            if _carries(process, folder):
-                found += [process, *process.children(recursive=True)]
-    return [process for process in dict.fromkeys(found) if process.pid != os.getpid()]
-
-
-def _carries(process: psutil.Process, folder: Path) -> bool:
-    """Whether it is still the process that said hello: numbers are given out again."""
-    return process.environ().get("AUTOTUNE_REQUEST", "").startswith(str(folder))
+def _carries_probe(pid: int, folder: Path) -> bool:
+    return f"/{folder.name}/hello-" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
 
 
 def _descendants(pid: int) -> list[psutil.Process]:

@@ -80,6 +80,10 @@ class RunSummary:
     probes made the script train on kept batches after the window. `planned_steps` is None when the script's own length
     is unknown; `num_steps` are the optimizer steps that ran, warm-up included, None when
     unknown. `error` is the script's own: "ValueError: its message".
+
+    `isolation` is the layer that held the script's writes: "kernel", "hooks", or "" with --keep-going and for a lone
+    Recording; `isolation_why` says why it was not the kernel. `escaped` are files of the project that changed all the
+    same, `not_covered` writable folders that the layer leaves out, `ended` programs that outlived the script.
     """
 
     folder: str
@@ -100,6 +104,11 @@ class RunSummary:
     redirected: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
     not_isolated: tuple[str, ...] = ()
+    isolation: str = ""
+    isolation_why: str = ""
+    escaped: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -8,6 +8,7 @@ import os
 import sys
 
 from . import imports
+from .aside import aside
 
 
 def start(request_path: str) -> None:
@@ -19,12 +20,9 @@ def start(request_path: str) -> None:
     _say_hello(request["run_dir"])
     callbacks = {"torch": [_on_torch]}
     if request["isolate"] is not None:
-        from . import overlay
+        from . import effects
 
-        overlay.install(request["isolate"])
-        # The import system writes past the overlay: no __pycache__ may appear beside the user's modules.
-        sys.dont_write_bytecode = True
-        for name, callback in overlay.AFTER_IMPORT.items():
+        for name, callback in effects.install(request["isolate"]).items():
             callbacks.setdefault(name, []).append(callback)
     for name in FRAMEWORKS:
         callbacks.setdefault(name, []).append(_on_framework)
@@ -54,16 +52,37 @@ FRAMEWORKS = (
 
 
 def _read(path: str) -> dict:
-    """The Request. JSON is a Python expression but for three names, and the `json` module may not be imported
-    before the script's folder is on sys.path: a user's own json.py must win."""
+    """The Request. The `json` module may not be imported before the script's folder is on sys.path, as a user's own
+    json.py must win; its scanner is a module of its own."""
     with open(path, encoding="utf-8") as file:
-        return eval(file.read(), {"__builtins__": {}, "true": True, "false": False, "null": None})
+        text = file.read()
+    try:
+        return aside("_json").make_scanner(_Json)(text, 0)[0]
+    except (ValueError, StopIteration, SystemError) as error:  # SystemError: it finds no json.JSONDecodeError
+        raise ValueError("the Request is no JSON") from error
+
+
+class _Json:
+    """What the scanner asks of json.JSONDecoder (CPython 3.9 to 3.14)."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+    memo = {}  # noqa: RUF012 - the scanner wants a dict, and clears it
 
 
 def _say_hello(run_dir: str) -> None:
-    """Tell the parent that this interpreter carries the probe."""
-    descriptor = os.open(os.path.join(run_dir, f"hello-{os.getpid()}"), os.O_CREAT | os.O_WRONLY, 0o644)
-    os.close(descriptor)
+    """Tell the parent that this interpreter carries the probe: it maps a file of the run folder as long as it does."""
+    descriptor = os.open(os.path.join(run_dir, f"hello-{os.getpid()}"), os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        os.ftruncate(descriptor, 1)
+        _kept.append(aside("mmap").mmap(descriptor, 1))
+    finally:
+        os.close(descriptor)
+
+
+_kept = []
+"""The mapping of this process."""
 
 
 def _on_torch(module) -> None:

@@ -1,7 +1,7 @@
 """Side effects that are no files of ours: trackers, hub pushes, child programs. Blocked where that is possible, else
 named."""
 
-from . import isolate_commands, isolate_hub, isolate_trackers
+from . import isolate_commands, isolate_hub, isolate_network, isolate_trackers
 
 MOST_ROWS = 50
 
@@ -32,8 +32,10 @@ def _rows(counts: dict) -> list:
 
 
 def callbacks(world, patches, isolated: Isolated) -> dict:
-    """{module name: function(module)} for the trackers, the hub and subprocess."""
+    """{module name: function(module)} for the trackers, the hub, sockets and subprocess; `world` None: the kernel layer
+    holds the files of every program."""
     return {
+        **isolate_network.callbacks(patches, isolated),
         **isolate_trackers.callbacks(patches, isolated),
         **isolate_hub.callbacks(patches, isolated),
         **isolate_commands.callbacks(world, patches, isolated),
@@ -42,4 +44,4 @@ def callbacks(world, patches, isolated: Isolated) -> dict:
 
 def install(world, patches, isolated: Isolated) -> None:
     """Patch what is there from the start: the functions of `os` that start programs."""
-    isolate_commands.install(patches, isolated)
+    isolate_commands.install(patches, isolated, holds_programs=world is None)

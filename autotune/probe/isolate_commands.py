@@ -1,8 +1,10 @@
-"""Programs that the script starts. They see the real tree and cannot be isolated, so they are named: the program and,
-for git, the subcommand; no other argument, since arguments may hold secrets."""
+"""Programs that the script starts, named by the program and, for git, the subcommand: arguments may hold secrets.
+
+The hooks do not reach them: each one that may write is named. The kernel layer holds their files: only those are named
+that are made to send something to another machine.
+"""
 
 import os
-import sys
 from os.path import basename
 
 # fmt: off
@@ -11,21 +13,31 @@ HARMLESS = frozenset((
     "true", "free", "df", "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "objdump", "nvcc", "ptxas",
     "c++filt",
 ))
-# fmt: on
 """Programs that libraries ask about the machine, and compilers that write into caches."""
+
+SENDING = frozenset((
+    "git", "rsync", "scp", "sftp", "ssh", "curl", "wget", "aws", "gsutil", "gcloud", "az", "azcopy", "rclone", "s3cmd",
+    "s5cmd", "mc", "kaggle", "huggingface-cli", "hf", "wandb", "dvc", "ftp", "nc", "ncat", "kubectl", "docker",
+    "podman", "sbatch", "srun", "qsub", "mail", "sendmail",
+))
+# fmt: on
+"""Programs whose work is on another machine, or done for them by a service of this one."""
 
 GIT_READS = frozenset(["rev-parse", "status", "log", "diff", "describe", "show", "ls-files", "remote", "version"])
 GIT_WRITES = frozenset(["push", "commit", "add", "clone", "pull", "init", "checkout", "tag", "fetch", "lfs", "config"])
 
 
-def describe(command, shell: bool = False):
+def describe(command, shell: bool = False, environ=None, holds_programs: bool = False):
     """What to say about a command (str, bytes, PathLike or a list of them): "git push", "rsync", or None when it is
-    harmless or a Python that carries the probe itself."""
+    harmless or a Python that carries the probe itself. `environ` is the environment that it gets, None: this one.
+    `holds_programs` says that the kernel holds its files."""
     words = _words(command, shell)
     if not words:
         return None
     program = basename(words[0])
-    if program in HARMLESS or (program.startswith("python") and not shell and _carries_probe(words)):
+    if holds_programs and not any(basename(word) in SENDING for word in (words if shell else words[:1])):
+        return None
+    if program in HARMLESS or (program.startswith("python") and not shell and _carries_probe(words, environ)):
         return None
     if program != "git":
         return f"{program} (in a shell)" if shell else program
@@ -49,14 +61,15 @@ def _words(command, shell: bool) -> list:
     return words
 
 
-def _carries_probe(words: list) -> bool:
-    """A Python child starts the probe by PYTHONPATH, unless it is told to ignore that."""
+def _carries_probe(words: list, environ=None) -> bool:
+    """A Python child starts the probe by PYTHONPATH, unless it is told to ignore that or gets another environment."""
     for word in words[1:]:
         if not word.startswith("-") or word in ("-m", "-c"):
             break
         if not word.startswith("--") and set(word[1:]) & set("IES"):
             return False
-    return "AUTOTUNE_REQUEST" in os.environ
+    given = {os.fsdecode(name) for name in (os.environ if environ is None else environ)}
+    return {"AUTOTUNE_REQUEST", "PYTHONPATH"} <= given
 
 
 def callbacks(world, patches, isolated) -> dict:
@@ -66,10 +79,10 @@ def callbacks(world, patches, isolated) -> dict:
         original = module.Popen.__init__
 
         def __init__(self, args, *rest, **kwargs):
-            what = describe(args, bool(kwargs.get("shell")))
+            what = describe(args, bool(kwargs.get("shell")), kwargs.get("env"), holds_programs=world is None)
             if what is not None:
                 isolated.not_isolated(f"subprocess: {what}")
-            if kwargs.get("cwd") is not None and world.shared.view[0]:
+            if world is not None and kwargs.get("cwd") is not None and world.shared.view[0]:
                 kwargs["cwd"] = _folder(world, kwargs["cwd"])
             original(self, args, *rest, **kwargs)
 
@@ -85,30 +98,28 @@ def _folder(world, cwd):
     return cwd if world.has_real(place) or world.status(place) is None else world.physical(place)
 
 
-def install(patches, isolated) -> None:
+def install(patches, isolated, holds_programs: bool) -> None:
     """Name what os.system, os.exec*, os.spawn* and os.posix_spawn start."""
-    for name, position, shell in _STARTERS:
+    for name, shell in _STARTERS:
         original = getattr(os, name, None)
         if original is not None:
-            patches.set(os, name, _named(isolated, original, name, position, shell))
+            patches.set(os, name, _named(isolated, original, name, shell, holds_programs))
 
 
-_STARTERS = (
-    ("system", 0, True),
-    ("execv", 0, False),
-    ("execve", 0, False),
-    ("posix_spawn", 0, False),
-    ("posix_spawnp", 0, False),
-)
-"""(name, position of the program, whether it is a shell's line). exec*p and spawn* end in execv or execve."""
+_STARTERS = (("system", True), ("execv", False), ("execve", False), ("posix_spawn", False), ("posix_spawnp", False))
+"""(name, whether its first argument is a shell's line). exec*p and spawn* end in execv or execve."""
+
+_WITH_ENVIRONMENT = ("execve", "posix_spawn", "posix_spawnp")
 
 
-def _named(isolated, original, name: str, position: int, shell: bool):
+def _named(isolated, original, name: str, shell: bool, holds_programs: bool):
     def named(*args, **kwargs):
-        command = args[position] if len(args) > position else kwargs.get("command", kwargs.get("path", ""))
+        command = args[0] if args else kwargs.get("command", kwargs.get("path", ""))
         argv = args[1] if name != "system" and len(args) > 1 else command
-        what = describe([command, *list(argv)[1:]] if argv is not command else command, shell)
-        if what is not None and not (name != "system" and os.fsdecode(command) == sys.executable):
+        environ = args[2] if name in _WITH_ENVIRONMENT and len(args) > 2 else kwargs.get("env")
+        line = [command, *list(argv)[1:]] if argv is not command else command
+        what = describe(line, shell, environ, holds_programs)
+        if what is not None:
             isolated.not_isolated(f"os.{name}: {what}")
         return original(*args, **kwargs)
 

@@ -9,7 +9,8 @@ Policy: a write goes to the real tree only in an exempt folder and outside of th
 below /dev, /proc, /sys; every other write goes to scratch on the device of its target, so that it takes as long.
 
 Limits: io.FileIO(path) called by name, `posix.*` called directly, modules that the script writes over existing ones,
-UNIX sockets bound in the tree, and child programs other than Python are outside; children are listed.
+UNIX sockets bound in the tree, compiled code of unknown libraries and child programs other than Python are outside:
+they are named (unheld.py, isolate_commands.py), and the parent compares the project's files before and after.
 Forked and spawned Python processes share the scratch. The first rename of a real file costs a copy of it.
 """
 
@@ -83,6 +84,16 @@ def install(settings: dict) -> None:
     isolate.install(state.world, state.patches, state.isolated)
     overlay_imports.install(state.world, state.patches)
     _installed.append(state)
+
+
+def world() -> World:
+    """The files as the script sees them; only after `install`."""
+    return _installed[-1].world
+
+
+def isolated() -> isolate.Isolated:
+    """What is blocked and named; only after `install`."""
+    return _installed[-1].isolated
 
 
 def uninstall() -> None:

@@ -1,8 +1,9 @@
 """What all processes of a run know at once about the overlay."""
 
 import posix
-import sys
 import time
+
+from .aside import aside
 
 
 class Shared:
@@ -15,7 +16,7 @@ class Shared:
         descriptor = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
         try:
             posix.ftruncate(descriptor, 9)
-            self.view = _mmap_type()(descriptor, 9)
+            self.view = aside("mmap").mmap(descriptor, 9)
         finally:
             posix.close(descriptor)
 
@@ -27,13 +28,3 @@ class Shared:
         """Say that a path now means something else: what was remembered about paths is void."""
         self.view[1:9] = time.monotonic_ns().to_bytes(8, "little")
         self.view[0] = 1
-
-
-def _mmap_type():
-    """mmap.mmap, without leaving `mmap` in sys.modules: a module of the user's with that name must still win."""
-    known = "mmap" in sys.modules
-    import mmap
-
-    if not known:
-        del sys.modules["mmap"]
-    return mmap.mmap

@@ -87,7 +87,13 @@ class World:
                 continue
             step = current + "/" + part
             if step in SPECIAL:
-                return "/".join([step, *reversed(todo)]), straight
+                special = "/".join([step, *reversed(todo)])
+                led = _leads_out(special, follow)
+                if led is None:
+                    return special, straight
+                current, straight, bare, links = "", False, None, links + 1
+                todo = _parts(led)
+                continue
             target = None
             if todo or follow:
                 target, redirected, bare = self._link(current, step, bare)
@@ -260,6 +266,40 @@ class World:
             for line in _read(self._registry).splitlines():
                 device, _, path = line.partition(" ")
                 self._layers.setdefault(int(device), Layer(path))
+
+
+def _leads_out(path: str, follow: bool):
+    """Where a path below /proc or /dev leads by a link out of these: /proc/self/root/..., /proc/self/fd/7, /dev/fd/7.
+
+    None where it stays there, where it names the link itself, and for the standard streams, which are the user's.
+    """
+    current, todo = "", _parts(path)
+    for _ in range(MOST_LINKS):
+        if not todo:
+            return None
+        current += "/" + todo.pop()
+        try:
+            target = posix.readlink(current)
+        except OSError:
+            continue
+        if not target.startswith("/"):
+            current = dirname(current)
+        elif is_below(target, SPECIAL):
+            current = ""
+        elif current.endswith(("/fd/0", "/fd/1", "/fd/2")) or not (todo or follow):
+            return None
+        else:
+            return "/".join([target.rstrip("/"), *reversed(todo)]) if _is_there(target) else None
+        todo.extend(_parts(target))
+    return None
+
+
+def _is_there(path: str) -> bool:
+    try:
+        posix.lstat(path)
+    except OSError:
+        return False
+    return True
 
 
 def _physical(layer, place: str) -> str:

@@ -11,6 +11,7 @@ from . import (
     clock,
     describe,
     device_clock,
+    effects,
     ending,
     frameworks,
     hooks_calls,
@@ -238,9 +239,8 @@ class Session:
         return [row for row in self.optimizers if "type" in row]
 
     def side_effects(self) -> dict:
-        """What the overlay redirected and blocked; empty lists with --keep-going, which has no overlay."""
-        overlay = sys.modules.get("_autotune_probe.overlay")
-        return overlay.report() if overlay is not None else {"redirected": [], "blocked": [], "not_isolated": []}
+        """What was redirected, blocked and not isolated; empty lists with --keep-going."""
+        return effects.report()
 
     # The end
 

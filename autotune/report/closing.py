@@ -21,9 +21,12 @@ def lines(report: Report, width: int) -> list[Line]:
         *_noise(report, width),
         *(line for note in run.notes for line in paragraph("Note", note, width)),
         *paragraph("Predictions here", report.calibration, width),
+        *paragraph("Changed in your files", _escaped(run), width),
         *paragraph("Redirected to scratch", ", ".join(map(_named, run.redirected)), width),
         *paragraph("Blocked", ", ".join(run.blocked), width),
         *paragraph("Not isolated", ", ".join(run.not_isolated), width),
+        *paragraph("Files held by", _held_by(run), width),
+        *paragraph("Ended", ", ".join(run.ended) and f"{', '.join(run.ended)}: still ran after the script", width),
         *paragraph("Cost", _cost(report), width),
         *wrap(_stop(report), width, rest="  "),
     ]
@@ -82,11 +85,37 @@ def _count(report: Report) -> str:
 
 
 def _untouched(run: RunSummary) -> str:
+    if run.escaped:
+        return "Saves, pushes and logs were redirected or blocked, but for what is named as changed in your files."
     if run.not_isolated:
         return "Saves, pushes and logs were redirected or blocked, but for what is named as not isolated."
     if run.redirected or run.blocked:
         return "Its saves, pushes and logs were redirected or blocked: your files are as they were."
     return "It was not seen to save, push or log anything."
+
+
+def _escaped(run: RunSummary) -> str:
+    if not run.escaped:
+        return ""
+    named = ", ".join(map(_named, run.escaped[:_MOST_NAMED]))
+    more = f" and {len(run.escaped) - _MOST_NAMED} more" if len(run.escaped) > _MOST_NAMED else ""
+    return f"{named}{more}: during the run, by the script, a program that it started, or somebody else"
+
+
+_MOST_NAMED = 10
+
+
+def _held_by(run: RunSummary) -> str:
+    """What kept the files as they were, and what it cannot keep."""
+    left_out = f"; not covered: {', '.join(run.not_covered)}" if run.not_covered else ""
+    if run.isolation == "kernel":
+        return f"the kernel (overlay mounts){left_out}"
+    if run.isolation == "hooks":
+        return (
+            f"hooks in Python, as the kernel could not ({run.isolation_why}). They hold the writes of Python and known "
+            "libraries; those of other compiled code and other programs are only seen where they change the project"
+        )
+    return ""
 
 
 def next_lines(report: Report, width: int) -> list[Line]:

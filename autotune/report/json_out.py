@@ -215,6 +215,11 @@ def _run(run: RunSummary, price_per_hour: float | None) -> Json:
         "redirected": list(run.redirected),
         "blocked": list(run.blocked),
         "not_isolated": list(run.not_isolated),
+        "isolation": run.isolation or None,
+        "isolation_why": run.isolation_why or None,
+        "escaped": list(run.escaped),
+        "not_covered": list(run.not_covered),
+        "ended": list(run.ended),
         "notes": list(run.notes),
         "price_per_hour": price_per_hour,
     }

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,24 @@ import pytest
 from autotune.machine import job
 
 WAIT = "print('ready', flush=True); input()"
+HELLO = """
+import mmap, os
+with open(f"hello-{os.getpid()}", "w+b") as file:
+    file.truncate(1)
+    kept = mmap.mmap(file.fileno(), 1)
+"""
 FORK = "import os\nif os.fork() == 0: print('ready', os.getpid(), flush=True)\ninput()"
+EXEC = "import os, sys\nos.execv(sys.executable, [sys.executable, '-c', \"print('ready', flush=True); input()\"])"
+DAEMON = """
+import os
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print("ready", os.getpid(), flush=True)
+        import time; time.sleep(600)
+    os._exit(0)
+os.wait()
+"""
 DETACHED = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
@@ -46,15 +62,6 @@ def start(tmp_path):
         child.communicate()
 
 
-@pytest.fixture
-def request_path(tmp_path):
-    return str(tmp_path / "request.json")
-
-
-def greet(folder, pid):
-    (folder / f"hello-{pid}").touch()
-
-
 def found_below(pid, folder):
     """What is found below `pid`; waits a moment for one that is just being started."""
     deadline = time.monotonic() + 5
@@ -64,10 +71,15 @@ def found_below(pid, folder):
 
 
 def alive(pid):
+    """Whether `pid` runs."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def stays_alive(pid):
     """Whether `pid` still runs; waits a moment for one that was just killed."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+        if not alive(pid):
             return False
         time.sleep(0.01)
     return True
@@ -95,22 +107,39 @@ def test_one_below_a_shell_is_found(start, tmp_path):
 
 @pytest.mark.usefixtures("impatient")
 def test_a_process_that_said_hello_is_none(start, tmp_path):
-    child, _ = start(sys.executable, "-c", WAIT)
-    greet(tmp_path, child.pid)
+    child, _ = start(sys.executable, "-c", HELLO + WAIT)
     assert job.uninjected(child.pid, tmp_path, {}) is None
 
 
 @pytest.mark.usefixtures("impatient")
+def test_one_that_execs_itself_lost_the_probe(start, tmp_path):
+    child, _ = start(sys.executable, "-c", HELLO + EXEC)
+    assert (tmp_path / f"hello-{child.pid}").exists()
+    assert found_below(child.pid, tmp_path).argv[1] == "-c"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_exec_is_seen_after_the_hello(start, tmp_path):
+    code = HELLO + "print('ready', flush=True); input()\n" + EXEC
+    child, _ = start(sys.executable, "-c", code)
+    seen = {}
+    assert job.uninjected(child.pid, tmp_path, seen) is None
+    child.stdin.write("\n")
+    child.stdin.flush()
+    assert child.stdout.readline() == "ready\n"
+    job.uninjected(child.pid, tmp_path, seen)
+    assert job.uninjected(child.pid, tmp_path, seen) is not None
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_fork_of_one_that_said_hello_carries_the_probe(start, tmp_path):
-    child, _ = start(sys.executable, "-c", FORK)
-    greet(tmp_path, child.pid)
+    child, _ = start(sys.executable, "-c", HELLO + FORK)
     assert job.uninjected(child.pid, tmp_path, {}) is None
 
 
 @pytest.mark.usefixtures("impatient")
 def test_another_interpreter_below_one_that_said_hello_is_found(start, tmp_path):
-    child, (_, below) = start(sys.executable, "-c", DETACHED)
-    greet(tmp_path, child.pid)
+    child, (_, below) = start(sys.executable, "-c", HELLO + DETACHED)
     assert found_below(child.pid, tmp_path).argv == (sys.executable, "-c", "input()")
     assert psutil.pid_exists(int(below))
 
@@ -131,11 +160,8 @@ def test_a_process_in_the_middle_of_exec_is_asked_again(start, tmp_path, monkeyp
 
 
 @pytest.mark.usefixtures("impatient")
-def test_what_is_judged_is_the_command_line_that_was_read_first(start, tmp_path, monkeypatch):
-    child, _ = start(sys.executable, "-c", WAIT)
-    (tmp_path / f"hello-{os.getpid()}").touch()
-    lines = {os.getpid(): [["python", "train.py"]] * 2, child.pid: [["python", "train.py"], []]}
-    monkeypatch.setattr(job.psutil.Process, "cmdline", lambda process: lines[process.pid].pop(0))
+def test_the_program_that_makes_the_mounts_is_ours(start, tmp_path):
+    child, _ = start(sys.executable, "-c", WAIT, "mount_namespace.py")
     assert job.uninjected(child.pid, tmp_path, {}) is None
 
 
@@ -143,7 +169,7 @@ def test_a_young_process_has_time_to_say_hello(start, tmp_path, monkeypatch):
     child, _ = start(sys.executable, "-c", WAIT)
     seen = {}
     assert job.uninjected(child.pid, tmp_path, seen) is None
-    first = seen[child.pid]
+    (first,) = seen.values()
     monkeypatch.setattr(job.time, "monotonic", lambda: first + 2 * job._PATIENCE_S)
     assert job.uninjected(child.pid, tmp_path, seen) is not None
 
@@ -158,26 +184,63 @@ def test_a_process_that_is_gone_has_nothing_to_find(tmp_path, start):
 def test_the_whole_tree_ends_with_sessions_of_their_own(start, tmp_path):
     child, (_, below) = start(sys.executable, "-c", DETACHED)
     job.end_job(child.pid, tmp_path)
-    assert not alive(child.pid)
-    assert not alive(int(below))
+    assert not stays_alive(child.pid)
+    assert not stays_alive(int(below))
 
 
-def test_an_orphan_that_said_hello_ends_too(start, tmp_path, request_path):
-    child, (_, below) = start(sys.executable, "-c", DETACHED, AUTOTUNE_REQUEST=request_path)
-    greet(tmp_path, below)
-    child.kill()
+@pytest.fixture
+def begin(tmp_path):
+    """begin(*argv, **environ): a job that has printed its first line, and that line."""
+    started = []
+
+    def begin(*argv, **environ):
+        def start():
+            return subprocess.Popen(
+                argv,
+                cwd=tmp_path,
+                env={"PATH": "/usr/bin:/bin", **environ},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+
+        child = job.start_job(start)
+        started.append(child)
+        return child, child.stdout.readline().decode().split()
+
+    yield begin
+    for child in started:
+        job.end_job(child.pid, tmp_path)
+        child.communicate()
+
+
+def test_a_daemon_ends_with_its_job_and_is_named(begin, tmp_path):
+    child, (_, daemon) = begin(sys.executable, "-c", DAEMON)
     child.wait()
-    job.end_job(child.pid, tmp_path)
-    assert not alive(int(below))
+    assert alive(int(daemon))
+    (name,) = job.end_job(child.pid, tmp_path)
+    assert name.startswith("python")
+    assert not psutil.pid_exists(int(daemon))
 
 
-@pytest.mark.parametrize("environ", [{}, {"AUTOTUNE_REQUEST": "/another/run/request.json"}])
-def test_a_stranger_with_a_reused_number_lives_on(start, tmp_path, monkeypatch, environ):
-    stranger, _ = start(sys.executable, "-c", WAIT, **environ)
-    greet(tmp_path, stranger.pid)
-    gone, _ = start(sys.executable, "-c", WAIT)
-    gone.communicate("\n")
-    job.end_job(gone.pid, tmp_path)
-    assert stranger.poll() is None
-    assert stranger.communicate("\n") is not None
-    assert stranger.returncode == 0
+@pytest.mark.parametrize("is_told", [True, False])
+def test_of_two_jobs_the_first_to_end_takes_only_what_is_surely_its_own(begin, tmp_path, is_told):
+    environ = {"AUTOTUNE_REQUEST": str(tmp_path / "request.json")} if is_told else {}
+    child, (_, daemon) = begin(sys.executable, "-c", DAEMON, **environ)
+    other, _ = begin(sys.executable, "-c", WAIT)
+    child.wait()
+    assert bool(job.end_job(child.pid, tmp_path)) is is_told
+    assert alive(int(daemon)) is not is_told
+    assert other.poll() is None
+    assert bool(job.end_job(other.pid, tmp_path / "another")) is not is_told
+    assert not psutil.pid_exists(int(daemon))
+
+
+def test_other_children_of_this_process_live_on(begin, tmp_path):
+    bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        child, _ = begin(sys.executable, "-c", WAIT)
+        assert job.end_job(child.pid, tmp_path) == ()
+        assert bystander.poll() is None
+    finally:
+        bystander.communicate(b"\n")

@@ -20,8 +20,7 @@ def request_json(tmp_path):
     """request_json(**fields of collect.Request): the JSON of a Request without isolation, as the probe reads it."""
 
     def make(**fields):
-        row = requests.as_json(requests.Request(**fields), tmp_path, (tmp_path,), {"HOME": str(tmp_path)})
-        return {**row, "isolate": None}
+        return requests.as_json(requests.Request(**fields), tmp_path, None)
 
     return make
 

@@ -62,7 +62,7 @@ def test_a_probe_that_cannot_start_leaves_a_note(tmp_path):
     done = subprocess.run([sys.executable, "-c", "print(1)"], env=environ, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (ending.BUG, "")
     (note,) = tmp_path.glob("bug-*")
-    assert note.read_text().splitlines()[0] == "SyntaxError"
+    assert note.read_text().splitlines()[0] == "ValueError"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])

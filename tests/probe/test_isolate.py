@@ -60,9 +60,29 @@ def test_commands_are_named_without_their_arguments(command, shell, said):
 )
 def test_a_python_child_carries_the_probe_unless_it_ignores_the_environment(monkeypatch, words, carries):
     monkeypatch.setenv("AUTOTUNE_REQUEST", "x")
+    monkeypatch.setenv("PYTHONPATH", "boot")
     assert (isolate_commands.describe(words) is None) is carries
+    assert isolate_commands.describe(words, environ={}) == words[0]
+    assert (
+        isolate_commands.describe(words, environ={b"AUTOTUNE_REQUEST": b"x", b"PYTHONPATH": b"y"}) is None
+    ) is carries
     monkeypatch.delenv("AUTOTUNE_REQUEST")
     assert isolate_commands.describe(words) == words[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "shell", "said"),
+    [
+        ("cp a b", True, None),
+        (["python", "-I", "x.py"], False, None),
+        (["git", "push"], False, "git push"),
+        (["git", "status"], False, None),
+        ("tar c . | ssh host", True, "tar (in a shell)"),
+        (["/usr/bin/curl", "x"], False, "curl"),
+    ],
+)
+def test_where_the_kernel_holds_files_only_what_sends_is_named(command, shell, said):
+    assert isolate_commands.describe(command, shell, holds_programs=True) == said
 
 
 def test_child_programs_are_listed_and_run(project):

@@ -1,0 +1,242 @@
+"""What keeps the script's writes away from the user's files: the kernel where it can, hooks in Python where not.
+
+The kernel layer is a mount namespace in which overlays cover all that the script could write (overlay_plan.py,
+mount_namespace.py). It holds for native code and for programs of every kind. The hooks (`_autotune_probe.overlay`) hold
+what Python code and known libraries write. In both, the project's files are looked at before and after the run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotune.collect import overlay_plan, scratch_changes, tripwire
+from autotune.collect.leftovers import SCRATCH_LIST
+from autotune.collect.overlay_plan import NotPossibleError, OverlayPlan, Wanted
+from autotune.collect.scratch_changes import Change
+from autotune.machine.mounts import mounts
+
+KERNEL, HOOKS = "kernel", "hooks"
+
+PLAN, FAILURE = "overlay-plan.json", "overlay-failure.json"
+"""Files in the run folder, for and from mount_namespace.py."""
+
+SWITCH = "AUTOTUNE_ISOLATION"
+"""A variable of autotune's own environment; "hooks" keeps the kernel layer off."""
+
+CACHES = (
+    *(
+        "HF_HOME",
+        "HF_DATASETS_CACHE",
+        "HF_HUB_CACHE",
+        "HF_MODULES_CACHE",
+        "TRANSFORMERS_CACHE",
+        "HUGGINGFACE_HUB_CACHE",
+    ),
+    *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME"),
+    *("CUDA_CACHE_PATH", "NUMBA_CACHE_DIR", "MPLCONFIGDIR"),
+)
+"""Variables that name cache folders: caches may be written, they are no output of the script."""
+
+HOME_CACHES = (".triton", ".nv")
+"""Caches in the home folder beside ~/.cache: triton's kernels, and those of the CUDA driver."""
+
+_PROBE_CACHE = Path(__file__).parent.parent / "probe" / "__pycache__"
+"""The probe's own bytecode: without it each process would compile the probe again."""
+
+_LAUNCHER = Path(__file__).with_name("mount_namespace.py")
+_CAN_MOUNT = 1 << 21
+"""CAP_SYS_ADMIN."""
+_MOST_SOCKETS = 512
+_FOREIGN_WRITE = 0o022
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """How one run is isolated. `layer` is kernel or hooks; `why` says, of hooks, why it is not the kernel.
+
+    `settings` is what the probe gets, `plan` the mounts of the kernel layer, `before` the project's files as they were.
+    """
+
+    layer: str
+    settings: Mapping[str, Any]
+    before: tripwire.Snapshot
+    why: str = ""
+    plan: OverlayPlan | None = None
+
+    def words(self, run_dir: Path) -> tuple[str, ...]:
+        """What stands in front of the command."""
+        if self.plan is None:
+            return ()
+        return (sys.executable, "-I", "-S", str(_LAUNCHER), str(run_dir / PLAN), str(run_dir / FAILURE))
+
+
+@dataclass(frozen=True, slots=True)
+class SideEffects:
+    """What became of the script's writes. `redirected` are those that the kernel layer held; hooks tell in Recordings.
+
+    `escaped` are real files of the project that changed during the run, `gaps` writable folders that the layer leaves
+    out, `ended` the programs that outlived the script and were ended, `other_devices` where the scratch was not on the
+    file system of the folder. `is_whole` is False where the project has more files than were looked at.
+    """
+
+    layer: str = ""
+    why: str = ""
+    redirected: tuple[Change, ...] = ()
+    escaped: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    other_devices: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    is_whole: bool = True
+
+
+def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], refused: str = "") -> Isolation:
+    """The strongest layer that this machine allows; `refused` is why the kernel layer failed when it was tried."""
+    protected = tuple(dict.fromkeys(os.path.realpath(root) for root in roots))
+    exempt = _exempt(run_dir, environ)
+    why, plan = refused, None
+    before = tripwire.snapshot(protected)
+    if not why and environ.get(SWITCH) == HOOKS:
+        why = f"{SWITCH}={HOOKS} is set"
+    if not why:
+        try:
+            plan = _planned(run_dir, protected, exempt, environ, before)
+        except NotPossibleError as error:
+            why = str(error)
+    settings = {
+        "layer": KERNEL if plan is not None else HOOKS,
+        "protected": list(protected),
+        "exempt": list(exempt),
+        "run_id": run_dir.name,
+        "run_dir": str(run_dir),
+        "mount_points": [mount.mount_point for mount in mounts()],
+    }
+    if plan is None:
+        return Isolation(HOOKS, settings, before, why)
+    _write(plan, run_dir)
+    if plan.gaps:
+        before = tripwire.snapshot((*protected, *plan.gaps))
+    return Isolation(KERNEL, settings, before, plan=plan)
+
+
+def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
+    """What was redirected and what escaped; to be asked before the scratch is deleted."""
+    plan = isolation.plan
+    return SideEffects(
+        layer=isolation.layer,
+        why=isolation.why,
+        redirected=scratch_changes.read(plan) if plan is not None else (),
+        escaped=tripwire.changed(isolation.before),
+        gaps=plan.gaps if plan is not None else (),
+        other_devices=plan.other_devices if plan is not None else (),
+        ended=tuple(ended),
+        is_whole=isolation.before.is_whole,
+    )
+
+
+def failure(run_dir: Path) -> tuple[str, int, str] | None:
+    """Which step of entering the namespace failed, its errno and the system's words; None when none did."""
+    try:
+        row = json.loads((run_dir / FAILURE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return str(row["step"]), int(row["errno"]), str(row["text"])
+
+
+def _planned(
+    run_dir: Path,
+    protected: Sequence[str],
+    exempt: Sequence[str],
+    environ: Mapping[str, str],
+    before: tripwire.Snapshot,
+) -> OverlayPlan:
+    if sys.platform != "linux":
+        raise NotPossibleError("mount namespaces are Linux's")
+    is_privileged = _can_mount()
+    if not is_privileged:
+        _check_owners(protected, before)
+    for folder in exempt:
+        if not any(overlay_plan.is_below(folder, path) for path in protected):
+            _make_cache(folder)
+    home = _home(environ)
+    wanted = Wanted(
+        run_dir=os.path.realpath(run_dir),
+        protected=tuple(protected),
+        exempt=tuple(exempt),
+        nearby=("/var/tmp", tempfile.gettempdir(), str(home / ".cache"), str(home)),
+        sockets=_sockets(),
+        is_privileged=is_privileged,
+        user=os.geteuid(),
+        group=os.getegid(),
+    )
+    return overlay_plan.plan(wanted, mounts())
+
+
+def _check_owners(protected: Sequence[str], before: tripwire.Snapshot) -> None:
+    """Without privileges the kernel cannot copy up what belongs to another user or group (EOVERFLOW)."""
+    own = (os.geteuid(), os.getegid())
+    for path in (*protected, *before.looks):
+        try:
+            about = os.lstat(path)
+        except OSError:
+            continue
+        if (about.st_uid, about.st_gid) != own and (about.st_mode & _FOREIGN_WRITE or about.st_uid == own[0]):
+            raise NotPossibleError(f"{path} belongs to another user or group, which a user namespace cannot write")
+
+
+def _write(plan: OverlayPlan, run_dir: Path) -> None:
+    (run_dir / PLAN).write_text(json.dumps(plan.as_json()), encoding="utf-8", errors="surrogateescape")
+    (run_dir / FAILURE).unlink(missing_ok=True)
+    with (run_dir / SCRATCH_LIST).open("a", encoding="utf-8", errors="surrogateescape") as file:
+        for folder in plan.scratch:
+            file.write(f"{os.stat(folder).st_dev} {folder}\n")
+
+
+def _exempt(run_dir: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    home = _home(environ)
+    folders = [
+        str(run_dir),
+        tempfile.gettempdir(),
+        environ.get("XDG_CACHE_HOME") or str(home / ".cache"),
+        *(str(home / name) for name in HOME_CACHES),
+        *(environ[name] for name in CACHES if environ.get(name)),
+        str(_PROBE_CACHE),
+    ]
+    return tuple(dict.fromkeys(os.path.realpath(folder) for folder in folders))
+
+
+def _make_cache(folder: str) -> None:
+    """Make a cache that is not there yet: what cannot be shown as it is would be downloaded again in every run."""
+    if Path(folder).name in HOME_CACHES:
+        return
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError:
+        return
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or os.path.expanduser("~"))
+
+
+def _can_mount() -> bool:
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) & _CAN_MOUNT)
+
+
+def _sockets() -> tuple[str, ...]:
+    """Paths of the sockets that processes of this machine listen on (proc_net(5): type 1, flag 10000)."""
+    try:
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+    except OSError:
+        return ()
+    rows = [line.split(None, 7) for line in lines]
+    paths = [row[7] for row in rows if len(row) == 8 and row[7].startswith("/") and row[3] == "00010000"]
+    return tuple(path for path in dict.fromkeys(paths) if Path(path).is_socket())[:_MOST_SOCKETS]

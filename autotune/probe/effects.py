@@ -1,0 +1,41 @@
+"""Side effects of the script, by the layer that holds them: the kernel's (files are nothing to us) or the hooks.
+
+install(settings)  returns {module name: callback(module)} for the import hook
+report()           {"redirected", "blocked", "not_isolated"} of this process so far
+"""
+
+import sys
+
+from . import isolate
+
+KERNEL = "kernel"
+
+_installed = []
+
+
+def install(settings: dict) -> dict:
+    """Block pushes and trackers and name what is not held; with the layer "hooks" redirect every write, too."""
+    if settings["layer"] != KERNEL:
+        from . import overlay, unheld
+
+        overlay.install(settings)
+        unheld.install(overlay.world(), overlay.isolated())
+        # The import system writes past the overlay: no __pycache__ may appear beside the user's modules.
+        sys.dont_write_bytecode = True
+        return overlay.AFTER_IMPORT
+    from . import across_overlays
+    from .patches import Patches
+
+    isolated, patches = isolate.Isolated(), Patches()
+    _installed.append(isolated)
+    across_overlays.install(patches, settings["mount_points"])
+    isolate.install(None, patches, isolated)
+    return isolate.callbacks(None, patches, isolated)
+
+
+def report() -> dict:
+    """What this process redirected, blocked and could not isolate; empty lists with --keep-going."""
+    if _installed:
+        return {"redirected": [], **_installed[-1].rows()}
+    overlay = sys.modules.get(__package__ + ".overlay")
+    return overlay.report() if overlay is not None else {"redirected": [], "blocked": [], "not_isolated": []}
