@@ -120,7 +120,7 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
     }
     if plan is None:
         return Isolation(HOOKS, settings, before, why)
-    _write(plan, run_dir)
+    _write({**plan.as_json(), "lc_ctype": environ.get("LC_CTYPE")}, plan.scratch, run_dir)
     if plan.gaps:
         before = tripwire.snapshot((*protected, *plan.gaps))
     return Isolation(KERNEL, settings, before, plan=plan)
@@ -191,11 +191,11 @@ def _check_owners(protected: Sequence[str], before: tripwire.Snapshot) -> None:
             raise NotPossibleError(f"{path} belongs to another user or group, which a user namespace cannot write")
 
 
-def _write(plan: OverlayPlan, run_dir: Path) -> None:
-    (run_dir / PLAN).write_text(json.dumps(plan.as_json()), encoding="utf-8", errors="surrogateescape")
+def _write(plan: Mapping[str, Any], scratch: Sequence[str], run_dir: Path) -> None:
+    (run_dir / PLAN).write_text(json.dumps(plan), encoding="utf-8", errors="surrogateescape")
     (run_dir / FAILURE).unlink(missing_ok=True)
     with (run_dir / SCRATCH_LIST).open("a", encoding="utf-8", errors="surrogateescape") as file:
-        for folder in plan.scratch:
+        for folder in scratch:
             file.write(f"{os.stat(folder).st_dev} {folder}\n")
 
 

@@ -2,7 +2,7 @@
 
     python -I -S mount_namespace.py PLAN FAILURE WORD...
 
-PLAN is the JSON of an `OverlayPlan` (overlay_plan.py). The command takes the place of this process. When a step fails,
+PLAN is the JSON of an `OverlayPlan` (overlay_plan.py), with "lc_ctype" as the environment has it or null. The command takes the place of this process. When a step fails,
 nothing is started: the file FAILURE says {"step", "errno", "text"}, and this process ends with exit code 71.
 
 It runs as a script, in the Python of autotune, with the standard library alone. Without privileges the namespaces are
@@ -47,6 +47,7 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
     with open(plan_file, encoding="utf-8", errors="surrogateescape") as file:
         plan = json.load(file)
     failure = os.open(failure_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    _restore_locale(plan["lc_ctype"])
     try:
         _enter(plan)
         _step(f"start {words[0]}", lambda: os.execvp(words[0], words))
@@ -54,6 +55,14 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
         row = {"step": error.step, "errno": error.code, "text": os.strerror(error.code)}
         os.write(failure, json.dumps(row).encode())
     sys.exit(FAILED)
+
+
+def _restore_locale(value: str | None) -> None:
+    """Take back what this interpreter did to the environment of the command: it coerces the C locale (PEP 538)."""
+    if value is not None:
+        os.environ["LC_CTYPE"] = value
+    else:
+        os.environ.pop("LC_CTYPE", None)
 
 
 def _enter(plan: dict[str, Any]) -> None:
