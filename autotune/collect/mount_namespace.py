@@ -2,8 +2,9 @@
 
     python -I -S mount_namespace.py PLAN FAILURE WORD...
 
-PLAN is the JSON of an `OverlayPlan` (overlay_plan.py), with "lc_ctype" as the environment has it or null. The command takes the place of this process. When a step fails,
-nothing is started: the file FAILURE says {"step", "errno", "text"}, and this process ends with exit code 71.
+PLAN is the JSON of an `OverlayPlan` (overlay_plan.py), with "lc_ctype" as the environment has it or null. The command
+takes the place of this process. When a step fails, nothing is started: the file FAILURE says {"step", "errno", "text"},
+and this process ends with exit code 71.
 
 It runs as a script, in the Python of autotune, with the standard library alone. Without privileges the namespaces are
 those of a user namespace that maps the user to itself; the command then has no capability, as before.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -47,7 +49,7 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
     with open(plan_file, encoding="utf-8", errors="surrogateescape") as file:
         plan = json.load(file)
     failure = os.open(failure_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    _restore_locale(plan["lc_ctype"])
+    _restore(plan["lc_ctype"])
     try:
         _enter(plan)
         _step(f"start {words[0]}", lambda: os.execvp(words[0], words))
@@ -57,12 +59,14 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
     sys.exit(FAILED)
 
 
-def _restore_locale(value: str | None) -> None:
-    """Take back what this interpreter did to the environment of the command: it coerces the C locale (PEP 538)."""
-    if value is not None:
-        os.environ["LC_CTYPE"] = value
+def _restore(lc_ctype: str | None) -> None:
+    """Take back what this interpreter did: it coerces the C locale (PEP 538), and ignores two signals."""
+    if lc_ctype is not None:
+        os.environ["LC_CTYPE"] = lc_ctype
     else:
         os.environ.pop("LC_CTYPE", None)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _enter(plan: dict[str, Any]) -> None:

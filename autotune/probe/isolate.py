@@ -28,7 +28,8 @@ class Isolated:
 
 def _rows(counts: dict) -> list:
     texts = [what if count == 1 else f"{what} ({count} times)" for what, count in counts.items()]
-    return [{"what": text} for text in texts[:MOST_ROWS]]
+    more = [f"and {len(texts) - MOST_ROWS} more"] if len(texts) > MOST_ROWS else []
+    return [{"what": text} for text in (*texts[:MOST_ROWS], *more)]
 
 
 def callbacks(world, patches, isolated: Isolated) -> dict:

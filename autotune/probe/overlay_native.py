@@ -64,6 +64,11 @@ UNMAPPED = {
     ),
     "duckdb": ("connect", "sql", "execute"),
     "pyarrow.dataset": ("write_dataset",),
+    "pyarrow.csv": ("write_csv", "CSVWriter"),
+    "pyarrow.feather": ("write_feather",),
+    "pyarrow.ipc": ("new_file", "new_stream"),
+    "pyarrow.fs": ("LocalFileSystem",),
+    "pyarrow.orc": ("write_table", "ORCWriter"),
     "xgboost": ("Booster.save_model", "DMatrix.save_binary"),
     "lightgbm": ("Booster.save_model", "Dataset.save_binary"),
     "netCDF4": ("Dataset",),
@@ -221,6 +226,29 @@ def _namer(isolated, patches, attributes):
 
 
 def _named(isolated, original, what: str):
+    wrap = _named_class if isinstance(original, type) else _named_call
+    return wrap(isolated, original, what)
+
+
+def _named_class(isolated, original, what: str):
+    """A subclass of `original` that is named when it is called; what is an `original` is an instance of it, too."""
+
+    class Meta(type(original)):
+        def __call__(cls, *args, **kwargs):
+            isolated.not_isolated(f"{what} writes files from compiled code")
+            return original(*args, **kwargs) if cls is named else super().__call__(*args, **kwargs)
+
+        def __instancecheck__(cls, instance) -> bool:
+            return isinstance(instance, original) if cls is named else super().__instancecheck__(instance)
+
+        def __subclasscheck__(cls, subclass) -> bool:
+            return issubclass(subclass, original) if cls is named else super().__subclasscheck__(subclass)
+
+    named = Meta(original.__name__, (original,), {"__module__": original.__module__, "__doc__": original.__doc__})
+    return named
+
+
+def _named_call(isolated, original, what: str):
     def named(*args, **kwargs):
         isolated.not_isolated(f"{what} writes files from compiled code")
         return original(*args, **kwargs)

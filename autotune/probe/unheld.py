@@ -1,7 +1,7 @@
-"""Names writes of this process that pass below the hooks: io.FileIO, `posix.*`, `_io.open`, UNIX sockets.
+"""Names writes of this process that pass below the hooks: io.FileIO, `posix.*`, `_io.open`, UNIX sockets, ctypes, SQL.
 
-Python audits them all (PEP 578). What compiled code and other programs write shows up in the look at the project's
-files that the parent takes before and after.
+Python audits them all (PEP 578). What other compiled code and other programs write shows up in the look at the
+project's files that the parent takes before and after.
 """
 
 import os
@@ -26,25 +26,74 @@ _PATHS = {
 """Audited events whose arguments at these places are paths that are changed."""
 
 
+# fmt: off
+_C_WRITERS = frozenset((
+    "open", "open64", "openat", "openat64", "creat", "creat64", "fopen", "fopen64", "freopen", "rename", "renameat",
+    "renameat2", "unlink", "unlinkat", "remove", "rmdir", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat",
+    "truncate", "truncate64", "mknod", "mkfifo", "chmod", "fchmodat", "chown", "lchown", "utime", "utimes", "utimensat",
+    "system", "popen", "execv", "execve", "execvp", "execl", "execlp", "posix_spawn", "posix_spawnp", "syscall",
+))
+# fmt: on
+"""Functions of the C library that change files or start what does."""
+
+_ATTACH = 24
+"""SQLite's code for ATTACH, which VACUUM INTO uses as well (sqlite.org/c3ref/c_alter_table.html)."""
+
+
 def install(world, isolated) -> None:
     """Audit this process from now on; an audit hook cannot be taken off."""
+    names = _Names(world, isolated)
+    sys.addaudithook(lambda event, args: names.look(event, args) if event in _EVENTS else None)
 
-    def name(path) -> None:
-        if isinstance(path, int) or world.is_free(world.place(path)):
-            return
-        isolated.not_isolated(f"a write below the hooks: {os.fsdecode(path)}")
 
-    def audited(event: str, args: tuple) -> None:
+class _Names:
+    """Tells which audited events are writes that nothing holds."""
+
+    def __init__(self, world, isolated) -> None:
+        self._world, self._isolated = world, isolated
+
+    def look(self, event: str, args: tuple) -> None:
+        """Name what `event` changes; a path that the system will refuse itself is left to it."""
         try:
-            if event == "open":
-                if args[2] is not None and args[2] & _WRITES:
-                    name(args[0])
-            elif event in _PATHS:
-                for place in _PATHS[event]:
-                    name(args[place])
-            elif event == "socket.bind" and isinstance(args[1], (str, bytes)) and args[1][:1] not in ("\0", b"\0", ""):
-                name(args[1])
+            for path in _changed(event, args):
+                self._path(path, "a write below the hooks")
+            if event == "ctypes.dlsym" and args[1] in _C_WRITERS:
+                self._isolated.not_isolated(f"ctypes: {args[1]}() of a C library")
+            elif event == "sqlite3.connect/handle":
+                args[0].set_authorizer(self._authorized)
         except (OSError, ValueError, TypeError):
-            pass  # a path that the system will refuse itself
+            pass
 
-    sys.addaudithook(audited)
+    def _path(self, path, how: str) -> None:
+        if not self._world.is_free(self._world.place(path)):
+            self._isolated.not_isolated(f"{how}: {os.fsdecode(path)}")
+
+    def _authorized(self, action: int, path, *rest) -> int:
+        """SQLite asks this about each statement; 0 allows it."""
+        try:
+            if action == _ATTACH and _is_database(path):
+                self._path(path, "sqlite3 ATTACH")
+        except (OSError, ValueError, TypeError):
+            pass
+        return 0
+
+
+_EVENTS = frozenset(("open", "socket.bind", "ctypes.dlsym", "sqlite3.connect", "sqlite3.connect/handle", *_PATHS))
+
+
+def _changed(event: str, args: tuple) -> list:
+    """The paths that an event changes."""
+    if event == "open":
+        is_write = args[2] is not None and args[2] & _WRITES and not isinstance(args[0], int)
+        return [args[0]] if is_write else []
+    if event == "socket.bind":
+        is_path = isinstance(args[1], (str, bytes)) and args[1][:1] not in ("\0", b"\0", "", b"")
+        return [args[1]] if is_path else []
+    if event == "sqlite3.connect":
+        return [args[0]] if _is_database(args[0]) else []
+    return [args[place] for place in _PATHS.get(event, ()) if not isinstance(args[place], int)]
+
+
+def _is_database(path) -> bool:
+    """Whether SQLite takes it for a file; a URI was mapped by its own rules."""
+    return path not in (None, "", b"", ":memory:") and not (isinstance(path, str) and path.startswith("file:"))
