@@ -50,12 +50,16 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
         plan = json.load(file)
     failure = os.open(failure_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     _restore(plan["lc_ctype"])
+    # When autotune is killed nobody else ends the command. It goes on through exec (prctl(2), PR_SET_PDEATHSIG).
+    _libc.prctl(1, signal.SIGKILL, 0, 0, 0)
     try:
         _enter(plan)
         _step(f"start {words[0]}", lambda: os.execvp(words[0], words))
     except _StepFailedError as error:
         row = {"step": error.step, "errno": error.code, "text": os.strerror(error.code)}
-        os.write(failure, json.dumps(row).encode())
+    except Exception as error:  # nobody would tell it from a failure of the command
+        row = {"step": "prepare the start", "errno": 0, "text": f"{type(error).__name__}: {error}"}
+    os.write(failure, json.dumps(row).encode())
     sys.exit(FAILED)
 
 

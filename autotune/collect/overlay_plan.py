@@ -175,7 +175,7 @@ class _Planner:
 
     def plan(self) -> OverlayPlan:
         self._choose_scratch()
-        if self.wanted.is_privileged:
+        if self._is_writable("/"):
             self.stage = self._new_layer(next(iter(self.scratch.values()))) + "/root"
             Path(self.stage).mkdir()
         self._visit("/", is_hidden=bool(self.stage), foreign=0)

@@ -16,13 +16,32 @@ _installed = []
 def install(settings: dict) -> dict:
     """Block pushes and trackers and name what is not held; with the layer "hooks" redirect every write, too."""
     if settings["layer"] != KERNEL:
-        from . import overlay, unheld
+        return _install_hooks(settings)
+    return _install_beside_the_kernel(settings)
 
-        overlay.install(settings)
-        unheld.install(overlay.world(), overlay.isolated())
-        # The import system writes past the overlay: no __pycache__ may appear beside the user's modules.
-        sys.dont_write_bytecode = True
-        return overlay.AFTER_IMPORT
+
+def _install_hooks(settings: dict) -> dict:
+    from . import overlay, unheld
+
+    overlay.install(settings)
+    after = dict(overlay.AFTER_IMPORT)
+    for name, callback in unheld.install(overlay.world(), overlay.isolated()).items():
+        after[name] = _both(after.get(name), callback)
+    # The import system writes past the overlay: no __pycache__ may appear beside the user's modules.
+    sys.dont_write_bytecode = True
+    return after
+
+
+def _both(first, second):
+    def callback(module) -> None:
+        if first is not None:
+            first(module)
+        second(module)
+
+    return callback
+
+
+def _install_beside_the_kernel(settings: dict) -> dict:
     from . import across_overlays
     from .patches import Patches
 

@@ -40,10 +40,15 @@ _ATTACH = 24
 """SQLite's code for ATTACH, which VACUUM INTO uses as well (sqlite.org/c3ref/c_alter_table.html)."""
 
 
-def install(world, isolated) -> None:
-    """Audit this process from now on; an audit hook cannot be taken off."""
+def install(world, isolated) -> dict:
+    """Audit this process from now on: an audit hook cannot be taken off. Returns {module name: callback(module)}."""
     names = _Names(world, isolated)
     sys.addaudithook(lambda event, args: names.look(event, args) if event in _EVENTS else None)
+
+    def on_sqlite(module) -> None:
+        module.connect = module.dbapi2.connect = names.of_statements(module.connect)
+
+    return {"sqlite3": on_sqlite}
 
 
 class _Names:
@@ -59,10 +64,20 @@ class _Names:
                 self._path(path, "a write below the hooks")
             if event == "ctypes.dlsym" and args[1] in _C_WRITERS:
                 self._isolated.not_isolated(f"ctypes: {args[1]}() of a C library")
-            elif event == "sqlite3.connect/handle":
-                args[0].set_authorizer(self._authorized)
         except (OSError, ValueError, TypeError):
             pass
+
+    def of_statements(self, original):
+        """sqlite3.connect, whose connections tell which databases their statements attach."""
+
+        def connect(*args, **kwargs):
+            connection = original(*args, **kwargs)
+            connection.set_authorizer(self._authorized)
+            return connection
+
+        connect.__wrapped__ = original
+        connect.__doc__ = original.__doc__
+        return connect
 
     def _path(self, path, how: str) -> None:
         if not self._world.is_free(self._world.place(path)):
@@ -78,7 +93,7 @@ class _Names:
         return 0
 
 
-_EVENTS = frozenset(("open", "socket.bind", "ctypes.dlsym", "sqlite3.connect", "sqlite3.connect/handle", *_PATHS))
+_EVENTS = frozenset(("open", "socket.bind", "ctypes.dlsym", "sqlite3.connect", *_PATHS))
 
 
 def _changed(event: str, args: tuple) -> list:

@@ -1,0 +1,165 @@
+"""Which mounts hold a run: planned on made-up folders, nothing is mounted."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from autotune.collect import overlay_plan
+from autotune.collect.overlay_plan import Bind, NotPossibleError, Overlay, Wanted, plan
+from autotune.machine.mounts import Mount
+
+RUN = "20260101-000000-abcdef"
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A project, a cache and a folder for scratch on one file system; the planner sees nothing above it as writable."""
+    for name in ("home/project/.autotune/runs/" + RUN, "home/project/data", "home/.cache", "home/other", "scratch"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "home" / "notes.txt").write_text("notes")
+    (tmp_path / "home" / "link").symlink_to("notes.txt")
+    return tmp_path
+
+
+@pytest.fixture
+def wanted(disk):
+    home = disk / "home"
+    return Wanted(
+        run_dir=str(home / "project" / ".autotune" / "runs" / RUN),
+        protected=(str(home / "project"),),
+        exempt=(str(home / ".cache"), str(disk / "scratch")),
+        nearby=(str(disk / "scratch"),),
+        sockets=(),
+        is_privileged=False,
+        user=os.geteuid(),
+        group=os.getegid(),
+    )
+
+
+@pytest.fixture(autouse=True)
+def little_world(monkeypatch, disk):
+    """Nothing outside the test's own folder can be written, and nothing there is special."""
+    access = os.access
+
+    def may(path, mode, **keywords):
+        return access(path, mode) and (not mode & os.W_OK or overlay_plan.is_below(str(path), str(disk)))
+
+    monkeypatch.setattr(overlay_plan.os, "access", may)
+    monkeypatch.setattr(overlay_plan, "_SPECIAL", ("/dev", "/proc", "/sys", "/run"))
+
+
+def table(disk, *more):
+    return [Mount("/", str(disk), "ext4", "x"), *more]
+
+
+def made(mounts, kind):
+    return {mount.at for mount in mounts if isinstance(mount, kind)}
+
+
+@pytest.fixture
+def own(monkeypatch, disk):
+    """Without privileges folders above the test's are not the user's."""
+    is_own = overlay_plan._Planner._is_own
+    monkeypatch.setattr(
+        overlay_plan._Planner,
+        "_is_own",
+        lambda planner, folder: overlay_plan.is_below(folder, str(disk)) and is_own(planner, folder),
+    )
+
+
+@pytest.mark.usefixtures("own")
+def test_what_the_user_owns_is_covered_and_caches_and_the_run_folder_show_through(disk, wanted):
+    found = plan(replace(wanted, nearby=(str(disk / "scratch"),)), table(disk))
+    home = str(disk / "home")
+    assert made(found.mounts, Overlay) == {home}
+    assert made(found.mounts, Bind) >= {home + "/.cache", wanted.run_dir}
+    assert found.user_namespace
+    assert found.gaps == ()
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_folder_above_the_scratch_gets_a_stand_in(disk, wanted):
+    found = plan(replace(wanted, nearby=(str(disk / "home" / "other"),)), table(disk))
+    (stand_in,) = [one for one in found.stand_ins if one.real == str(disk / "home")]
+    assert sorted(os.listdir(stand_in.copy)) == [".cache", "link", "notes.txt", "other", "project"]
+    assert os.readlink(stand_in.copy + "/link") == "notes.txt"
+    assert os.stat(stand_in.copy + "/notes.txt").st_mtime == os.stat(disk / "home" / "notes.txt").st_mtime
+    assert str(disk / "home" / "project") in made(found.mounts, Overlay)
+    overlay_plan.remove(found.scratch)
+    assert not any(os.path.exists(path) for path in found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_without_privileges_a_folder_with_a_mount_below_is_not_covered_but_what_lies_in_it(disk, wanted):
+    inner = disk / "home" / "project" / "data"
+    found = plan(wanted, table(disk, Mount("/", str(inner), "nfs4", "server:/data")))
+    assert str(disk / "home") not in made(found.mounts, Overlay)
+    assert str(disk / "home" / "other") in made(found.mounts, Overlay)
+    assert str(inner) in made(found.mounts, Overlay), "its scratch lies on another file system"
+    overlay_plan.remove(found.scratch)
+
+
+def test_with_privileges_it_is_covered_and_the_mount_below_again(disk, wanted, monkeypatch):
+    monkeypatch.setattr(overlay_plan, "_VIRTUAL", overlay_plan._VIRTUAL | {"virtual"})
+    inner, virtual = disk / "home" / "project" / "data", disk / "home" / "other"
+    mounts = table(disk, Mount("/", str(inner), "nfs4", "x"), Mount("/", str(virtual), "virtual", "x"))
+    found = plan(replace(wanted, is_privileged=True), mounts)
+    at = {mount.at.removeprefix(found.stage): mount for mount in found.mounts}
+    assert isinstance(at[str(inner)], Overlay)
+    assert isinstance(at[str(virtual)], Bind)
+    assert found.stage
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_socket_that_somebody_listens_on_shows_through(disk, wanted):
+    path = str(disk / "home" / "other" / "s")
+    found = plan(replace(wanted, sockets=(path, "/run/x")), table(disk))
+    assert found.mounts[-1] == Bind(path, path)
+    assert not any(mount.at == "/run/x" for mount in found.mounts)
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_large_file_beside_the_scratch_is_shown_read_only(disk, wanted, monkeypatch):
+    monkeypatch.setattr(overlay_plan, "LARGEST_COPY", 3)
+    found = plan(replace(wanted, nearby=(str(disk / "home" / "other"),)), table(disk))
+    notes = str(disk / "home" / "notes.txt")
+    assert Bind(notes, notes, read_only=True) in found.mounts
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_no_room_for_scratch_is_said(disk, wanted):
+    with pytest.raises(NotPossibleError, match="no local file system"):
+        plan(wanted, [Mount("/", str(disk), "nfs4", "server:/")])
+
+
+@pytest.mark.usefixtures("own")
+def test_a_project_that_cannot_be_covered_is_said_and_leaves_nothing(disk, wanted, monkeypatch):
+    monkeypatch.setattr(overlay_plan, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(overlay_plan._Planner, "_can_be_covered", lambda planner, folder: False)
+    with pytest.raises(NotPossibleError, match="cannot be covered"):
+        plan(wanted, table(disk))
+    assert os.listdir(disk / "scratch") == []
+
+
+@pytest.mark.usefixtures("own")
+def test_the_scratch_of_another_run_is_no_part_of_the_world(disk, wanted):
+    (disk / "home" / (overlay_plan.SCRATCH + "another")).mkdir()
+    found = plan(replace(wanted, nearby=(str(disk / "home" / "other"),)), table(disk))
+    assert not any(overlay_plan.SCRATCH + "another" in mount.at for mount in found.mounts)
+    overlay_plan.remove(found.scratch)
+
+
+def test_what_the_kernel_locked_is_deleted(tmp_path):
+    locked = tmp_path / "1" / "work" / "work"
+    locked.mkdir(parents=True)
+    (locked / "file").touch()
+    locked.chmod(0)
+    overlay_plan.remove([str(tmp_path)])
+    assert not tmp_path.exists()
