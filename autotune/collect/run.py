@@ -16,7 +16,7 @@ from autotune.collect.isolation import Isolation, SideEffects
 from autotune.collect.stored import load
 from autotune.errors import ScriptError
 from autotune.machine import Sampled, Sampler, connect_nvml, identity
-from autotune.machine.job import Image, Interpreter, end_job, start_job, uninjected
+from autotune.machine.job import Image, Interpreter, Seen, end_job, start_job, uninjected
 from autotune.machine.signals import check_interrupted, cleaned_up
 from autotune.model.recording import Recording
 
@@ -211,7 +211,7 @@ def _watch(
     show: Callable[[progress.Status], None],
 ) -> Collected | Interpreter:
     began, startup_s = time.monotonic(), None
-    pythons: dict[Image, float] = {}
+    pythons: dict[Image, Seen] = {}
     with Sampler(child.pid, library=connect_nvml()[0]) as sampler:
         while True:
             check_interrupted()

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
-_PATIENCE_S = 1.0
+_PATIENCE_S, _PATIENCE_CPU_S, _LONGEST_S = 1.0, 0.3, 10.0
 _END_S = 5.0
 _SET_CHILD_SUBREAPER = 36
 _MOST_ROUNDS = 100
@@ -120,25 +120,35 @@ Image = tuple[int, int]
 """A process and the program that it runs: its number, and where the kernel put the stack, which exec moves."""
 
 
-def uninjected(pid: int, folder: Path, seen: dict[Image, float]) -> Interpreter | None:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """When a Python was first seen, or last seen to be stopped, and the CPU seconds that it had used by then."""
+
+    at_s: float
+    cpu_s: float
+
+
+def uninjected(pid: int, folder: Path, seen: dict[Image, Seen]) -> Interpreter | None:
     """A Python process of the job that carries no probe, None when all do.
 
-    The probe maps a file of the run folder into each process within the first tenths of a second; importing torch takes
-    longer than the patience here. A fork keeps the mapping and exec drops it, as they do with the probe. `seen` is this
-    function's memory between calls: when an image was first seen to be a Python, or last seen to be stopped.
+    The probe maps a file of the run folder into each process in the first tenths of a second that it runs; importing
+    torch takes longer. A fork keeps the mapping and exec drops it, as they do with the probe; so does an interpreter
+    that ends, for which reason one that had it is not asked again. `seen` is this function's memory between calls.
     """
     for member in _descendants(pid):
         with contextlib.suppress(psutil.Error, OSError):
             if not _PYTHON.fullmatch(Path(member.exe()).name):
                 continue
             image = (member.pid, _stack_start(member.pid))
-            if member.status() == psutil.STATUS_STOPPED:
-                seen[image] = time.monotonic()
-            since = seen.setdefault(image, time.monotonic())
-            if since == _CARRIES or time.monotonic() - since < _PATIENCE_S:
+            if seen.get(image) is _CARRIES:
                 continue
             if _carries_probe(member.pid, folder):
                 seen[image] = _CARRIES
+                continue
+            now = Seen(time.monotonic(), sum(member.cpu_times()[:2]))
+            if member.status() == psutil.STATUS_STOPPED:
+                seen[image] = now
+            if not _had_time(seen.setdefault(image, now), now):
                 continue
             # Linux shows no command line at all for a moment of exec: such a one is asked again.
             argv = tuple(member.cmdline())
@@ -147,7 +157,13 @@ def uninjected(pid: int, folder: Path, seen: dict[Image, float]) -> Interpreter 
     return None
 
 
-_CARRIES = float("inf")
+def _had_time(first: Seen, now: Seen) -> bool:
+    """Whether a Python had the time to begin the probe: on a busy machine a second may hold no work of it at all."""
+    waited_s = now.at_s - first.at_s
+    return waited_s >= _LONGEST_S or (waited_s >= _PATIENCE_S and now.cpu_s - first.cpu_s >= _PATIENCE_CPU_S)
+
+
+_CARRIES = Seen(float("inf"), 0.0)
 _LAUNCHER = "mount_namespace.py"
 """Ours: it turns into the command, as soon as the mounts stand."""
 

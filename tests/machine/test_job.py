@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -87,7 +88,8 @@ def stays_alive(pid):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(job, "_PATIENCE_S", 0.0)
+    for name in ("_PATIENCE_S", "_PATIENCE_CPU_S"):
+        monkeypatch.setattr(job, name, 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -109,6 +111,27 @@ def test_one_below_a_shell_is_found(start, tmp_path):
 def test_a_process_that_said_hello_is_none(start, tmp_path):
     child, _ = start(sys.executable, "-c", HELLO + WAIT)
     assert job.uninjected(child.pid, tmp_path, {}) is None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_one_that_ends_and_has_dropped_its_mapping_by_then_is_none(start, tmp_path):
+    child, _ = start(sys.executable, "-c", HELLO + "print('ready', flush=True); input(); kept.close()\n" + WAIT)
+    seen = {}
+    assert job.uninjected(child.pid, tmp_path, seen) is None
+    child.stdin.write("\n")
+    child.stdin.flush()
+    assert child.stdout.readline() == "ready\n"
+    assert f"/hello-{child.pid}" not in Path(f"/proc/{child.pid}/maps").read_text()
+    assert job.uninjected(child.pid, tmp_path, seen) is None
+
+
+def test_one_that_got_no_cpu_yet_is_asked_again(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(job, "_PATIENCE_S", 0.0)
+    child, _ = start(sys.executable, "-c", WAIT)
+    seen = {}
+    assert job.uninjected(child.pid, tmp_path, seen) is None
+    monkeypatch.setattr(job, "_LONGEST_S", 0.0)
+    assert job.uninjected(child.pid, tmp_path, seen) is not None
 
 
 @pytest.mark.usefixtures("impatient")
@@ -170,7 +193,7 @@ def test_a_young_process_has_time_to_say_hello(start, tmp_path, monkeypatch):
     seen = {}
     assert job.uninjected(child.pid, tmp_path, seen) is None
     (first,) = seen.values()
-    monkeypatch.setattr(job.time, "monotonic", lambda: first + 2 * job._PATIENCE_S)
+    monkeypatch.setattr(job.time, "monotonic", lambda: first.at_s + 2 * job._LONGEST_S)
     assert job.uninjected(child.pid, tmp_path, seen) is not None
 
 
