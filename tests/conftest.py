@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -23,10 +24,18 @@ settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _interrupts_are_heard():
+    """A shell starts what runs in its background deaf to SIGINT, and every child inherits that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory):
-    """No test reads or writes the user's cache."""
+    """No test reads or writes the user's cache, or what autotune knows of the user's projects."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 
 
@@ -93,7 +102,13 @@ def place_in():
 
     def make(folder: Path) -> Place:
         folder.mkdir(parents=True, exist_ok=True)
-        environ = {"PATH": path, "HOME": str(folder), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        environ = {
+            "PATH": path,
+            "HOME": str(folder),
+            "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"],
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
         return Place(folder, environ)
 
     return make

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from pathlib import Path
 
-from autotune import patch
+from autotune import patch, reading, state
 from autotune.api import searches
 from autotune.collect import artefacts
 from autotune.errors import UsageError
@@ -19,13 +19,13 @@ from autotune.model.scanned import TYPED
 from autotune.patch import joint
 from autotune.patch.couple import lacking
 from autotune.patch.file import NAME, loads
-from autotune.patch.journal import Journal
+from autotune.patch.journal import Journal, Store
 from autotune.patch.renew import paired
 from autotune.patch.renew import renewed as renew
 from autotune.patch.retyped import retyped
 
-PATCHES = Path(".autotune") / "patches"
-"""Where a project keeps what it needs to take patches back."""
+PATCHES = "patches"
+"""In a project's state: the journals of what was written, without which nothing is taken back."""
 
 SAFE = (Effect.EXACT, Effect.EQUIVALENT)
 
@@ -36,7 +36,8 @@ class Planned:
 
     `chosen` are the changes that are made, `left` those that are not, with the reason. `typed` is what a chosen change
     gives on the command line, else "", and `command` the whole new line, "" where the run did not keep all of it.
-    `moved` says what was found again in files that changed since.
+    `moved` says what was found again in files that changed since. `doubt` says why nobody should write it unseen, ""
+    for a patch that autotune made here, of the project in which it is applied.
     """
 
     root: Path
@@ -47,6 +48,7 @@ class Planned:
     typed: str = ""
     command: str = ""
     moved: tuple[str, ...] = ()
+    doubt: str = ""
 
     def diff(self) -> Iterator[str]:
         """The lines of a unified diff of all files."""
@@ -66,7 +68,7 @@ class Options:
 def plan(options: Options, *, cwd: Path) -> Planned:
     """What the patch would write. Raises UsageError when a file changed, and an edit was not found again in it."""
     file = _file(options.name, cwd)
-    made = loads(_bytes(file), str(file))
+    made = loads(_patch_bytes(file), str(file))
     root = _root(file, made)
     renewed = list(paired([renew(change, lambda name: _bytes(_inside(root, name))) for change in made.changes]))
     chosen, left = _chosen([each.change for each in renewed], options)
@@ -85,6 +87,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         typed=shlex.join(word for edit in typed for word in _given(made.command, edit)),
         command=_command(made.command, typed) if typed and _is_whole(made.command) else "",
         moved=tuple(dict.fromkeys(line for each in kept for line in each.moved)),
+        doubt=_doubt(file, root),
     )
 
 
@@ -92,36 +95,60 @@ def write(planned: Planned) -> Journal | None:
     """Write the files of `planned`, all or none; None when there is none."""
     if not planned.files:
         return None
-    artefacts.make_home(planned.root)
     inside = [change for change in planned.chosen if any(edit.file != TYPED for edit in change.edits)]
     changes = [(change.setting, change.subject) for change in inside]
-    return patch.write(planned.root / PATCHES, planned.title, planned.files, changes=changes)
+    store = Store(planned.root, state.project(planned.root) / PATCHES)
+    return patch.write(store, planned.title, planned.files, changes=changes)
 
 
 def undo(number: int | None, *, cwd: Path) -> Journal:
     """Give the files of the newest written patch, or of patch `number`, their bytes from before."""
-    folder = kept_patches(cwd)
-    if folder is None:
-        raise UsageError("there is no written patch to undo", where=str(cwd))
-    return patch.undo(folder, number)
+    store = kept_patches(cwd)
+    if store is None:
+        raise UsageError(
+            "there is no written patch to undo",
+            where=str(cwd),
+            to_do="A project that was copied or moved knows none: undo works where `apply` was typed.",
+        )
+    return patch.undo(store, number)
 
 
 def recover(cwd: Path) -> tuple[Journal, ...]:
     """Take back what a crash left half written in this project."""
-    folder = kept_patches(cwd)
-    return () if folder is None else patch.recover(folder)
+    store = kept_patches(cwd)
+    return () if store is None else patch.recover(store)
 
 
-def kept_patches(cwd: Path) -> Path | None:
-    """The nearest folder of written patches from `cwd` upwards: what `undo` takes back there."""
-    start = cwd.absolute()
-    return next((each / PATCHES for each in (start, *start.parents) if (each / PATCHES).is_dir()), None)
+def is_interrupted(cwd: Path) -> bool:
+    """Whether a crash left something half written in this project; nothing is changed."""
+    store = kept_patches(cwd)
+    return store is not None and patch.is_interrupted(store)
+
+
+def kept_patches(cwd: Path) -> Store | None:
+    """The written patches of the nearest folder from `cwd` upwards that has some: what `undo` takes back there."""
+    start = cwd.resolve()
+    for root in (start, *start.parents):
+        known = state.known_project(root)
+        if known is not None and (known / PATCHES).is_dir():
+            return Store(root, known / PATCHES)
+    return None
+
+
+def _doubt(file: Path, root: Path) -> str:
+    """Why a patch may be another's: autotune did not make it here, or its root is not the project in which it lies."""
+    run = file.absolute().parent
+    home = run.parents[2] if len(run.parents) > 2 else run
+    if not state.is_own_run(run, state.own_runs(home)):
+        return f"autotune did not make this patch on this machine for this user: {file}"
+    return "" if root == home.resolve() else f"this patch is of another project than {home}, in which it lies"
 
 
 def _file(name: str, cwd: Path) -> Path:
     path = artefacts.resolve(name, cwd)
-    path = path / NAME if path.is_dir() else path
-    if not path.is_file():
+    is_named = not path.is_dir()
+    path = path if is_named else path / NAME
+    if not (path.is_file() and (is_named or not path.is_symlink())):
         if run := searches.diagnosed(path.parent):
             raise UsageError(
                 "this search proved nothing to be faster, so it has no patch",
@@ -155,13 +182,19 @@ def _root(file: Path, made: Patch) -> Path:
     return named.resolve()
 
 
-def _bytes(path: Path) -> bytes:
-    if path.exists() and not path.is_file():
-        raise UsageError("is no file that can be edited; nothing was changed", where=str(path))
+def _patch_bytes(file: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return reading.read(file, follow=True)
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from error
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(file), to_do="Check the path.") from error
+
+
+def _bytes(path: Path) -> bytes:
+    """What lies at the real path of a file that a patch edits."""
+    try:
+        return reading.read(path)
+    except OSError as error:
+        raise UsageError(f"cannot be edited: {error.strerror}; nothing was changed", where=str(path)) from error
 
 
 def _chosen(

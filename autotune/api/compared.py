@@ -74,7 +74,7 @@ def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[
 def _current(root: Path) -> list[journals.Journal]:
     """The patches that are written and whose files are still as they left them, the oldest first."""
     kept = apply.kept_patches(root)
-    return [one for one in journals.journals(kept) if sides.is_current(one)] if kept is not None else []
+    return [one for one in journals.journals(kept.folder) if sides.is_current(one)] if kept is not None else []
 
 
 def _is_all(journal: journals.Journal, words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> bool:

@@ -67,8 +67,8 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments` and return the exit code that DESIGN gives each outcome."""
-    _recover()
     try:
+        _say_interrupted(arguments)
         result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False)
     except AutotuneError as error:
         click.echo(f"autotune: {error}", err=True)
@@ -85,21 +85,23 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _recover() -> None:
-    """Take back what a crash of apply or undo left half written, whichever verb comes next; it never ends that verb."""
-    try:
-        cwd = Path.cwd()
-        if not any((folder / ".autotune" / "patches").is_dir() for folder in (cwd, *cwd.parents)):
-            return
-        from autotune.api.apply import recover  # nearly no command has anything to take back
+def _say_interrupted(arguments: Sequence[str]) -> None:
+    """Say that a crash of apply or undo left something half written; only these two end it."""
+    if arguments[:1] in (["apply"], ["undo"]):
+        return
+    from autotune import state  # small: nearly no project is known there
 
-        for journal in recover(cwd):
-            what = f"took back the interrupted patch {journal.number}{journal.exceptions}"
-            click.echo(f"autotune: {what}", err=True)
-    except AutotuneError as error:
-        click.echo(f"autotune: {error}", err=True)
-    except Exception as error:
-        click.echo(f"autotune: an interrupted patch cannot be taken back: {error}", err=True)
+    try:
+        cwd = Path.cwd().resolve()
+        if all(state.known_project(folder) is None for folder in (cwd, *cwd.parents)):
+            return
+        from autotune.api.apply import is_interrupted
+
+        if is_interrupted(cwd):
+            text = "an interrupted apply or undo was found here: `autotune undo` takes back what it began"
+            click.echo(f"autotune: {text}", err=True)
+    except (AutotuneError, OSError):
+        return  # the verb has nothing to do with it, and says itself what it cannot read
 
 
 def _bug_report() -> str:

@@ -28,11 +28,15 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     help="Also write changes of this effect: what is learned may change.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ...], yes: bool) -> None:
+@click.option("--trust", is_flag=True, help="Write a patch that autotune did not make here, or of another project.")
+def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ...], yes: bool, trust: bool) -> None:
     """Write the changes of the last diagnosis (or of RUN_OR_PATCH) into your files.
 
     Only changes that leave training the same are written, all files or none. `autotune undo` takes them back.
     """
+    if not diff:
+        for journal in api.recover(Path.cwd()):
+            click.echo(f"autotune: took back the interrupted patch {journal.number}{journal.exceptions}", err=True)
     names = tuple(part.strip() for each in select for part in each.split(",") if part.strip())
     planned = api.plan(api.Options(name, names, frozenset(map(Effect, allow))), cwd=Path.cwd())
     for change in planned.chosen:
@@ -44,7 +48,27 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
     is_coloured = has_colour(None)
     for line in planned.diff():
         click.echo(click.style(line, fg=_COLOURS.get(line[0])) if is_coloured else line, nl=False)
+    if planned.files:
+        _check_trusted(planned, diff, yes, trust)
     _write(planned, diff, yes)
+
+
+def _check_trusted(planned: api.Planned, diff: bool, yes: bool, trust: bool) -> None:
+    """Ask in words about a patch that somebody else may have made. Raises UsageError without an answer."""
+    if not planned.doubt or trust:
+        return
+    click.echo(f"Not trusted: {planned.doubt}\nIt would write below {planned.root}")
+    if diff:
+        return
+    to_do = "Look at it with --diff. If you want exactly this, say --trust."
+    if yes:
+        raise UsageError("--yes does not answer for a patch that is not trusted", to_do=to_do)
+    try:
+        answer = click.prompt('Type "write it" to write it all the same', default="", show_default=False)
+    except click.Abort:
+        raise UsageError("nobody is there to answer; nothing was written", to_do=to_do) from None
+    if answer.strip().strip('"') != "write it":
+        raise UsageError("nothing was written", to_do=to_do)
 
 
 def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
@@ -54,7 +78,7 @@ def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
         click.echo("Nothing was written: this was --diff.")
     elif yes or _agreed(planned):
         journal = api.write(planned)
-        click.echo(f"Wrote {api.counted(planned.files, 'file')}.{_taken_back_by(journal)}")
+        click.echo(f"Wrote {api.counted(planned.files, 'file')}.{_taken_back_by(journal, planned.root)}")
     else:
         click.echo("Nothing was written.")
     if planned.typed:
@@ -63,16 +87,13 @@ def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
         click.echo(f"What you typed is in no file.{belongs} {how}:\n  {planned.command or planned.typed}")
 
 
-def _taken_back_by(journal: Journal | None) -> str:
+def _taken_back_by(journal: Journal | None, root: Path) -> str:
     """The command that undoes it, as it works where `apply` was typed."""
     if journal is None:
         return ""
-    folder = journal.folder.parent
-    undo = f"autotune undo {journal.number}"
     here = api.kept_patches(Path.cwd())
-    is_here = here is not None and here.samefile(folder)
-    away = "" if is_here else f"cd {shlex.quote(str(folder.parents[1]))} && "
-    return f" `{away}{undo}` takes it back."
+    away = "" if here is not None and here.root.samefile(root) else f"cd {shlex.quote(str(root))} && "
+    return f" `{away}autotune undo {journal.number}` takes it back."
 
 
 def _agreed(planned: api.Planned) -> bool:

@@ -12,51 +12,64 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from autotune import reading, state
 from autotune.errors import UsageError
+from autotune.reading import may_hold_project
 
 MANIFEST = "run.json"
 _ROOT_MARKS = (".git", "pyproject.toml")
 _FOLDER = ".autotune"
 _LAST = "last"
 _NUM_NAMED = 3
+_LONGEST_NAME = 4096
 
 
 def project_root(cwd: Path) -> Path:
-    """The nearest folder from `cwd` upwards with .git or pyproject.toml, else `cwd` itself."""
+    """The nearest folder from `cwd` upwards with .git or pyproject.toml, else `cwd` itself.
+
+    The search ends below a folder of another owner, or one that others may write (/tmp): what lies there is theirs.
+    """
     start = cwd.absolute()
-    marked = (folder for folder in (start, *start.parents) if any((folder / mark).exists() for mark in _ROOT_MARKS))
-    return next(marked, start)
+    for folder in (start, *start.parents):
+        if folder != start and not may_hold_project(folder, start):
+            return start
+        if any((folder / mark).exists() for mark in _ROOT_MARKS):
+            return folder
+    return start
 
 
 def new_run(root: Path, now: float | None = None) -> Path:
     """Make and return a new run folder; ids sort by time (UTC). Raises UsageError when it cannot be made."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    folder = make_home(root) / "runs" / f"{stamp}-{secrets.token_hex(3)}"
+    runs = root / _FOLDER / "runs"
+    folder = runs / f"{stamp}-{secrets.token_hex(3)}"
     try:
-        folder.mkdir(parents=True)
+        for place in (runs.parent, runs):
+            place.mkdir(parents=place == runs.parent, exist_ok=True)
+            if place.is_symlink() or not place.is_dir():
+                raise UsageError("it is no folder of this project, but a link or a file", where=str(place), to_do=_REAL)
+        if not os.path.lexists(runs.parent / ".gitignore"):
+            write_text(runs.parent / ".gitignore", "*\n")
+        folder.mkdir()
     except OSError as error:
         raise _not_made(folder, error) from error
+    # Without it `apply` asks before it trusts what lies there.
+    with contextlib.suppress(OSError, UsageError):
+        state.register_run(root, folder)
     return folder
 
 
-def make_home(root: Path) -> Path:
-    """Our folder in the project, made where it is missing, which git ignores. Raises UsageError when it cannot be."""
-    folder = root / _FOLDER
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / ".gitignore").exists():
-            write_text(folder / ".gitignore", "*\n")
-    except OSError as error:
-        raise _not_made(folder, error) from error
-    return folder
+_REAL = "Remove it: autotune writes only into a real folder of the project."
 
 
 def runs(root: Path) -> tuple[Path, ...]:
-    """All run folders of the project, the oldest first."""
+    """The run folders of the project that were made here, the oldest first. Others beside them are data."""
     try:
-        return tuple(sorted(folder for folder in (root / _FOLDER / "runs").iterdir() if folder.is_dir()))
+        found = sorted((root / _FOLDER / "runs").iterdir())
     except OSError:
         return ()
+    own = state.own_runs(root)
+    return tuple(folder for folder in found if state.is_own_run(folder, own))
 
 
 def mark_last(run: Path) -> None:
@@ -84,7 +97,7 @@ def resolve(name: str, cwd: Path) -> Path:
 def read_json(path: Path) -> Any:
     """The JSON in `path`; an unreadable one raises UsageError with the line and column of the fault."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(reading.read(path, follow=True))
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path), to_do="Check the path.") from error
     except json.JSONDecodeError as error:
@@ -128,11 +141,11 @@ def _not_made(folder: Path, error: OSError) -> UsageError:
 
 def _last(root: Path) -> Path:
     try:
-        name = (root / _FOLDER / _LAST).read_text(encoding="utf-8").strip()
-    except OSError:
+        name = reading.read(root / _FOLDER / _LAST, most_bytes=_LONGEST_NAME).decode("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
         raise UsageError("this project has no run yet", where=str(root), to_do=_choose(root)) from None
     folder = root / _FOLDER / "runs" / name
-    if not name or not folder.is_dir():
+    if not name or "/" in name or name == ".." or "\0" in name or not folder.is_dir():
         raise UsageError("the last run was deleted", where=str(folder), to_do=_choose(root))
     return _checked(folder)
 

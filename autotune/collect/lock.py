@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -57,9 +59,13 @@ def lock_folder() -> Path:
 
 def _open(path: Path) -> int:
     # O_NOFOLLOW: in a folder that everybody writes to, a planted link must not make us write elsewhere.
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        return os.open(path, flags, 0o600)
+        descriptor = os.open(path, flags, 0o600)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file")
     except OSError as error:
         raise UsageError(
             f"the measurement lock cannot be opened: {error.strerror}",
@@ -77,13 +83,24 @@ def _holder(descriptor: int) -> dict[str, Any]:
     """What the holder wrote; empty while it has the lock but has not written yet."""
     try:
         holder = json.loads(os.pread(descriptor, 65536, 0))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return holder if isinstance(holder, dict) else {}
 
 
 def _busy(holder: dict[str, Any], path: Path) -> BusyError:
-    started = holder.get("started")
-    since = f" since {time.strftime('%H:%M:%S', time.localtime(started))}" if started else ""
-    who = f" ({holder['what']}, process {holder['pid']}{since})" if {"what", "pid"} <= holder.keys() else ""
+    started, what, pid = holder.get("started"), holder.get("what"), holder.get("pid")
+    who = ""
+    if isinstance(what, str) and isinstance(pid, int):
+        who = f" ({what}, process {pid}{_since(started)})"
     return BusyError(f"another measurement runs on this machine{who}", where=str(path), to_do=_AROUND)
+
+
+def _since(started: object) -> str:
+    """When the holder began; "" for what is no moment that this system can tell."""
+    if not isinstance(started, int | float):
+        return ""
+    try:
+        return f" since {time.strftime('%H:%M:%S', time.localtime(started))}"
+    except (OverflowError, ValueError, OSError):
+        return ""

@@ -2,6 +2,6 @@
 
 from autotune.patch.couple import coupled
 from autotune.patch.plan import plan
-from autotune.patch.write import recover, undo, write
+from autotune.patch.write import is_interrupted, recover, undo, write
 
-__all__ = ["coupled", "plan", "recover", "undo", "write"]
+__all__ = ["coupled", "is_interrupted", "plan", "recover", "undo", "write"]

@@ -1,4 +1,4 @@
-"""What was written, so that it can be taken back: one folder per patch, `.autotune/patches/<number>/`.
+"""What was written, so that it can be taken back: one folder per patch, `patches/<number>/` in the project's state.
 
 journal.json   the state and the files; replaced as a whole
 before-N       the bytes of file N before the patch
@@ -24,15 +24,25 @@ _NAME = "journal.json"
 _ASIDE = ".damaged"
 
 WRITING, WRITTEN, UNDOING, UNDONE, LEFT = "writing", "written", "undoing", "undone", "left"
-ENDED = "ended"
-"""Undone by the command after an undo that a crash interrupted: the undo that is typed again has nothing left to do."""
-STATES = (WRITING, WRITTEN, UNDOING, UNDONE, LEFT, ENDED)
+STATES = (WRITING, WRITTEN, UNDOING, UNDONE, LEFT)
 UNFINISHED = (WRITING, UNDOING)
 """States that only a crash leaves behind: what they began is taken back, or taken back to the end."""
 
 
 ChangeName = tuple[str, str]
 """The setting and the subject of a change: no patch has two changes of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Where the patches of the project at `root` are kept: `folder`, outside of it, is this user's alone (state.py)."""
+
+    root: Path
+    folder: Path
+
+    def holds(self, path: Path) -> bool:
+        """Whether a real path lies in the project, and is what the journal meant: no link leads elsewhere by now."""
+        return path.resolve() == path and path.is_relative_to(self.root.resolve())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +79,6 @@ class Journal:
         kept = [f"{self.files[index].path} (before the patch: {self.before(index)})" for index in self.left]
         return f" except what changed since: {', '.join(kept)}" if kept else ""
 
-    @property
-    def is_here(self) -> bool:
-        """Whether all files lie in the project that keeps this journal; not so in a copied project."""
-        return all(is_below(Path(each.path), self.folder.parent) for each in self.files)
-
     def before(self, index: int) -> Path:
         """The kept bytes of file `index` before the patch."""
         return self.folder / f"before-{index}"
@@ -96,17 +101,10 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def is_below(path: Path, folder: Path) -> bool:
-    """Whether a file lies in the project that keeps its patches in `folder` (.autotune/patches)."""
-    return path.resolve().is_relative_to(folder.absolute().parents[1].resolve())
-
-
 def begin(
     folder: Path, title: str, files: Sequence[tuple[Path, bytes, bytes]], changes: Sequence[ChangeName], disk: Disk
 ) -> Journal:
     """Keep (path, before, after) of all files in a new folder below `folder`, and say that writing begins."""
-    for ended in (each for each in journals(folder) if each.state == ENDED):
-        turned(ended, UNDONE, disk)
     own = _new_folder(folder, disk)
     written = tuple(Written(str(path), sha256(before), sha256(after)) for path, before, after in files)
     journal = Journal(own, WRITING, title, written, changes=tuple(changes))

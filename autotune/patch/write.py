@@ -14,7 +14,6 @@ from autotune.errors import UsageError
 from autotune.patch import journal as journals
 from autotune.patch.disk import Disk
 from autotune.patch.journal import (
-    ENDED,
     LEFT,
     UNDOING,
     UNDONE,
@@ -23,7 +22,7 @@ from autotune.patch.journal import (
     ChangeName,
     Damaged,
     Journal,
-    is_below,
+    Store,
     sha256,
     turned,
 )
@@ -38,69 +37,76 @@ class _BusyError(UsageError):
 
 
 def write(
-    folder: Path,
+    store: Store,
     title: str,
     files: Sequence[tuple[Path, bytes, bytes]],
     disk: Disk | None = None,
     changes: Sequence[ChangeName] = (),
 ) -> Journal:
-    """Replace the contents of all files (path, before, after), or of none; `folder` keeps what undo needs.
+    """Replace the contents of all files (path, before, after), or of none; `store` keeps what undo needs.
 
     `changes` names what the new contents change, for whoever reads the journal.
     A symbolic link stays one: its target is written. Raises UsageError, with nothing changed, when a file is not
-    what `before` says, cannot be written, is given twice or lies outside the project of `folder`, the disk is full, or
+    what `before` says, cannot be written, is given twice or lies outside the project of `store`, the disk is full, or
     another autotune writes.
     """
     disk = disk or Disk()
     real = [(path.resolve(), before, after) for path, before, after in files]
-    with _locked(folder):
-        _recovered(folder, disk)
+    with _locked(store.folder):
+        _recovered(store, disk)
         for path, before, _ in real:
             _check(path, sha256(before), disk)
-        _check_places([path for path, _, _ in real], folder)
-        journal = _kept(folder, title, real, changes, disk)
+        _check_places([path for path, _, _ in real], store)
+        journal = _kept(store.folder, title, real, changes, disk)
         try:
             _put([(journal.after(index), path) for index, (path, _, _) in enumerate(real)], disk)
             return turned(journal, WRITTEN, disk)
         except OSError as error:
-            raise _refused(error, _taken_back(journal, disk)) from error
+            raise _refused(error, _taken_back(journal, store, disk)) from error
 
 
-def undo(folder: Path, number: int | None = None, disk: Disk | None = None) -> Journal:
+def undo(store: Store, number: int | None = None, disk: Disk | None = None) -> Journal:
     """Give all files of the newest written patch (or of patch `number`) their bytes from before it.
 
-    An undo that was interrupted is ended first, and then was the one that is asked for. Raises UsageError, with nothing
-    changed, when there is none, or when a file changed since.
+    A patch whose writing or undoing was interrupted is taken back first; where that is the one that is asked for, or
+    none is named, nothing else is. Raises UsageError, with nothing changed, when there is none, or when a file changed
+    since.
     """
     disk = disk or Disk()
-    with _locked(folder):
-        _recovered(folder, disk)
-        journal = _chosen(folder, number)
-        if journal.state == ENDED:
-            return turned(journal, UNDONE, disk)
+    with _locked(store.folder):
+        for ended in reversed(_recovered(store, disk)):
+            if number in (None, ended.number):
+                return ended
+        journal = _chosen(store.folder, number)
         for index, each in enumerate(journal.files):
             _check(Path(each.path), each.after, disk)
             _check_unchanged(journal.before(index), each.before, disk)
+        _check_places([Path(each.path) for each in journal.files], store)
         journal = turned(journal, UNDOING, disk)
         try:
-            return _take_back(journal, disk)
+            return _take_back(journal, store, disk)
         except OSError as error:
-            raise _refused(error, "the next autotune command goes on with it") from error
+            raise _refused(error, "`autotune undo` goes on with it") from error
 
 
-def recover(folder: Path, disk: Disk | None = None) -> tuple[Journal, ...]:
+def is_interrupted(store: Store) -> bool:
+    """Whether a crash left a patch half written or half undone, or a journal makes no sense; nothing is changed."""
+    return bool(journals.damaged(store.folder) or _unfinished(store))
+
+
+def recover(store: Store, disk: Disk | None = None) -> tuple[Journal, ...]:
     """Take back every patch that a crash left half written or half undone; return those.
 
     A file that is neither what it was nor what it became stays: somebody changed it since, and its patch ends as
     "left". What another autotune writes at this moment is not touched. A damaged journal is set aside, so that it is
     in nobody's way. Raises UsageError, which says so, and when the disk fails.
     """
-    damaged = journals.damaged(folder)
-    if not damaged and not _unfinished(folder):  # nearly always: no lock
+    damaged = journals.damaged(store.folder)
+    if not damaged and not _unfinished(store):  # nearly always: no lock
         return ()
     try:
-        with _locked(folder, _NOT_YET):
-            recovered = _recovered(folder, disk or Disk())
+        with _locked(store.folder, _NOT_YET):
+            recovered = _recovered(store, disk or Disk())
     except _BusyError:
         return ()
     if damaged:
@@ -117,34 +123,45 @@ def _set_aside(damaged: Sequence[Damaged]) -> UsageError:
     )
 
 
-def _recovered(folder: Path, disk: Disk) -> tuple[Journal, ...]:
+def _recovered(store: Store, disk: Disk) -> tuple[Journal, ...]:
     """The lock is held: what is unfinished now, nobody works on."""
     try:
-        for each in journals.damaged(folder):
+        for each in journals.damaged(store.folder):
             journals.set_aside(each, disk)
-        unfinished = _unfinished(folder)
-        return tuple(_take_back(each, disk, ENDED if each.state == UNDOING else UNDONE) for each in unfinished)
+        return tuple(_take_back(each, store, disk) for each in _unfinished(store))
     except OSError as error:
         raise _refused(error, _NOT_YET) from error
 
 
-def _unfinished(folder: Path) -> list[Journal]:
-    return [each for each in journals.journals(folder) if each.state in UNFINISHED and each.is_here]
+def _unfinished(store: Store) -> list[Journal]:
+    return [each for each in journals.journals(store.folder) if each.state in UNFINISHED]
 
 
-def _take_back(journal: Journal, disk: Disk, undone: str = UNDONE) -> Journal:
-    """Every file gets its bytes from before; files that have them already, or other ones, stay as they are."""
+def _take_back(journal: Journal, store: Store, disk: Disk) -> Journal:
+    """Every file gets its bytes from before; files that have them already, or other ones, stay as they are.
+
+    So does one that a link leads out of the project by now.
+    """
     paths = [Path(each.path) for each in journal.files]
     for path in paths:
-        disk.remove(_part(path))
+        if store.holds(path):
+            disk.remove(_part(path))
     changed = [
-        (index, _digest(path, disk) == each.after and _digest(journal.before(index), disk) == each.before)
+        (index, _is_ours(journal, index, store, disk))
         for index, (path, each) in enumerate(zip(paths, journal.files, strict=True))
-        if _digest(path, disk) != each.before
+        if not store.holds(path) or _digest(path, disk) != each.before
     ]
     _put([(journal.before(index), paths[index]) for index, is_ours in changed if is_ours], disk)
     left = tuple(index for index, is_ours in changed if not is_ours)
-    return turned(replace(journal, left=left), LEFT if left else undone, disk)
+    return turned(replace(journal, left=left), LEFT if left else UNDONE, disk)
+
+
+def _is_ours(journal: Journal, index: int, store: Store, disk: Disk) -> bool:
+    """Whether file `index` holds what the patch wrote, and its bytes from before are as they were kept."""
+    path, row = Path(journal.files[index].path), journal.files[index]
+    if not store.holds(path):
+        return False
+    return _digest(path, disk) == row.after and _digest(journal.before(index), disk) == row.before
 
 
 def _digest(path: Path, disk: Disk) -> str:
@@ -155,12 +172,12 @@ def _digest(path: Path, disk: Disk) -> str:
         return ""
 
 
-def _taken_back(journal: Journal, disk: Disk) -> str:
+def _taken_back(journal: Journal, store: Store, disk: Disk) -> str:
     """Take back what failed, and say what became of it."""
     try:
-        exceptions = _take_back(journal, disk).exceptions
+        exceptions = _take_back(journal, store, disk).exceptions
     except OSError:
-        return "the next autotune command takes back what was written"
+        return "`autotune undo` takes back what was written"
     return f"all was taken back{exceptions}" if exceptions else "nothing was changed"
 
 
@@ -217,17 +234,17 @@ def _check_unchanged(path: Path, digest: str, disk: Disk) -> None:
         )
 
 
-def _check_places(paths: Sequence[Path], folder: Path) -> None:
+def _check_places(paths: Sequence[Path], store: Store) -> None:
     for index, path in enumerate(paths):
         if any(path.samefile(other) for other in paths[:index]):
             raise UsageError("the file is given twice; nothing was changed", where=str(path))
-        if not is_below(path, folder):
-            raise UsageError(f"the file lies outside the project of {folder}; nothing was changed", where=str(path))
+        if not store.holds(path):
+            raise UsageError(f"the file lies outside the project {store.root}; nothing was changed", where=str(path))
 
 
 def _chosen(folder: Path, number: int | None) -> Journal:
     known = {each.number: each for each in journals.journals(folder)}
-    written = [each.number for each in known.values() if each.state in (WRITTEN, ENDED)]
+    written = [each.number for each in known.values() if each.state == WRITTEN]
     if not written and number is None:
         raise UsageError("there is no written patch to undo", where=str(folder))
     wanted = max(written) if number is None else number
@@ -236,14 +253,6 @@ def _chosen(folder: Path, number: int | None) -> Journal:
         left = known[wanted].exceptions if wanted in known else ""
         what = f"patch {wanted} was taken back{left}" if left else f"there is no written patch {wanted}"
         raise UsageError(what, where=str(folder), to_do=f"Written and not undone: {listed}.")
-    if not known[wanted].is_here:
-        path = known[wanted].files[0].path
-        raise UsageError(
-            f"patch {wanted} was written in another project, of which this one is a copy; nothing was changed",
-            where=path,
-            to_do="Undo it there. Where that project is no more, the bytes from before are in "
-            f"{known[wanted].before(0)} and beside it.",
-        )
     return known[wanted]
 
 
@@ -260,7 +269,7 @@ def _locked(folder: Path, without: str = "nothing was changed") -> Iterator[None
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / "lock").open("w")
+        file = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w")
     except OSError as error:
         raise _refused(error, without) from error
     with file:

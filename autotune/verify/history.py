@@ -1,4 +1,4 @@
-"""What this machine's verifications said of the predictions before them: `.autotune/history.jsonl`, one a line.
+"""What this machine's verifications said of the predictions before them: `history.jsonl` of its state, one a line.
 
 {"schema": 1, "run": "...", "verdict": "faster", "predicted": [1.3, 1.2, 1.4], "measured": [1.31, 1.25, 1.36]}
 """
@@ -10,11 +10,14 @@ import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autotune import state
+from autotune.errors import UsageError
 from autotune.model.finding import Gain
 from autotune.model.verified import Estimate, Verdict, Verified
 
 SCHEMA = 1
-FILE = Path(".autotune") / "history.jsonl"
+FILE = "history.jsonl"
+"""In the state of the project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,9 @@ def kept(root: Path, run: str, verified: Verified) -> Verified:
     """Add it to the history; with a note where that cannot be written."""
     try:
         append(root, run, verified.predicted, verified.verdict, verified.estimate)
-    except OSError as error:
-        why = f"{FILE} could not be written ({error.strerror}): this verification will not calibrate others"
+    except (OSError, UsageError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.what
+        why = f"{FILE} could not be written ({reason}): this verification will not calibrate others"
         return replace(verified, notes=(*verified.notes, why))
     return verified
 
@@ -51,14 +55,17 @@ def append(root: Path, run: str, predicted: Gain | None, verdict: Verdict, measu
         "predicted": [predicted.speedup, predicted.low, predicted.high],
         "measured": [measured.speedup, measured.low, measured.high],
     }
-    with (root / FILE).open("a", encoding="utf-8") as file:
+    with (state.project(root) / FILE).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 
 def calibration(root: Path) -> Calibration | None:
     """The calibration of this project on this machine; None before the first verified prediction."""
+    known = state.known_project(root)
+    if known is None:
+        return None
     try:
-        lines = (root / FILE).read_text(encoding="utf-8").splitlines()
+        lines = (known / FILE).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return None
     pairs = [pair for line in lines if (pair := _pair(line)) is not None]

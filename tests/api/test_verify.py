@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autotune import collect, patch
+from autotune import collect, patch, state
 from autotune.api import apply, resume
 from autotune.api import verify as api
 from autotune.collect import artefacts
@@ -27,6 +27,7 @@ from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, Sameness, Start, Turns, Verdict
 from autotune.patch.file import NAME, dumps
+from autotune.patch.journal import Store
 from autotune.patch.journal import sha256 as digest
 from autotune.verify import contention, schedule, sides
 from autotune.verify.mirror import Mirror
@@ -576,8 +577,9 @@ def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
     data = (project.cwd / "settings.py").read_bytes()
     edit = Edit("settings.py", digest(data), "lr", Span(9, 9), "", "\nraise KeyError(lr)")
     broken = replace(change(project.cwd), edits=(edit,))
-    patch.write(project.cwd / apply.PATCHES, "x", [(project.cwd / "settings.py", data, data + b"\nraise KeyError(lr)")])
-    patch.undo(project.cwd / apply.PATCHES)
+    store = Store(project.cwd, state.project(project.cwd) / apply.PATCHES)
+    patch.write(store, "x", [(project.cwd / "settings.py", data, data + b"\nraise KeyError(lr)")])
+    patch.undo(store)
     run = artefacts.new_run(project.cwd)
     (run / NAME).write_text(dumps(Patch(str(project.cwd), run.name, ("train.py",), (broken,))))
     (run / "run.json").write_text("{}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from autotune import state
 from autotune.cli import run
 from autotune.collect import artefacts
 from autotune.model.evidence import Span
@@ -66,7 +68,7 @@ def test_diff_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert "+workers = 4\n" in out
     assert out.endswith("Nothing was written: this was --diff.\n")
     assert (project / "train.py").read_bytes() == SCRIPT
-    assert not (project / ".autotune" / "patches").exists()
+    assert not (state.project(project) / "patches").exists()
 
 
 @pytest.mark.parametrize(("no_colour", "is_coloured"), [("", True), ("1", False)])
@@ -168,42 +170,64 @@ def test_the_promised_undo_works_where_apply_was_typed(
     assert (project / "train.py").read_bytes() == SCRIPT
 
 
-def test_the_next_command_takes_back_what_a_crash_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+HINT = "autotune: an interrupted apply or undo was found here: `autotune undo` takes back what it began\n"
+
+
+def interrupted(project: Path, before: str = "writing") -> Path:
     assert run(["apply", "--yes"]) == 0
-    state = project / ".autotune" / "patches" / "1" / "journal.json"
-    state.write_text(state.read_text().replace('"written"', '"writing"'))
+    journal = state.project(project) / "patches" / "1" / "journal.json"
+    journal.write_text(journal.read_text().replace('"written"', f'"{before}"'))
+    return journal
+
+
+@pytest.mark.parametrize("found", ["writing", "undoing"])
+def test_only_undo_and_apply_take_back_what_a_crash_left(
+    project: Path, capsys: pytest.CaptureFixture[str], found: str
+) -> None:
+    interrupted(project, found)
     capsys.readouterr()
-    assert run(["rules"]) == 0
-    assert "autotune: took back the interrupted patch 1\n" in capsys.readouterr().err
+    for words in (["rules"], ["--version"], ["--help"], ["check", "."], ["apply", "--diff"]):
+        run(words)
+        said = capsys.readouterr().err
+        assert (HINT in said) is (words != ["apply", "--diff"]), words
+        assert (project / "train.py").read_bytes() == b"workers = 4\n"
+    assert run(["undo"]) == 0
+    assert capsys.readouterr().out.startswith("Took back patch 1 ")
     assert (project / "train.py").read_bytes() == SCRIPT
+    assert run(["rules"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["undo"]) == 2
+
+
+def test_apply_takes_back_what_a_crash_left_before_it_reads_the_files(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupted(project)
+    capsys.readouterr()
+    assert run(["apply", "--yes"]) == 0
+    assert "autotune: took back the interrupted patch 1\n" in capsys.readouterr().err
+    assert (project / "train.py").read_bytes() == b"workers = 4\n"
 
 
 @pytest.mark.parametrize("found", ["edited", "deleted"])
-def test_what_cannot_be_taken_back_ends_no_other_verb(
-    project: Path, capsys: pytest.CaptureFixture[str], found: str
-) -> None:
-    assert run(["apply", "--yes"]) == 0
-    state = project / ".autotune" / "patches" / "1" / "journal.json"
-    state.write_text(state.read_text().replace('"written"', '"undoing"'))
+def test_what_cannot_be_taken_back_is_named(project: Path, capsys: pytest.CaptureFixture[str], found: str) -> None:
+    journal = interrupted(project, "undoing")
     (project / "train.py").unlink() if found == "deleted" else (project / "train.py").write_bytes(b"mine\n")
     capsys.readouterr()
-    assert run(["rules"]) == 0
-    kept = project / ".autotune" / "patches" / "1" / "before-0"
-    assert capsys.readouterr().err == (
-        "autotune: took back the interrupted patch 1 except what changed since: "
-        f"{project / 'train.py'} (before the patch: {kept})\n"
-    )
-    assert run(["rules"]) == 0
-    assert capsys.readouterr().err == ""
+    kept = journal.parent / "before-0"
+    assert run(["undo"]) == 0
+    assert f"except what changed since: {project / 'train.py'} (before the patch: {kept})" in capsys.readouterr().out
     assert kept.read_bytes() == SCRIPT
 
 
 def test_a_damaged_journal_is_said_once_and_blocks_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["apply", "--yes"]) == 0
-    patches = project / ".autotune" / "patches"
+    patches = state.project(project) / "patches"
     (patches / "1" / "journal.json").write_text("{")
     capsys.readouterr()
     assert run(["rules"]) == 0
+    assert capsys.readouterr().err == HINT
+    assert run(["apply"]) == 2
     assert capsys.readouterr().err == (
         f"autotune: {patches / '1.damaged'}: a damaged journal (Expecting "
         "property name enclosed in double quotes: line 1 column 2 (char 1)) was set aside: what it wrote stays, and "
@@ -282,3 +306,35 @@ def test_from_a_measurement_to_an_edited_script_and_back(tmp_path: Path) -> None
     assert done.stdout == "steps 3\n"
     autotune("undo")
     assert (tmp_path / "train.py").read_text() == SLOW
+
+
+def test_a_patch_that_lies_in_a_clone_is_not_trusted(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run folder that was not made here: as if it came with the repository."""
+    (state.project(project) / "runs").unlink()
+    assert run(["apply", "--diff"]) == 0
+    said = capsys.readouterr().out
+    assert "Not trusted: autotune did not make this patch on this machine for this user" in said
+    assert f"It would write below {project}\n" in said
+    for words, answer in ((["apply", "--yes"], ""), (["apply"], ""), (["apply"], "y\n"), (["apply"], "yes\n")):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        assert run(words) == 2
+        assert (project / "train.py").read_bytes() == SCRIPT
+    monkeypatch.setattr("sys.stdin", io.StringIO("write it\ny\n"))
+    assert run(["apply"]) == 0
+    assert run(["undo"]) == 0
+    assert run(["apply", "--trust", "--yes"]) == 0
+    assert (project / "train.py").read_bytes() == b"workers = 4\n"
+
+
+@pytest.mark.parametrize("how", ["link", "copy"])
+def test_a_run_folder_in_the_place_of_another_is_not_trusted(
+    project: Path, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory, how: str
+) -> None:
+    (run_dir,) = artefacts.runs(project)
+    other = tmp_path_factory.mktemp("other") / run_dir.name
+    run_dir.rename(other)
+    run_dir.symlink_to(other) if how == "link" else shutil.copytree(other, run_dir)
+    assert run(["apply", "--yes"]) == 2
+    assert "--yes does not answer" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from autotune import state
 from autotune.model.finding import Gain
 from autotune.model.verified import Estimate, Verdict
 from autotune.verify import history
@@ -29,7 +30,7 @@ def test_predictions_are_compared_with_what_was_measured(root) -> None:
     assert (found.num, found.num_inside) == (3, 2)
     assert found.median_error == pytest.approx(0.1)
     assert str(found) == "of 3 predictions 2 inside the range; median error 10%"
-    assert json.loads((root / history.FILE).read_text().splitlines()[0]) == {
+    assert json.loads((state.project(root) / history.FILE).read_text().splitlines()[0]) == {
         "schema": 1,
         "run": "run-1",
         "verdict": "faster",
@@ -42,16 +43,16 @@ def test_what_could_not_be_told_teaches_nothing(root) -> None:
     history.append(root, "run-1", gain(1.5, 1.4, 1.6), Verdict.CANNOT_TELL, MEASURED)
     history.append(root, "run-1", None, Verdict.FASTER, MEASURED)
     history.append(root, "run-1", Gain(1.5, 1.0, 1.5, "bound"), Verdict.FASTER, MEASURED)
-    assert not (root / history.FILE).exists()
+    assert not (state.project(root) / history.FILE).exists()
     assert history.calibration(root) is None
 
 
 def test_lines_that_cannot_be_read_are_left_out(root) -> None:
     history.append(root, "run-1", gain(1.5, 1.4, 1.6), Verdict.FASTER, MEASURED)
-    good = (root / history.FILE).read_text()
+    good = (state.project(root) / history.FILE).read_text()
     other = json.dumps({**json.loads(good), "schema": 2})
-    (root / history.FILE).write_text("\n".join(["{", "[]", "{}", "null", other, good]))
+    (state.project(root) / history.FILE).write_text("\n".join(["{", "[]", "{}", "null", other, good]))
     assert history.calibration(root).num == 1
     assert str(history.calibration(root)).startswith("of 1 prediction 1 inside")
-    (root / history.FILE).write_bytes(b"\xff\xff")
+    (state.project(root) / history.FILE).write_bytes(b"\xff\xff")
     assert history.calibration(root) is None

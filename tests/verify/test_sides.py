@@ -11,6 +11,7 @@ from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
+from autotune.patch.journal import Store
 from autotune.verify import sides
 
 WORDS = ("train.py", "--workers", "0")
@@ -54,7 +55,7 @@ def test_what_is_typed_already_is_taken_back_on_the_first_side(tmp_path, words, 
     assert (unwritten[BEFORE], "4" in " ".join(unwritten[AFTER])) == (before, True)
     path = tmp_path / "a.yaml"
     path.write_bytes(b"old")
-    journal = patch.write(tmp_path / ".autotune/patches", "1 of 2 changes of run r", [(path, b"old", b"new")])
+    journal = patch.write(Store(tmp_path, tmp_path / "patches"), "1 of 2 changes of run r", [(path, b"old", b"new")])
     written = sides.written(words, journal, [made]).words
     assert (written[BEFORE], written[AFTER]) == (before, words)
     assert sides.is_typed(words, made) == ("2" not in words)
@@ -90,7 +91,7 @@ def test_another_script_takes_the_place_of_the_first() -> None:
 def test_a_written_patch_is_compared_with_what_was_before(tmp_path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(b"old")
-    journal = patch.write(tmp_path / ".autotune/patches", "1 of 2 changes of run r", [(path, b"old", b"new")])
+    journal = patch.write(Store(tmp_path, tmp_path / "patches"), "1 of 2 changes of run r", [(path, b"old", b"new")])
     assert sides.is_current(journal)
     found = sides.written(WORDS, journal, [change()])
     assert (found.files[BEFORE], found.files[AFTER]) == ({path: b"old"}, {path: b"new"})
@@ -103,5 +104,5 @@ def test_a_written_patch_is_compared_with_what_was_before(tmp_path) -> None:
 def test_a_patch_that_was_taken_back_is_not_current(tmp_path) -> None:
     path = Path(tmp_path / "a.yaml")
     path.write_bytes(b"old")
-    patch.write(tmp_path / "patches", "x", [(path, b"old", b"new")])
-    assert not sides.is_current(patch.undo(tmp_path / "patches"))
+    patch.write(Store(tmp_path, tmp_path / "patches"), "x", [(path, b"old", b"new")])
+    assert not sides.is_current(patch.undo(Store(tmp_path, tmp_path / "patches")))

@@ -1,0 +1,63 @@
+"""Reading files that a project names: regular files only, never through a link, never blocking, never without end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+MOST_BYTES = 1 << 28
+"""256 MiB: what a Recording of many thousand steps may have, and no memory dies of."""
+
+
+def read(path: Path, *, follow: bool = False, most_bytes: int = MOST_BYTES) -> bytes:
+    """The bytes of a regular file. `follow` a last symbolic link: only where the user named the path.
+
+    Raises OSError with the system's reason, or with one of ours: EINVAL for what is no regular file, ELOOP for a link,
+    EFBIG for more than `most_bytes`.
+    """
+    # O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if about.st_size > most_bytes:
+            raise _too_large(path, most_bytes)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(most_bytes + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > most_bytes:
+        raise _too_large(path, most_bytes)
+    return data
+
+
+def _too_large(path: Path, most_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has more than the {most_bytes:,} bytes that are read", str(path))
+
+
+def may_hold_project(folder: Path, start: Path) -> bool:
+    """Whether a folder above `start` may be taken for its project: it belongs to this user or to the owner of `start`,
+    and nobody else may write it. A group of the owner's own name counts as the owner (umask 002)."""
+    try:
+        about, first = folder.stat(), start.stat()
+    except OSError:
+        return False
+    if about.st_uid not in (os.geteuid(), first.st_uid) or about.st_mode & stat.S_IWOTH:
+        return False
+    return not about.st_mode & stat.S_IWGRP or _is_private(about.st_uid, about.st_gid)
+
+
+def _is_private(user: int, group: int) -> bool:
+    import grp  # neither is on every system
+    import pwd
+
+    try:
+        found = grp.getgrgid(group)
+        name = pwd.getpwuid(user).pw_name
+    except KeyError:
+        return user == group
+    return found.gr_name == name and set(found.gr_mem) <= {name}
