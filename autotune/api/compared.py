@@ -66,6 +66,12 @@ def named(words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path)
 def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[Sides, str]:
     """A patch file that was not written yet, and the run that it is of. Raises UsageError when it is stale."""
     planned = apply.plan(options, cwd=cwd)
+    if planned.doubt:
+        raise UsageError(
+            planned.doubt,
+            where=options.name,
+            to_do=f"Look at it: autotune apply --diff {options.name}. Once you have written it, verify measures it.",
+        )
     run = _run(planned.title)
     compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not written yet")
     return replace(compared, predicted=_predicted(planned.chosen, run, planned.root)), run

@@ -98,7 +98,10 @@ def check(run: RunSummary, collected: Collected) -> None:
         return
     if any(one.window is not None for one in collected.recordings):
         return
-    raise _failure(run, collected)
+    failure = _failure(run, collected)
+    if run.escaped:
+        failure.to_do += f"\nChanged in your files meanwhile: {', '.join(run.escaped)}"
+    raise failure
 
 
 def _failure(run: RunSummary, collected: Collected) -> AutotuneError:

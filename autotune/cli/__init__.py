@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -11,10 +12,15 @@ from typing import NamedTuple
 import click
 
 from autotune import __version__
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, UsageError
 
 BUG = 4
 INTERRUPTED = 130
+_OF_THE_SYSTEM = (
+    *(errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE),
+    *(errno.ENAMETOOLONG, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS),
+)
+"""What the system refuses to do with a file is no mistake of ours."""
 
 
 class Verb(NamedTuple):
@@ -79,7 +85,10 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("autotune: interrupted", err=True)
         return INTERRUPTED
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM and error.filename is not None:
+            click.echo(f"autotune: {error.filename}: {error.strerror}", err=True)
+            return UsageError.exit_code
         click.echo(_bug_report(), err=True)
         return BUG
     return result if isinstance(result, int) else 0
@@ -87,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _say_interrupted(arguments: Sequence[str]) -> None:
     """Say that a crash of apply or undo left something half written; only these two end it."""
-    if arguments[:1] in (["apply"], ["undo"]):
+    if arguments and arguments[0] in ("apply", "undo"):
         return
     from autotune import state  # small: nearly no project is known there
 

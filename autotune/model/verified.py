@@ -41,7 +41,8 @@ class Start:
     `wait_s` is about how long it waits at a time for something that is no CPU (0.0: hardly ever).
     Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
     `throttled_share` of the time a CPU quota held the script back, `slowed_share` heat or power the GPU. None where the
-    system does not tell. `epoch_steps` are those of an epoch, None where it has no known end.
+    system does not tell. `epoch_steps` are those of an epoch, None where it has no known end. `escaped` are files of
+    the project that the script changed all the same.
     """
 
     side: str
@@ -62,6 +63,7 @@ class Start:
     throttled_share: float | None = None
     slowed_share: float | None = None
     epoch_steps: int | None = None
+    escaped: tuple[str, ...] = ()
 
     @property
     def fixed_s(self) -> float:

@@ -20,6 +20,9 @@ from autotune.syntax import yaml
 
 SCHEMA = 1
 NAME = "patch.yaml"
+MOST_BYTES = 1 << 20
+"""A second of reading; a patch has some kilobytes."""
+_LONGEST_NAME = 4096
 
 _EXPONENT = re.compile(r"^(-?\d+)e")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -37,11 +40,17 @@ def dumps(patch: Patch) -> str:
 
 def loads(data: bytes, where: str) -> Patch:
     """The patch in `data`. Raises UsageError that names the key when it is none, or one of a newer autotune."""
+    if len(data) > MOST_BYTES:
+        raise UsageError(
+            f"it has {len(data):,} bytes: no patch of autotune has more than {MOST_BYTES:,}",
+            where=where,
+            to_do="docs/patch-file.md shows the format.",
+        )
     top = _Table(_tree(yaml.read(data, where).entries), where, "")
     if top.integer("schema") != SCHEMA:
         raise UsageError(f"schema {top.integer('schema')} is not {SCHEMA}", where=where, to_do="Diagnose again.")
     made = Patch(
-        root=top.text("root"),
+        root=top.place("root"),
         run=top.text("run"),
         command=tuple(str(word) for word in top.rows("command")),
         changes=tuple(_change(row) for row in top.tables("changes")),
@@ -97,8 +106,8 @@ def _change(row: _Table) -> PatchChange:
     return PatchChange(
         setting=row.text("setting"),
         subject=row.text("subject"),
-        old=row.get("old"),
-        new=row.get("new", needed=True),
+        old=row.scalar("old"),
+        new=row.scalar("new", needed=True),
         rules=tuple(str(rule) for rule in row.rows("rules")),
         effect=Effect(row.choice("effect", [each.value for each in Effect])),
         gain=row.text("gain", default=""),
@@ -112,10 +121,8 @@ def _edit(row: _Table) -> Edit:
     span = row.rows("span")
     if len(span) != 2 or not all(type(each) is int and each >= 0 for each in span) or span[0] > span[1]:
         raise row.wrong("span", "must be [start, end] in bytes")
-    if "\0" in row.text("file"):
-        raise row.wrong("file", "is no name of a file")
     return Edit(
-        file=row.text("file"),
+        file=row.place("file"),
         sha256=row.text("sha256"),
         key=row.text("key"),
         span=Span(*span),
@@ -143,11 +150,23 @@ class _Table:
             raise self.wrong(key, "is missing")
         return value
 
+    def scalar(self, key: str, *, needed: bool = False) -> Any:
+        value = self.get(key, needed=needed)
+        if isinstance(value, dict):
+            raise self.wrong(key, "must be one value")
+        return value
+
     def text(self, key: str, *, default: str | None = None) -> str:
         value = self.data.get(key, default)
         if isinstance(value, str):
             return value
         raise self.wrong(key, "is missing" if value is None else "must be a string")
+
+    def place(self, key: str) -> str:
+        text = self.text(key)
+        if "\0" in text or len(text) > _LONGEST_NAME:
+            raise self.wrong(key, "is no name of a file")
+        return text
 
     def integer(self, key: str) -> int:
         value = self.get(key, needed=True)
@@ -172,12 +191,16 @@ class _Table:
         return [_Table(row, self.where, f"{path}.{number}") for number, row in enumerate(self.rows(key))]
 
 
-def _tree(entries: Sequence[Entry]) -> dict[str | int, Any]:
-    """Nested mappings; a list is a mapping of its indices, and so is an empty one."""
+def _tree(entries: Sequence[Entry]) -> dict[str | int, Any] | None:
+    """Nested mappings; a list is a mapping of its indices, and so is an empty one. None for a lone value."""
     tree: dict[str | int, Any] = {}
     for entry in entries:
+        if not entry.path:
+            return None
         at = tree
         for part in entry.path[:-1]:
-            at = at.setdefault(part, {})
+            if not isinstance(at.get(part), dict):  # a key that is given twice: the last one counts
+                at[part] = {}
+            at = at[part]
         at[entry.path[-1]] = {} if entry.value == () else entry.value
     return tree

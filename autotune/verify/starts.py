@@ -186,6 +186,7 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
         throttled_share=sampled.throttled_share if sampled is not None else None,
         slowed_share=sampled.gpu_throttled_share if sampled is not None and device else None,
         epoch_steps=epochs.seen(derived),
+        escaped=collected.effects.escaped,
     )
 
 

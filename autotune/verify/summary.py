@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from autotune.model.verified import Estimate, Losses, Memory, Schedule, Start, Verified
 from autotune.verify import undisturbed
@@ -41,8 +41,14 @@ def summarise(
         seconds=seconds,
         predicted=sides.predicted,
         beside=sides.beside,
-        notes=notes,
+        notes=(*notes, *_changed(starts)),
     )
+
+
+def _changed(starts: Sequence[Start]) -> Iterator[str]:
+    """What the starts changed in the user's files, although nothing of theirs was to be written."""
+    if escaped := dict.fromkeys(path for start in starts for path in start.escaped):
+        yield f"the script changed files of yours while it was measured: {', '.join(escaped)}"
 
 
 def _losses(sides: Sides, before: Sequence[Start], after: Sequence[Start]) -> Losses:

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotune.api.outcome import interpreter, notes, summarise
+from autotune.api.outcome import check, interpreter, notes, summarise
 from autotune.collect import Collected
+from autotune.collect.isolation import SideEffects
+from autotune.errors import ScriptError
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
 
@@ -61,6 +63,13 @@ def test_the_command_is_shown_without_secrets(words: tuple[str, ...], expected: 
     )
     collected = replace(NONE, recordings=(recording,))  # type: ignore[arg-type]
     assert summarise(collected, words, "python", "", False, Path("/")).command == expected
+
+
+def test_a_script_that_made_no_step_and_changed_files_is_told_so(tmp_path: Path) -> None:
+    escaped = replace(NONE, effects=SideEffects(escaped=(str(tmp_path / "made.txt"), "/other")))
+    with pytest.raises(ScriptError) as error:
+        check(summarise(escaped, ("sh", "a.sh"), "python", "", False, tmp_path), escaped)
+    assert error.value.to_do.endswith("Changed in your files meanwhile: made.txt, /other")
 
 
 def test_a_finding_that_is_left_out_is_named_with_the_reason() -> None:

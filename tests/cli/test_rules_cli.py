@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -161,6 +162,13 @@ def test_exit_codes(error, code: int, said: str, monkeypatch, capsys) -> None:
     err = capsys.readouterr().err
     assert said in err
     assert "Traceback" not in err
+
+
+def test_what_the_system_refuses_is_no_bug_of_ours(monkeypatch, capsys) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/p/.autotune/last")
+    monkeypatch.setattr(cli.Verbs, "get_command", lambda self, ctx, name: failing(full))
+    assert run(["rules"]) == 2
+    assert capsys.readouterr().err == "autotune: /p/.autotune/last: No space left on device\n"
 
 
 def test_anything_else_is_a_bug_of_ours(monkeypatch, capsys) -> None:

@@ -13,7 +13,7 @@ from autotune.model.evidence import Span
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
-from autotune.patch.file import dumps, loads
+from autotune.patch.file import MOST_BYTES, dumps, loads
 
 EDIT = Edit("train.py", "ab" * 32, "DataLoader.num_workers", Span(12, 13), "0", "4")
 CHANGE = PatchChange(
@@ -53,7 +53,7 @@ changes = st.builds(
     st.lists(words, max_size=2).map(tuple),
 )
 patches = st.builds(
-    Patch, words, words, st.lists(words, max_size=3).map(tuple), st.lists(changes, max_size=3).map(tuple)
+    Patch, names, words, st.lists(words, max_size=3).map(tuple), st.lists(changes, max_size=3).map(tuple)
 )
 
 
@@ -72,6 +72,10 @@ def test_any_patch_comes_back(patch: Patch) -> None:
         ("span: [12, 13]", "span: [true, 13]", "changes.0.edits.0.span must be"),
         ("span: [12, 13]", "span: [false, true]", "changes.0.edits.0.span must be"),
         ('file: "train.py"', 'file: "a\\0b"', "changes.0.edits.0.file is no name of a file"),
+        ('file: "train.py"', f'file: "{"a" * 5_000}"', "changes.0.edits.0.file is no name of a file"),
+        ('root: "/p"', 'root: "/\\0"', "root is no name of a file"),
+        ("  new: 4\n", "  new: {a: 4}\n", "changes.0.new must be one value"),
+        ("schema: 1", "schema: 1\nschema: {a: 1}", "schema must be a whole number"),
         ("span: [12, 13]", "span: 12", "changes.0.edits.0.span must be a list"),
         ('root: "/p"', "root: 7", "root must be a string"),
         ("changes:\n", "rules:\n", "changes must be a list"),
@@ -85,9 +89,10 @@ def test_a_mistake_is_named(old: str, new: str, message: str) -> None:
     assert error.value.where.startswith("patch.yaml")
 
 
-def test_broken_yaml_is_a_clear_error() -> None:
+@pytest.mark.parametrize("data", [b"schema: [1", b"", b"x", b"- 1", b"# " + b"x" * MOST_BYTES])
+def test_what_is_no_patch_is_a_clear_error(data: bytes) -> None:
     with pytest.raises(UsageError):
-        loads(b"schema: [1", "patch.yaml")
+        loads(data, "patch.yaml")
 
 
 def test_a_change_that_a_person_deleted_is_left_out() -> None:

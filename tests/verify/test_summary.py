@@ -42,6 +42,13 @@ def test_starts_that_may_do_other_work_are_compared_by_all_their_steps(losses) -
     assert found.step_ms[0] == pytest.approx(11.6, rel=0.05)
 
 
+def test_what_the_script_changed_all_the_same_is_noted_once() -> None:
+    planned = Schedule(order(4), 40, 3, 60.0)
+    starts = [start(side, times_ms=(100.0,) * 40, escaped=("/p/log.txt",)) for side in planned.order]
+    notes = summarise(SIDES, starts, planned, 70.0, ("first",)).notes
+    assert notes == ("first", "the script changed files of yours while it was measured: /p/log.txt")
+
+
 def test_steps_of_other_sizes_are_compared_by_sample() -> None:
     found = summarised(slower=2.2, samples={BEFORE: 32.0, AFTER: 64.0})
     assert found.is_per_sample

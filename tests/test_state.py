@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from autotune import state
+from autotune.errors import UsageError
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def test_the_folder_is_the_users_alone(root: Path, environ: dict[str, str]) -> None:
+    assert state.known_project(root, environ) is None
+    folder = state.project(root, environ)
+    assert state.known_project(root, environ) == folder == state.project(root / ".", environ)
+    assert all(stat.S_IMODE(each.stat().st_mode) == 0o700 for each in (folder, folder.parent, folder.parents[1]))
+
+
+def test_a_copy_and_what_comes_in_its_place_are_other_projects(root: Path, environ: dict[str, str]) -> None:
+    folder = state.project(root, environ)
+    copied = root.with_name("copy")
+    shutil.copytree(root, copied)
+    assert state.known_project(copied, environ) is None
+    root.rename(root.with_name("old"))
+    copied.rename(root)
+    assert state.known_project(root, environ) is None
+    assert state.project(root, environ) != folder
+
+
+def test_what_others_may_write_is_not_relied_on(root: Path, environ: dict[str, str]) -> None:
+    folder = state.project(root, environ)
+    folder.chmod(0o777)
+    assert state.known_project(root, environ) is None
+    with pytest.raises(UsageError, match="others may write this folder"):
+        state.project(root, environ)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_belongs_to_another_is_not_relied_on(root: Path, environ: dict[str, str]) -> None:
+    os.chown(state.project(root, environ), 12345, -1)
+    assert state.known_project(root, environ) is None
+
+
+def test_where_it_cannot_be_made_the_error_says_where(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    with pytest.raises(UsageError, match="it cannot be made: Not a directory") as error:
+        state.project(root, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert str(tmp_path / "state") in error.value.where
+
+
+def test_a_run_is_known_by_its_name_and_its_place_on_the_disk(root: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    run = root / "runs" / "1"
+    run.mkdir(parents=True)
+    state.register_run(root, run)
+    own = state.own_runs(root)
+    assert state.is_own_run(run, own)
+    run.rename(root / "runs" / "2")
+    (root / "runs" / "1").symlink_to("2")
+    assert not state.is_own_run(root / "runs" / "1", own)
+    assert not state.is_own_run(root / "runs" / "2", own)
