@@ -5,20 +5,24 @@ from __future__ import annotations
 import importlib
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from autotune.errors import UsageError
 from autotune.model.scanned import Ignored, Note
 from autotune.model.source import Document
+from autotune.scan.attempt import Work, attempt
 from autotune.scan.comments import ignored
 from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below
 
 if TYPE_CHECKING:
     from autotune.scan.python import Script
     from autotune.syntax import python, shell
+
+Made = TypeVar("Made")
 
 
 @dataclass(slots=True)
@@ -36,6 +40,7 @@ class Library:
     ignored: dict[str, tuple[Ignored, ...]] = field(default_factory=dict)
     modules: dict[tuple[str, frozenset[str]], Script | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
+    _work: dict[str, Work] = field(default_factory=dict)
 
     def named(self, syntax: str) -> Iterator[str]:
         """The names of all files of one syntax, in their order."""
@@ -52,6 +57,21 @@ class Library:
     def document(self, name: str) -> Document | None:
         """The data file `name`; None when it cannot be read."""
         return cast("Document | None", self._read(name))
+
+    def attempt(self, name: str, make: Callable[[], Made]) -> Made | None:
+        """What `make` gives for the file `name`.
+
+        None when it takes too much or fails: the file is noted, and not read again.
+        """
+        return attempt(name, make, self._leave)
+
+    def work(self, name: str) -> Work:
+        """What may still be spent on the file `name`."""
+        return self._work.setdefault(name, Work())
+
+    def _leave(self, note: Note) -> None:
+        self.notes.append(note)
+        self._parsed[note.where] = None
 
     def find(self, reference: str, beside: str, syntaxes: Iterable[str]) -> str | None:
         """The file that `reference` means in file `beside`: seen from its folder, or from one above it up to the root.
@@ -82,7 +102,7 @@ class Library:
 
     def _read(self, name: str) -> Any:
         if name not in self._parsed:
-            self._parsed[name] = self._parse(self.files[name])
+            self._parsed[name] = self.attempt(name, partial(self._parse, self.files[name]))
         return self._parsed[name]
 
     def _parse(self, file: File) -> Any:
