@@ -30,7 +30,8 @@ class Library:
     """Files by name below the real folder `root`; those that a pattern of `exclude` matches are not read.
 
     `notes` say what could not be read; `ignored` are comments, by file. `modules` remembers scripts as others
-    import them, by name and the functions that those call.
+    import them, by name and the functions that those call. `main` is the work that is left for the file whose bundles
+    are being gathered: a command, or a script or config that no command names.
     """
 
     root: Path
@@ -39,8 +40,8 @@ class Library:
     notes: list[Note] = field(default_factory=list)
     ignored: dict[str, tuple[Ignored, ...]] = field(default_factory=dict)
     modules: dict[tuple[str, frozenset[str]], Script | None] = field(default_factory=dict)
+    main: Work = field(default_factory=Work)
     _parsed: dict[str, Any] = field(default_factory=dict)
-    _work: dict[str, Work] = field(default_factory=dict)
 
     def named(self, syntax: str) -> Iterator[str]:
         """The names of all files of one syntax, in their order."""
@@ -65,9 +66,12 @@ class Library:
         """
         return attempt(name, make, self._leave)
 
-    def work(self, name: str) -> Work:
-        """What may still be spent on the file `name`."""
-        return self._work.setdefault(name, Work())
+    def worked(self, name: str, make: Callable[[Work], Made]) -> Made | None:
+        """As `attempt`, with the work that may be spent on the file; what is spent counts for the main file too."""
+        work = Work()
+        made = self.attempt(name, partial(make, work))
+        self.main.spend(work.spent)
+        return made
 
     def _leave(self, note: Note) -> None:
         self.notes.append(note)

@@ -51,9 +51,8 @@ def _read(
     is_open: bool,
     trained: Mapping[str, Sequence[Entry]],
 ) -> Script | None:
-    work = library.work(name)
-    read = partial(read_script, source, name, flags, is_open=is_open, trained=trained, work=work)
-    return library.attempt(name, read)
+    read = partial(read_script, source, name, flags, is_open=is_open, trained=trained)
+    return library.worked(name, lambda work: read(work=work))
 
 
 def first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
@@ -84,11 +83,9 @@ def _module(library: Library, name: str, called: frozenset[str]) -> Script | Non
     if (name, called) not in library.modules:
         source = library.python(name)
         library.modules[name, called] = (
-            None
-            if source is None
-            else library.attempt(
-                name, partial(read_script, source, name, is_module=True, called=called, work=library.work(name))
-            )
+            library.worked(name, partial(read_script, source, name, is_module=True, called=called))
+            if source is not None
+            else None
         )
     return library.modules[name, called]
 
