@@ -10,6 +10,8 @@ text out of theirs: a code host takes another fingerprint for another alert, and
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,8 +19,12 @@ from pathlib import Path
 from autotune.errors import UsageError
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
+from autotune.scan.files import read_regular
 
 SCHEMA = 1
+
+LARGEST = 20_000_000
+"""Bytes of a baseline, and of a file that it speaks of."""
 
 _WRITE_AGAIN = "Write it again: autotune check --write-baseline FILE"
 
@@ -26,13 +32,16 @@ _WRITE_AGAIN = "Write it again: autotune check --write-baseline FILE"
 def read(file: Path) -> Counter[str]:
     """How many findings of each fingerprint the baseline holds. Raises UsageError for another kind of file."""
     try:
-        document = json.loads(file.read_bytes())
+        data = read_regular(os.path.realpath(file), LARGEST)
+        if data is None:
+            raise UsageError("not a regular file", where=str(file), to_do=_WRITE_AGAIN)
+        document = json.loads(data)
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']!r} is not {SCHEMA}")
         return Counter({str(row["fingerprint"]): int(row["count"]) for row in document["findings"]})
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(file), to_do=_WRITE_AGAIN) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise UsageError(f"this is no baseline ({why})", where=str(file), to_do=_WRITE_AGAIN) from error
 
@@ -66,7 +75,8 @@ def _rows(rows: Mapping[str, Mapping[str, str]], counts: Counter[str]) -> Iterat
 def _line(file: Path, line: int) -> str:
     """The text of a line, its blanks made one; "" when there is none."""
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+        data = read_regular(os.path.realpath(file), LARGEST)
     except OSError:
         return ""
+    lines = re.split(r"\r\n?|\n", (data or b"").decode(errors="replace"))
     return " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +18,9 @@ from autotune.engine.evidence import NOT_SEEN
 from autotune.model.checked import Checked, CheckedBundle, Gate
 from autotune.model.evidence import Evidence, Fact, Location, Setting
 from autotune.model.rule import Rule, Severity
-from autotune.model.scanned import Bundle
+from autotune.model.scanned import Bundle, Note
 from autotune.scan import scan
+from autotune.scan.attempt import attempt
 
 if TYPE_CHECKING:
     from autotune.model.report import Report
@@ -60,13 +64,18 @@ def check(options: Options, *, cwd: Path) -> Checked:
     profile = _load(options.profile, cwd)
     scanned = scan(paths, root=root, exclude=config.exclude, versions=versions)
     observed = _observed(profile.evidence, root) if profile is not None and len(scanned.bundles) == 1 else None
-    bundles = [_judged(bundle, rules, known, observed) for bundle in scanned.bundles]
+    left: list[Note] = []
+    judged = (
+        attempt(bundle.name, partial(_judged, bundle, rules, known, observed), left.append)
+        for bundle in scanned.bundles
+    )
+    bundles = [each for each in judged if each is not None]
     bundles = [silence.by_person(each, config) for each in _once(bundles)]
     bundles = _without_baseline(bundles, options, root, cwd)
     return Checked(
         root=str(root),
         bundles=tuple(bundles),
-        notes=(*config.notes, *scanned.notes, *silence.unknown_rules(scanned.bundles, every_rule)),
+        notes=(*config.notes, *scanned.notes, *left, *silence.unknown_rules(scanned.bundles, every_rule)),
         num_files=scanned.num_files,
         num_rules=len(rules),
         fail_on=options.fail_on,
@@ -83,14 +92,21 @@ def _common_folder(paths: Sequence[Path]) -> Path:
 def _root(folder: Path, cwd: Path) -> Path:
     """What names of files are relative to: the repository of `folder`, else its project, else `cwd` or the folder.
 
-    Names in annotations and baselines must not depend on where the command is typed.
+    Names in annotations and baselines must not depend on where the command is typed. Of the folders above, only those
+    count that belong to the owner of `folder` or to the user and that not everybody may write, as /tmp.
     """
+    above = list(takewhile(partial(_is_own, owner=folder.stat().st_uid), folder.parents))
     for mark in (".git", "pyproject.toml"):
-        for place in (folder, *folder.parents):
+        for place in (folder, *above):
             if (place / mark).exists():
                 return place
     here = Path(os.path.realpath(cwd))
     return here if folder.is_relative_to(here) else folder
+
+
+def _is_own(folder: Path, owner: int) -> bool:
+    known = folder.stat()
+    return known.st_uid in (owner, os.geteuid()) and not known.st_mode & stat.S_IWOTH
 
 
 def _environment(python: str | None, cwd: Path) -> tuple[tuple[Fact, ...], Mapping[str, Version]]:

@@ -11,20 +11,23 @@ from typing import Any
 
 import click
 
+from autotune import __version__
 from autotune.api import check as api
 from autotune.api.silence import BASELINE
+from autotune.cli import BUG
 from autotune.cli.output import has_colour, show
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
 from autotune.report import CHECK_RENDERERS, check_facts, render_check
 from autotune.report.check_words import count
+from autotune.report.layout import clean
 
 NEVER = "never"
 FOUND = 1
 """The exit code when a finding is as grave as --fail-on, or a limit of --profile does not hold."""
 
 UNREAD = 2
-"""The exit code when a file that was named cannot be parsed: silence would say that nothing is wrong with it."""
+"""The exit code when a file that was named cannot be read: silence would say that nothing is wrong with it."""
 
 
 def _number(text: str) -> float | None:
@@ -88,14 +91,23 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     checked = api.check(_options(paths, given), cwd=Path.cwd())
     if given["facts"]:
         show(check_facts.render(checked), given["output"])
-        return 0
+        return _bug(checked)
     show(render_check(checked, given["format_"], colour=has_colour(given["output"])), given["output"])
     if given["write_baseline"] is not None:
         click.echo(_written(checked, given["write_baseline"]), err=True)
+    if bug := _bug(checked):
+        return bug
     if broken := _broken(checked, paths):
-        click.echo(f"{broken}: named on the command line, and it cannot be parsed: nothing in it was checked", err=True)
+        click.echo(f"{broken}: named on the command line, and it cannot be read: nothing in it was checked", err=True)
         return UNREAD
     return FOUND if checked.fails else 0
+
+
+def _bug(checked: Checked) -> int:
+    """The exit code of a bug of ours, which is told here for whoever reports it; 0 without one."""
+    for note in checked.bugs:
+        click.echo(f"autotune {__version__}: {clean(note.where)}: {note.why}. Please report this line.", err=True)
+    return BUG if checked.bugs else 0
 
 
 def _broken(checked: Checked, paths: tuple[Path, ...]) -> str:

@@ -61,6 +61,11 @@ class Checked:
         return tuple(finding for each in self.bundles for finding in each.findings)
 
     @property
+    def bugs(self) -> tuple[Note, ...]:
+        """The files of which nothing is known because of a mistake of autotune."""
+        return tuple(note for note in self.notes if note.is_bug)
+
+    @property
     def fails(self) -> bool:
         """Whether a finding is as grave as `fail_on`, or a gate does not hold."""
         limit = self.fail_on

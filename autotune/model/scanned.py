@@ -58,11 +58,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A file, or a part of it, that was not read: where and why. `is_error` says that the file is broken."""
+    """A file, or a part of it, that was not read: where and why.
+
+    `is_error` says that the file is broken or too complex, `is_bug` that reading it failed by a mistake of autotune.
+    """
 
     where: str
     why: str
     is_error: bool = False
+    is_bug: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ def _findings(checked: Checked) -> Iterator[str]:
 def _others(checked: Checked) -> Iterator[str]:
     for note in say.notes(checked):
         if note.is_error:
-            yield _command("warning", {"title": "autotune: file not read"}, clean(f"{note.where}: {note.why}"))
+            level = "error" if note.is_bug else "warning"
+            yield _command(level, {"title": "autotune: file not read"}, clean(f"{note.where}: {note.why}"))
     for gate in checked.gates:
         if not gate.holds:
             yield _command("error", {"title": "autotune: limit not kept"}, clean(say.gate(gate)))

@@ -80,7 +80,7 @@ def _place(location: Location | None) -> Json | None:
 
 
 def _note(note: Note) -> Json:
-    return {"where": note.where, "why": note.why, "is_error": note.is_error}
+    return {"where": note.where, "why": note.why, "is_error": note.is_error, "is_bug": note.is_bug}
 
 
 def _gate(gate: Gate) -> Json:

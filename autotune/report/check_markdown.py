@@ -17,9 +17,10 @@ _SPECIAL = re.compile(r"[&<|\\`*\[\]~#$@]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|^[-
 
 def render(checked: Checked, colour: bool, width: int) -> str:
     """A table of the findings, what to do and why by rule, and what was left out, each folded."""
+    verdict = "Fails" if checked.fails or checked.bugs else "Passes"
     blocks = [
         "## autotune check",
-        f"**{'Fails' if checked.fails else 'Passes'}**, {escape(say.ending(checked))}: {escape(say.totals(checked))}",
+        f"**{verdict}**, {escape(say.ending(checked))}: {escape(say.totals(checked))}",
         *_table(checked),
         *_rules(checked),
         *_gates(checked),

@@ -52,7 +52,9 @@ def _run(checked: Checked) -> Json:
                 "rules": [_rule(rules[rule_id]) for rule_id in sorted(rules)],
             }
         },
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": list(_notifications(checked))}],
+        "invocations": [
+            {"executionSuccessful": not checked.bugs, "toolExecutionNotifications": list(_notifications(checked))}
+        ],
         "columnKind": "unicodeCodePoints",
         "results": results,
     }
@@ -127,7 +129,7 @@ def _suppression(silenced: Silenced) -> Json:
 def _notifications(checked: Checked) -> Iterator[Json]:
     for note in say.notes(checked):
         message = _message(_line(f"{note.where}: {note.why}"))
-        yield {"level": "warning" if note.is_error else "note", "message": message}
+        yield {"level": "error" if note.is_bug else "warning" if note.is_error else "note", "message": message}
     for gate in checked.gates:
         yield {"level": "note" if gate.holds else "error", "message": _message(_line(say.gate(gate)))}
 

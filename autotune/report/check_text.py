@@ -99,7 +99,7 @@ def _closing(checked: Checked, width: int) -> Iterator[Line]:
     for gate in checked.gates:
         lines = paragraph("Gate", say.gate(gate), width)
         yield from lines if gate.holds else _styled(lines, "bad")
-    style = "bad" if checked.fails else "apply"
+    style = "bad" if checked.fails or checked.bugs else "apply"
     yield from _styled(wrap(f"{say.totals(checked)}; {say.ending(checked)}", width, rest="  "), style)
 
 

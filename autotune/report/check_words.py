@@ -174,7 +174,12 @@ def totals(checked: Checked) -> str:
 
 
 def ending(checked: Checked) -> str:
-    """ "exit 1: 1 finding at or above high, 1 gate not kept", and why not where it is 0 and there are findings."""
+    """ "exit 1: 1 finding at or above high, 1 gate not kept", and why not where it is 0 and there are findings.
+
+    What a bug kept from being checked may hold anything: it decides.
+    """
+    if checked.bugs:
+        return f"exit 4: {count(len(checked.bugs), 'file')} not checked by a bug of ours"
     if not (checked.findings or checked.fails):
         return "exit 0"
     return f"exit {int(checked.fails)}: {', '.join(_reasons(checked))}"

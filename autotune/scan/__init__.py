@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from autotune.catalogue.dialects import Version
@@ -33,7 +34,11 @@ def scan(
     found = find(paths, root=root, exclude=exclude)
     real = Path(os.path.realpath(root))
     library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)
-    bundles = tuple(_bundle(parts, library, declared, versions) for parts in gather(library))
+    made = (
+        library.attempt(parts.files[0], partial(_bundle, parts, library, declared, versions))
+        for parts in gather(library)
+    )
+    bundles = tuple(bundle for bundle in made if bundle is not None)
     notes = (*found.notes, *library.notes, *declared.notes)
     return Scanned(bundles, (*notes, *unread.notes(found, bundles, notes)), found.num_files)
 

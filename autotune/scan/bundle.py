@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from autotune.catalogue.dialects import Version, readings
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.model.evidence import RUN, Fact, Location, Setting
-from autotune.model.scanned import Bundle, Call, Given
+from autotune.model.scanned import Bundle, Call, Given, Note
 from autotune.scan import arguments, environment, relations, stated
 from autotune.scan.configs import read_config
 from autotune.scan.constants import read_constants
@@ -36,6 +37,9 @@ TRAIN = "loader#train"
 
 MAX_CONFIGS = 20
 """Configs that one bundle follows."""
+
+MAX_LAUNCHES = 100
+"""Commands of one shell script that are followed: each is a run, for which its script is read and all rules asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,13 @@ class Training:
 def gather(library: Library) -> tuple[Parts, ...]:
     """The parts of every bundle: of commands first, then of scripts, then of configs, each in the order of names."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
-    found = [parts for launch in commands if (parts := of_launch(library, launch)) is not None]
+    made = (library.attempt(launch.file, partial(of_launch, library, launch)) for launch in commands)
+    found = [parts for parts in made if parts is not None]
     taken = {name for parts in found for name in parts.files}
     for make, syntaxes in ((_of_script, ("python",)), (_of_config, DATA)):
         names = sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
-        alone = [parts for name in names if (parts := make(library, name)) is not None]
+        made = (library.attempt(name, partial(make, library, name)) for name in names)
+        alone = [parts for parts in made if parts is not None]
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
     return tuple(found)
@@ -103,8 +109,13 @@ def bundle(
 
 
 def _launches(library: Library, name: str) -> tuple[Launch, ...]:
+    """The commands of a shell script that start a training, up to MAX_LAUNCHES."""
     script = library.shell(name)
-    return launches(script, name) if script is not None else ()
+    found = library.attempt(name, partial(launches, script, name)) if script is not None else None
+    if found is not None and len(found) > MAX_LAUNCHES:
+        where = f"{name}:{found[MAX_LAUNCHES].line}"
+        library.notes.append(Note(where, f"not read from here on: more than {MAX_LAUNCHES} commands start a training"))
+    return found[:MAX_LAUNCHES] if found is not None else ()
 
 
 def of_launch(library: Library, launch: Launch) -> Parts | None:
@@ -171,11 +182,18 @@ def _script(library: Library, name: str, launch: Launch | None) -> Training | No
     if source is None:
         return None
     flags, is_open = (launch.flags, launch.is_open) if launch is not None else (None, True)
-    constants = read_constants(source, name)
+    constants = _constants(library, name)
     if constants is not None:
-        script = read_script(source, name, flags, is_open=is_open)
+        script = library.attempt(
+            name, partial(read_script, source, name, flags, is_open=is_open, work=library.work(name))
+        )
+        if script is None:
+            return None
         return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {})
-    whole, files = read_whole(library, source, name, flags, is_open=is_open)
+    read = read_whole(library, source, name, flags, is_open=is_open)
+    if read is None:
+        return None
+    whole, files = read
     dialects = tuple(dialect for dialect, end in PARSED.items() if any(one.endswith(end) for one in whole.parses))
     # What a parser would fill is not known without a command line, but that it takes these arguments is.
     parsed = [Call(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
@@ -215,10 +233,14 @@ def _configs(library: Library, names: Iterable[str]) -> list[Call]:
 def _config(library: Library, name: str) -> Call | None:
     syntax = library.files[name].syntax
     if syntax == "python":
-        source = library.python(name)
-        return read_constants(source, name) if source is not None else None
+        return _constants(library, name)
     document = library.document(name)
-    return read_config(document, name, syntax) if document is not None else None
+    return None if document is None else library.attempt(name, partial(read_config, document, name, syntax))
+
+
+def _constants(library: Library, name: str) -> Call | None:
+    source = library.python(name)
+    return None if source is None else library.attempt(name, partial(read_constants, source, name, library.work(name)))
 
 
 def _with_named(library: Library, calls: Sequence[Call]) -> list[Call]:

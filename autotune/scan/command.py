@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotune.catalogue.dialects import Version
-from autotune.errors import UsageError
+from autotune.errors import InternalError, UsageError
 from autotune.model.evidence import Location, Setting
 from autotune.model.scanned import TYPED, Bundle, Call, Given, Pin
 from autotune.scan.bundle import bundle, of_launch, script_name
@@ -40,6 +40,8 @@ def scan_command(words: Sequence[str], *, cwd: Path, root: Path, versions: Mappi
     except UsageError:
         return None
     found = [(one, parts) for one in commands if (parts := of_launch(library, one)) is not None]
+    if bug := next((note for note in library.notes if note.is_bug), None):
+        raise InternalError(f"{bug.where}: {bug.why}")
     if len(found) != 1:
         return None
     launch, parts = found[0]

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call
+from autotune.scan.attempt import Work
 from autotune.scan.configs import recognise
 from autotune.scan.python.values import given
 from autotune.scan.python.view import View
@@ -16,7 +17,7 @@ from autotune.scan.python.walk import build
 from autotune.syntax.python import Source
 
 
-def read_constants(source: Source, file: str) -> Call | None:
+def read_constants(source: Source, file: str, work: Work | None = None) -> Call | None:
     """The constants as one Call, None for any other file.
 
     A file of nothing but constants is a config. A script that runs such files over its own constants (exec) holds
@@ -25,7 +26,7 @@ def read_constants(source: Source, file: str) -> Call | None:
     runs_others = any(map(_is_exec, source.tree.body))
     if not runs_others and not all(isinstance(node, ast.Assign | ast.Import | ast.Expr) for node in source.tree.body):
         return None
-    view = View(build(source.tree), source, file, {})
+    view = View(build(source.tree, work or Work()), source, file, {})
     counts = Counter(name for name, _ in _assigned(source.tree))
     found = {name: replace(given(view, node), key=name) for name, node in _assigned(source.tree)}
     arguments = {

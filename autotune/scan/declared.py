@@ -14,6 +14,7 @@ from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Note, Pin
+from autotune.scan.files import read_regular
 from autotune.scan.ranges import Range, ranges, widest
 
 LOCKS = ("uv.lock", "poetry.lock")
@@ -97,12 +98,13 @@ class Declared:
         # Most projects pin nothing where a script stands.
         from autotune.scan.requirements import bounded, python, requirements, versions
 
-        path, base = self.root / name, posixpath.basename(name)
-        if not Path(os.path.realpath(path)).is_relative_to(self.root) or not path.is_file():
+        real, base = os.path.realpath(self.root / name), posixpath.basename(name)
+        if not Path(real).is_relative_to(self.root):
             return Releases()
         try:
-            with path.open("rb") as file:
-                data = file.read(LIMIT + 1)
+            data = read_regular(real, LIMIT + 1)
+            if data is None:
+                return Releases()
             if len(data) > LIMIT:
                 raise UsageError(f"larger than {LIMIT // 1_000_000} MB", where=name)
             named = python(data, base) if base in (PYTHON, "pyproject.toml") else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -121,26 +122,35 @@ def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> F
 
 
 def read_file(path: str, name: str) -> File | Note:
-    """The file at `path`, or why it is not read."""
+    """The file at the real `path`, or why it is not read."""
     syntax = _syntax(name)
-    # A named pipe or a device may block for ever or have no end.
-    if not os.path.isfile(path):
-        return Note(name, "not a regular file")
     try:
-        with open(path, "rb") as file:
-            data = file.read(LIMITS[syntax] + 1)
+        data = read_regular(path, LIMITS[syntax] + 1)
     except OSError as error:
         return Note(name, f"cannot be read: {error.strerror}")
+    if data is None:
+        return Note(name, "not a regular file")
     if len(data) > LIMITS[syntax]:
         return Note(name, f"larger than {_size(LIMITS[syntax])}")
     return File(name, syntax, data)
 
 
+def read_regular(path: str, limit: int) -> bytes | None:
+    """The first `limit` bytes of a file; None for a pipe, a device or a link, which may block or have no end.
+
+    Raises OSError.
+    """
+    if not stat.S_ISREG(os.lstat(path).st_mode):  # opening a device may do something
+        return None
+    # It may have become another kind of file meanwhile.
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(limit) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+
+
 def read_below(root: Path, name: str) -> File | Note:
     """The file `name` below the real folder `root`, or why it is not read."""
-    if not Path(os.path.realpath(root / name)).is_relative_to(root):
-        return Note(name, OUTSIDE)
-    return read_file(str(root / name), name)
+    real = os.path.realpath(root / name)
+    return read_file(real, name) if Path(real).is_relative_to(root) else Note(name, OUTSIDE)
 
 
 def is_relevant(file: File) -> bool:
@@ -181,7 +191,10 @@ def _syntax(name: str) -> str:
 
 @dataclass(slots=True)
 class _Walk:
-    """A walk below the real folder `root`: `files` are paths by name; a folder or file with two names is seen once."""
+    """A walk below the real folder `root`: `files` are real paths by name.
+
+    A folder or file with two names is seen once.
+    """
 
     root: str
     exclude: tuple[str, ...]
@@ -262,7 +275,7 @@ class _Walk:
     def _add(self, path: str, real: str) -> None:
         if real not in self.seen and not self._is_excluded(path):
             self.seen.add(real)
-            self.files[self._name(path)] = path
+            self.files[self._name(path)] = real
 
     def _is_excluded(self, path: str) -> bool:
         return bool(self.exclude) and matches(self._name(path), self.exclude)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from autotune.errors import UsageError
 from autotune.model.scanned import Ignored, Note
 from autotune.model.source import Document
+from autotune.scan.attempt import Work, attempt
 from autotune.scan.comments import ignored
 from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below
 
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
     from autotune.scan.python import Script
     from autotune.syntax import python, shell
 
+Made = TypeVar("Made")
+
 
 @dataclass(slots=True)
 class Library:
     """Files by name below the real folder `root`; those that a pattern of `exclude` matches are not read.
 
     `notes` say what could not be read; `ignored` are comments, by file. `modules` remembers scripts as others
-    import them, by name and the functions that those call.
+    import them, by name and the functions that those call. `main` is the work that is left for the file whose bundles
+    are being gathered: a command, or a script or config that no command names.
     """
 
     root: Path
@@ -35,6 +40,7 @@ class Library:
     notes: list[Note] = field(default_factory=list)
     ignored: dict[str, tuple[Ignored, ...]] = field(default_factory=dict)
     modules: dict[tuple[str, frozenset[str]], Script | None] = field(default_factory=dict)
+    main: Work = field(default_factory=Work)
     _parsed: dict[str, Any] = field(default_factory=dict)
 
     def named(self, syntax: str) -> Iterator[str]:
@@ -52,6 +58,24 @@ class Library:
     def document(self, name: str) -> Document | None:
         """The data file `name`; None when it cannot be read."""
         return cast("Document | None", self._read(name))
+
+    def attempt(self, name: str, make: Callable[[], Made]) -> Made | None:
+        """What `make` gives for the file `name`.
+
+        None when it takes too much or fails: the file is noted, and not read again.
+        """
+        return attempt(name, make, self._leave)
+
+    def worked(self, name: str, make: Callable[[Work], Made]) -> Made | None:
+        """As `attempt`, with the work that may be spent on the file; what is spent counts for the main file too."""
+        work = Work()
+        made = self.attempt(name, partial(make, work))
+        self.main.spend(work.spent)
+        return made
+
+    def _leave(self, note: Note) -> None:
+        self.notes.append(note)
+        self._parsed[note.where] = None
 
     def find(self, reference: str, beside: str, syntaxes: Iterable[str]) -> str | None:
         """The file that `reference` means in file `beside`: seen from its folder, or from one above it up to the root.
@@ -82,7 +106,7 @@ class Library:
 
     def _read(self, name: str) -> Any:
         if name not in self._parsed:
-            self._parsed[name] = self._parse(self.files[name])
+            self._parsed[name] = self.attempt(name, partial(self._parse, self.files[name]))
         return self._parsed[name]
 
     def _parse(self, file: File) -> Any:

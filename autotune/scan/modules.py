@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Call, Given
@@ -19,12 +19,16 @@ NOTHING = (False, "off")
 
 def read_whole(
     library: Library, source: Source, name: str, flags: Mapping[str, Given] | None, *, is_open: bool
-) -> tuple[Script, tuple[str, ...]]:
-    """The script with what its modules add, and the files of both, itself first. A script that trains nothing is alone.
+) -> tuple[Script, tuple[str, ...]] | None:
+    """The script with what its modules add, and the files of both, itself first; None when it cannot be read.
+
+    A script that trains nothing is alone.
 
     Where the script calls a function of a module, what the function does counts, and a loop in it is the script's own.
     """
-    script = read_script(source, name, flags, is_open=is_open)
+    script = _read(library, source, name, flags, is_open, {})
+    if script is None:
+        return None
     names = _files(library, script)
     found = {file: _module(library, file, _called(script, module)) for file, module in names.items()}
     modules = {file: module for file, module in found.items() if module is not None and (module.calls or module.trains)}
@@ -33,10 +37,22 @@ def read_whole(
         for entry in module.entries:
             trained[f"{names[file]}.{entry.name}"].append(entry)
     if trained:
-        script = read_script(source, name, flags, is_open=is_open, trained=trained)
+        script = _read(library, source, name, flags, is_open, trained) or script
     if not (script.trains or script.parses or flags is not None):
         return script, (name,)
     return reduce(joined, modules.values(), script), (name, *modules)
+
+
+def _read(
+    library: Library,
+    source: Source,
+    name: str,
+    flags: Mapping[str, Given] | None,
+    is_open: bool,
+    trained: Mapping[str, Sequence[Entry]],
+) -> Script | None:
+    read = partial(read_script, source, name, flags, is_open=is_open, trained=trained)
+    return library.worked(name, lambda work: read(work=work))
 
 
 def first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
@@ -66,8 +82,11 @@ def _module(library: Library, name: str, called: frozenset[str]) -> Script | Non
     """The module `name`, of which these functions are called; None when it cannot be read."""
     if (name, called) not in library.modules:
         source = library.python(name)
-        module = read_script(source, name, is_module=True, called=called) if source is not None else None
-        library.modules[name, called] = module
+        library.modules[name, called] = (
+            library.worked(name, partial(read_script, source, name, is_module=True, called=called))
+            if source is not None
+            else None
+        )
     return library.modules[name, called]
 
 

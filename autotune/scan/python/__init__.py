@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from autotune.model.evidence import Fact
 from autotune.model.scanned import Given
+from autotune.scan.attempt import Work
 from autotune.scan.python import (
     accelerated,
     accumulation,
@@ -55,13 +56,15 @@ def read_script(
     is_module: bool = False,
     called: frozenset[str] = frozenset(),
     trained: Mapping[str, Sequence[Entry]] | None = None,
+    work: Work | None = None,
 ) -> Script:
     """The script in `source`; `flags` is the command line that starts it, by option name, None when it is not known.
 
     `is_open` says that the command line may have more flags than these, `is_module` that another script imports it.
     `called` are functions of it that this one certainly calls. `trained` are those of its own modules that train.
+    `work` is what may still be spent on the file. Raises TooComplex when that is too little.
     """
-    built = build(source.tree)
+    built = build(source.tree, work or Work())
     is_open = is_open or flags is None
     view = View(built, source, file, options.read(built), flags, is_open, is_module, called, trained or {})
     parts = _parts(view)

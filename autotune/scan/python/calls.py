@@ -23,6 +23,13 @@ BACKENDS = "torch.backends."
 """Attributes of torch whose assignment is a setting."""
 
 
+MAX_ARGUMENTS = 500
+"""Arguments of one call, the entries of dicts among them: dicts of dicts multiply."""
+
+MAX_DEPTH = 5
+"""Dicts in dicts that are arguments."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
     """A call of interest: its node, and its Call without a subject of its own."""
@@ -57,13 +64,18 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
     """The arguments of a call by name, a dict's entries as "name.key"; and whether it may have more."""
     found: dict[str, Given] = {}
     is_open = any(isinstance(one, ast.Starred) for one in node.args)
-    for name, value in zip(parameters, node.args if not is_open else (), strict=False):
-        found |= _argument(view, name, (value,))
+    waiting = [_Possible(name, (one,)) for name, one in zip(parameters, node.args if not is_open else (), strict=False)]
     for keyword in node.keywords:
         held = entries(view, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
-        for name, possible in held.values.items():
-            found |= _argument(view, name, possible, _doubt(view, held, name))
+        waiting += _possible(view, held)
         is_open |= held.is_open or bool(held.maybe)
+    waiting.reverse()
+    while waiting:
+        each = waiting.pop()
+        found[each.name], inner = _argument(view, each)
+        waiting += reversed(inner if each.depth < MAX_DEPTH else ())
+        if len(found) > MAX_ARGUMENTS:
+            return found, True
     return found, is_open
 
 
@@ -85,19 +97,37 @@ def _location(view: View, node: ast.AST) -> Location:
     return replace(view.place(node), key="")
 
 
-def _argument(view: View, name: str, possible: Sequence[ast.expr], doubt: str = "") -> dict[str, Given]:
-    """An argument, whose value is one of several expressions; with the entries of the dict that it is."""
+@dataclass(frozen=True, slots=True)
+class _Possible:
+    """An argument whose value is one of some expressions; `doubt` says why it may be none of them.
+
+    `depth` is how many dicts it stands in that are themselves arguments.
+    """
+
+    name: str
+    values: tuple[ast.expr, ...]
+    doubt: str = ""
+    depth: int = 0
+
+
+def _possible(view: View, held: Entries, prefix: str = "", depth: int = 0) -> Iterator[_Possible]:
+    """The entries of a dict as arguments."""
+    for key, possible in held.values.items():
+        yield _Possible(f"{prefix}{key}", possible, _doubt(view, held, key), depth)
+
+
+def _argument(view: View, asked: _Possible) -> tuple[Given, Sequence[_Possible]]:
+    """An argument, and the entries of the dict that it is."""
+    name, possible, doubt = asked.name, asked.values, asked.doubt
     given = values.agreed([values.given(view, one) for one in possible]) if not doubt else None
     if given is None:
         why = doubt or (f"a condition decides which of {_lines(view, possible)} gives it" if possible[1:] else "")
         given = Given("", None, view.place(possible[0]), known=False, doubt=why)
     location = given.location if given.location.key else replace(given.location, key=name)
-    found = {name: replace(given, key=name, location=location)}
+    found = replace(given, key=name, location=location)
     if len(possible) == 1 and not doubt and not given.known and isinstance(possible[0], ast.Dict | ast.Call | ast.Name):
-        held = entries(view, possible[0])
-        for key, inner in held.values.items():
-            found |= _argument(view, f"{name}.{key}", inner, _doubt(view, held, key))
-    return found
+        return found, tuple(_possible(view, entries(view, possible[0]), f"{name}.", asked.depth + 1))
+    return found, ()
 
 
 def _doubt(view: View, held: Entries, key: str) -> str:

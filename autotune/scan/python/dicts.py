@@ -109,7 +109,7 @@ def _merged(parts: Iterable[Entries]) -> Entries:
                 maybe.discard(key)
             else:
                 maybe |= {key} - values.keys()
-                values[key] = values.get(key, ()) + added
+                values[key] = _together(values.get(key, ()), added)
         is_open |= part.is_open
     return Entries(values, frozenset(maybe), is_open)
 
@@ -117,9 +117,14 @@ def _merged(parts: Iterable[Entries]) -> Entries:
 def _either(one: Entries, other: Entries) -> Entries:
     keys = {**one.values, **other.values}
     both = one.values.keys() & other.values.keys()
-    values = {key: one.values.get(key, ()) + other.values.get(key, ()) for key in keys}
+    values = {key: _together(one.values.get(key, ()), other.values.get(key, ())) for key in keys}
     maybe = one.maybe | other.maybe | (keys.keys() - both)
     return Entries(values, frozenset(maybe), one.is_open or other.is_open)
+
+
+def _together(some: tuple[ast.expr, ...], more: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
+    """Each expression once: two branches often hold the same one, and branches of branches multiply."""
+    return tuple(dict.fromkeys((*some, *more)))
 
 
 def _maybe(part: Entries) -> Entries:

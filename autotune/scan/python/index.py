@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from autotune.scan.attempt import Work
+
 Kind = Literal["value", "item", "parameter", "loop", "with", "import", "function", "class", "other"]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -65,7 +67,8 @@ class Index:
 
     `called` holds calls by the last part of what they call, `methods` those of methods by the name of their object.
     `stores` holds attributes that are set, by their name, `items` what is set by a key, by the name of the object.
-    `reads` holds names that are read and `attributes` attributes, `returns` what functions return.
+    `reads` holds names that are read and `attributes` attributes, `returns` what functions return. `work` is what may
+    still be spent on following them.
     """
 
     tree: ast.Module
@@ -86,13 +89,16 @@ class Index:
     returns: dict[ast.AST, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     imports: set[str] = field(default_factory=set)
     stars: list[str] = field(default_factory=list)
+    work: Work = field(default_factory=Work)
 
     def lookup(self, name: ast.Name) -> list[Binding]:
+        self.work.spend()
         return self.scopes[name].lookup(name.id)
 
     def up(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around `node`, from the inside."""
         while node in self.parents:
+            self.work.spend()
             node = self.parents[node]
             yield node
 
@@ -109,6 +115,12 @@ class Index:
             if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
                 return outer
         return None
+
+    def inside(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The node and all nodes in it, in no order that matters."""
+        for inner in ast.walk(node):
+            self.work.spend()
+            yield inner
 
     def method_class(self, function: ast.AST) -> ast.ClassDef | None:
         """The class whose body defines `function`."""

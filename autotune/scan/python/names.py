@@ -30,6 +30,7 @@ def full_name(index: Index, node: ast.AST, depth: int = 0) -> str | None:
     """The dotted name with its package; None for a name of the script itself, and where imports disagree."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
+        index.work.spend()
         parts.append(node.attr)
         node = node.value
     root = _root(index, node, depth) if isinstance(node, ast.Name) else None

@@ -17,6 +17,12 @@ from autotune.scan.python.view import Origin, View
 MAX_DEPTH = 40
 """Names and calls that are followed one after another; more is no script that a person wrote."""
 
+MAX_PATH = 8
+"""Items of items of items that one expression means."""
+
+MAX_ROUNDS = 3
+"""How often one variable is followed within itself, as in `p = p[0]`: each time another item of it is meant."""
+
 MAX_ORIGINS = 50
 """Expressions that one may come from; of more nothing is known."""
 
@@ -38,17 +44,29 @@ def origins(view: View, node: ast.AST, path: Path = (), depth: int = 0) -> tuple
     if known is not None:
         return known
     unknown = (Origin(node, path),)
-    if depth > MAX_DEPTH:
+    bindings = view.index.lookup(node) if isinstance(node, ast.Name) else ()
+    variable = bindings[0] if bindings else None
+    if depth > MAX_DEPTH or len(path) > MAX_PATH or view.followed[variable] >= MAX_ROUNDS:
         return unknown
     view.origins[node, path] = unknown
+    if variable is not None:
+        view.followed[variable] += 1
+    view.origins[node, path] = _ends(view, node, path, depth) or unknown
+    if variable is not None:
+        view.followed[variable] -= 1
+    return view.origins[node, path]
+
+
+def _ends(view: View, node: ast.AST, path: Path, depth: int) -> tuple[Origin, ...]:
+    """What all steps from `node` come to; nothing when that is too much."""
     found: dict[Origin, None] = {}
     for step in _steps(view, node, path, depth):
+        view.index.work.spend()
         ends = (step,) if isinstance(step, Origin) else origins(view, *step, depth + 1)
         found.update(dict.fromkeys(ends))
         if len(found) > MAX_ORIGINS:
-            return unknown
-    view.origins[node, path] = tuple(found) or unknown
-    return view.origins[node, path]
+            return ()
+    return tuple(found)
 
 
 def _steps(view: View, node: ast.AST, path: Path, depth: int) -> Iterator[Step]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autotune.model.evidence import Location
 from autotune.model.scanned import Given
-from autotune.scan.python.index import Index, last_name
+from autotune.scan.python.index import Binding, Index, last_name
 from autotune.scan.python.options import Option
 from autotune.syntax.python import Source
 
@@ -53,7 +54,7 @@ class View:
     what nobody here knows; `called` are those that one certainly calls. `trained` are, by full name, the functions of
     other files that train. `origins`, `values`, `entries` and `reached` remember what was followed; what is
     being followed has an entry that says it is unknown. `following` are the expressions whose value is being worked
-    out.
+    out, `followed` how often a variable (its first binding) is being followed.
     """
 
     index: Index
@@ -68,6 +69,7 @@ class View:
     origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Origin, ...]] = field(default_factory=dict)
     values: dict[ast.AST, Given] = field(default_factory=dict)
     following: list[ast.AST] = field(default_factory=list)
+    followed: Counter[Binding | None] = field(default_factory=Counter)
     entries: dict[ast.AST, Entries] = field(default_factory=dict)
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
 

@@ -6,17 +6,19 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from autotune.scan.attempt import Work
 from autotune.scan.python.index import Binding, Index, Scope, Store, last_name
 
 NOT_CODE = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params"})
 """Fields of nodes that say nothing about what runs."""
 
 
-def build(tree: ast.Module) -> Index:
-    """The index of a tree."""
-    index = Index(tree, Scope(tree))
+def build(tree: ast.Module, work: Work) -> Index:
+    """The index of a tree, made and followed with `work`."""
+    index = Index(tree, Scope(tree), work=work)
     stack: list[tuple[ast.AST, Scope]] = [(tree, index.module)]
     while stack:
+        work.spend()
         node, scope = stack.pop()
         visit = VISITS.get(type(node))
         inner = visit(index, node, scope) if visit else None
