@@ -11,19 +11,21 @@ MOST_BYTES = 1 << 28
 """256 MiB: what a Recording of many thousand steps may have, and no memory dies of."""
 
 
-def read(path: Path, *, follow: bool = False, most_bytes: int = MOST_BYTES) -> bytes:
+def read(path: str | Path, *, follow: bool = False, most_bytes: int = MOST_BYTES) -> bytes:
     """The bytes of a regular file. `follow` a last symbolic link: only where the user named the path.
 
     Raises OSError with the system's reason, or with one of ours: EINVAL for what is no regular file, ELOOP for a link,
     EFBIG for more than `most_bytes`.
     """
-    # O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever.
+    if not follow and stat.S_ISLNK(os.lstat(path).st_mode):
+        raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
+    _check_regular(Path(path).stat(), path)  # opening a device may do something
+    # It may have become another one meanwhile; and opening a FIFO that nobody writes to would wait for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
         about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        _check_regular(about, path)
         if about.st_size > most_bytes:
             raise _too_large(path, most_bytes)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
@@ -35,7 +37,12 @@ def read(path: Path, *, follow: bool = False, most_bytes: int = MOST_BYTES) -> b
     return data
 
 
-def _too_large(path: Path, most_bytes: int) -> OSError:
+def _check_regular(about: os.stat_result, path: str | Path) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def _too_large(path: str | Path, most_bytes: int) -> OSError:
     return OSError(errno.EFBIG, f"it has more than the {most_bytes:,} bytes that are read", str(path))
 
 

@@ -10,16 +10,15 @@ text out of theirs: a code host takes another fingerprint for another alert, and
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from autotune import reading
 from autotune.errors import UsageError
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
-from autotune.scan.files import read_regular
 
 SCHEMA = 1
 
@@ -32,10 +31,7 @@ _WRITE_AGAIN = "Write it again: autotune check --write-baseline FILE"
 def read(file: Path) -> Counter[str]:
     """How many findings of each fingerprint the baseline holds. Raises UsageError for another kind of file."""
     try:
-        data = read_regular(os.path.realpath(file), LARGEST)
-        if data is None:
-            raise UsageError("not a regular file", where=str(file), to_do=_WRITE_AGAIN)
-        document = json.loads(data)
+        document = json.loads(reading.read(file, follow=True, most_bytes=LARGEST))
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']!r} is not {SCHEMA}")
         return Counter({str(row["fingerprint"]): int(row["count"]) for row in document["findings"]})
@@ -75,8 +71,8 @@ def _rows(rows: Mapping[str, Mapping[str, str]], counts: Counter[str]) -> Iterat
 def _line(file: Path, line: int) -> str:
     """The text of a line, its blanks made one; "" when there is none."""
     try:
-        data = read_regular(os.path.realpath(file), LARGEST)
+        data = reading.read(file, follow=True, most_bytes=LARGEST)
     except OSError:
         return ""
-    lines = re.split(r"\r\n?|\n", (data or b"").decode(errors="replace"))
+    lines = re.split(r"\r\n?|\n", data.decode(errors="replace"))
     return " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""

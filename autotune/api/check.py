@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune import catalogue, engine
+from autotune import catalogue, engine, reading
 from autotune.api import baseline, configuration, silence
 from autotune.catalogue.dialects import Version
 from autotune.engine.evidence import NOT_SEEN
@@ -95,18 +94,13 @@ def _root(folder: Path, cwd: Path) -> Path:
     Names in annotations and baselines must not depend on where the command is typed. Of the folders above, only those
     count that belong to the owner of `folder` or to the user and that not everybody may write, as /tmp.
     """
-    above = list(takewhile(partial(_is_own, owner=folder.stat().st_uid), folder.parents))
+    above = list(takewhile(partial(reading.may_hold_project, start=folder), folder.parents))
     for mark in (".git", "pyproject.toml"):
         for place in (folder, *above):
             if (place / mark).exists():
                 return place
     here = Path(os.path.realpath(cwd))
     return here if folder.is_relative_to(here) else folder
-
-
-def _is_own(folder: Path, owner: int) -> bool:
-    known = folder.stat()
-    return known.st_uid in (owner, os.geteuid()) and not known.st_mode & stat.S_IWOTH
 
 
 def _environment(python: str | None, cwd: Path) -> tuple[tuple[Fact, ...], Mapping[str, Version]]:

@@ -38,16 +38,11 @@ class Work:
 
     left: int = STEPS
 
-    @property
-    def spent(self) -> int:
-        """The steps that were taken."""
-        return STEPS - self.left
-
     def spend(self, steps: int = 1) -> None:
         """Raises TooComplex when no steps are left."""
         self.left -= steps
         if self.left < 0:
-            raise TooComplex(f"more than {STEPS:,} steps of work")
+            raise TooComplex("more steps of work than any file takes that a person wrote")
 
 
 def attempt(name: str, make: Callable[[], Made], leave: Callable[[Note], object]) -> Made | None:

@@ -66,12 +66,12 @@ class Training:
 def gather(library: Library) -> tuple[Parts, ...]:
     """The parts of every bundle: of commands first, then of scripts, then of configs, each in the order of names."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
-    made = (library.attempt(launch.file, partial(of_launch, library, launch)) for launch in commands)
+    made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in commands)
     found = [parts for parts in made if parts is not None]
     taken = {name for parts in found for name in parts.files}
     for make, syntaxes in ((_of_script, ("python",)), (_of_config, DATA)):
         names = sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
-        made = (library.attempt(name, partial(make, library, name)) for name in names)
+        made = (library.begun(name, partial(make, library, name)) for name in names)
         alone = [parts for parts in made if parts is not None]
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
@@ -184,9 +184,7 @@ def _script(library: Library, name: str, launch: Launch | None) -> Training | No
     flags, is_open = (launch.flags, launch.is_open) if launch is not None else (None, True)
     constants = _constants(library, name)
     if constants is not None:
-        script = library.attempt(
-            name, partial(read_script, source, name, flags, is_open=is_open, work=library.work(name))
-        )
+        script = library.worked(name, lambda work: read_script(source, name, flags, is_open=is_open, work=work))
         if script is None:
             return None
         return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {})
@@ -240,7 +238,7 @@ def _config(library: Library, name: str) -> Call | None:
 
 def _constants(library: Library, name: str) -> Call | None:
     source = library.python(name)
-    return None if source is None else library.attempt(name, partial(read_constants, source, name, library.work(name)))
+    return None if source is None else library.worked(name, partial(read_constants, source, name))
 
 
 def _with_named(library: Library, calls: Sequence[Call]) -> list[Call]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from autotune import catalogue
+from autotune import catalogue, reading
 from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Note, Pin
-from autotune.scan.files import read_regular
+from autotune.scan.files import unread
 from autotune.scan.ranges import Range, ranges, widest
 
 LOCKS = ("uv.lock", "poetry.lock")
@@ -102,18 +102,14 @@ class Declared:
         if not Path(real).is_relative_to(self.root):
             return Releases()
         try:
-            data = read_regular(real, LIMIT + 1)
-            if data is None:
-                return Releases()
-            if len(data) > LIMIT:
-                raise UsageError(f"larger than {LIMIT // 1_000_000} MB", where=name)
+            data = reading.read(real, most_bytes=LIMIT)
             named = python(data, base) if base in (PYTHON, "pyproject.toml") else None
             if base == PYTHON:
                 return Releases(python=named or ())
             pins = [Pin(text, f"{name}:{line}" if line else name) for text, line in bounded(data, base)]
             return Releases(versions(data, base), ranges(requirements(data, base)), tuple(pins), named or ())
         except OSError as error:
-            self.notes.append(Note(name, f"cannot be read: {error.strerror}"))
+            self.notes.append(Note(name, unread(error, LIMIT)))
         except UsageError as error:
             self.notes.append(Note(name, error.what, is_error=True))
         return Releases()

@@ -6,15 +6,16 @@ them: most files of a repository end there.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from pathlib import Path
 
+from autotune import reading
 from autotune.errors import UsageError
 from autotune.model.scanned import Note
 
@@ -125,26 +126,15 @@ def read_file(path: str, name: str) -> File | Note:
     """The file at the real `path`, or why it is not read."""
     syntax = _syntax(name)
     try:
-        data = read_regular(path, LIMITS[syntax] + 1)
+        return File(name, syntax, reading.read(path, most_bytes=LIMITS[syntax]))
     except OSError as error:
-        return Note(name, f"cannot be read: {error.strerror}")
-    if data is None:
-        return Note(name, "not a regular file")
-    if len(data) > LIMITS[syntax]:
-        return Note(name, f"larger than {_size(LIMITS[syntax])}")
-    return File(name, syntax, data)
+        return Note(name, unread(error, LIMITS[syntax]))
 
 
-def read_regular(path: str, limit: int) -> bytes | None:
-    """The first `limit` bytes of a file; None for a pipe, a device or a link, which may block or have no end.
-
-    Raises OSError.
-    """
-    if not stat.S_ISREG(os.lstat(path).st_mode):  # opening a device may do something
-        return None
-    # It may have become another kind of file meanwhile.
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        return file.read(limit) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+def unread(error: OSError, limit: int) -> str:
+    """Why a file is not read of which `reading.read` was to give at most `limit` bytes."""
+    why = {errno.EINVAL: "not a regular file", errno.EFBIG: f"larger than {_size(limit)}"}
+    return why.get(error.errno or 0, f"cannot be read: {error.strerror}")
 
 
 def read_below(root: Path, name: str) -> File | Note:

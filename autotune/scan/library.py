@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from autotune.errors import UsageError
 from autotune.model.scanned import Ignored, Note
 from autotune.model.source import Document
-from autotune.scan.attempt import Work, attempt
+from autotune.scan.attempt import STEPS, Work, attempt
 from autotune.scan.comments import ignored
 from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from autotune.syntax import python, shell
 
 Made = TypeVar("Made")
+
+BUNDLE_STEPS = 3 * STEPS
+"""Steps of work for all files of one bundle: about 100,000 lines."""
 
 
 @dataclass(slots=True)
@@ -66,11 +69,16 @@ class Library:
         """
         return attempt(name, make, self._leave)
 
+    def begun(self, name: str, make: Callable[[], Made]) -> Made | None:
+        """As `attempt`, for the file with which a bundle begins: all its files together have an end too."""
+        self.main = Work(BUNDLE_STEPS)
+        return self.attempt(name, make)
+
     def worked(self, name: str, make: Callable[[Work], Made]) -> Made | None:
         """As `attempt`, with the work that may be spent on the file; what is spent counts for the main file too."""
         work = Work()
         made = self.attempt(name, partial(make, work))
-        self.main.spend(work.spent)
+        self.main.spend(STEPS - work.left)
         return made
 
     def _leave(self, note: Note) -> None:

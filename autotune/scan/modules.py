@@ -82,11 +82,8 @@ def _module(library: Library, name: str, called: frozenset[str]) -> Script | Non
     """The module `name`, of which these functions are called; None when it cannot be read."""
     if (name, called) not in library.modules:
         source = library.python(name)
-        library.modules[name, called] = (
-            library.worked(name, partial(read_script, source, name, is_module=True, called=called))
-            if source is not None
-            else None
-        )
+        read = partial(read_script, source, name, is_module=True, called=called) if source is not None else None
+        library.modules[name, called] = library.worked(name, lambda work: read(work=work)) if read is not None else None
     return library.modules[name, called]
 
 

@@ -203,7 +203,7 @@ def test_a_file_that_fails_to_open_is_noted(tmp_path, monkeypatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("autotune.reading.os.open", refuse)
     assert whys(tmp_path) == {"a.py": "cannot be read: Permission denied"}
 
 
