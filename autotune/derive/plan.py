@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from autotune.catalogue import trainers
 from autotune.derive.numbers import most_common
 from autotune.derive.step import train_batches, train_fetches
 from autotune.derive.view import View
@@ -48,6 +49,18 @@ BUILT_ON_TRAINER = ("trl", "llamafactory", "axolotl")
 def _built_on(name: str, entry: Json) -> str:
     package = str(entry.get("module", "")).split(".")[0]
     return package if package in BUILT_ON_TRAINER else name
+
+
+def can_pack(recording: Recording) -> bool | None:
+    """Whether the Trainer can put several samples into one row, by its class (catalogue/trainers.toml).
+
+    Of the classes that it extends the nearest that is known counts. None where no Trainer was seen.
+    """
+    entry = recording.frameworks.get("hf_trainer")
+    if entry is None:
+        return None
+    known = trainers.packing()
+    return next((known[name] for name in entry["values"]["classes"] if name in known), False)
 
 
 def location(site: Json | None, call: str) -> Location | None:

@@ -44,6 +44,7 @@ def _run(view: View) -> Mapping[str, Value | None]:
         "run.planned_s": steps * step_ms / 1e3 if steps and step_ms is not None else None,
         "run.remakes_loaders": _remakes_loaders(view),
         "run.global_batch": global_batch(view),
+        "run.can_pack": plan.can_pack(view.recording),
     }
 
 

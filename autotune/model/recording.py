@@ -179,7 +179,7 @@ class Recording:
       {type of device: bytes of the state's tensors} after the window, None when it could not be read.
     models: id, type, module, site, num_params, num_trainable, param_bytes, dtypes {name: count}, attention,
       supports_sdpa, output_attentions, model_type, has_native_class, num_batchnorm, checkpointing, compiled, parallel.
-    frameworks: {"hf_args": {"type", "site", "values": {..}}, "accelerator": {..}, "lightning": {..}, "fabric": {..}}.
+    frameworks: {"hf_args": {"type", "site", "values": {..}}, "hf_trainer": {..}, "accelerator": {..}, ..}.
     losses: of each step since the script began, the sum of the values whose backward was called; None where unknown
       (no single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN.
     calls: kind, site, count, in_window, total_ns, is_library.

@@ -107,6 +107,7 @@ def _training_args(session, module) -> None:
 
 
 def _trainer(session, module) -> None:
+    _note_instances(session, module.Trainer, "hf_trainer")
     for name, kind in (("_save_checkpoint", "checkpoint"), ("save_model", "checkpoint"), ("log", "logging")):
         _wrap(session, module.Trainer, name, kind)
     for name in ("evaluate", "evaluation_loop", "prediction_loop"):
@@ -192,6 +193,12 @@ def _hf_values(thing) -> dict:
     return _fields(thing, HF_FIELDS)
 
 
+def _trainer_values(thing) -> dict:
+    """Its class and the classes that this one extends, up to the Trainer, as "package.name"."""
+    line = [cls for cls in type(thing).__mro__ if cls.__name__.endswith("Trainer")]
+    return {"classes": [f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in line]}
+
+
 def _accelerator_values(thing) -> dict:
     return _fields(thing, ("gradient_accumulation_steps", "mixed_precision", "num_processes", "split_batches"))
 
@@ -207,6 +214,7 @@ def _fabric_values(thing) -> dict:
 
 _VALUES = {
     "hf_args": _hf_values,
+    "hf_trainer": _trainer_values,
     "accelerator": _accelerator_values,
     "lightning": _lightning_values,
     "fabric": _fabric_values,

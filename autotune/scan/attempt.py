@@ -17,7 +17,7 @@ from autotune.model.scanned import Note
 STEPS = 1_000_000
 """Steps of work for one file: a step is about a microsecond. A script of 3,000 lines takes 100,000."""
 
-CPU_S = 8.0
+CPU_S = 2.0
 """CPU seconds for one reading of a file: the net below the steps, for work that nobody counted."""
 
 _PACKAGE = Path(__file__).resolve().parents[2]

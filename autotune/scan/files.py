@@ -49,6 +49,9 @@ YAML takes longest: 300 kB are a second or two.
 BUDGET = 2_000_000
 """Bytes of all data files together: a few hundred configs are less."""
 
+MAX_DEPTH = 100
+"""Folders in folders; more is no project that a person laid out."""
+
 SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
 """Folders of tools and other people's code; hidden folders and virtual environments are skipped too."""
 
@@ -229,6 +232,9 @@ class _Walk:
 
     def _folder(self, folder: str, folders: list[str], links: list[str]) -> None:
         """Add the files of `folder`; its folders and links are left for later."""
+        if folder.count("/") - self.root.count("/") > MAX_DEPTH:
+            self.notes.append(Note(self._name(folder), f"more than {MAX_DEPTH} folders deep"))
+            return
         real = os.path.realpath(folder)
         if real in self.seen:
             return

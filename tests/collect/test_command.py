@@ -161,9 +161,11 @@ def test_a_command_that_ignores_the_environment_gets_the_probe_another_way(flags
     assert changed[3 + len(flags) :] == ("train.py", "--lr", "1")
 
 
-SEEN = """import sys
-print(__name__, sys.argv, [p for p in sys.path if "autotune" in p], "sitecustomize" in sys.modules)
+SEEN = f"""import os, sys
+ours = [entry for entry in sys.path if os.path.abspath(entry).startswith({str(BOOT.parent.parent)!r})]
+print(__name__, sys.argv, ours, "sitecustomize" in sys.modules)
 """
+"""What a script sees. Of its sys.path the entries in the package: the checkout itself may have any name."""
 
 
 @pytest.mark.parametrize("flags", [["-I"], ["-E"]])

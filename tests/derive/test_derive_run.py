@@ -57,6 +57,28 @@ def test_framework(frameworks, expected):
 
 
 @pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (["trl.SFTTrainer", "trl.BaseTrainer", "transformers.Trainer"], True),
+        (["train.MyTrainer", "trl.SFTTrainer", "transformers.Trainer"], True),
+        (["trl.GKDTrainer", "trl.SFTTrainer", "transformers.Trainer"], False),
+        (["trl.DPOTrainer", "transformers.Trainer"], False),
+        (["llamafactory.CustomDPOTrainer", "trl.DPOTrainer", "transformers.Trainer"], False),
+        (["llamafactory.CustomSeq2SeqTrainer", "transformers.Seq2SeqTrainer", "transformers.Trainer"], True),
+        (["axolotl.AxolotlRewardTrainer", "trl.RewardTrainer", "transformers.Trainer"], False),
+        (["transformers.Trainer"], False),
+        (["mine.SFTTrainer", "transformers.Trainer"], False),
+    ],
+)
+def test_which_trainers_can_pack(classes, expected):
+    assert facts_of(frameworks={"hf_args": entry(), "hf_trainer": entry(classes=classes)})["run.can_pack"] is expected
+
+
+def test_where_no_trainer_was_seen_nothing_is_known_of_packing():
+    assert "run.can_pack" not in facts_of(frameworks={"hf_args": entry("SFTConfig", "trl.trainer.sft_config")})
+
+
+@pytest.mark.parametrize(
     ("frameworks", "expected"),
     [
         pytest.param({}, (None, None), id="raw: unknown"),
@@ -602,7 +624,7 @@ def everything():
         "fetches": fetches([9] * 9),
         "samples": (sample("fetch", 40), sample("other", 40)),
         "io": {"read_bytes": 7},
-        "frameworks": {"hf_args": told},
+        "frameworks": {"hf_args": told, "hf_trainer": entry(classes=["transformers.Trainer"])},
         "environment": {},
         "what_ifs": (
             what_if("replay", {}, step_ns=[40 * MS] * 3, update_ns=[9 * MS] * 3),

@@ -33,6 +33,15 @@ def test_a_field_that_raises_or_is_unknown_is_left_out():
     assert frameworks._fields(Trainer(), ("max_steps", "estimated_stepping_batches", "missing")) == {"max_steps": 5}
 
 
+def test_a_trainer_is_told_with_the_trainers_that_it_extends():
+    base = type("Trainer", (), {"__module__": "transformers.trainer"})
+    mixin = type("Mixin", (), {})
+    sft = type("SFTTrainer", (mixin, base), {"__module__": "trl.trainer.sft_trainer"})
+    mine = type("MyTrainer", (sft,), {"__module__": "__main__"})
+    classes = ["__main__.MyTrainer", "trl.SFTTrainer", "transformers.Trainer"]
+    assert frameworks._trainer_values(mine()) == {"classes": classes}
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [
