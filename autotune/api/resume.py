@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from autotune.errors import AutotuneError, InternalError
 from autotune.model.recording import Recording
 from autotune.model.rule import Effect
 from autotune.model.verified import AFTER, BEFORE, Resume, Resumed, Sameness, Start
+from autotune.outlet import tell
 from autotune.report.units import size
 from autotune.verify.losses import compare
 from autotune.verify.scratch import start_folder
@@ -100,7 +100,7 @@ def _attempt(runner: Runner, side: str, limit_s: float) -> Resume:
     except KeyboardInterrupt:
         return Resume(Resumed.NOT_TRIED, f"you ended it: {_BY_HAND}")
     except (AutotuneError, InternalError, OSError) as error:
-        print(error, file=sys.stderr)
+        tell(str(error))
         return Resume(Resumed.NOT_TRIED, f"it ended with {type(error).__name__}: {_BY_HAND}")
 
 
@@ -163,7 +163,7 @@ def _failure(runner: Runner, side: str, collected: collect.Collected) -> str:
     if collected.bugs:
         return f"a bug of ours: {collected.bugs[0].splitlines()[0]}"
     if run.error:
-        print(runner.told(collected.said), file=sys.stderr)
+        tell(runner.told(collected.said))
         return runner.told(run.error)
     return "" if run.outcome in ("completed", "ended_early") else run.outcome.replace("_", " ")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -19,6 +18,7 @@ from autotune.model.derived import Derived
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.verified import AFTER, SIDES, Resume, Resumed, Schedule, Start, Verified
+from autotune.outlet import tell
 from autotune.verify import history, rounds, scratch
 from autotune.verify.contention import unseen
 from autotune.verify.pairs import Pairs
@@ -167,7 +167,7 @@ def _checked(runner: Runner, side: str, ran: Ran) -> tuple[collect.Collected, St
     try:
         return _gone_well(runner, side, *ran)
     except (AutotuneError, InternalError):
-        print(runner.told(ran[0].said), file=sys.stderr)
+        tell(runner.told(ran[0].said))
         raise
 
 

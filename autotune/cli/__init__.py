@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 
 from autotune import __version__
 from autotune.errors import AutotuneError, UsageError
+from autotune.outlet import tell
 
 BUG = 4
 INTERRUPTED = 130
@@ -68,6 +70,9 @@ def autotune() -> None:
 
 def main() -> None:
     """The entry point of the command `autotune`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # one that is not UTF-8 shows what it cannot write as \xe9
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
@@ -77,19 +82,21 @@ def run(arguments: Sequence[str]) -> int:
         _say_interrupted(arguments)
         result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False)
     except AutotuneError as error:
-        click.echo(f"autotune: {error}", err=True)
+        tell(f"autotune: {error}")
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        tell(shown.getvalue().rstrip("\n"))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("autotune: interrupted", err=True)
+        tell("autotune: interrupted")
         return INTERRUPTED
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM and error.filename is not None:
-            click.echo(f"autotune: {error.filename}: {error.strerror}", err=True)
+            tell(f"autotune: {error.filename}: {error.strerror}")
             return UsageError.exit_code
-        click.echo(_bug_report(), err=True)
+        tell(_bug_report())
         return BUG
     return result if isinstance(result, int) else 0
 
@@ -108,7 +115,7 @@ def _say_interrupted(arguments: Sequence[str]) -> None:
 
         if is_interrupted(cwd):
             text = "an interrupted apply or undo was found here: `autotune undo` takes back what it began"
-            click.echo(f"autotune: {text}", err=True)
+            tell(f"autotune: {text}")
     except (AutotuneError, OSError):
         return  # the verb has nothing to do with it, and says itself what it cannot read
 

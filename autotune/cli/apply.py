@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from autotune.api import apply as api
-from autotune.cli.output import has_colour
+from autotune.cli.output import has_colour, show
 from autotune.errors import UsageError
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
+from autotune.outlet import plain, say, tell
 from autotune.patch.journal import Journal
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -36,18 +37,19 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
     """
     if not diff:
         for journal in api.recover(Path.cwd()):
-            click.echo(f"autotune: took back the interrupted patch {journal.number}{journal.exceptions}", err=True)
+            tell(f"autotune: took back the interrupted patch {journal.number}{journal.exceptions}")
     names = tuple(part.strip() for each in select for part in each.split(",") if part.strip())
     planned = api.plan(api.Options(name, names, frozenset(map(Effect, allow))), cwd=Path.cwd())
     for change in planned.chosen:
-        click.echo(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
+        say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
     for change, reason in planned.left:
-        click.echo(f"{_title(change)}: not written, {reason}")
+        say(f"{_title(change)}: not written, {reason}")
     for found in planned.moved:
-        click.echo(found)
+        say(found)
     is_coloured = has_colour(None)
     for line in planned.diff():
-        click.echo(click.style(line, fg=_COLOURS.get(line[0])) if is_coloured else line, nl=False)
+        text = plain(line.rstrip("\n"))
+        show(f"{click.style(text, fg=_COLOURS.get(line[0])) if is_coloured else text}\n", None)
     if planned.files:
         _check_trusted(planned, diff, yes, trust)
     _write(planned, diff, yes)
@@ -57,7 +59,7 @@ def _check_trusted(planned: api.Planned, diff: bool, yes: bool, trust: bool) -> 
     """Ask in words about a patch that somebody else may have made. Raises UsageError without an answer."""
     if not planned.doubt or trust:
         return
-    click.echo(f"Not trusted: {planned.doubt}\nIt would write below {planned.root}")
+    say(f"Not trusted: {planned.doubt}\nIt would write below {planned.root}")
     if diff:
         return
     to_do = "Look at it with --diff. If you want exactly this, say --trust."
@@ -73,18 +75,18 @@ def _check_trusted(planned: api.Planned, diff: bool, yes: bool, trust: bool) -> 
 
 def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
     if not planned.files:
-        click.echo("No file is to be written.")
+        say("No file is to be written.")
     elif diff:
-        click.echo("Nothing was written: this was --diff.")
+        say("Nothing was written: this was --diff.")
     elif yes or _agreed(planned):
         journal = api.write(planned)
-        click.echo(f"Wrote {api.counted(planned.files, 'file')}.{_taken_back_by(journal, planned.root)}")
+        say(f"Wrote {api.counted(planned.files, 'file')}.{_taken_back_by(journal, planned.root)}")
     else:
-        click.echo("Nothing was written.")
+        say("Nothing was written.")
     if planned.typed:
         belongs = " It belongs to what the files say now." if planned.files and not diff else ""
         how = "Start it with" if planned.command else "Add or change on your command line"
-        click.echo(f"What you typed is in no file.{belongs} {how}:\n  {planned.command or planned.typed}")
+        say(f"What you typed is in no file.{belongs} {how}:\n  {planned.command or planned.typed}")
 
 
 def _taken_back_by(journal: Journal | None, root: Path) -> str:

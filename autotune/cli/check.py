@@ -18,6 +18,7 @@ from autotune.cli import BUG
 from autotune.cli.output import has_colour, show
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
+from autotune.outlet import tell
 from autotune.report import CHECK_RENDERERS, check_facts, render_check
 from autotune.report.check_words import count
 from autotune.report.layout import clean
@@ -94,11 +95,11 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
         return _bug(checked)
     show(render_check(checked, given["format_"], colour=has_colour(given["output"])), given["output"])
     if given["write_baseline"] is not None:
-        click.echo(_written(checked, given["write_baseline"]), err=True)
+        tell(_written(checked, given["write_baseline"]))
     if bug := _bug(checked):
         return bug
     if broken := _broken(checked, paths):
-        click.echo(f"{broken}: named on the command line, and it cannot be read: nothing in it was checked", err=True)
+        tell(f"{broken}: named on the command line, and it cannot be read: nothing in it was checked")
         return UNREAD
     return FOUND if checked.fails else 0
 
@@ -106,7 +107,7 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
 def _bug(checked: Checked) -> int:
     """The exit code of a bug of ours, which is told here for whoever reports it; 0 without one."""
     for note in checked.bugs:
-        click.echo(f"autotune {__version__}: {clean(note.where)}: {note.why}. Please report this line.", err=True)
+        tell(f"autotune {__version__}: {clean(note.where)}: {note.why}. Please report this line.")
     return BUG if checked.bugs else 0
 
 

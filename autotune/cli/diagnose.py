@@ -17,6 +17,7 @@ from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
 from autotune.errors import ScriptError
 from autotune.model.outlook import Progress
 from autotune.model.report import Report
+from autotune.outlet import tell
 from autotune.predict.options import Wanted
 from autotune.predict.progress_line import progress
 from autotune.report import render
@@ -118,5 +119,5 @@ def _announce(request: Request) -> bool:
     after = "the probe leaves after" if request.keep_going else "the job will be stopped after"
     steps = f"{request.steps} steps" if request.steps else f"about {DEFAULT_STEPS} steps"
     replays = " and a few replays of them" if request.what_ifs and not request.keep_going else ""
-    click.echo(f"autotune: {after} {steps}{replays}.", err=True)
+    tell(f"autotune: {after} {steps}{replays}.")
     return True

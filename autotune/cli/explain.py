@@ -14,6 +14,7 @@ from autotune.engine.kinds import kind_of_limit
 from autotune.engine.message import render, show
 from autotune.engine.static import decides_without_a_run
 from autotune.model.rule import Effect, Fix, Limit, Rule
+from autotune.outlet import say
 from autotune.predict import WHAT_IFS
 
 WIDTH = 80
@@ -29,7 +30,7 @@ EFFECTS = {
 @click.argument("rule")
 def command(rule: str) -> None:
     """Say what RULE (an id such as DL001, or its name) looks for, why, and what it advises."""
-    click.echo("\n".join(lines(find_rule(rule))))
+    say("\n".join(lines(find_rule(rule))))
 
 
 def lines(rule: Rule) -> Iterator[str]:

@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-import click
-
 from autotune.errors import UsageError
 
 
@@ -19,7 +17,7 @@ def has_colour(output: Path | None) -> bool:
 def show(text: str, output: Path | None) -> None:
     """Print `text`, or write it to the file `output`. Raises UsageError when that cannot be written."""
     if output is None:
-        click.echo(text, nl=False)
+        print(text, end="", flush=True)
         return
     try:
         output.write_text(text, encoding="utf-8")

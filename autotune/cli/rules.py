@@ -14,6 +14,7 @@ from autotune.api.rules import list_rules
 from autotune.cli.pages import write
 from autotune.engine.static import decides_without_a_run
 from autotune.model.rule import Rule
+from autotune.outlet import say
 
 WIDTH = 80
 INDENT = " " * 16
@@ -28,7 +29,7 @@ def command(format_: str, docs: Path | None) -> None:
     if docs is not None:
         write(rules, docs)
         return
-    click.echo(as_json(rules) if format_ == "json" else as_text(rules))
+    say(as_json(rules) if format_ == "json" else as_text(rules))
 
 
 def as_text(rules: Iterable[Rule]) -> str:

@@ -12,12 +12,13 @@ import click
 
 from autotune.api import tune as api
 from autotune.cli.duration import seconds
-from autotune.cli.output import has_colour
+from autotune.cli.output import has_colour, show
 from autotune.collect import Status
 from autotune.model.evidence import Value
 from autotune.model.rule import Effect
 from autotune.model.tuned import Outcome, Space, Trial
 from autotune.model.verified import Schedule
+from autotune.outlet import tell
 from autotune.report import tune_json, tune_text, verify_text
 from autotune.report.live import Live
 from autotune.report.units import duration, step_time
@@ -56,9 +57,9 @@ def command(command: tuple[str, ...], **given: Any) -> None:
             tuned = api.tune(_options(command, given), teller, cwd=Path.cwd())
         except (KeyboardInterrupt, SystemExit):
             live.close()
-            click.echo(f"autotune: {teller.interrupted()}", err=True)
+            tell(f"autotune: {teller.interrupted()}")
             raise
-    click.echo(RENDERERS[given["format_"]](tuned, has_colour(None), 100, given["price"]), nl=False)
+    show(RENDERERS[given["format_"]](tuned, has_colour(None), 100, given["price"]), None)
 
 
 def _options(command: tuple[str, ...], given: Mapping[str, Any]) -> api.Options:
@@ -110,7 +111,7 @@ class _Teller:
         lines = text.splitlines()[-MOST_LINES:]
         if lines and not self.quiet:
             self.live.close()
-            click.echo("\n".join(lines), err=True)
+            tell("\n".join(lines))
 
     def ended(self, trial: Trial) -> None:
         self._note(trial)
@@ -160,4 +161,4 @@ class _Teller:
     def _say(self, text: str) -> None:
         if not self.quiet:
             self.live.close()
-            click.echo(f"autotune: {text}", err=True)
+            tell(f"autotune: {text}")

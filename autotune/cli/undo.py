@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from autotune.api import apply as api
+from autotune.outlet import say
 
 
 @click.command()
@@ -15,4 +16,4 @@ def command(number: int | None) -> None:
     """Take back the last patch that `autotune apply` wrote, or patch ID, byte for byte."""
     journal = api.undo(number, cwd=Path.cwd())
     files = api.counted(journal.files, "file")
-    click.echo(f"Took back patch {journal.number} ({journal.title}): {files} as before{journal.exceptions}.")
+    say(f"Took back patch {journal.number} ({journal.title}): {files} as before{journal.exceptions}.")

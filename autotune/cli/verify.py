@@ -9,9 +9,10 @@ import click
 
 from autotune.api import verify as api
 from autotune.cli.duration import seconds
-from autotune.cli.output import has_colour
+from autotune.cli.output import has_colour, show
 from autotune.model.rule import Effect
 from autotune.model.verified import Sameness, Schedule, Verdict, Verified
+from autotune.outlet import tell
 from autotune.report import verify_json, verify_text
 from autotune.report.live import Live
 from autotune.verify.losses import LEAST_STEPS
@@ -46,7 +47,7 @@ def command(command: tuple[str, ...], **given: Any) -> int:
     if given["patch"] is not None and given["against"] is not None:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
     verified = _verified(command, given)
-    click.echo(RENDERERS[given["format_"]](verified, has_colour(None), 80), nl=False)
+    show(RENDERERS[given["format_"]](verified, has_colour(None), 80), None)
     return 0 if _is_met(verified, given["require_speedup"]) else NOT_MET
 
 
@@ -67,10 +68,10 @@ def _verified(command: tuple[str, ...], given: dict[str, Any]) -> Verified:
     def announce(planned: Schedule, spent_s: float, against: str) -> None:
         if not quiet:
             text = verify_text.plan(planned.seconds, len(planned.order), spent_s, price)
-            click.echo(f"autotune: {against}: {text}", err=True)
+            tell(f"autotune: {against}: {text}")
 
     if not quiet:
-        click.echo(f"autotune: within {budget_s:.0f} s; first a rehearsal of each side, to learn its cost", err=True)
+        tell(f"autotune: within {budget_s:.0f} s; first a rehearsal of each side, to learn its cost")
     with Live(quiet=quiet) as live:
         return api.verify(options, announce, live.update, cwd=Path.cwd())
 

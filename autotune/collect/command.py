@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import ScriptError, UsageError
 from autotune.machine import find_python
+from autotune.outlet import tell
 
 BOOT = Path(__file__).parent.parent / "probe" / "boot"
 _SUBMITTERS = {"sbatch": "srun", "qsub": "", "bsub": "", "condor_submit": ""}
@@ -55,7 +55,7 @@ def plan_command(words: Sequence[str], python: str, cwd: Path, environ: Mapping[
     if shutil.which(str(cwd / first) if "/" in first else first, path=environ.get("PATH")) is None:
         raise UsageError("there is no such script or program", where=first, to_do="Check the path, and the spelling.")
     if hint := _other_python(words, python, cwd, environ):
-        print(hint, file=sys.stderr)
+        tell(hint)
     return Command(tuple(words), None)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
+from autotune.outlet import visible
 from autotune.report import check_words as say
 from autotune.report.layout import clean
 
@@ -25,14 +26,14 @@ _COMMANDS = {
 def render(checked: Checked, colour: bool, width: int) -> str:
     """One command per finding, unreadable file and limit that is not kept; then the counts, in plain words."""
     lines = [*_findings(checked), *_others(checked), f"autotune: {say.totals(checked)}; {say.ending(checked)}"]
-    return "".join(f"{say.encodable(line)}\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _findings(checked: Checked) -> Iterator[str]:
     for each in say.placed(checked):
         rule, where = each.finding.rule, each.location
         column = {"col": str(where.column)} if where.column else {}
-        properties = {"file": where.file, "line": str(where.line), **column, "title": clean(say.title(rule))}
+        properties = {"file": where.file, "line": str(where.line), **column, "title": say.title(rule)}
         text = "\n".join([*say.paragraphs(each), f"why: autotune explain {rule.id}"])
         yield _command(_COMMANDS[rule.severity], properties, text)
 
@@ -53,7 +54,7 @@ def _command(name: str, properties: dict[str, str], message: str) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from autotune.model.checked import Checked
 from autotune.model.rule import Rule
+from autotune.outlet import plain
 from autotune.report import check_words as say
 from autotune.report.layout import clean
 
@@ -26,7 +27,7 @@ def render(checked: Checked, colour: bool, width: int) -> str:
         *_gates(checked),
         *_left_out(checked),
     ]
-    return say.encodable("\n\n".join(blocks) + "\n")
+    return plain("\n\n".join(blocks) + "\n")
 
 
 def escape(text: str) -> str:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import click
 
+from autotune.outlet import plain
+
 MIN_WIDTH = 60
 _CUT = "..."
-_ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _STYLES: dict[str, dict[str, str | bool]] = {
     "heading": {"bold": True},
     "apply": {"bold": True, "fg": "green"},
@@ -30,17 +32,8 @@ class Line:
 
 
 def clean(text: str) -> str:
-    """`text` in one line: printable in UTF-8, single spaces, no escape sequences or direction marks."""
-    return " ".join("".join(map(_printable, _ESCAPE.sub("", text))).split())
-
-
-def _printable(char: str) -> str:
-    category = unicodedata.category(char)
-    if category in ("Cc", "Zl", "Zp"):
-        return " "
-    if category == "Cf":
-        return ""
-    return "?" if category == "Cs" else char
+    """`text` in one line, single spaces, without the colours of a terminal."""
+    return plain(" ".join(_COLOURS.sub("", text).split()))
 
 
 def cells(text: str) -> int:
@@ -126,6 +119,6 @@ def printed(lines: Iterable[Line], colour: bool, width: int) -> str:
 
 
 def _styled(line: Line, colour: bool, width: int) -> str:
-    text = "".join(map(_printable, line.text)).rstrip()
+    text = plain(line.text).rstrip()
     text = text if line.whole else shorten(text, width)
     return click.style(text, **_STYLES[line.style]) if colour and line.style else text  # type: ignore[arg-type]

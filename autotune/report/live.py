@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from autotune.outlet import plain
 from autotune.report.layout import clean
 from autotune.report.units import duration, step_time
 
@@ -94,7 +95,7 @@ class Live:
             self._renew(text)
         elif self._printed_at is None or self._clock() - self._printed_at >= PLAIN_INTERVAL_S:
             self._printed_at = self._clock()
-            print(f"autotune: {text}", file=self._stream, flush=True)
+            print(plain(f"autotune: {text}"), file=self._stream, flush=True)
 
     def _renew(self, text: str) -> None:
         from rich.console import Console

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from autotune.model.checked import Checked
 from autotune.model.evidence import Location
+from autotune.outlet import visible
 from autotune.report import check_words as say
 from autotune.report import render_check
 from autotune.report.layout import clean
@@ -48,10 +49,10 @@ def test_the_runner_reads_what_was_meant(made: Checked) -> None:
     found = commands(made)
     for each, (name, properties, message) in zip(say.placed(made), found, strict=False):
         assert name in ("error", "warning", "notice")
-        assert properties["file"] == say.encodable(each.location.file)
+        assert properties["file"] == visible(each.location.file)
         assert properties["line"] == str(each.location.line)
         assert properties.get("col", "0") == str(each.location.column)
-        assert message.split("\n")[0] == say.encodable(clean(each.finding.message))
+        assert message.split("\n")[0] == clean(each.finding.message)
     others = sum(note.is_error for note in say.notes(made)) + sum(not gate.holds for gate in made.gates)
     assert len(found) == len(made.findings) + others
     assert "\r" not in render_check(made, "github")
