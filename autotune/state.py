@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from autotune.errors import UsageError
 MOST_RUNS = 10_000
 """Lines of the list of runs; the oldest are forgotten."""
 
+_INODE = re.compile(r"[0-9]{1,20}")
 _TO_DO = "Set XDG_STATE_HOME to a folder of your own; what undo needs is kept there."
 
 
@@ -72,7 +74,7 @@ def own_runs(root: Path) -> frozenset[tuple[str, int]]:
     except (OSError, UnicodeDecodeError):
         return frozenset()
     rows = [line.split() for line in lines]
-    return frozenset((row[0], int(row[1])) for row in rows if len(row) == 2 and row[1].isdecimal())
+    return frozenset((row[0], int(row[1])) for row in rows if len(row) == 2 and _INODE.fullmatch(row[1]))
 
 
 def is_own_run(run: Path, own: Collection[tuple[str, int]]) -> bool:

@@ -13,6 +13,7 @@ from autotune.api import extras, manifest, outcome, outlook, patching, searches
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.collect.scratch_changes import Change
+from autotune.engine.evidence import EvidenceError
 from autotune.errors import UsageError
 from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
@@ -102,7 +103,10 @@ def load(
     file = path / artefacts.MANIFEST if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.restored(row, recordings, path)
-    report = build(recordings, known, engine.load_rules(rules), price, extras.there(path), asked)
+    try:
+        report = build(recordings, known, engine.load_rules(rules), price, extras.there(path), asked)
+    except EvidenceError as error:
+        raise UsageError(f"it says what cannot be: {error}", where=str(path), to_do="Diagnose again.") from error
     told = history.calibration(artefacts.project_root(cwd))
     return replace(report, patch=patching.written(path), calibration=str(told or ""))
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from autotune.errors import UsageError
+from autotune.model import schemas
 from autotune.model.evidence import Fact, Location, Setting, Span
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
@@ -47,7 +49,14 @@ _RUN_FIELDS = tuple(name for name in RunSummary.__dataclass_fields__ if name != 
 
 
 def restored(row: Json, recordings: Sequence[Recording], path: Path) -> Known:
-    """The inverse of `stored`; a Recording alone brings its own software and command."""
+    """The inverse of `stored`; a Recording alone brings its own software and command. Raises UsageError for a row that
+    is none."""
+    try:
+        schemas.check(row, "manifest")
+    except ValueError as error:
+        raise UsageError(
+            f"what it knows beside the recording cannot be read ({error})", where=str(path), to_do="Diagnose again."
+        ) from error
     fields = row.get("run") or {"command": recordings[0].process["argv"], "outcome": recordings[0].outcome}
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     return Known(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import secrets
 import tempfile
@@ -22,6 +23,7 @@ _FOLDER = ".autotune"
 _LAST = "last"
 _NUM_NAMED = 3
 _LONGEST_NAME = 4096
+_LONGEST_INT = 19
 
 
 def project_root(cwd: Path) -> Path:
@@ -95,18 +97,38 @@ def resolve(name: str, cwd: Path) -> Path:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON in `path`; an unreadable one raises UsageError with the line and column of the fault."""
+    """The JSON in `path`; an unreadable one raises UsageError with the line and column of the fault.
+
+    Numbers without an end, which JSON does not have, and integers of more than 64 bits are unreadable.
+    """
     try:
-        return json.loads(reading.read(path, follow=True))
+        return json.loads(
+            reading.read(path, follow=True), parse_constant=_no_number, parse_float=_float, parse_int=_int
+        )
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path), to_do="Check the path.") from error
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise UsageError(f"this is not JSON: {error.msg}", where=place, to_do=_RECORD_AGAIN) from error
+    except RecursionError as error:
+        raise UsageError("this is no JSON of autotune: too deep", where=str(path), to_do=_RECORD_AGAIN) from error
     except UnicodeDecodeError as error:
         raise UsageError(
             f"this is not JSON: byte {error.start} is no UTF-8", where=str(path), to_do=_RECORD_AGAIN
         ) from error
+
+
+def _no_number(text: str) -> float:
+    raise json.JSONDecodeError(f"{text:.20} is no number that is read", text, 0)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+def _int(text: str) -> int:
+    return int(text) if len(text) <= _LONGEST_INT else int(_no_number(text))
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:

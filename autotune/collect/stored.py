@@ -25,9 +25,9 @@ def _read(file: Path) -> Recording:
     data = read_json(file)
     try:
         return wire.from_json(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except ValueError as error:
         raise UsageError(
-            f"this is not a Recording that this version can read ({type(error).__name__}: {error})",
+            f"this is not a Recording that this version can read ({error})",
             where=str(file),
             to_do="Record again: autotune diagnose SCRIPT",
         ) from error

@@ -17,10 +17,14 @@ SHARED = (RUN, "loader#train")
 NOT_SEEN = "only the files say what it is, the run did not show it"
 
 
+class EvidenceError(ValueError):
+    """A fact or setting that cannot be."""
+
+
 def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
     """Everything that is known, by subject, and where the files show it.
 
-    Raises ValueError for a fact or setting that the catalogue does not have, whose value is of another type, or
+    Raises EvidenceError for a fact or setting that the catalogue does not have, whose value is of another type, or
     that two sources state of one subject: all are mistakes of a supplier.
     """
     by_subject: dict[str, dict[str, Value]] = {}
@@ -30,7 +34,7 @@ def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
         _check(fact.name, entry.type if entry else None, fact.value)
         owned = by_subject.setdefault(fact.subject, {})
         if fact.name in owned:
-            raise ValueError(f"fact {fact.name} of {fact.subject} is stated twice")
+            raise EvidenceError(f"fact {fact.name} of {fact.subject} is stated twice")
         owned[fact.name] = fact.value
         if fact.places:
             places[fact.subject, fact.name] = fact.places
@@ -61,16 +65,16 @@ def _by_owner(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:
         entry = known_settings().get(setting.name)
         _check(setting.name, entry.type if entry else None, setting.value)
         if (setting.subject, setting.name) in by_owner:
-            raise ValueError(f"setting {setting.name} of {setting.subject} is stated twice")
+            raise EvidenceError(f"setting {setting.name} of {setting.subject} is stated twice")
         by_owner[setting.subject, setting.name] = setting
     return by_owner
 
 
 def _check(name: str, kind: str | None, value: Value | None) -> None:
     if kind is None:
-        raise ValueError(f"{name} is not in the catalogue")
+        raise EvidenceError(f"{name} is not in the catalogue")
     if value is not None and not _fits(value, plain_kind(kind)):
-        raise ValueError(f"{name} is of type {kind}, and cannot be {value!r}")
+        raise EvidenceError(f"{name} is of type {kind}, and cannot be {value!r}")
 
 
 def _fits(value: Value, kind: str) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from autotune.model import schemas
+
 SCHEMA = 1
 
 Json = Mapping[str, Any]
@@ -232,10 +234,12 @@ class Recording:
 def from_json(data: Json) -> Recording:
     """The Recording in `data`, the parsed JSON of a file that `recording.schema.json` describes.
 
-    Raises KeyError, TypeError or ValueError when `data` is not one; the caller says which file it was.
+    Raises ValueError when `data` is not one; the caller says which file it was.
     """
-    if data["schema"] != SCHEMA:
-        raise ValueError(f"schema {data['schema']!r} is not {SCHEMA}")
+    if isinstance(data, dict) and data.get("schema") != SCHEMA:
+        raise ValueError(f"schema {data.get('schema')!r} is not {SCHEMA}")
+    schemas.check(data, "recording")
+    _check_window(data["window"])
     plain = {name: data[name] for name in _PLAIN}
     window = data["window"]
     return Recording(
@@ -272,6 +276,15 @@ _PLAIN = (
     "side_effects",
     "overhead",
 )
+
+
+def _check_window(row: Json | None) -> None:
+    """Raises ValueError for a window that its steps contradict."""
+    if row is None:
+        return
+    ends, first, num_steps = row["step_ends_ns"], row["warmup_steps"], row["steps"]
+    if first < 1 or num_steps < 0 or len(ends) < first + num_steps or ends != sorted(ends):
+        raise ValueError(f"{len(ends)} step_ends_ns are no {first} steps of warm-up and {num_steps} after them")
 
 
 def _window(row: Json) -> Window:
