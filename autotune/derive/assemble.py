@@ -39,8 +39,9 @@ def derive(
     if not recordings:
         raise ValueError("derive needs at least one Recording")
     views = [view.of(recording) for recording in sorted(recordings, key=lambda r: r.process["rank"])]
-    first = views[0]
-    facts = (*_facts(first, cpus_per_rank, memory_limit_bytes), *ranks.facts(views))
+    late = ranks.compare(views)
+    first = ranks.without_wait(views[0], late, views)
+    facts = (*_facts(first, cpus_per_rank, memory_limit_bytes), *ranks.facts(late))
     measured = step.step(first, interruptions.run_ms(first))
     return Derived(facts=facts, settings=tuple(settings.settings(first)), step=measured)
 

@@ -9,19 +9,23 @@ from autotune.model.evidence import Evidence, Value
 from autotune.model.finding import Evaluation, Recommendation
 from autotune.model.outlook import Outlook
 
+RANK_WAIT = "rank_wait"
+
 PHASES = (
     "data_wait",
     "h2d",
     "forward",
     "recompute",
     "backward",
+    RANK_WAIT,
     "optimizer",
     "checkpoint",
     "evaluation",
     "logging",
     "other",
 )
-"""The phases of a step, in the order of time. "recompute" is activation checkpointing's second forward."""
+"""The phases of a step, in the order of time. "recompute" is activation checkpointing's second forward,
+"rank_wait" what a rank waits in collectives for a later one; without a late rank there is none."""
 
 STEPS_WITHOUT_LENGTH = 1000
 """Steps that times are given for when the length of the run is unknown."""

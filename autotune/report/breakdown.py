@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotune.model.evidence import RUN
-from autotune.model.report import PHASES, Frame, Report, Step
+from autotune.model.report import PHASES, RANK_WAIT, Frame, Report, Step
 from autotune.report.layout import Line, clean, shorten, wrap
 from autotune.report.names import PHASES as PHASE_NAMES
 from autotune.report.names import path, phases
@@ -96,7 +96,7 @@ def _rest(shares: Mapping[str, float], width: int) -> list[Line]:
 def _unobserved(step: Step, shares: Mapping[str, float], width: int) -> list[Line]:
     parts = {
         "none in the window": [p for p in PHASES if shares.get(p) == 0],
-        "not observed": [p for p in PHASES if step.breakdown_ms.get(p) is None],
+        "not observed": [p for p in PHASES if step.breakdown_ms.get(p) is None and p != RANK_WAIT],
     }
     text = "; ".join(f"{head}: {', '.join(PHASE_NAMES[p] for p in found)}" for head, found in parts.items() if found)
     return wrap(text, width, first="  ", rest="  ") if text else []

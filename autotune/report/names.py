@@ -13,6 +13,7 @@ PHASES = {
     "forward": "forward",
     "recompute": "recompute",
     "backward": "backward",
+    "rank_wait": "wait for ranks",
     "optimizer": "optimizer",
     "checkpoint": "checkpoint",
     "evaluation": "evaluation",

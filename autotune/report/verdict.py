@@ -17,6 +17,7 @@ _SENTENCES = {
     "evaluation": "Evaluation-bound: {share} of each step is evaluation.",
     "h2d": "Copies to the device take the largest part of each step: {share}.",
     "logging": "Logging takes the largest part of each step: {share}.",
+    "rank_wait": "Rank-bound: {share} of each step this rank waits for a later one.",
     "other": "The largest part of each step, {share}, is in no known phase{frame}.",
 }
 _HOST = "Host-bound: the device is busy {share} of the time; it waits for the host between kernels."

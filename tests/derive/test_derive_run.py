@@ -656,7 +656,10 @@ def everything():
         restarts.run("iter", 5, 0)
         restarts.step()
     again = recording(restarts, loaders=(loader(0, arguments={"num_workers": 2}),))
-    return [derive(both, 8.0, 64 * GB), derive([workers]), derive([died]), derive([again])]
+    # Ranks wait only where one is late.
+    waits = recording(steps(3, backward=60), process=process | {"rank": 0})
+    late = recording(steps(3, fetch=40), process=process | {"rank": 1})
+    return [derive(both, 8.0, 64 * GB), derive([workers]), derive([died]), derive([again]), derive([waits, late])]
 
 
 def test_every_catalogued_fact_is_supplied_and_no_other():
