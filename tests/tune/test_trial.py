@@ -23,6 +23,8 @@ from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
 
 SPACE = Space((Axis("workers", "loader#train", tuple({"loader.num_workers": count} for count in range(10)), 0),))
 
+HANGS, HANGS_IN_A_STEP = 2, 6
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
@@ -55,15 +57,17 @@ def running(root: Path) -> list[list[str]]:
 @pytest.fixture
 def attempt(root, monkeypatch):
     """attempt(point): the trial of that number of workers; nothing of it may be left, and no file changed."""
-    monkeypatch.setattr(module, "LEAST_START_UP_S", 20.0)
     before = tree(root), set(os.listdir("/dev/shm"))
 
     def run(point: int, show=lambda status: None) -> Trial:
+        # What never comes is not waited for long; what comes may take its time on a busy machine.
+        monkeypatch.setattr(module, "LEAST_START_UP_S", 4.0 if point == HANGS else 120.0)
+        usual = Usual(0.01 if point == HANGS_IN_A_STEP else 0.1, 1.0, 4.0)
         original = {root / "train.py": (root / "train.py").read_bytes()}
         script = as_diagnosed(root / "train.py", LOADER_LINE)
         with scratch.mirrored(root, frozenset(original)) as mirrors:
             place = Place(root, root, {**os.environ, "TRIAL_ROOT": str(root)}, sys.executable, mirrors, original, show)
-            trials = Trials(place, script, SPACE, Usual(0.1, 1.0, 4.0))
+            trials = Trials(place, script, SPACE, usual)
             made = trials.attempt(point, (point,), None)
         assert running(root) == []
         assert list((root / ".autotune" / "runs").iterdir()) == []
@@ -79,11 +83,11 @@ def attempt(root, monkeypatch):
     [
         (0, Outcome.COMPLETED, ""),
         (1, Outcome.PRUNED, "far too slow to win"),
-        (2, Outcome.TIMED_OUT, "no optimizer step in 2"),
+        (HANGS, Outcome.TIMED_OUT, "no optimizer step in 4"),
         (3, Outcome.OUT_OF_MEMORY, "allocate"),
         (4, Outcome.FAILED, "ValueError at train.py:"),
         (5, Outcome.FAILED, "Error at "),
-        (6, Outcome.TIMED_OUT, "no step was measured"),
+        (HANGS_IN_A_STEP, Outcome.TIMED_OUT, "no step was measured"),
         (7, Outcome.FAILED, "asked for loader.num_workers = 7, and the run had 0"),
         (8, Outcome.FAILED, "Error at "),
         (9, Outcome.FAILED, "ModuleNotFoundError"),
