@@ -84,9 +84,11 @@ class _Names:
             self._isolated.not_isolated(f"{how}: {os.fsdecode(path)}")
 
     def _authorized(self, action: int, path, *rest) -> int:
-        """SQLite asks this about each statement; 0 allows it."""
+        """SQLite asks this about each statement; 0 allows it. The path of ATTACH is None unless it is a literal."""
         try:
-            if action == _ATTACH and _is_database(path):
+            if action == _ATTACH and path is None:
+                self._isolated.not_isolated("sqlite3 ATTACH: a database that a parameter of the statement names")
+            elif action == _ATTACH and _is_database(path):
                 self._path(path, "sqlite3 ATTACH")
         except (OSError, ValueError, TypeError):
             pass

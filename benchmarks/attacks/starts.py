@@ -1,7 +1,7 @@
 """Odd ways to start, to go on and to end: nothing may be left behind, and no real file may change.
 
 Each is a script under `diagnose`, with the kernel layer and with hooks. Afterwards no process runs in its folder, no
-scratch folder lies anywhere, the files are as they were, and it ended long before the limit of a start-up.
+scratch folder of these runs lies anywhere, the files are as they were, and it ended long before the limit of a start-up.
 """
 
 from __future__ import annotations
@@ -185,16 +185,16 @@ def _tried(name: str, start: Start, layer: str, folder: Path) -> Case:
     began = time.monotonic()
     code, output = _diagnose(start, layer, project, state)
     took = time.monotonic() - began
-    killed = any(sent is signal.SIGKILL for _, sent in start.sent)
+    left = _left_processes(folder)
+    if any(sent is signal.SIGKILL for _, sent in start.sent):
+        _clean(project, state)
     failures = [
         f"took {took:.0f} s" if took > LIMIT_S else "",
-        f"left {left}" if (left := _left_processes(folder)) else "",
-        "" if killed else f"scratch {scratch}" if (scratch := _scratch()) else "",
+        f"left {left}" if left else "",
+        f"scratch {scratch}" if (scratch := _scratch(state)) else "",
         f"changed {changed}" if (changed := _changed(before, _files(project), output, layer)) else "",
         "a traceback of ours" if "a bug of ours" in output else "",
     ]
-    if killed:
-        _clean(project)
     return Case(name, "; ".join(filter(None, failures)), f"exit {code}, {took:.0f} s")
 
 
@@ -251,19 +251,22 @@ def _left_processes(folder: Path) -> list[str]:
         time.sleep(0.2)
 
 
-def _scratch() -> list[str]:
-    places = ("/", "/var/tmp", "/tmp", str(Path.home()))
-    return [str(path) for place in places for path in Path(place).glob(".autotune-scratch-*")]
+def _scratch(state: Path) -> list[str]:
+    """Scratch folders of the runs that are registered in this state folder: others may measure meanwhile."""
+    runs = [
+        line.split()[0] for file in state.glob("autotune/projects/*/runs") for line in file.read_text().splitlines()
+    ]
+    places = ("/", "/var/tmp", "/tmp", str(Path.home()), str(state))
+    found = (Path(place) / f".autotune-scratch-{run}" for place in places for run in runs)
+    return [str(path) for path in found if path.exists()]
 
 
-def _clean(project: Path) -> None:
-    """What a killed autotune left is deleted by the next command of that project."""
-    for run in (project / ".autotune" / "runs").glob("*"):
-        (run / "run.json").exists()
+def _clean(project: Path, state: Path) -> None:
+    """What a killed autotune left is deleted by the next measurement of that project."""
     subprocess.run(
         [sys.executable, "-c", "import sys; from pathlib import Path; from autotune.collect import leftovers; "
          "leftovers.remove_leftovers(Path(sys.argv[1]))", str(project)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "XDG_STATE_HOME": str(state)}, check=False,
     )  # fmt: skip
 
 

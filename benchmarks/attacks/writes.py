@@ -118,9 +118,12 @@ def _is_named(path: str, code: str, report: dict[str, Any], said: str) -> bool:
         or path in said
     ):
         return True
-    words = STARTED if code in PROGRAMS.values() else [word for word in ("ctypes:", "pyarrow.") if word[:-1] in code]
+    words = STARTED if code in PROGRAMS.values() else [said for used, said in LIBRARIES.items() if used in code]
     return any(word in said for word in words)
 
+
+LIBRARIES = {"ctypes": "ctypes:", "pyarrow": "pyarrow.", "attach ?": "sqlite3 ATTACH:"}
+"""What stands in the code of a write whose path nobody can know: how the report names it."""
 
 STARTED = ("subprocess:", "os.system:", "os.posix_spawn:", "os.exec")
 
