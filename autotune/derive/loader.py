@@ -111,7 +111,9 @@ def _costs(view: View, loader: Loader) -> dict[str, Value | None]:
         values["batch_bytes"] = round(sum(sizes) / len(sizes))
     if wall_ns:
         values["batch_ms"] = wall_ns / len(rows) / MS
-        values["batch_cpu_share"] = min(1.0, sum(row.cpu_ns for row in rows) / wall_ns)
+        values["batch_cpu_share"] = _cpu_share(
+            sum(row.cpu_ns for row in rows), wall_ns, sum(row.queued_ns or 0 for row in rows)
+        )
         values["collate_share"] = min(1.0, sum(row.collate_wall_ns for row in rows) / wall_ns)
     return values
 
@@ -164,8 +166,14 @@ def _alone_cpu_share(view: View, loader: Loader) -> dict[str, Value | None]:
         is_serial = what_if.name == "loader_alone" and what_if.arguments["num_workers"] == 0
         if is_serial and what_if.outcome == "completed" and what_if.arguments.get("loader") in loader.ids:
             wall_ns = sum(what_if.result["batch_ns"])
-            return {"batch_cpu_share": min(1.0, what_if.result["cpu_ns"] / wall_ns)} if wall_ns else {}
+            queued_ns = what_if.result.get("queued_ns") or 0
+            return {"batch_cpu_share": _cpu_share(what_if.result["cpu_ns"], wall_ns, queued_ns)} if wall_ns else {}
     return {}
+
+
+def _cpu_share(cpu_ns: float, wall_ns: float, queued_ns: float) -> float:
+    """CPU time of the time that is not spent in the queue for a CPU: beside other work that is no wait for storage."""
+    return min(1.0, cpu_ns / max(wall_ns - queued_ns, cpu_ns)) if cpu_ns else 0.0
 
 
 def _steady_ms(what_if: WhatIf) -> float | None:

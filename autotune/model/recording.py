@@ -50,7 +50,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One batch prepared by a fetcher, in a worker or in the training process (`in_main`)."""
+    """One batch prepared by a fetcher, in a worker or in the training process (`in_main`).
+
+    `queued_ns` is how long the fetcher was ready and had no CPU; None where the system does not say it.
+    """
 
     loader: int
     pid: int
@@ -61,6 +64,7 @@ class Fetch:
     collate_cpu_ns: int
     num_samples: int
     in_main: bool
+    queued_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +154,8 @@ class WhatIf:
                                                            -> the same
       micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
       narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
-      loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "end_ns", "other_cpus"}
-                                                           and, without workers, "samples", "items"
+      loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "queued_ns",
+                                                               "end_ns", "other_cpus"} and, without workers, "samples", "items"
       serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
     """
 

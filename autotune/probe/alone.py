@@ -108,19 +108,25 @@ def _take(loader, workers: int) -> dict:
     next(iterator)
     start_ns = clock.now() - begin
     ends = [clock.now()]
-    cpu = clock.thread_cpu()
+    cpu, queued = clock.thread_cpu(), clock.thread_queued()
     is_over, most = False, _most(loader)
     while not is_over and not _is_enough(len(ends) - 1, ends[-1] - begin, most):
         is_over = next(iterator, None) is None
         if not is_over:
             ends.append(clock.now())
-    cpu_ns = clock.thread_cpu() - cpu
+    cpu_ns, queued_ns = clock.thread_cpu() - cpu, clock.queued_since(queued)
     batch_ns = [after - before for before, after in zip(ends, ends[1:])]
     ready_ns = _ready(iterator, sum(batch_ns) / len(batch_ns)) if workers and batch_ns and not is_over else []
     # A loader ends its workers with the epoch, and one that is left before that when it goes away.
     stop = ends[-1] if is_over else clock.now()
     del iterator
-    result = {"batch_ns": batch_ns, "ready_ns": ready_ns, "start_ns": start_ns, "cpu_ns": cpu_ns}
+    result = {
+        "batch_ns": batch_ns,
+        "ready_ns": ready_ns,
+        "start_ns": start_ns,
+        "cpu_ns": cpu_ns,
+        "queued_ns": queued_ns,
+    }
     if 0 < len(ready_ns) < READY_BATCHES:  # the epoch, and its workers, ended among them
         return result
     is_idle = is_over or (len(ready_ns) > 0 and workers * loader.prefetch_factor <= READY_BATCHES)

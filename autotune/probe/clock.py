@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from threading import get_ident
 from time import monotonic_ns, thread_time_ns
 
 now = monotonic_ns
@@ -9,3 +11,26 @@ now = monotonic_ns
 
 thread_cpu = thread_time_ns
 """CPU nanoseconds of the calling thread."""
+
+_SCHEDSTAT = "/proc/thread-self/schedstat"
+"""CPU time, time in the queue, turns of the calling thread (proc_pid_schedstat)."""
+
+_descriptors = {}
+"""{(process, thread): a descriptor of its file}: opening it takes ten times as long as reading it."""
+
+
+def thread_queued():
+    """Nanoseconds for which the calling thread was ready and had no CPU; None where the system does not say it."""
+    key = os.getpid(), get_ident()
+    try:
+        if key not in _descriptors:
+            _descriptors[key] = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
+        return int(os.pread(_descriptors[key], 64, 0).split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def queued_since(before):
+    """Nanoseconds in the queue since `before`, a value of thread_queued(); None where that is unknown."""
+    after = None if before is None else thread_queued()
+    return None if after is None else after - before

@@ -12,7 +12,8 @@ from _thread import get_ident
 from . import batches, clock, sites
 
 ARGUMENTS = ("num_workers", "batch_size", "prefetch_factor", "pin_memory", "persistent_workers", "drop_last")
-ROW = struct.Struct("<qqqqqqqq")
+ROW = struct.Struct("<qqqqqqqqq")
+"""A Fetch of a worker; -1 stands for an unknown time in the queue."""
 """One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples; in the workers' file."""
 
 
@@ -214,14 +215,15 @@ def _timed_fetch(session, fetch):
             return fetch(self, possibly_batched_index)
         collate, spent = self.collate_fn, [0, 0]
         self.collate_fn = _timed_collate(collate, spent)
-        start, cpu = clock.now(), clock.thread_cpu()
+        start, cpu, queued = clock.now(), clock.thread_cpu(), clock.thread_queued()
         try:
             return fetch(self, possibly_batched_index)
         finally:
             wall, cpu = clock.now() - start, clock.thread_cpu() - cpu
+            queued = clock.queued_since(queued)
             self.collate_fn = collate
             count = len(possibly_batched_index) if hasattr(possibly_batched_index, "__len__") else 1
-            _keep(session, (start, wall, cpu, spent[0], spent[1], count))
+            _keep(session, (start, wall, cpu, spent[0], spent[1], count), queued)
 
     return timed_fetch
 
@@ -239,17 +241,17 @@ def _timed_collate(collate, spent: list):
     return timed_collate
 
 
-def _keep(session, row: tuple) -> None:
+def _keep(session, row: tuple, queued) -> None:
     """In a worker: append to the job's file (O_APPEND writes of one row are atomic). Else: keep in memory."""
     loader = os.environ.get("AUTOTUNE_LOADER")
     if loader is None:
         if get_ident() == session.recorder.thread:
-            session.recorder.fetches.append((session.recorder.loader, os.getpid(), *row))
+            session.recorder.fetches.append((session.recorder.loader, os.getpid(), *row, True, queued))
         return
     trainer, _, ref = loader.partition(":")
     path = os.path.join(session.request["run_dir"], f"fetches-{trainer}")
     descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
     try:
-        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row))
+        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row, -1 if queued is None else queued))
     finally:
         os.close(descriptor)

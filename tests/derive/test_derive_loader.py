@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from build import LIBRARY, MS, Script, batches, facts_of, fetches, loader, recording, sample, steps, what_if
 
@@ -20,6 +22,13 @@ def test_what_a_batch_costs_leaves_out_the_first_of_each_process():
     assert facts["loader.collate_share"] == 0.2
     assert facts["loader.batch_bytes"] == 2 * 8 * 8
     assert (facts["loader.wait_ms"], facts["loader.wait_share"]) == (10.0, 10 / 65)
+
+
+def test_the_queue_for_a_cpu_is_no_wait_for_storage():
+    rows = [replace(row, queued_ns=12 * MS) for row in fetches([500, 20, 20], cpu_ms=8)]
+    facts = train(script=steps(4), fetches=rows, batches=batches([(4, 8)]))
+    assert facts["loader.batch_ms"] == 20.0
+    assert facts["loader.batch_cpu_share"] == 1.0
 
 
 def test_one_batch_per_process_says_nothing_of_a_steady_one():

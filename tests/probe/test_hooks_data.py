@@ -41,7 +41,9 @@ def test_each_batch_is_a_fetch_row_with_its_collate_inside(probed, dataset):
     list(loader)
     rows = probed.recorder.fetches
     assert [(row[0], row[1], row[7]) for row in rows] == [(0, probed.recorder.pid, size) for size in (5, 5, 2)]
-    for _, _, _, wall, cpu, collate_wall, collate_cpu, _ in rows:
+    for _, _, _, wall, cpu, collate_wall, collate_cpu, _, in_main, queued in rows:
+        assert in_main
+        assert queued is None or 0 <= queued <= wall
         assert 0 < collate_wall <= wall
         assert 0 <= collate_cpu <= cpu
     assert loader.collate_fn is collate
