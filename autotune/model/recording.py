@@ -155,7 +155,8 @@ class WhatIf:
       micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
       narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
       loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "queued_ns",
-                                                               "end_ns", "other_cpus"} and, without workers, "samples", "items"
+                                                               "end_ns", "other_cpus"}
+                                                           and, without workers, "samples", "items"
       serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
     """
 
