@@ -12,10 +12,12 @@ import sys
 
 _ACTED_ON = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but tab and line feed
-    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # directions; unseen ones
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
+    "\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # marks of direction; characters that are not seen
     "\ud800-\udfff]"  # no character: bytes of a name that are no UTF-8
 )
-_COMMAND = re.compile(r"^([ \t]*)(?=::)|(?<=##)(?=\[|vso\[)", re.MULTILINE)
+_COMMAND = re.compile(r"^([^\S\n]*)(?=::)|(?<=##)(?=\[|vso\[)", re.MULTILINE)
+"""GitHub's runner takes blanks of every kind away before it looks for a command."""
 
 
 def plain(text: str) -> str:

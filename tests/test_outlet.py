@@ -16,6 +16,8 @@ from autotune.outlet import plain, say, tell
         ("bad \udcff", "bad \\udcff"),
         ("tag \U000e0041", "tag \\U000e0041"),
         ("a\n \t::error::x ::", "a\n \t\\::error::x ::"),
+        ("a\n\u3000\xa0::stop-commands::x", "a\n\u3000\xa0\\::stop-commands::x"),
+        ("\xad\u034f\u115f\u180e\u3164\U000e0100", "\\xad\\u034f\\u115f\\u180e\\u3164\\U000e0100"),
         ("a ##[command]x ##vso[task.x] ##", "a ##\\[command]x ##\\vso[task.x] ##"),
         ("x = a[::2]", "x = a[::2]"),
     ],

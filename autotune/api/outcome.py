@@ -47,6 +47,8 @@ def summarise(
         isolation_why=collected.effects.why,
         escaped=tuple(_below(path, cwd) for path in collected.effects.escaped),
         not_covered=collected.effects.gaps,
+        other_devices=collected.effects.other_devices,
+        is_compared=collected.effects.is_whole,
         ended=collected.effects.ended,
     )
 

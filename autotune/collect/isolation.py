@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,8 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
     protected = tuple(dict.fromkeys(os.path.realpath(root) for root in roots))
     exempt = _exempt(run_dir, environ)
     why, plan = refused, None
-    before = tripwire.snapshot(protected)
+    left_out = [folder for folder in exempt if any(overlay_plan.is_below(folder, path) for path in protected)]
+    before = tripwire.snapshot(protected, left_out)
     if not why and environ.get(SWITCH) == HOOKS:
         why = f"{SWITCH}={HOOKS} is set"
     if not why:
@@ -122,7 +123,7 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
         return Isolation(HOOKS, settings, before, why)
     _write({**plan.as_json(), "lc_ctype": environ.get("LC_CTYPE")}, plan.scratch, run_dir)
     if plan.gaps:
-        before = tripwire.snapshot((*protected, *plan.gaps))
+        before = tripwire.snapshot((*protected, *plan.gaps), left_out)
     return Isolation(KERNEL, settings, before, plan=plan)
 
 
@@ -138,6 +139,19 @@ def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
         other_devices=plan.other_devices if plan is not None else (),
         ended=tuple(ended),
         is_whole=isolation.before.is_whole,
+    )
+
+
+def added(before: SideEffects, now: SideEffects) -> SideEffects:
+    """The side effects of two starts of one run, which the second layer held."""
+    return replace(
+        now,
+        redirected=tuple(dict.fromkeys((*before.redirected, *now.redirected))),
+        escaped=tuple(dict.fromkeys((*before.escaped, *now.escaped))),
+        gaps=tuple(dict.fromkeys((*before.gaps, *now.gaps))),
+        other_devices=tuple(dict.fromkeys((*before.other_devices, *now.other_devices))),
+        ended=tuple(dict.fromkeys((*before.ended, *now.ended))),
+        is_whole=before.is_whole and now.is_whole,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from autotune.collect import artefacts, command, isolation, leftovers, messages, mount_namespace, progress
 from autotune.collect import request as requests
-from autotune.collect.isolation import Isolation, SideEffects
+from autotune.collect.isolation import SideEffects
 from autotune.collect.stored import load
 from autotune.errors import ScriptError
 from autotune.machine import Sampled, Sampler, connect_nvml, identity
@@ -119,22 +119,23 @@ class _NotEntered:
 
 def _collected(job: _Job, began: _Began) -> Collected:
     """Start it; again with hooks where the kernel layer is refused, and once more where a process lost the probe."""
-    refused, is_injected = "", False
+    refused, is_injected, seen = "", False, SideEffects()
     while True:
-        result = _attempt(job, began, refused)
+        result, effects = _attempt(job, began, refused)
+        seen = isolation.added(seen, effects)
         if isinstance(result, Collected):
-            return result
+            return replace(result, effects=seen)
         if isinstance(result, _NotEntered):
             refused = result.why
         elif is_injected:
-            return Collected(job.folder, (), "not_injected", None, 0.0, None, None)
+            return Collected(job.folder, (), "not_injected", None, 0.0, None, None, effects=seen)
         else:
             is_injected = True
             began = _Began(command.injected(result.argv), result.cwd, result.environ)
 
 
-def _attempt(job: _Job, began: _Began, refused: str) -> Collected | Interpreter | _NotEntered:
-    """One start. An Interpreter is the process of the job that had no probe."""
+def _attempt(job: _Job, began: _Began, refused: str) -> tuple[Collected | Interpreter | _NotEntered, SideEffects]:
+    """One start, and what it left behind. An Interpreter is the process of the job that had no probe."""
     with cleaned_up():
         try:
             held = None if job.request.keep_going else isolation.choose(job.folder, job.roots, job.environ, refused)
@@ -150,8 +151,8 @@ def _attempt(job: _Job, began: _Began, refused: str) -> Collected | Interpreter 
                 ended = end_job(child.pid, job.folder)
                 child.wait()
             if front and child.returncode == mount_namespace.FAILED and isinstance(result, Collected):
-                return _refusal(job.folder, result)
-            return _with_effects(result, held, ended)
+                return _refusal(job.folder, result), SideEffects()
+            return result, SideEffects() if held is None else isolation.effects(held, ended)
         finally:
             leftovers.remove_scratch(job.folder)
 
@@ -167,14 +168,6 @@ def _refusal(folder: Path, result: Collected) -> Collected | _NotEntered:
             f"it cannot be started: {text}", where=step[len("start ") :], to_do="Check the path and its permissions."
         )
     return _NotEntered(f"the kernel refused it ({step}: {text or f'error {number}'})")
-
-
-def _with_effects(
-    result: Collected | Interpreter, held: Isolation | None, ended: tuple[str, ...]
-) -> Collected | Interpreter:
-    if isinstance(result, Interpreter) or held is None:
-        return result
-    return replace(result, effects=isolation.effects(held, ended))
 
 
 def _start(began: _Began, output: _Output) -> subprocess.Popen[bytes]:

@@ -8,10 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from stat import S_ISDIR
 
+from autotune.collect.overlay_plan import SCRATCH
+
 MOST_FILES = 50_000
 """Entries that are looked at, nearest to the top first: about half a second."""
 
-_OURS = ".autotune"
+_OURS = (".autotune", SCRATCH)
+"""How the names of our own folders begin."""
 
 Look = tuple[int, ...]
 """Mode, inode, and for all but folders size and times (ns): a write changes one of them, and nobody can set ctime."""
@@ -19,27 +22,32 @@ Look = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What lay in `folders`. `is_whole`: all of it was looked at; else only the first `MOST_FILES` entries."""
+    """What lay in `folders`, without what is in `left_out`.
+
+    `is_whole`: all of it was looked at; else only the first `MOST_FILES` entries.
+    """
 
     folders: tuple[str, ...]
     looks: Mapping[str, Look]
     is_whole: bool
+    left_out: frozenset[str] = frozenset()
 
 
-def snapshot(folders: Iterable[str]) -> Snapshot:
-    """Look at everything in `folders` (real paths) but our own folder. Links are not followed."""
-    names = tuple(folders)
+def snapshot(folders: Iterable[str], left_out: Iterable[str] = ()) -> Snapshot:
+    """Look at everything in `folders` (real paths) but our own folders, `left_out` (real paths), and the files into
+    which this process itself prints. Links are not followed."""
+    names, without = tuple(folders), frozenset(left_out)
     looks: dict[str, Look] = {}
-    for path, look in _walk(names):
+    for path, look in _walk(names, without):
         if len(looks) >= MOST_FILES:
-            return Snapshot(names, looks, is_whole=False)
+            return Snapshot(names, looks, is_whole=False, left_out=without)
         looks[path] = look
-    return Snapshot(names, looks, is_whole=True)
+    return Snapshot(names, looks, is_whole=True, left_out=without)
 
 
 def changed(before: Snapshot) -> tuple[str, ...]:
     """The paths that were made, changed or deleted since `before`; of a new folder only itself."""
-    after = snapshot(before.folders)
+    after = snapshot(before.folders, before.left_out)
     differing = [path for path, look in after.looks.items() if before.looks.get(path) != look]
     if before.is_whole and after.is_whole:
         differing += [path for path in before.looks if path not in after.looks]
@@ -51,8 +59,8 @@ def changed(before: Snapshot) -> tuple[str, ...]:
     return tuple(sorted(path for path in found if os.path.dirname(path) not in found))
 
 
-def _walk(folders: Iterable[str]) -> Iterator[tuple[str, Look]]:
-    todo = deque(folders)
+def _walk(folders: Iterable[str], left_out: frozenset[str]) -> Iterator[tuple[str, Look]]:
+    todo, printed = deque(folders), _printed()
     seen: set[str] = set()
     while todo:
         folder = todo.popleft()
@@ -64,14 +72,28 @@ def _walk(folders: Iterable[str]) -> Iterator[tuple[str, Look]]:
         except OSError:
             continue
         for entry in entries:
-            if entry.name == _OURS:
+            if entry.name.startswith(_OURS) or entry.path in left_out:
                 continue
             try:
                 about = entry.stat(follow_symlinks=False)
             except OSError:
+                continue
+            if (about.st_dev, about.st_ino) in printed:
                 continue
             if S_ISDIR(about.st_mode):
                 todo.append(entry.path)
                 yield entry.path, (about.st_mode, about.st_ino)
             else:
                 yield entry.path, (about.st_mode, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+def _printed() -> frozenset[tuple[int, int]]:
+    """Device and inode of what standard output and standard error are: `autotune diagnose ... > out.log`."""
+    found = []
+    for descriptor in (1, 2):
+        try:
+            about = os.fstat(descriptor)
+        except OSError:
+            continue
+        found.append((about.st_dev, about.st_ino))
+    return frozenset(found)

@@ -32,6 +32,9 @@ def start_job(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with _lock:
+        if not _jobs:
+            _own.clear()
+            _own.update(psutil.Process().children())
         child = start()
         _jobs.add(child.pid)
     return child
@@ -40,6 +43,9 @@ def start_job(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[
 _lock = threading.Lock()
 _jobs: set[int] = set()
 """The jobs that run now: `verify` runs two at once."""
+
+_own: set[psutil.Process] = set()
+"""Children that this process had before the first of these jobs (of a notebook)."""
 
 
 def end_job(pid: int, folder: Path) -> tuple[str, ...]:
@@ -64,10 +70,13 @@ def end_job(pid: int, folder: Path) -> tuple[str, ...]:
 def _end_orphans(pid: int, folder: Path) -> tuple[str, ...]:
     """Kill the orphans until none is left: one that is being killed may just have forked."""
     names: list[str] = []
+    killed: set[psutil.Process] = set()  # what hangs in the kernel cannot be ended, and is not waited for twice
     for _ in range(_MOST_ROUNDS):
-        orphans = [child for child in psutil.Process().children() if child.pid != pid and _is_orphan(child, folder)]
+        children = [child for child in psutil.Process().children() if child.pid != pid and child not in killed]
+        orphans = [child for child in children if _is_orphan(child, folder)]
         if not orphans:
             break
+        killed.update(orphans)
         for orphan in orphans:
             names += _name_if_alive(orphan)
             _kill(_descendants(orphan.pid), _END_S)
@@ -79,7 +88,7 @@ def _end_orphans(pid: int, folder: Path) -> tuple[str, ...]:
 def _is_orphan(child: psutil.Process, folder: Path) -> bool:
     """Whether a child of this process was left to it by a job that ended. Its own children are of its session."""
     try:
-        if child.pid in _jobs or os.getsid(child.pid) == os.getsid(0):
+        if child.pid in _jobs or child in _own or os.getsid(child.pid) == os.getsid(0):
             return False
         return not _jobs or child.environ().get("AUTOTUNE_REQUEST", "").startswith(str(folder))
     except (psutil.Error, ProcessLookupError):

@@ -87,7 +87,9 @@ class RunSummary:
 
     `isolation` is the layer that held the script's writes: "kernel", "hooks", or "" with --keep-going and for a lone
     Recording; `isolation_why` says why it was not the kernel. `escaped` are files of the project that changed all the
-    same, `not_covered` writable folders that the layer leaves out, `ended` programs that outlived the script.
+    same, `not_covered` writable folders that the layer leaves out, `other_devices` folders whose redirected writes went
+    to another file system, `ended` programs that outlived the script. `is_compared`: all files of the project were
+    compared before and after; False where it has too many.
     """
 
     folder: str
@@ -112,6 +114,8 @@ class RunSummary:
     isolation_why: str = ""
     escaped: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
+    other_devices: tuple[str, ...] = ()
+    is_compared: bool = True
     ended: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -42,7 +42,7 @@ class Start:
     Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
     `throttled_share` of the time a CPU quota held the script back, `slowed_share` heat or power the GPU. None where the
     system does not tell. `epoch_steps` are those of an epoch, None where it has no known end. `escaped` are files of
-    the project that the script changed all the same.
+    the project that the script changed all the same, `unheld` why the kernel did not hold its writes ("" where it did).
     """
 
     side: str
@@ -64,6 +64,7 @@ class Start:
     slowed_share: float | None = None
     epoch_steps: int | None = None
     escaped: tuple[str, ...] = ()
+    unheld: str = ""
 
     @property
     def fixed_s(self) -> float:

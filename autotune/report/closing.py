@@ -108,12 +108,17 @@ _MOST_NAMED = 10
 def _held_by(run: RunSummary) -> str:
     """What kept the files as they were, and what it cannot keep."""
     left_out = f"; not covered: {', '.join(run.not_covered)}" if run.not_covered else ""
+    if run.other_devices:
+        left_out += f"; written on another file system, at its speed: {', '.join(run.other_devices)}"
+    if not run.is_compared:
+        left_out += "; the project has too many files to compare all of them before and after"
     if run.isolation == "kernel":
         return f"the kernel (overlay mounts){left_out}"
     if run.isolation == "hooks":
         return (
             f"hooks in Python, as the kernel could not ({run.isolation_why}). They hold the writes of Python and known "
             "libraries; those of other compiled code and other programs are only seen where they change the project"
+            f"{left_out}"
         )
     return ""
 

@@ -225,6 +225,8 @@ def _run(run: RunSummary, price_per_hour: float | None) -> Json:
         "isolation_why": run.isolation_why or None,
         "escaped": list(run.escaped),
         "not_covered": list(run.not_covered),
+        "other_devices": list(run.other_devices),
+        "is_compared": run.is_compared,
         "ended": list(run.ended),
         "notes": list(run.notes),
         "price_per_hour": price_per_hour,

@@ -187,6 +187,7 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
         slowed_share=sampled.gpu_throttled_share if sampled is not None and device else None,
         epoch_steps=epochs.seen(derived),
         escaped=collected.effects.escaped,
+        unheld=collected.effects.why,
     )
 
 

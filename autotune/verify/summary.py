@@ -49,6 +49,8 @@ def _changed(starts: Sequence[Start]) -> Iterator[str]:
     """What the starts changed in the user's files, although nothing of theirs was to be written."""
     if escaped := dict.fromkeys(path for start in starts for path in start.escaped):
         yield f"the script changed files of yours while it was measured: {', '.join(escaped)}"
+    if unheld := next((start.unheld for start in starts if start.unheld), ""):
+        yield f"hooks in Python held the script's writes, as the kernel could not ({unheld})"
 
 
 def _losses(sides: Sides, before: Sequence[Start], after: Sequence[Start]) -> Losses:

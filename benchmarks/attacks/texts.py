@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ PAYLOADS: Mapping[str, str] = {
     "stop-commands": f"x\n  ::stop-commands::{MARK}",
     "next line": f"x\x85::error::{MARK}",
     "form feed": f"x\x0c::error::{MARK}",
+    "ideographic space": f"x\n\u3000\u00a0::stop-commands::{MARK}",
+    "letters that are not drawn": f"\u3164\u00ad\u115f{MARK}\u180e\U000e0100",
     "vso": f"x\n##vso[task.setvariable variable=PATH]{MARK}",
     "group": f"##[group]{MARK}",
     "properties": f"a,line=1,title=b::{MARK}",
@@ -56,9 +59,8 @@ FOR_RUNS = ("CSI", "OSC 8", "carriage return", "direction", "line separator", "e
 
 CHECK_FORMATS = ("text", "json", "markdown", "sarif", "github", "gitlab")
 _ANNOTATION = re.compile(r"^::(error|warning|notice)( [A-Za-z]+=[^\r\n,:]*(,[A-Za-z]+=[^\r\n,:]*)*)?::[^\r\n]*$")
-_ACTED_ON = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
-)
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+"""Letters and marks by Unicode's categories, of which nothing is drawn."""
 
 SCRIPT = """\
     import torch
@@ -277,7 +279,10 @@ def _judged(root: Path, words: Sequence[str], form: str) -> tuple[list[str], str
 def _acted_on(text: str, form: str) -> list[str]:
     """What of the output would be acted on."""
     failures = [
-        f"{found[0]!a} in {text[max(0, found.start() - 30) : found.end() + 20]!a}" for found in _ACTED_ON.finditer(text)
+        f"{letter!a} in {text[max(0, place - 30) : place + 20]!a}"
+        for place, letter in enumerate(text)
+        if letter in _UNSEEN
+        or (letter not in "\n\t" and unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp"))
     ]
     for line in re.split(r"\r\n|\r|\n", text):
         is_ours = form == "github" and _ANNOTATION.match(line)

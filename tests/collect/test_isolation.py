@@ -169,3 +169,21 @@ def test_a_program_that_cannot_be_started_is_the_commands_fault(place_in, tmp_pa
     place.write("program", "#!/not/there\n").chmod(0o755)
     with pytest.raises(ScriptError, match="it cannot be started: No such file"):
         place.measure("./program")
+
+
+def test_what_an_earlier_start_changed_is_named_too(place_in, tmp_path):
+    place = place_in(tmp_path / "project")
+    place.write("data.txt", "kept")
+    place.write("go.sh", "echo damaged >> data.txt\nexec python -I train.py\n")
+    place.write("train.py", "import time\ntime.sleep(3)\nprint('ran')")
+    measured = place.measure("go.sh", environ={isolation.SWITCH: HOOKS})
+    assert measured.out == "ran\n"
+    assert str(tmp_path / "project" / "data.txt") in measured.collected.effects.escaped
+
+
+def test_side_effects_of_two_starts_are_added():
+    first = isolation.SideEffects(KERNEL, "", escaped=("a", "b"), ended=("sleep",), is_whole=False)
+    second = isolation.SideEffects(HOOKS, "no", escaped=("b", "c"))
+    both = isolation.added(first, second)
+    assert (both.layer, both.why, both.escaped, both.ended) == (HOOKS, "no", ("a", "b", "c"), ("sleep",))
+    assert not both.is_whole

@@ -259,8 +259,10 @@ def test_of_two_jobs_the_first_to_end_takes_only_what_is_surely_its_own(begin, t
     assert not psutil.pid_exists(int(daemon))
 
 
-def test_other_children_of_this_process_live_on(begin, tmp_path):
-    bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+@pytest.mark.parametrize("own_session", [False, True])
+def test_other_children_of_this_process_live_on(begin, tmp_path, own_session):
+    words = [sys.executable, "-c", "input()"]
+    bystander = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=own_session)
     try:
         child, _ = begin(sys.executable, "-c", WAIT)
         assert job.end_job(child.pid, tmp_path) == ()

@@ -107,3 +107,14 @@ def test_how_earlier_predictions_did_is_said_where_it_is_known() -> None:
     assert "Predictions here: of 14 predictions 13 inside the range" in [line.text for line in closing.lines(told, 80)]
     silent = [line.text for line in closing.lines(replace(told, calibration=""), 80)]
     assert not any("Predictions here" in text for text in silent)
+
+
+def test_what_held_the_files_is_said_with_its_limits() -> None:
+    made = run(isolation="kernel", not_covered=("/mnt",), other_devices=("/nfs",), is_compared=False)
+    assert (
+        "Files held by: the kernel (overlay mounts); not covered: /mnt; written on another file system, at its speed: "
+        "/nfs; the project has too many files to compare all of them before and after"
+    ) in last(report(run=made, step=None))
+    made = run(isolation="hooks", isolation_why="no namespaces", is_compared=False)
+    (line,) = [line for line in last(report(run=made, step=None)) if line.startswith("Files held by: hooks")]
+    assert "as the kernel could not (no namespaces)" in line

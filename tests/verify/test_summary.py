@@ -49,6 +49,13 @@ def test_what_the_script_changed_all_the_same_is_noted_once() -> None:
     assert notes == ("first", "the script changed files of yours while it was measured: /p/log.txt")
 
 
+def test_that_the_kernel_did_not_hold_the_files_is_noted_once() -> None:
+    planned = Schedule(order(4), 40, 3, 60.0)
+    starts = [start(side, times_ms=(100.0,) * 40, unheld="no namespaces") for side in planned.order]
+    notes = summarise(SIDES, starts, planned, 70.0, ()).notes
+    assert notes == ("hooks in Python held the script's writes, as the kernel could not (no namespaces)",)
+
+
 def test_steps_of_other_sizes_are_compared_by_sample() -> None:
     found = summarised(slower=2.2, samples={BEFORE: 32.0, AFTER: 64.0})
     assert found.is_per_sample
