@@ -11,12 +11,14 @@ import shlex
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from matrix import Cell, Expect, Place, Start, cells, environ, lay_out, problem, shapes
 
 from autotune import collect, engine, patch
 from autotune.api import apply
+from autotune.api.outcome import summarise
 from autotune.api.patching import relative
 from autotune.collect import artefacts
 from autotune.model.evidence import Evidence, Location, Setting
@@ -54,6 +56,21 @@ def observed(cell: Cell, expect: Expect, place: Place, start: Start) -> Setting:
     return Setting(expect.setting, expect.subject, expect.old, seen.origin, location, spelling=spelling)
 
 
+def command(cell: Cell, place: Place, start: Start) -> tuple[str, ...]:
+    """The command as a run keeps it."""
+    recording = SimpleNamespace(
+        process={"argv": cell.argv(place, start), "executable": sys.executable},
+        window=None,
+        what_ifs=(),
+        error=None,
+        events=(),
+        outcome="completed",
+        side_effects={"redirected": (), "blocked": (), "not_isolated": ()},
+    )
+    collected = collect.Collected(place.root, (recording,), "probe", 0, 1.0, 0.5, None)  # type: ignore[arg-type]
+    return summarise(collected, start.words, sys.executable, "", False, start.cwd).command
+
+
 def evidence(observed: Setting, settings: tuple[Setting, ...]) -> Evidence:
     return engine.observed_over(engine.join((), settings), engine.join((), (observed,)))
 
@@ -71,7 +88,7 @@ def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.Pla
     wanted = Wanted(change, expect.subject, setting, (expect.rule,))
     (draft,) = patch.plan([wanted], bundle, lambda name: Path(name).read_bytes(), VERSIONS)
     run = artefacts.new_run(root)
-    made = Patch(str(root), run.name, start.words, tuple(relative([draft.change], root)))
+    made = Patch(str(root), run.name, command(cell, place, start), tuple(relative([draft.change], root)))
     (run / NAME).write_text(dumps(made))
     planned = apply.plan(apply.Options(str(run / NAME)), cwd=start.cwd)
     assert not planned.left, planned.left[0][1]
@@ -92,8 +109,8 @@ def test_the_edit_lands_where_a_person_would_make_it(cell: Cell, expect: Expect,
         pytest.skip(start)
     planned = applied(cell, expect, place, start)
     changed = {path: lines(before, after) for path, before, after in planned.files}
-    command = tuple(shlex.split(planned.command))
-    assert not problem(expect, start, place, expect.new, changed, command)
+    pasted = tuple(shlex.split(planned.command))
+    assert not problem(expect, start, place, expect.new, changed, pasted)
 
 
 def test_the_cells_that_are_said_to_fail_exist() -> None:
