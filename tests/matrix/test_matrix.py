@@ -14,10 +14,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from matrix import Cell, Expect, Place, Start, cells, environ, lay_out, problem, shapes
+from matrix import Cell, Expect, Place, Shape, Start, cells, environ, lay_out, problem, shapes
 
 from autotune import collect, engine, patch
 from autotune.api import apply
+from autotune.api.check import Options, check
 from autotune.api.outcome import summarise
 from autotune.api.patching import relative
 from autotune.collect import artefacts
@@ -113,8 +114,38 @@ def test_the_edit_lands_where_a_person_would_make_it(cell: Cell, expect: Expect,
     assert not problem(expect, start, place, expect.new, changed, pasted)
 
 
+def places(root: Path, *names: str) -> set[tuple[str, str, int]]:
+    """The rule, file and line of each finding of `check`."""
+    found = check(Options(tuple(map(Path, names))), cwd=root).findings
+    return {(one.rule.id, one.location.file, one.location.line) for one in found if one.location is not None}
+
+
+def asked(shape: Shape, what: str) -> tuple[str, ...]:
+    """What is asked of `check`: the folder, the script, or the script with its configs."""
+    return {"folder": (".",), "script": (shape.script,), "script-and-config": (shape.script, *shape.configs)}[what]
+
+
+def checked(shape: Shape, what: str):
+    why = KNOWN.get(f"{shape.name}.check", {}).get(what)
+    marks = [pytest.mark.xfail(reason=why, strict=True)] if why else []
+    return pytest.param(shape, what, id=f"{shape.name}-{what}", marks=marks)
+
+
+CHECKED = [(shape, what) for shape in shapes() for what in ("folder", "script", "script-and-config")]
+
+
+@pytest.mark.parametrize(("shape", "what"), [checked(*one) for one in CHECKED])
+def test_check_names_the_same_places_whatever_it_is_asked(shape: Shape, what: str, tmp_path: Path) -> None:
+    root = lay_out(shape, tmp_path).root
+    everything = {
+        place for each in ("folder", "script", "script-and-config") for place in places(root, *asked(shape, each))
+    }
+    assert places(root, *asked(shape, what)) == everything
+
+
 def test_the_cells_that_are_said_to_fail_exist() -> None:
     names = {(name_of(cell, expect), cell.way.name) for cell, expect in CELLS}
+    names |= {(f"{shape.name}.check", what) for shape, what in CHECKED}
     assert {(name, way) for name, ways in KNOWN.items() for way in ways} <= names
 
 
