@@ -170,10 +170,13 @@ def _starts_itself(parts: Parts) -> bool:
 
 
 def script_name(library: Library, launch: Launch) -> str | None:
-    """The file of the script or module that a command starts."""
-    module = launch.module.replace(".", "/") + ".py" if launch.module else None
-    named = launch.script or module
-    return library.find(named, launch.file, ("python",)) if named else None
+    """The file of the script or module that a command starts, whatever it holds: others may train for it."""
+    if launch.script:
+        return library.find(launch.script, launch.file, ("python",), is_wanted=True)
+    path = launch.module.replace(".", "/") if launch.module else ""
+    names = [f"{folder}{path}{end}" for folder in ("", "src/") for end in (".py", "/__main__.py")] if path else []
+    found = (library.find(name, launch.file, ("python",), is_wanted=True) for name in names)
+    return next((name for name in found if name is not None), None)
 
 
 def _script(library: Library, name: str, launch: Launch | None) -> Training | None:
@@ -188,7 +191,8 @@ def _script(library: Library, name: str, launch: Launch | None) -> Training | No
         if script is None:
             return None
         return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {})
-    read = read_whole(library, source, name, flags, is_open=is_open)
+    beside = launch.file if launch is not None else name
+    read = read_whole(library, source, name, flags, is_open=is_open, beside=beside)
     if read is None:
         return None
     whole, files = read

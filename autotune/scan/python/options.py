@@ -82,8 +82,8 @@ def unwrapped(value: ast.expr) -> ast.expr | None:
         return value
     keywords = {keyword.arg: keyword.value for keyword in value.keywords}
     factory = keywords.get("default_factory")
-    if isinstance(factory, ast.Lambda):
-        return factory.body
+    if factory is not None:
+        return factory.body if isinstance(factory, ast.Lambda) else factory
     return keywords.get("default", value.args[0] if value.args else None)
 
 

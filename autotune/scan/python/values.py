@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from autotune.model.evidence import Value
 from autotune.model.scanned import Given
+from autotune.scan.python import loaded
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option, option_name
@@ -57,13 +58,16 @@ def given(view: View, node: ast.AST) -> Given:
     """The value of an expression when all its origins agree; its key is left empty."""
     if node in view.values:
         return view.values[node]
+    view = view.at(node)
     unknown = Given("", None, view.place(node), known=False)
     if len(view.following) > MAX_DEPTH:
         return unknown
     view.values[node] = unknown
     view.following.append(node)
-    found = [of_origin(view, origin, node) for origin in origins(view, node)]
-    view.following.pop()
+    try:
+        found = [of_origin(view, origin, node) for origin in origins(view, node)]
+    finally:
+        view.following.pop()
     value = agreed(found) or unknown
     view.values[node] = (
         replace(value, is_default=True) if isinstance(node, ast.Name) and _may_be_replaced(view) else value
@@ -107,14 +111,16 @@ def of_origin(view: View, origin: Origin, asked: ast.AST) -> Given:
     unknown = Given("", None, view.place(asked), known=False)
     if origin.path or not isinstance(origin.node, ast.expr):
         return unknown
+    view = view.at(origin.node)
     if isinstance(origin.node, ast.Call):
-        return _converted(view, origin.node) or unknown
+        return _converted(view, origin.node) or loaded.given(view, origin.node, given) or unknown
     known, value = _literal(view, origin.node)
-    return Given("", value, view.place(origin.node)) if known else unknown
+    return Given("", value, view.place(origin.node)) if known else loaded.given(view, origin.node, given) or unknown
 
 
 def of_option(view: View, option: Option) -> Given:
     """What the command line says, else the option's default."""
+    view = view.at(option.node)
     found = _of_option(view, option)
     return replace(found, doubt=_changed_later(view, option))
 
