@@ -135,7 +135,7 @@ def _options(view: View) -> Iterator[tuple[str, Given]]:
             *options.given_classes(view.index, options.parser_of(view.index, call)),
         ):
             class_ = called_class(view.index, named)
-            found |= options.of_class(class_) if class_ is not None else {}
+            found |= options.of_class(view.index, class_) if class_ is not None else {}
     for name, option in found.items():
         yield name, replace(values.of_option(view, option), key=name)
 

@@ -202,6 +202,6 @@ def _parsed(view: View) -> Iterator[Call]:
             class_ = called_class(view.index, named)
             which = of_class(view.index, class_) if class_ is not None else None
             if class_ is not None and which is not None:
-                fields = options.of_class(class_)
+                fields = options.of_class(view.index, class_)
                 given = {name: replace(values.of_option(view, field), key=name) for name, field in fields.items()}
                 yield Call(which.dialect, which.name, RUN, given, _location(view, class_), view.is_open)

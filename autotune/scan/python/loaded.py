@@ -110,7 +110,7 @@ def _default(view: View, node: ast.AST, value: Value) -> Given | None:
         return value(view, asked[0]) if asked else None
     made = [one.node for one in origins(view, node.value)] if isinstance(node, ast.Attribute) else []
     class_ = called_class(view.index, made[0].func) if len(made) == 1 and isinstance(made[0], ast.Call) else None
-    field = options.of_class(class_).get(node.attr) if class_ is not None and isinstance(node, ast.Attribute) else None
+    field = options.of_class(view.index, class_).get(node.attr) if class_ is not None and isinstance(node, ast.Attribute) else None
     return value(view, field.node) if field is not None else None
 
 

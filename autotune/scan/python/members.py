@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from autotune.scan.python import options
 from autotune.scan.python.index import Index, last_name
@@ -14,6 +14,12 @@ from autotune.scan.python.view import View
 
 PARSES = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
+DATACLASSES = frozenset({"dataclass", "define", "frozen", "mutable", "attrs", "s", "chz"})
+"""Decorators of classes whose fields are arguments."""
+
+DATA_BASES = frozenset({"BaseModel", "BaseSettings", "NamedTuple", "Tap", "BaseConfig", "Struct"})
+"""Classes of libraries that make the annotated fields of what extends them arguments."""
+
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "EasyDict", "edict", "AttrDict"})
 
 
@@ -23,15 +29,31 @@ def members(view: View, base: ast.AST, path: tuple[int, ...], name: str) -> Iter
     `base` is the origin of an object, or has it as its item at `path`. Nothing when nothing is known.
     """
     index = view.index
-    if isinstance(base, ast.arg) or last_name(base) == "hparams":
+    if isinstance(base, ast.arg) and base.arg != "self":
+        yield from _filled(index, base, name)
+    elif isinstance(base, ast.arg) or last_name(base) == "hparams":
         yield from _own(view, base, name)
+    elif isinstance(base, ast.Name) and (named := called_class(index, base)) is not None:
+        yield from _set_in(index, named, name)
     elif isinstance(base, ast.ClassDef):
         yield from _set_in(index, base, name)
     elif isinstance(base, ast.Call) and last_name(base.func) in PARSES:
-        if path in ((), (0,)) and name in view.options:
-            yield view.options[name] if _reads_command_line(base) else None
+        known = _parsed(view, base)
+        if path in ((), (0,)) and name in known:
+            yield known[name] if _reads_command_line(base) else None
     elif isinstance(base, ast.Call):
         yield from _of_call(index, base, path, name)
+
+
+def _parsed(view: View, call: ast.Call) -> Mapping[str, Option]:
+    """What `parser.parse_args()` fills: the options of its file's parsers, else of those of the other files; the fields
+    of the class itself in `Args().parse_args()`."""
+    made = call.func.value if isinstance(call.func, ast.Attribute) else None
+    class_ = called_class(view.index, made.func) if isinstance(made, ast.Call) else None
+    if class_ is not None:
+        return options.of_class(view.index, class_)
+    others = [one.options for one in view.views.values()]
+    return view.options or {name: one for each in others for name, one in each.items()}
 
 
 def _reads_command_line(call: ast.Call) -> bool:
@@ -54,6 +76,22 @@ def changes(index: Index, base: ast.expr, name: str) -> Iterator[ast.expr | None
     for attribute in index.attributes.get("__dict__", ()):
         if last_name(attribute.value) == own:
             yield None
+
+
+def of_field(index: Index, holder: Option, name: str) -> Option | None:
+    """The field `name` of the dataclass that another field, itself an option, holds: `cfg.data.num_workers`."""
+    made = holder.node.func if isinstance(holder.node, ast.Call) else holder.node
+    class_ = called_class(index, made)
+    return options.of_class(index, class_, holder.flags[0]).get(name) if class_ is not None else None
+
+
+def _filled(index: Index, parameter: ast.arg, name: str) -> Iterator[Option]:
+    """A field of the class of a parameter that a command line fills."""
+    function = index.function(parameter)
+    class_ = called_class(index, parameter.annotation) if parameter.annotation is not None else None
+    if function is not None and class_ is not None and options.fills(index, function):
+        found = options.of_class(index, class_).get(name)
+        yield from [found] if found is not None else []
 
 
 def _own(view: View, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
@@ -94,17 +132,18 @@ def _of_call(index: Index, call: ast.Call, path: tuple[int, ...], name: str) -> 
     if classes:
         place = path[0] if path else 0
         class_ = called_class(index, classes[place]) if place < len(classes) else None
-        field = options.of_class(class_).get(name) if class_ else None
+        field = options.of_class(index, class_).get(name) if class_ else None
         if field is not None:
             yield field
-        return
+        if class_ is not None or not isinstance(call.func, ast.Name):
+            return
     class_ = called_class(index, call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     if class_ is None:
         is_namespace = last_name(call.func) in NAMESPACES and None not in given
         yield from [given[name]] if is_namespace and name in given else []
     elif _is_dataclass(index, class_):
-        yield None if _sets_itself(index, class_, name) else _field(class_, call, name)
+        yield None if _sets_itself(index, class_, name) else _field(index, class_, call, name)
     else:
         yield from _set_in(index, class_, name)
 
@@ -116,14 +155,17 @@ def _sets_itself(index: Index, class_: ast.ClassDef, name: str) -> bool:
 
 
 def _is_dataclass(index: Index, class_: ast.ClassDef) -> bool:
-    decorators = [one.func if isinstance(one, ast.Call) else one for one in class_.decorator_list]
-    return any((full_name(index, one) or "").endswith("dataclass") for one in decorators)
+    """Whether the class gets its fields by name when it is made: a dataclass, one of attrs or pydantic, a NamedTuple."""
+    family = list(with_bases(index, class_))
+    decorators = [one.func if isinstance(one, ast.Call) else one for each in family for one in each.decorator_list]
+    bases = [last_name(one) for each in family for one in each.bases]
+    return any(last_name(one) in DATACLASSES for one in decorators) or any(one in DATA_BASES for one in bases)
 
 
-def _field(class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
+def _field(index: Index, class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
     """The value that a dataclass's instance gets for a field: given, or the field's default."""
-    fields = [node for node in class_.body if isinstance(node, ast.AnnAssign)]
-    names = [last_name(node.target) for node in fields]
+    fields = options.fields(index, class_)
+    names = list(fields)
     for keyword in call.keywords:
         if keyword.arg in (name, None):
             return keyword.value if keyword.arg else None
@@ -132,5 +174,5 @@ def _field(class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
     place = names.index(name)
     if place < len(call.args):
         return call.args[place]
-    default = fields[place].value
+    default = fields[name].value
     return options.unwrapped(default) if default is not None else None

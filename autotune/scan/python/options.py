@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.scan.python.index import Function, Index, last_name
 from autotune.scan.python.names import full_name
+from autotune.scan.python.uses import with_bases
 
 CONSTANT_ACTIONS = {"store_true": False, "store_false": True}
 """Actions of argparse and the value that they have when the flag is absent."""
@@ -15,10 +17,13 @@ CONSTANT_ACTIONS = {"store_true": False, "store_false": True}
 CLASS_PARSERS = frozenset({"HfArgumentParser", "TrlParser", "H4ArgumentParser"})
 """Parsers of dataclasses."""
 
-CLASS_RUNNERS = frozenset({"tyro.cli", "simple_parsing.parse", "pyrallis.parse", "draccus.parse", "jsonargparse.CLI"})
-"""Functions that fill the dataclass that they get from the command line."""
+CLASS_RUNNERS = re.compile(r"(parse|cli|auto_cli|entrypoint|run|load)(_args|_and_run)?", re.IGNORECASE)
+"""Functions of libraries that fill the class that they get from the command line: tyro.cli, simple_parsing.parse ..."""
 
-FUNCTION_RUNNERS = frozenset({"typer.run", "fire.Fire", "jsonargparse.CLI", "tyro.cli"})
+FUNCTION_RUNNERS = re.compile(r"typer\.run|fire\.Fire|(jsonargparse|tyro|chz)\.\w*(cli|CLI|entrypoint)")
+
+WRAPS = frozenset({"wrap"})
+"""Decorators that fill the dataclass that a function takes: `@draccus.wrap()`, `@pyrallis.wrap()`."""
 
 COMMANDS = frozenset({"command", "callback"})
 """Decorators of click and typer that make a function a command."""
@@ -66,14 +71,27 @@ def of_function(index: Index, function: Function) -> Mapping[str, Option]:
     return {}
 
 
-def of_class(class_: ast.ClassDef) -> Mapping[str, Option]:
-    """The fields of a dataclass as options."""
-    fields = [node for node in class_.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
+def of_class(index: Index, class_: ast.ClassDef, owner: str = "") -> Mapping[str, Option]:
+    """The fields of a dataclass as options; `owner` is the flag of the field that holds the class itself."""
     return {
-        last_name(field.target): _option(last_name(field.target), field.value, field.annotation)
-        for field in fields
+        name: _option(name, field.value, field.annotation, owner)
+        for name, field in fields(index, class_).items()
         if field.value is not None
     }
+
+
+def fields(index: Index, class_: ast.ClassDef) -> dict[str, ast.AnnAssign]:
+    """The fields of a dataclass by name, those of its bases first, each as the nearest class has it."""
+    found: dict[str, ast.AnnAssign] = {}
+    for one in reversed(list(with_bases(index, class_))):
+        found |= {last_name(node.target): node for node in one.body if isinstance(node, ast.AnnAssign)}
+    return found
+
+
+def fills(index: Index, function: Function) -> bool:
+    """Whether a library calls the function with classes that it fills from the command line: `@draccus.wrap()`."""
+    is_wrapped = any(last_name(_undecorated(one)) in WRAPS for one in function.decorator_list)
+    return is_wrapped or _is_run(index, function)
 
 
 def unwrapped(value: ast.expr) -> ast.expr | None:
@@ -89,8 +107,9 @@ def unwrapped(value: ast.expr) -> ast.expr | None:
 
 def parsed_classes(index: Index, call: ast.Call) -> tuple[ast.expr, ...]:
     """The classes that `parser.parse_...()` or `tyro.cli(Config)` makes instances of, in their order."""
-    if full_name(index, call.func) in CLASS_RUNNERS:
-        return tuple(call.args[:1]) or tuple(one.value for one in call.keywords if one.arg == "config_class")
+    if CLASS_RUNNERS.fullmatch(last_name(call.func)) and "." in (full_name(index, call.func) or ""):
+        given = [*call.args[:1], *(one.value for one in call.keywords if one.arg and one.arg.endswith("class"))]
+        return tuple(given[:1])
     parser = call.func.value if isinstance(call.func, ast.Attribute) else None
     return given_classes(index, parser_of(index, parser)) if parser is not None else ()
 
@@ -201,7 +220,9 @@ def _is_run(index: Index, function: Function) -> bool:
     """Whether `typer.run(main)` or `fire.Fire(main)` calls the function."""
     reads = index.reads.get(function.name, ())
     calls = [index.parents.get(read) for read in reads]
-    return any(isinstance(call, ast.Call) and full_name(index, call.func) in FUNCTION_RUNNERS for call in calls)
+    return any(
+        isinstance(call, ast.Call) and FUNCTION_RUNNERS.fullmatch(full_name(index, call.func) or "") for call in calls
+    )
 
 
 def _parameters(function: Function) -> Iterator[tuple[str, Option]]:
@@ -213,9 +234,10 @@ def _parameters(function: Function) -> Iterator[tuple[str, Option]]:
             yield argument.arg, _option(argument.arg, default, argument.annotation)
 
 
-def _option(name: str, value: ast.expr, annotation: ast.expr | None) -> Option:
+def _option(name: str, value: ast.expr, annotation: ast.expr | None, owner: str = "") -> Option:
     default = unwrapped(value)
-    return Option((f"--{name}",), default or value, default, None, _annotated(annotation))
+    flags = (f"{owner}.{name}", f"--{name}") if owner else (f"--{name}",)
+    return Option(flags, default or value, default, None, _annotated(annotation))
 
 
 def _annotated(annotation: ast.expr | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from autotune.scan.python import options
 from autotune.scan.python.dicts import entries
 from autotune.scan.python.index import Binding, last_name
-from autotune.scan.python.members import changes, members
+from autotune.scan.python.members import changes, members, of_field
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option
 from autotune.scan.python.uses import bound, called_function, passed, returned
@@ -118,12 +118,15 @@ def _parameter(view: View, node: ast.AST, path: Path) -> Iterator[Step]:
 def _attribute(view: View, node: ast.Attribute, path: Path, depth: int) -> Iterator[Step]:
     """What the attribute of its base is, and what the script sets it to."""
     if full_name(view.index, node) is not None:
-        for binding in bound(view.index, node):
+        found_elsewhere = bound(view.index, node)
+        for binding in found_elsewhere:
             yield from _binding(view, binding, path)
-        return
+        if found_elsewhere or all(one.kind == "import" for one in bound(view.index, node.value)):
+            return
     bases = origins(view, node.value, (), depth + 1)
     for base in [base for base in bases if not _is_parser(view, base)]:
-        found = list(members(view.at(base.node), base.node, base.path, node.attr))
+        inner = of_field(view.index, base.option, node.attr) if base.option is not None else None
+        found = [inner] if inner else list(members(view.at(base.node), base.node, base.path, node.attr))
         yield from _given(found or [None], node, path)
     yield from _given(changes(view.index, node.value, node.attr), node, path)
 
@@ -140,10 +143,22 @@ def _subscript(view: View, node: ast.Subscript, path: Path) -> Iterator[Step]:
     if isinstance(node.slice.value, int):
         yield node.value, (node.slice.value, *path)
         return
-    held = _entries(view, node.value)
     key = str(node.slice.value)
+    namespaces = [inner for one in origins(view, node.value) for inner in _spread_out(one)]
+    for base in [base for one in namespaces for base in origins(view, one)]:
+        yield from _given(list(members(view.at(base.node), base.node, base.path, key)) or [None], node, path)
+    if namespaces:
+        return
+    held = _entries(view, node.value)
     is_certain = key in held.values and key not in held.maybe and not held.is_open
     yield from _given([*held.values.get(key, ()), *([] if is_certain else [None])], node, path)
+
+
+def _spread_out(origin: Origin) -> Iterator[ast.expr]:
+    """The object in `vars(args)`, whose attributes are the keys of what it gives."""
+    node = origin.node
+    if isinstance(node, ast.Call) and last_name(node.func) == "vars" and len(node.args) == 1 and not origin.path:
+        yield node.args[0]
 
 
 def _entries(view: View, node: ast.expr) -> Entries:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from autotune.model.evidence import Value
 from autotune.model.scanned import Given
 from autotune.scan.python import loaded
-from autotune.scan.python.index import last_name
+from autotune.scan.python.dicts import CHANGES
+from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option, option_name
 from autotune.scan.python.origins import origins
@@ -127,12 +128,38 @@ def of_option(view: View, option: Option) -> Given:
 
 def _changed_later(view: View, option: Option) -> str:
     """Why the option's value may not be what its parser gave."""
-    names = {option_name(flag) for flag in option.flags}
-    stores = [store.node for name in names for store in view.index.stores.get(name, ())]
-    if stores:
-        return f"the script sets it again at line {view.place(stores[0]).line}"
-    updates = view.index.called.get("vars", ())
-    return f"the script may change its options at line {view.place(updates[0]).line} (vars)" if updates else ""
+    names = {option_name(flag).rpartition(".")[2] for flag in option.flags}
+    every = list(view.views.values()) or [view]
+    stores = [store for one in every for name in names for store in one.index.stores.get(name, ())]
+    again = [store.node for store in stores if not _is_of_other(view, store.node, store.base, option)]
+    if again:
+        return f"the script sets it again at {_line(view, again[0])}"
+    updates = [call for one in every for call in one.index.called.get("vars", ()) if _is_changed(one.index, call)]
+    return f"the script may change its options at {_line(view, updates[0])} (vars)" if updates else ""
+
+
+def _line(view: View, node: ast.AST) -> str:
+    """ "line 4" of the file that is read, "src/config.py:4" of another."""
+    at = view.place(node)
+    return f"line {at.line}" if at.file == view.file else f"{at.file}:{at.line}"
+
+
+def _is_of_other(view: View, node: ast.AST, base: ast.expr, option: Option) -> bool:
+    """Whether an attribute that is set is that of another class: `self.workers = workers` of a data module."""
+    function = view.index.function(node)
+    class_ = view.index.method_class(function) if function is not None else None
+    is_own = any(outer is class_ for outer in view.index.up(option.node))
+    return last_name(base) == "self" and class_ is not None and not is_own
+
+
+def _is_changed(index: Index, call: ast.Call) -> bool:
+    """Whether what `vars(args)` gives gets other values: it is only shown, or copied, in most scripts."""
+    outer = index.parents.get(call)
+    names = [last_name(one) for one in outer.targets] if isinstance(outer, ast.Assign) else []
+    methods = {last_name(one.func) for name in names for one in index.methods.get(name, ())}
+    is_updated = isinstance(outer, ast.Attribute) and outer.attr in CHANGES
+    is_stored = isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load)
+    return is_updated or is_stored or bool(methods & CHANGES) or any(index.items.get(name) for name in names)
 
 
 def _of_option(view: View, option: Option) -> Given:

@@ -190,6 +190,9 @@ def _bind(index: Index, target: ast.expr, node: ast.AST, scope: Scope, binding: 
 def _item(bound: Binding, place: int) -> Binding:
     if bound.kind not in ("value", "item"):
         return bound
+    values = bound.value.elts if bound.kind == "value" and isinstance(bound.value, ast.Tuple | ast.List) else []
+    if place < len(values) and not any(isinstance(one, ast.Starred) for one in values):
+        return Binding("value", bound.node, values[place])
     return Binding("item", bound.node, bound.value, (*bound.path, place))
 
 
