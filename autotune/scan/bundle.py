@@ -123,9 +123,10 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
     name = script_name(library, launch)
-    script = _script(library, name, launch) if name is not None else None
-    named = (library.find(each, launch.file, (*DATA, "python")) for each in launch.config_files)
-    configs = _configs(library, [one for one in named if one is not None and one != name])
+    named = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in launch.config_files]
+    files = list(dict.fromkeys(one for one in named if one is not None and one != name))
+    script = _script(library, name, launch, files) if name is not None else None
+    configs = _configs(library, files)
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
     if script is None and not calls:
@@ -179,8 +180,9 @@ def script_name(library: Library, launch: Launch) -> str | None:
     return next((name for name in found if name is not None), None)
 
 
-def _script(library: Library, name: str, launch: Launch | None) -> Training | None:
-    """A script that trains, with what the modules beside it add; None for another. `launch` starts it, if known."""
+def _script(library: Library, name: str, launch: Launch | None, configs: Sequence[str] = ()) -> Training | None:
+    """A script that trains, with what the modules beside it add; None for another. `launch` starts it, if known, with
+    these configs."""
     source = library.python(name)
     if source is None:
         return None
@@ -192,7 +194,8 @@ def _script(library: Library, name: str, launch: Launch | None) -> Training | No
             return None
         return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {})
     beside = launch.file if launch is not None else name
-    read = read_whole(library, source, name, flags, is_open=is_open, beside=beside)
+    data = [one for one in configs if library.files[one].syntax in DATA]
+    read = read_whole(library, source, name, flags, is_open=is_open, beside=beside, configs=data)
     if read is None:
         return None
     whole, files = read

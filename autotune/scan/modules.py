@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Call, Given
+from autotune.scan.configs import givens
 from autotune.scan.library import Library
 from autotune.scan.program import Program
 from autotune.scan.python import Script, View, read_view, training
@@ -19,14 +20,22 @@ NOTHING = (False, "off")
 
 
 def read_whole(
-    library: Library, source: Source, name: str, flags: Mapping[str, Given] | None, *, is_open: bool, beside: str = ""
+    library: Library,
+    source: Source,
+    name: str,
+    flags: Mapping[str, Given] | None,
+    *,
+    is_open: bool,
+    beside: str = "",
+    configs: Iterable[str] = (),
 ) -> tuple[Script, tuple[str, ...]] | None:
     """The script with what its modules add, and the files of both, itself first; None when it cannot be read.
 
     A script that trains nothing is alone. Where the script calls a function of a module, what the function does counts,
-    with what the script passes, and a loop in it is the script's own. Paths are seen from the file `beside`.
+    with what the script passes, and a loop in it is the script's own. Paths are seen from the file `beside`; `configs`
+    are what the command names.
     """
-    program = Program(library, beside or name)
+    program = Program(library, beside or name, _configured(library, configs))
     view = program.start(source, name, flags, is_open=is_open)
     alone = _read(library, program.alone(view)) if view is not None else None
     if view is None or alone is None:
@@ -45,6 +54,13 @@ def read_whole(
         return script, (name,)
     whole = reduce(joined, reversed(modules), script)
     return whole, tuple(dict.fromkeys((name, *_files(whole, modules))))
+
+
+def _configured(library: Library, configs: Iterable[str]) -> dict[str, Given]:
+    """What configs give, by dotted key; of one that two give, the later counts."""
+    documents = ((name, document) for name in configs if (document := library.document(name)) is not None)
+    found = (library.attempt(name, partial(givens, document, name)) for name, document in documents)
+    return {key: given for each in found if each is not None for key, given in each.items()}
 
 
 def _read(library: Library, view: View, steps: tuple[Step, ...] | None = None) -> Script | None:

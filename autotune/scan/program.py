@@ -13,12 +13,18 @@ from autotune.scan.configs import givens
 from autotune.scan.files import DATA
 from autotune.scan.library import BUNDLE_STEPS, Library
 from autotune.scan.python import Index, View, opened
-from autotune.scan.python.index import Binding, Scope
+from autotune.scan.python.index import Binding, Scope, last_name
 from autotune.scan.python.names import full_name
+from autotune.scan.python.uses import called_class
 from autotune.syntax.python import Source
 
 MAX_MODULES = 40
 """Modules of one run that are read; a script of hundreds uses a library that lies beside it."""
+
+CONFIG_CALLS = frozenset(
+    "parse_yaml_file parse_json_file parse_dict set_defaults safe_load full_load load from_yaml parse wrap cli".split()
+)
+"""Calls by which a script fills its options from a file."""
 
 MAX_IMPORTS = 8
 """Files through which one name is handed on."""
@@ -31,11 +37,13 @@ SOURCES = ("", "src/")
 class Program:
     """`views` are those of the files that were needed so far, by their trees; `names` their files by name.
 
-    `beside` is the file from which paths of configs are seen: the command's.
+    `beside` is the file from which paths of configs are seen: the command's. `configured` is what the configs hold that
+    the command names.
     """
 
     library: Library
     beside: str
+    configured: Mapping[str, Given] = field(default_factory=dict)
     views: dict[ast.AST, View] = field(default_factory=dict)
     trees: dict[str, ast.Module | None] = field(default_factory=dict)
     found: dict[tuple[str, str], tuple[Binding, ...]] = field(default_factory=dict)
@@ -47,12 +55,14 @@ class Program:
         if index is None:
             return None
         view = opened(replace(index, program=self), source, file, flags, is_open=is_open)
-        return self._add(replace(view, views=self.views, documents=self.document))
+        told = {"documents": self.document, "sections": self.sections, "views": self.views}
+        return self._add(replace(view, configured=self.configured if _takes_configs(view.index) else {}, **told))
 
     def alone(self, view: View) -> View:
         """The script as if it had no modules."""
-        return replace(opened(replace(view.index, program=None), view.source, view.file, view.flags, is_open=view.is_open),
-                       documents=self.document)
+        index = replace(view.index, program=None)
+        alone = opened(index, view.source, view.file, view.flags, is_open=view.is_open)
+        return replace(alone, documents=self.document, configured=view.configured)
 
     def _add(self, view: View) -> View:
         self.trees[view.file] = view.index.tree
@@ -139,8 +149,9 @@ class Program:
     def modules(self, script: View) -> list[View]:
         """The modules whose names the script uses, and those that they use, up to MAX_MODULES, nearest first."""
         found = {script.file: script}
+        named = {file for file, _ in self._classes(script.file)}
         for view in (waiting := [script]):
-            for file in sorted(self._used(view) - found.keys()):
+            for file in sorted((self._used(view) | named) - found.keys()):
                 if len(found) > MAX_MODULES or self.library.main.left < BUNDLE_STEPS // 2:
                     return list(found.values())[1:]
                 module = self.module(file)
@@ -148,6 +159,33 @@ class Program:
                     found[file] = module
                     waiting.append(module)
         return list(found.values())[1:]
+
+    def sections(self, class_: ast.ClassDef) -> tuple[str, ...]:
+        """The keys of configs below which the arguments of a class stand: `data` of a LightningCLI that gets it,
+        `data.init_args` beside a class_path that names it, the key that holds a `_target_`."""
+        main = next(iter(self.views.values()))
+        view = self.views.get(main.index.root(class_), main)
+        found = [section for section, node in _cli_classes(main.index) if called_class(main.index, node) is class_]
+        named = [self._section(key) for file, key in self._classes(main.file) if file == view.file]
+        named = [one for one, name in named if name == class_.name]
+        return tuple(dict.fromkeys((*named, *found, *(f"{one}.init_args" for one in found))))
+
+    def _section(self, key: str) -> tuple[str, str]:
+        """Where the arguments stand of the class that the value at `key` names, and its name."""
+        head = key.rpartition(".")[0]
+        inner = ".".join(filter(None, (head, "init_args"))) if key.endswith("class_path") else head
+        return inner, str(self.configured[key].value).rpartition(".")[2]
+
+    def _classes(self, beside: str) -> Iterator[tuple[str, str]]:
+        """The files of the classes that the configs name, and the keys that name them."""
+        for key, given in self.configured.items():
+            if key.rpartition(".")[2] in ("class_path", "_target_") and isinstance(given.value, str):
+                places = self._imported(given.value, beside, MAX_IMPORTS)
+                files = (self.views[root].file for one in places if (root := self._root(one.node)) in self.views)
+                yield from ((file, key) for file in dict.fromkeys(files))
+
+    def _root(self, node: ast.AST) -> ast.AST:
+        return next(iter(self.views.values())).index.root(node)
 
     def document(self, reference: str, beside: str) -> Mapping[str, Given] | None:
         """What a data file holds, seen from the command, else from the file that names it."""
@@ -157,6 +195,21 @@ class Program:
             if name is not None and document is not None:
                 return self.library.attempt(name, partial(givens, document, name))
         return None
+
+
+def _takes_configs(index: Index) -> bool:
+    """Whether a script may fill its options from a file: by a parser of classes, or by code of its own."""
+    calls = {last_name(call.func) for call in index.calls}
+    return bool(calls & CONFIG_CALLS) or any(one.endswith(("Parser", "CLI", "cli")) for one in calls)
+
+
+def _cli_classes(index: Index) -> Iterator[tuple[str, ast.expr]]:
+    """The classes that a LightningCLI is given, each with the key below which a config gives its arguments."""
+    for call in index.calls:
+        if last_name(call.func).endswith("CLI"):
+            yield from zip(("model", "data"), call.args, strict=False)
+            named = {"model_class": "model", "datamodule_class": "data"}
+            yield from ((named[one.arg], one.value) for one in call.keywords if one.arg in named)
 
 
 def _names(view: View) -> Iterator[str]:

@@ -142,6 +142,14 @@ class Index:
             node = outer
         return node
 
+    def place(self, node: ast.AST, parent: ast.AST, scope: Scope) -> None:
+        """Make an expression known that says nothing about what runs: an annotation."""
+        waiting = [(node, parent)]
+        for one, outer in waiting:
+            self.nodes.parents[one] = outer
+            self.nodes.scopes[one] = scope
+            waiting += [(inner, one) for inner in ast.iter_child_nodes(one)]
+
     def lookup(self, name: ast.Name) -> list[Binding]:
         self.work.spend()
         return self.scopes[name].lookup(name.id)

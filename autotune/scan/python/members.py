@@ -88,13 +88,16 @@ def of_field(index: Index, holder: Option, name: str) -> Option | None:
 def _filled(index: Index, parameter: ast.arg, name: str) -> Iterator[Option]:
     """A field of the class of a parameter that a command line fills."""
     function = index.function(parameter)
-    class_ = called_class(index, parameter.annotation) if parameter.annotation is not None else None
-    if function is not None and class_ is not None and options.fills(index, function):
+    if function is None or parameter.annotation is None or not options.fills(index, function):
+        return
+    index.place(parameter.annotation, parameter, index.scopes[function])
+    class_ = called_class(index, parameter.annotation)
+    if class_ is not None:
         found = options.of_class(index, class_).get(name)
         yield from [found] if found is not None else []
 
 
-def _own(view: View, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
+def _own(view: View, base: ast.AST, name: str) -> Iterator[ast.expr | Option | None]:
     """`self.name`, or `self.hparams.name` of Lightning: the constructor's parameter."""
     index = view.index
     function = index.function(base)
@@ -107,7 +110,19 @@ def _own(view: View, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
         return
     for constructor in index.inner[class_].bindings.get("__init__", ()):
         if isinstance(constructor.node, ast.FunctionDef):
-            yield from [None] if view.is_module else passed(index, constructor.node, name)
+            yield from _parameter(view, class_, constructor.node, name)
+
+
+def _parameter(
+    view: View, class_: ast.ClassDef, constructor: ast.FunctionDef, name: str
+) -> Iterator[ast.expr | Option | None]:
+    """What the constructor's parameter gets: from a config, else from every call."""
+    sections = view.sections(class_)
+    option = options.of_constructor(constructor, sections).get(name) if sections else None
+    if option is not None:
+        yield option
+    else:
+        yield from [None] if view.is_module and not view.views else passed(view.index, constructor, name)
 
 
 def _set_in(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr | None]:

@@ -6,10 +6,11 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from autotune.scan.python.index import Function, Index, last_name
 from autotune.scan.python.names import full_name
-from autotune.scan.python.uses import with_bases
+from autotune.scan.python.uses import defaults, with_bases
 
 CONSTANT_ACTIONS = {"store_true": False, "store_false": True}
 """Actions of argparse and the value that they have when the flag is absent."""
@@ -92,6 +93,19 @@ def fills(index: Index, function: Function) -> bool:
     """Whether a library calls the function with classes that it fills from the command line: `@draccus.wrap()`."""
     is_wrapped = any(last_name(_undecorated(one)) in WRAPS for one in function.decorator_list)
     return is_wrapped or _is_run(index, function)
+
+
+def of_constructor(function: Function, sections: Sequence[str]) -> Mapping[str, Option]:
+    """The parameters of a constructor whose arguments a config, or a flag, gives below one of these keys."""
+    every = function.args
+    given = dict(defaults(function))
+    found = {}
+    for argument in (*every.posonlyargs, *every.args, *every.kwonlyargs):
+        # Without a default, a config has to give it: where none does, nothing is known.
+        default = given.get(argument.arg, cast(ast.expr, argument))
+        flags = tuple(f"--{section}.{argument.arg}" for section in sections)
+        found[argument.arg] = Option(flags, default, default, None, _annotated(argument.annotation))
+    return found
 
 
 def unwrapped(value: ast.expr) -> ast.expr | None:
@@ -227,11 +241,10 @@ def _is_run(index: Index, function: Function) -> bool:
 
 def _parameters(function: Function) -> Iterator[tuple[str, Option]]:
     every = function.args
-    plain = [*every.posonlyargs, *every.args]
-    defaults = [*[None] * (len(plain) - len(every.defaults)), *every.defaults, *every.kw_defaults]
-    for argument, default in zip([*plain, *every.kwonlyargs], defaults, strict=True):
-        if default is not None:
-            yield argument.arg, _option(argument.arg, default, argument.annotation)
+    given = dict(defaults(function))
+    for argument in (*every.posonlyargs, *every.args, *every.kwonlyargs):
+        if argument.arg in given:
+            yield argument.arg, _option(argument.arg, given[argument.arg], argument.annotation)
 
 
 def _option(name: str, value: ast.expr, annotation: ast.expr | None, owner: str = "") -> Option:

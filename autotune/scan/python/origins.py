@@ -106,7 +106,10 @@ def _parameter(view: View, node: ast.AST, path: Path) -> Iterator[Step]:
         yield Origin(node, path)
         return
     assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-    option = options.of_function(view.index, function).get(node.arg)
+    class_ = view.index.method_class(function) if function.name == "__init__" else None
+    sections = view.sections(class_) if class_ is not None else ()
+    known = options.of_constructor(function, sections) if sections else options.of_function(view.index, function)
+    option = known.get(node.arg)
     if option is not None:
         yield Origin(option.node, path, option)
     elif view.is_module and not view.views:

@@ -145,11 +145,11 @@ def _line(view: View, node: ast.AST) -> str:
 
 
 def _is_of_other(view: View, node: ast.AST, base: ast.expr, option: Option) -> bool:
-    """Whether an attribute that is set is that of another class: `self.workers = workers` of a data module."""
+    """Whether an attribute that is set is no field that an option fills: `self.workers = workers` of a data module."""
     function = view.index.function(node)
     class_ = view.index.method_class(function) if function is not None else None
-    is_own = any(outer is class_ for outer in view.index.up(option.node))
-    return last_name(base) == "self" and class_ is not None and not is_own
+    is_field = view.index.function(option.node) is None and any(one is class_ for one in view.index.up(option.node))
+    return last_name(base) == "self" and class_ is not None and not is_field
 
 
 def _is_changed(index: Index, call: ast.Call) -> bool:
@@ -167,12 +167,25 @@ def _of_option(view: View, option: Option) -> Given:
         said = (view.flags or {}).get(option_name(flag))
         if said is not None:
             return _said(option, said)
+    configured = _configured(view, option)
+    if configured is not None:
+        return replace(configured, key="")
     place = view.place(option.node, option.flags[0])
     if option.default is None:
         return Given("", option.implied, place, is_default=True)
     known, value = _literal(view, option.default)
     default = Given("", value, place, known=known, is_default=True)
     return _converted_text(default, value, option.type) if isinstance(value, str) and option.type != "flag" else default
+
+
+def _configured(view: View, option: Option) -> Given | None:
+    """What a config that the command names gives an option: by its whole name, else by one key that ends with it."""
+    names = [option_name(flag) for flag in option.flags]
+    for name in names:
+        if name in view.configured:
+            return view.configured[name]
+    found = [one for key, one in view.configured.items() if any(f".{key}".endswith(f".{name}") for name in names)]
+    return found[0] if len(found) == 1 else None
 
 
 def _said(option: Option, said: Given) -> Given:

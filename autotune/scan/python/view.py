@@ -50,6 +50,14 @@ def no_document(reference: str, beside: str) -> None:
     """Where no other file can be read."""
 
 
+Sections = Callable[[ast.ClassDef], tuple[str, ...]]
+
+
+def no_sections(class_: ast.ClassDef) -> tuple[str, ...]:
+    """Where no config makes a class."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """`options` are what the script's parsers accept, by the name under which the script reads it.
@@ -62,7 +70,8 @@ class View:
     being followed has an entry that says it is unknown. `following` are the expressions whose value is being worked
     out, `followed` how often a variable (its first binding) is being followed. `views` are those of all files of the
     run, by their trees: they share all that is remembered, and a node of any of them may be asked for. `documents`
-    reads the config that a script loads.
+    reads the config that a script loads. `configured` is what the configs that the command names give, by dotted key, to
+    options that no flag gives; `sections` says below which of these keys the arguments of a class stand.
     """
 
     index: Index
@@ -82,6 +91,8 @@ class View:
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
     views: dict[ast.AST, View] = field(default_factory=dict)
     documents: Documents = no_document
+    configured: Mapping[str, Given] = field(default_factory=dict)
+    sections: Sections = no_sections
 
     def at(self, node: ast.AST) -> View:
         """The view of the file in which `node` stands."""
