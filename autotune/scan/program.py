@@ -11,6 +11,7 @@ from functools import partial
 from autotune.model.scanned import Given
 from autotune.scan.configs import givens
 from autotune.scan.files import DATA
+from autotune.scan.hydra import hydra_values
 from autotune.scan.library import BUNDLE_STEPS, Library
 from autotune.scan.python import Index, View, opened
 from autotune.scan.python.index import Binding, Scope, last_name
@@ -55,14 +56,16 @@ class Program:
         if index is None:
             return None
         view = opened(replace(index, program=self), source, file, flags, is_open=is_open)
-        told = {"documents": self.document, "sections": self.sections, "views": self.views}
-        return self._add(replace(view, configured=self.configured if _takes_configs(view.index) else {}, **told))
+        composed = hydra_values(self.library, file, flags or {})
+        self.configured = {**composed, **self.configured}
+        view = replace(view, documents=self.document, sections=self.sections, views=self.views, composed=composed)
+        return self._add(replace(view, configured=self.configured if _takes_configs(view.index) else {}))
 
     def alone(self, view: View) -> View:
         """The script as if it had no modules."""
         index = replace(view.index, program=None)
         alone = opened(index, view.source, view.file, view.flags, is_open=view.is_open)
-        return replace(alone, documents=self.document, configured=view.configured)
+        return replace(alone, documents=self.document, configured=view.configured, composed=view.composed)
 
     def _add(self, view: View) -> View:
         self.trees[view.file] = view.index.tree

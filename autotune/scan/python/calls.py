@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call, Given
-from autotune.scan.python import collating, options, values
+from autotune.scan.python import collating, loaded, options, values
 from autotune.scan.python.circumstances import unsaid
 from autotune.scan.python.consumers import CHOICES, Consumer, consumer, of_class
 from autotune.scan.python.dicts import entries
@@ -66,6 +66,10 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
     is_open = any(isinstance(one, ast.Starred) for one in node.args)
     waiting = [_Possible(name, (one,)) for name, one in zip(parameters, node.args if not is_open else (), strict=False)]
     for keyword in node.keywords:
+        read = loaded.below(view, keyword.value, values.given) if keyword.arg is None else None
+        if read is not None:
+            found |= {key: replace(one, key=key) for key, one in read.items()}
+            continue
         held = entries(view, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
         waiting += _possible(view, held)
         is_open |= held.is_open or bool(held.maybe)

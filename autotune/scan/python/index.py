@@ -83,6 +83,7 @@ class Nodes:
     scopes: dict[ast.AST, Scope] = field(default_factory=dict)
     inner: dict[ast.AST, Scope] = field(default_factory=dict)
     returns: dict[ast.AST, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
+    unpacked: dict[tuple[ast.AST, str], ast.Call] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +110,7 @@ class Index:
     methods: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
     reads: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
     attributes: dict[str, list[ast.Attribute]] = field(default_factory=lambda: defaultdict(list))
+    loops: list[ast.For | ast.comprehension] = field(default_factory=list)
     strings: list[ast.Constant] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
     stars: list[str] = field(default_factory=list)
@@ -149,6 +151,20 @@ class Index:
             self.nodes.parents[one] = outer
             self.nodes.scopes[one] = scope
             waiting += [(inner, one) for inner in ast.iter_child_nodes(one)]
+
+    def unpacked(self, keyword: ast.keyword, call: ast.Call, name: str, default: ast.expr | None) -> ast.Call:
+        """What `**options` in a call gives for a parameter, as the expression `options.get("workers", default)`."""
+        found = self.nodes.unpacked.get((keyword, name))
+        if found is None:
+            asked = ast.Constant(name)
+            method = ast.Attribute(keyword.value, "get", ast.Load())
+            found = ast.Call(method, [asked, *([default] if default is not None else [])], [])
+            self.nodes.parents.update({asked: found, method: found, found: call})
+            self.nodes.scopes[found] = self.nodes.scopes[call]
+            for node in (asked, method, found):
+                ast.copy_location(node, keyword.value)
+            self.nodes.unpacked[keyword, name] = found
+        return found
 
     def lookup(self, name: ast.Name) -> list[Binding]:
         self.work.spend()

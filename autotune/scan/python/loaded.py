@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autotune.model.scanned import Given
-from autotune.scan.python import options
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.origins import origins
-from autotune.scan.python.uses import called_class
 from autotune.scan.python.view import View
 
 Value = Callable[[View, ast.AST], Given]
@@ -38,6 +36,8 @@ OVERRIDES = ("from_cli", "from_dotlist")
 PATHS = frozenset({"open", "Path", "str", "join", "abspath", "read_text", "read_bytes", "read", "resolve", "expanduser"})
 """What may stand around the path of a file."""
 
+HYDRA = "hydra.main"
+
 MAX_DEPTH = 12
 """Keys and wrappers around one file."""
 
@@ -62,8 +62,18 @@ def given(view: View, node: ast.AST, value: Value) -> Given | None:
     found = _inner(view, node, value, 0)
     if found is None:
         return None
-    said = (view.flags or {}).get(found.prefix) if any(map(view.index.called.get, OVERRIDES)) else None
+    is_told = found.entries is view.composed or any(map(view.index.called.get, OVERRIDES))
+    said = (view.flags or {}).get(found.prefix) if is_told else None
     return said or (found.entries.get(found.prefix) if found.is_there else _default(view, node, value))
+
+
+def below(view: View, node: ast.AST, value: Value) -> Mapping[str, Given] | None:
+    """What a data file gives that the expression `node` holds, by the keys below it; None where it holds none."""
+    found = _of_origins(view, node, value, 0)
+    if found is None:
+        return None
+    start = f"{found.prefix}." if found.prefix else ""
+    return {key.removeprefix(start): given for key, given in found.entries.items() if key.startswith(start)}
 
 
 def _inner(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
@@ -78,7 +88,17 @@ def _held(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
     found = _inner(view, node, value, depth)
     if found is not None:
         return found if found.is_there else None
+    if isinstance(node, ast.arg):
+        return _Held(view.composed) if view.composed and _is_composed(view.at(node), node) else None
     return _read(view.at(node), node, value, depth) if isinstance(node, ast.Call) else None
+
+
+def _is_composed(view: View, parameter: ast.arg) -> bool:
+    """Whether a function gets what Hydra puts together: `@hydra.main(...)`."""
+    function = view.index.function(parameter)
+    decorators = function.decorator_list if function is not None else []
+    called = [one.func for one in decorators if isinstance(one, ast.Call)]
+    return any(full_name(view.index, one) == HYDRA for one in called)
 
 
 def _of_origins(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
@@ -104,14 +124,11 @@ def _asked(view: View, node: ast.AST, value: Value) -> tuple[ast.expr | None, st
 
 
 def _default(view: View, node: ast.AST, value: Value) -> Given | None:
-    """What is had where the file does not have the key: `cfg.get("workers", 4)`, the default of a dataclass."""
-    if isinstance(node, ast.Call):
-        asked = node.args[1:] if last_name(node.func) == "get" else node.args[2:]
-        return value(view, asked[0]) if asked else None
-    made = [one.node for one in origins(view, node.value)] if isinstance(node, ast.Attribute) else []
-    class_ = called_class(view.index, made[0].func) if len(made) == 1 and isinstance(made[0], ast.Call) else None
-    field = options.of_class(view.index, class_).get(node.attr) if class_ is not None and isinstance(node, ast.Attribute) else None
-    return value(view, field.node) if field is not None else None
+    """What is had where the file does not have the key: `cfg.get("workers", 4)`."""
+    if not isinstance(node, ast.Call):
+        return None
+    asked = node.args[1:] if last_name(node.func) == "get" else node.args[2:]
+    return value(view, asked[0]) if asked else None
 
 
 def _text(known: Given) -> str | None:
@@ -119,16 +136,14 @@ def _text(known: Given) -> str | None:
 
 
 def _read(view: View, call: ast.Call, value: Value, depth: int) -> _Held | None:
-    """The file that a call reads, or what it wraps: its arguments, or a class of the project its `**`."""
+    """The file that a call reads, or what it wraps."""
     if (full_name(view.index, call.func) or "") in READERS and call.args:
         reference = _path(view, call.args[0], value, 0)
         entries = view.documents(reference, view.file) if reference else None
         return _Held(entries) if entries is not None else None
-    inside = [one.value for one in call.keywords if one.arg is None]
-    if last_name(call.func) in WRAPPERS:
-        inside += call.args
-    elif call.args or len(call.keywords) > 1 or called_class(view.index, call.func) is None:
+    if last_name(call.func) not in WRAPPERS:
         return None
+    inside = [*call.args, *(one.value for one in call.keywords if one.arg is None)]
     found = [one for node in inside if (one := _of_origins(view, node, value, depth)) is not None]
     return found[0] if len(found) == 1 else None
 

@@ -109,9 +109,7 @@ def _feeding(view: View, step: Step) -> Iterator[tuple[ast.Call, bool | None]]:
 def _other_loops(view: View, steps: Sequence[Step]) -> Iterator[ast.For | ast.comprehension]:
     """The loops that train on nothing."""
     training = {loop for step in steps for loop in (step.node, *step.around)}
-    for node in view.index.scopes:
-        if isinstance(node, ast.For | ast.comprehension) and node not in training:
-            yield node
+    yield from (node for node in view.index.loops if node not in training)
 
 
 def _name(view: View, node: ast.Call) -> bool | None:

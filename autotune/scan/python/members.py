@@ -9,7 +9,7 @@ from autotune.scan.python import options
 from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option
-from autotune.scan.python.uses import called_class, passed, with_bases
+from autotune.scan.python.uses import argument, called_class, passed, with_bases
 from autotune.scan.python.view import View
 
 PARSES = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
@@ -180,14 +180,8 @@ def _is_dataclass(index: Index, class_: ast.ClassDef) -> bool:
 def _field(index: Index, class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
     """The value that a dataclass's instance gets for a field: given, or the field's default."""
     fields = options.fields(index, class_)
-    names = list(fields)
-    for keyword in call.keywords:
-        if keyword.arg in (name, None):
-            return keyword.value if keyword.arg else None
-    if name not in names or any(isinstance(one, ast.Starred) for one in call.args):
-        return None
-    place = names.index(name)
-    if place < len(call.args):
-        return call.args[place]
-    default = fields[name].value
-    return options.unwrapped(default) if default is not None else None
+    if name not in fields:
+        return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    stated = fields[name].value
+    default = options.unwrapped(stated) if stated is not None else None
+    return argument(index, call, list(fields), name, default)

@@ -10,7 +10,7 @@ from typing import cast
 
 from autotune.scan.python.index import Function, Index, last_name
 from autotune.scan.python.names import full_name
-from autotune.scan.python.uses import defaults, with_bases
+from autotune.scan.python.uses import called_class, defaults, with_bases
 
 CONSTANT_ACTIONS = {"store_true": False, "store_false": True}
 """Actions of argparse and the value that they have when the flag is absent."""
@@ -51,6 +51,7 @@ def read(index: Index) -> Mapping[str, Option]:
     found: dict[str, Option] = {}
     twice: set[str] = set()
     for call in index.called["add_argument"]:
+        found |= _of_fields(index, call)
         option = _argparse(index, call)
         if option is not None:
             name = _destination(call, option.flags[0])
@@ -170,6 +171,16 @@ def _argparse(index: Index, call: ast.Call) -> Option | None:
     is_plain = named == "store" and "nargs" not in keywords
     type_ = _type(keywords["type"]) if "type" in keywords else "str"
     return Option(flags, default or call, default, None, type_ if is_plain else "")
+
+
+def _of_fields(index: Index, call: ast.Call) -> Mapping[str, Option]:
+    """The fields of a dataclass of which each becomes an option: `for field in fields(Config): ...`."""
+    if not call.args or not isinstance(call.args[0], ast.JoinedStr | ast.BinOp):
+        return {}
+    loops = [outer.iter for outer in index.around(call) if isinstance(outer, ast.For)]
+    named = [one.args[0] for one in loops if isinstance(one, ast.Call) and last_name(one.func) == "fields" and one.args]
+    class_ = called_class(index, named[0]) if named else None
+    return of_class(index, class_) if class_ is not None else {}
 
 
 def _destination(call: ast.Call, flag: str) -> str:

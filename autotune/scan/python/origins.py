@@ -145,16 +145,25 @@ def _subscript(view: View, node: ast.Subscript, path: Path) -> Iterator[Step]:
         return
     if isinstance(node.slice.value, int):
         yield node.value, (node.slice.value, *path)
-        return
-    key = str(node.slice.value)
-    namespaces = [inner for one in origins(view, node.value) for inner in _spread_out(one)]
+    else:
+        yield from _item(view, node, node.value, str(node.slice.value), path, None)
+
+
+def _item(
+    view: View, node: ast.expr, owner: ast.expr, key: str, path: Path, default: ast.expr | None
+) -> Iterator[Step]:
+    """What a dict holds for a key; `default` where it certainly does not have it, None: `node` itself stands for it."""
+    namespaces = [inner for one in origins(view, owner) for inner in _spread_out(one)]
     for base in [base for one in namespaces for base in origins(view, one)]:
-        yield from _given(list(members(view.at(base.node), base.node, base.path, key)) or [None], node, path)
+        found = list(members(view.at(base.node), base.node, base.path, key))
+        yield from _given(found or [None], node, path)
     if namespaces:
         return
-    held = _entries(view, node.value)
-    is_certain = key in held.values and key not in held.maybe and not held.is_open
-    yield from _given([*held.values.get(key, ()), *([] if is_certain else [None])], node, path)
+    held = _entries(view, owner)
+    is_there, may_be_missing = key in held.values, key in held.maybe or held.is_open
+    yield from _given(held.values.get(key, ()), node, path)
+    if may_be_missing or not is_there:
+        yield from _given([default if not may_be_missing and not is_there else None], node, path)
 
 
 def _spread_out(origin: Origin) -> Iterator[ast.expr]:
@@ -185,12 +194,8 @@ def _looked_up(view: View, node: ast.Call, path: Path) -> Iterator[Step]:
     if last_name(node.func) == "getattr":
         for base in origins(view, node.args[0]):
             yield from _given(members(view.at(base.node), base.node, base.path, name), node, path)
-        return
-    held = _entries(view, node.func.value) if isinstance(node.func, ast.Attribute) else Entries(is_open=True)
-    if name in held.values:
-        yield from _given([*held.values[name], *([None] if name in held.maybe else [])], node, path)
-    elif not held.is_open:
-        yield from _given(asked[1:2], node, path)
+    elif isinstance(node.func, ast.Attribute):
+        yield from _item(view, node, node.func.value, name, path, asked[1] if asked[1:] else None)
 
 
 def _call(view: View, node: ast.Call, path: Path) -> Iterator[Step]:

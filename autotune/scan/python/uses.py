@@ -36,7 +36,7 @@ def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.exp
     for use in uses(index, function):
         outer = index.parents.get(use)
         if isinstance(outer, ast.Call) and outer.func is use:
-            yield _argument(outer.args, outer.keywords, names, parameter, default)
+            yield argument(index, outer, names, parameter, default)
         elif isinstance(outer, ast.Call) and last_name(outer.func) == "spawn" and outer.args[:1] == [use]:
             yield _spawned(outer, names[1:], parameter, default)
         else:
@@ -131,22 +131,31 @@ def returned(index: Index, function: Function) -> Sequence[ast.expr]:
     return index.returns.get(function, ())
 
 
-def _argument(
-    args: list[ast.expr], keywords: list[ast.keyword], names: list[str], parameter: str, default: ast.expr | None
+def argument(
+    index: Index, call: ast.Call, names: Sequence[str], parameter: str, default: ast.expr | None
 ) -> ast.expr | None:
-    for keyword in keywords:
-        if keyword.arg == parameter:
-            return keyword.value
-    if any(keyword.arg is None for keyword in keywords) or any(isinstance(one, ast.Starred) for one in args):
+    """What a call passes for a parameter, of which `names` are those by place; None where it is not known."""
+    named = {keyword.arg: keyword for keyword in call.keywords}
+    if parameter in named:
+        return named[parameter].value
+    if any(isinstance(one, ast.Starred) for one in call.args):
         return None
-    place = names.index(parameter) if parameter in names else len(args)
-    return args[place] if place < len(args) else default
+    place = names.index(parameter) if parameter in names else len(call.args)
+    if place < len(call.args):
+        return call.args[place]
+    packed = [keyword for keyword in call.keywords if keyword.arg is None]
+    if not packed:
+        return default
+    return index.unpacked(packed[0], call, parameter, default) if len(packed) == 1 else None
 
 
 def _spawned(call: ast.Call, names: list[str], parameter: str, default: ast.expr | None) -> ast.expr | None:
     """`mp.spawn(main_worker, args=(...))` passes the rank, and then what is in the tuple."""
     packed = next((one.value for one in call.keywords if one.arg == "args"), None)
-    return _argument(packed.elts, [], names, parameter, default) if isinstance(packed, ast.Tuple) else None
+    if not isinstance(packed, ast.Tuple) or any(isinstance(one, ast.Starred) for one in packed.elts):
+        return None
+    place = names.index(parameter) if parameter in names else len(packed.elts)
+    return packed.elts[place] if place < len(packed.elts) else default
 
 
 def _is_static(function: Function) -> bool:

@@ -71,7 +71,8 @@ class View:
     out, `followed` how often a variable (its first binding) is being followed. `views` are those of all files of the
     run, by their trees: they share all that is remembered, and a node of any of them may be asked for. `documents`
     reads the config that a script loads. `configured` is what the configs that the command names give, by dotted key, to
-    options that no flag gives; `sections` says below which of these keys the arguments of a class stand.
+    options that no flag gives; `sections` says below which of these keys the arguments of a class stand, `composed` is
+    what Hydra puts together for the script.
     """
 
     index: Index
@@ -93,6 +94,7 @@ class View:
     documents: Documents = no_document
     configured: Mapping[str, Given] = field(default_factory=dict)
     sections: Sections = no_sections
+    composed: Mapping[str, Given] = field(default_factory=dict)
 
     def at(self, node: ast.AST) -> View:
         """The view of the file in which `node` stands."""

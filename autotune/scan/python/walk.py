@@ -124,6 +124,7 @@ def _augmented(index: Index, node: ast.AugAssign, scope: Scope) -> None:
 
 def _for(index: Index, node: ast.For | ast.comprehension, scope: Scope) -> None:
     index.scopes[node] = scope
+    index.loops.append(node)
     _bind(index, node.target, node, scope, Binding("loop", node, node.iter))
 
 
