@@ -7,10 +7,10 @@ bundles of their own; a file that trains nothing is none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from autotune.catalogue.dialects import Version, readings
+from autotune.catalogue.dialects import Version, extends, readings
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, Call, Given, Note
@@ -54,13 +54,17 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A script with its modules; `parses` are the dialects whose keys its command line takes, `options` its own."""
+    """A script with its modules; `parses` are the dialects whose keys its command line takes, `options` its own.
+
+    `stored` is what the script sets on what its parser filled, whatever the command line says.
+    """
 
     files: tuple[str, ...]
     calls: tuple[Call, ...]
     facts: tuple[Fact, ...]
     parses: tuple[str, ...]
     options: Mapping[str, Given]
+    stored: Mapping[str, Given]
 
 
 def gather(library: Library) -> tuple[Parts, ...]:
@@ -126,7 +130,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     named = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in launch.config_files]
     files = list(dict.fromkeys(one for one in named if one is not None and one != name))
     script = _script(library, name, launch, files) if name is not None else None
-    configs = _configs(library, files)
+    configs = [one for one in _configs(library, files) if script is None or _is_consumed(one, script)]
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
     if script is None and not calls:
@@ -192,7 +196,7 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
         script = library.worked(name, lambda work: read_script(source, name, flags, is_open=is_open, work=work))
         if script is None:
             return None
-        return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {})
+        return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
     beside = launch.file if launch is not None else name
     data = [one for one in configs if library.files[one].syntax in DATA]
     read = read_whole(library, source, name, flags, is_open=is_open, beside=beside, configs=data)
@@ -204,7 +208,16 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
     parsed = [Call(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
     if not (whole.trains or whole.parses):
         return None
-    return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options)
+    return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options, whole.stored)
+
+
+def _is_consumed(config: Call, script: Training) -> bool:
+    """Whether what a config says reaches a library as it is: keys of a TrainingArguments that the script makes; a loop
+    of the script's own takes what it asks for, which is read where it does."""
+    if not extends(config.dialect, "hf_trainer") or config.dialect not in PARSED:
+        return True
+    made = {call.dialect for call in script.calls}
+    return bool(script.parses) or any(one in PARSED for one in made)
 
 
 def _own_options(launch: Launch, script: Training) -> Iterator[Call]:
@@ -216,14 +229,15 @@ def _own_options(launch: Launch, script: Training) -> Iterator[Call]:
 
 
 def _flags(launch: Launch, script: Training | None, configs: Sequence[Call]) -> Iterator[Call]:
-    """The command's own arguments, where something takes them that is known."""
+    """The command's own arguments, where something takes them that is known; what the script sets afterwards counts."""
     if script is None:
         of_hydra = (call.dialect for call in configs if call.dialect == "hydra")
         dialect = dialect_of(launch) or next(of_hydra, None)
     else:
         dialect = next(iter((*script.parses, *(call.dialect for call in configs))), None)
     if dialect is not None:
-        yield flags_call(launch, dialect)
+        said, stored = flags_call(launch, dialect), script.stored if script is not None and script.parses else {}
+        yield replace(said, arguments={**said.arguments, **stored})
     own = launcher_call(launch)
     if own is not None:
         yield own

@@ -98,6 +98,7 @@ def joined(script: Script, module: Script) -> Script:
         facts=first([*script.facts, *(fact for fact in module.facts if fact.value not in NOTHING)]),
         parses=tuple(dict.fromkeys([*script.parses, *module.parses])),
         options={**module.options, **script.options},
+        stored={**module.stored, **script.stored},
         trains=script.trains or module.trains,
     )
 

@@ -32,7 +32,7 @@ from autotune.scan.python import (
     tf32,
     values,
 )
-from autotune.scan.python.calls import calls, found_calls
+from autotune.scan.python.calls import calls, found_calls, stored
 from autotune.scan.python.consumers import of_class, of_name
 from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.names import full_name, is_whole
@@ -90,6 +90,7 @@ def read_view(view: View, steps: tuple[loops.Step, ...] | None = None) -> Script
         imports=frozenset(view.index.imports),
         options=dict(_options(view)),
         parses=tuple(dict.fromkeys(_parsed(view))),
+        stored=stored(view),
         trains=trains,
         entries=across.entries(view, parts.steps),
         called=across.called_elsewhere(view),

@@ -13,8 +13,10 @@ from autotune.scan.python import collating, loaded, options, values
 from autotune.scan.python.circumstances import unsaid
 from autotune.scan.python.consumers import CHOICES, Consumer, consumer, of_class
 from autotune.scan.python.dicts import entries
-from autotune.scan.python.index import last_name
+from autotune.scan.python.index import Store, last_name
 from autotune.scan.python.names import full_name
+from autotune.scan.python.origins import origins
+from autotune.scan.python.padding import option as padding_option
 from autotune.scan.python.reach import is_reached
 from autotune.scan.python.uses import called_class
 from autotune.scan.python.view import Entries, View
@@ -91,6 +93,11 @@ def _call(view: View, node: ast.Call, which: Consumer) -> Call:
         found = {name: replace(given, value=None, known=False) for name, given in found.items()}
     for name in unsaid(view, node, which):
         found[name] = Given(name, None, view.place(node), known=False)
+    given = next((one.value for one in node.keywords if one.arg == "padding"), None)
+    decides = padding_option(view, given) if which.name == "tokenizer" and given is not None else None
+    if decides is not None:
+        found[decides.key] = decides
+        del found["padding"]
     padding = found.get("padding")
     if which.name == "tokenizer" and padding is not None and padding.known:
         found["padding"] = replace(padding, doubt=padding.doubt or collating.doubt(view, node))
@@ -150,15 +157,41 @@ def _lines(view: View, nodes: Sequence[ast.expr]) -> str:
 
 
 def _changed(view: View, node: ast.Call) -> dict[str, Given]:
-    """What the script sets on the object afterwards, `training_args.optim = ...`: not known from then on."""
+    """What the script sets on the object afterwards, `training_args.optim = ...`."""
     outer = view.index.parents.get(node)
     name = last_name(outer.targets[0]) if isinstance(outer, ast.Assign) else ""
     if not name:
         return {}
-    stores = [
-        (key, store) for key, rows in view.index.stores.items() for store in rows if last_name(store.base) == name
-    ]
-    return {key: Given(key, None, view.place(store.node, key), known=False) for key, store in stores}
+    stores = {
+        key: [store for store in rows if last_name(store.base) == name] for key, rows in view.index.stores.items()
+    }
+    return {key: _set_later(view, key, rows) for key, rows in stores.items() if rows}
+
+
+def _set_later(view: View, key: str, stores: Sequence[Store]) -> Given:
+    """The value of an attribute that the script sets: known where it sets it once, and always."""
+    store = stores[-1]
+    unknown = Given(key, None, view.place(store.node, key), known=False)
+    if len(stores) > 1 or store.value is None or is_reached(view, store.node) is not True:
+        return unknown
+    found = values.given(view, store.value)
+    location = found.location if found.location.key else replace(found.location, key=key)
+    return replace(found, key=key, location=location) if found.known else unknown
+
+
+def stored(view: View) -> Mapping[str, Given]:
+    """What the script sets on an object that a parser of classes filled, whatever the command line says."""
+    found: dict[str, Given] = {}
+    for key, rows in view.index.stores.items():
+        own = [store for store in rows if any(_is_parsed(view, one.node) for one in origins(view, store.base))]
+        if own:
+            found[key] = _set_later(view, key, own)
+    return found
+
+
+def _is_parsed(view: View, node: ast.AST) -> bool:
+    parser = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return parser is not None and options.parser_of(view.at(node).index, parser) is not None
 
 
 def _agreed(found: Sequence[Call]) -> Iterator[Call]:

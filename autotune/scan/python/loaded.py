@@ -139,7 +139,8 @@ def _read(view: View, call: ast.Call, value: Value, depth: int) -> _Held | None:
     """The file that a call reads, or what it wraps."""
     if (full_name(view.index, call.func) or "") in READERS and call.args:
         reference = _path(view, call.args[0], value, 0)
-        entries = view.documents(reference, view.file) if reference else None
+        # A path that is not known is that of the config which the command names.
+        entries = view.documents(reference, view.file) if reference else view.configured or None
         return _Held(entries) if entries is not None else None
     if last_name(call.func) not in WRAPPERS:
         return None
