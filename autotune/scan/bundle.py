@@ -15,11 +15,12 @@ from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, Call, Given, Note
 from autotune.scan import arguments, environment, relations, stated
-from autotune.scan.configs import read_config
+from autotune.scan.configs import givens, read_config
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
 from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
+from autotune.scan.launchers import DIALECTS, LAUNCHERS
 from autotune.scan.library import Library
 from autotune.scan.modules import first, read_whole
 from autotune.scan.python import read_script
@@ -131,6 +132,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     files = list(dict.fromkeys(one for one in named if one is not None and one != name))
     script = _script(library, name, launch, files) if name is not None else None
     configs = [one for one in _configs(library, files) if script is None or _is_consumed(one, script)]
+    configs += _of_program(library, launch, files, configs) if script is None else []
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
     if script is None and not calls:
@@ -209,6 +211,21 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
     if not (whole.trains or whole.parses):
         return None
     return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options, whole.stored)
+
+
+def _of_program(library: Library, launch: Launch, files: Sequence[str], known: Sequence[Call]) -> list[Call]:
+    """The one config of a program that is none by its own keys: what the program is says whose keys they are."""
+    dialect = LAUNCHERS[launch.launcher].dialect or DIALECTS.get(launch.module or "")
+    data = [name for name in files if library.files[name].syntax in DATA]
+    if dialect is None or known or len(data) != 1 or library.files[data[0]].syntax not in _syntaxes(dialect):
+        return []
+    document = library.document(data[0])
+    given = library.attempt(data[0], partial(givens, document, data[0])) if document is not None else None
+    return [Call(dialect, "", RUN, given, Location(data[0], 1))] if given else []
+
+
+def _syntaxes(dialect: str) -> Sequence[str]:
+    return known_dialects()[dialect].get("syntaxes", ())
 
 
 def _is_consumed(config: Call, script: Training) -> bool:
