@@ -6,11 +6,14 @@ bundles of their own; a file that trains nothing is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 
-from autotune.catalogue.dialects import Version, extends, readings
+from autotune.catalogue.dialects import Version, extends, is_own, readings
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, Call, Given, Note
@@ -34,7 +37,17 @@ COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "ra
 PARSED = {"hf_trainer": "TrainingArguments", "trl": "Config"}
 """Dialects of classes that a parser fills from a command line, by the end of their names."""
 
+TAKES: Mapping[str, re.Pattern[bytes]] = {
+    "lightning_cli": re.compile(rb"\bLightningCLI\b"),
+    "hf_trainer": re.compile(rb"\b(HfArgumentParser|parse_yaml_file|parse_json_file)\b"),
+    "trl": re.compile(rb"\b(TrlParser|H4ArgumentParser)\b"),
+}
+"""What a script has that takes configs of a dialect."""
+
 TRAIN = "loader#train"
+
+SETUPS = ("hf_trainer", "trl", "lightning", "fabric", "accelerate")
+"""Dialects whose own call sets a run up."""
 
 MAX_CONFIGS = 20
 """Configs that one bundle follows."""
@@ -68,12 +81,17 @@ class Training:
     stored: Mapping[str, Given]
 
 
-def gather(library: Library) -> tuple[Parts, ...]:
-    """The parts of every bundle: of commands first, then of scripts, then of configs, each in the order of names."""
+def gather(library: Library, named: Set[str] = frozenset()) -> tuple[Parts, ...]:
+    """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
+    scripts, then of other configs, each in the order of names. `named` are the files that the user named."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
     made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in commands)
     found = [parts for parts in made if parts is not None]
     taken = {name for parts in found for name in parts.files}
+    pairs = list(_pairs(library, named, taken))
+    made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in pairs)
+    found += [parts for parts in made if parts is not None]
+    taken |= {name for parts in found for name in parts.files}
     for make, syntaxes in ((_of_script, ("python",)), (_of_config, DATA)):
         names = sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
         made = (library.begun(name, partial(make, library, name)) for name in names)
@@ -81,6 +99,43 @@ def gather(library: Library) -> tuple[Parts, ...]:
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
     return tuple(found)
+
+
+def _pairs(library: Library, named: Set[str], taken: Set[str]) -> Iterator[Launch]:
+    """The scripts that no command starts with configs that none names, as if one did, whose flags are not known.
+
+    What the user names together belongs together. Of the other configs, one belongs to the only script near it that
+    takes files of its kind.
+    """
+    scripts = [name for name in library.named("python") if name not in taken]
+    data = [name for syntax in DATA for name in library.named(syntax) if name not in taken]
+    ours, theirs = [name for name in scripts if name in named], [name for name in data if name in named]
+    if len(ours) == 1 and theirs:
+        yield _paired(ours[0], theirs)
+        return
+    takers = {dialect: _holding(library, scripts, words) for dialect, words in TAKES.items()}
+    for name in data if any(takers.values()) else ():
+        config = _config(library, name)
+        near = takers.get(config.dialect, []) if config is not None else []
+        most = max((_common(one, name) for one in near), default=0)
+        nearest = [one for one in near if _common(one, name) == most]
+        if len(nearest) == 1:
+            yield _paired(nearest[0], [name])
+
+
+def _holding(library: Library, scripts: Sequence[str], words: re.Pattern[bytes]) -> list[str]:
+    return [name for name in scripts if words.search(library.files[name].data)]
+
+
+def _paired(script: str, configs: Sequence[str]) -> Launch:
+    beside = posixpath.dirname(script) or "."
+    names = [posixpath.relpath(one, beside) for one in (script, *configs)]
+    return Launch(script, 1, "python", names[0], None, {}, tuple(names[1:]), None, {}, is_open=True)
+
+
+def _common(one: str, other: str) -> int:
+    """The folders that two files share."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one.split("/"), other.split("/"), strict=False))))
 
 
 def bundle(
@@ -140,7 +195,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     calls += _own_options(launch, script) if script is not None else ()
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
-    files = (*first, *(call.location.file for call in calls), launch.file)
+    files = (*first, *(call.location.file for call in calls), *_read_by(script, files), launch.file)
     return Parts(tuple(dict.fromkeys(files)), tuple(calls), script.facts if script is not None else (), (launch,))
 
 
@@ -158,6 +213,12 @@ def _of_config(library: Library, name: str) -> Parts | None:
     """The bundle of a config that no command and no script names."""
     calls = _with_named(library, _configs(library, [name]))
     return Parts(tuple(dict.fromkeys(call.location.file for call in calls)), tuple(calls)) if calls else None
+
+
+def _read_by(script: Training | None, configs: Sequence[str]) -> Iterator[str]:
+    """The configs that a script reads itself."""
+    given = {one.location.file for call in (script.calls if script is not None else ()) for one in call.arguments.values()}
+    yield from (name for name in configs if name in given)
 
 
 def _mains(found: Sequence[Parts]) -> list[Parts]:
@@ -208,7 +269,7 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
     dialects = tuple(dialect for dialect, end in PARSED.items() if any(one.endswith(end) for one in whole.parses))
     # What a parser would fill is not known without a command line, but that it takes these arguments is.
     parsed = [Call(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
-    if not (whole.trains or whole.parses):
+    if not (whole.trains or whole.parses or any(map(_is_setup, whole.calls))):
         return None
     return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options, whole.stored)
 
@@ -235,6 +296,11 @@ def _is_consumed(config: Call, script: Training) -> bool:
         return True
     made = {call.dialect for call in script.calls}
     return bool(script.parses) or any(one in PARSED for one in made)
+
+
+def _is_setup(call: Call) -> bool:
+    """Whether a call makes the arguments or the trainer of a run that another file starts."""
+    return call.dialect in SETUPS and is_own(call.dialect, call.name)
 
 
 def _own_options(launch: Launch, script: Training) -> Iterator[Call]:

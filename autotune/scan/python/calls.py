@@ -59,7 +59,7 @@ def calls(view: View, found: Sequence[Found], loaders: Mapping[ast.Call, str]) -
         if one.consumer.kind == "optimizer":
             subject, num_optimizers = f"optimizer#{num_optimizers}", num_optimizers + 1
         numbered.append(replace(one.call, subject=subject))
-    return tuple(_agreed([*numbered, *_switches(view), *_parsed(view)]))
+    return (*_agreed([*numbered, *_switches(view), *_parsed(view)]), *_held_ready(view))
 
 
 def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tuple[dict[str, Given], bool]:
@@ -88,6 +88,8 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
 def _call(view: View, node: ast.Call, which: Consumer) -> Call:
     found, is_open = arguments(view, node, which.parameters)
     if which.kind == "run" and which.dialect != "torch":
+        class_ = called_class(view.index, node.func)
+        found = {**(_fields(view, class_) if class_ is not None else {}), **found}
         found |= _changed(view, node)
     if which.name in CHOICES and is_reached(view, node) is None:
         found = {name: replace(given, value=None, known=False) for name, given in found.items()}
@@ -232,13 +234,27 @@ def _switches(view: View) -> Iterator[Call]:
 
 
 def _parsed(view: View) -> Iterator[Call]:
-    """The defaults of a class of the file that extends a library's arguments and that a parser fills."""
+    """The defaults of a class that extends a library's arguments and that a parser fills."""
     for node in view.index.calls:
         parser = options.parser_of(view.index, node) if is_reached(view, node) is not False else None
         for named in options.given_classes(view.index, parser):
             class_ = called_class(view.index, named)
             which = of_class(view.index, class_) if class_ is not None else None
             if class_ is not None and which is not None:
-                fields = options.of_class(view.index, class_)
-                given = {name: replace(values.of_option(view, field), key=name) for name, field in fields.items()}
+                given = _fields(view, class_)
                 yield Call(which.dialect, which.name, RUN, given, _location(view, class_), view.is_open)
+
+
+def _held_ready(view: View) -> Iterator[Call]:
+    """The defaults of a class that extends a library's arguments and that its file holds ready for others."""
+    for class_ in view.index.classes if not view.views else ():
+        which = of_class(view.index, class_)
+        if which is not None and which.kind == "run" and not view.index.reads.get(class_.name):
+            given = {name: given for name, given in _fields(view, class_).items() if given.known}
+            yield Call(which.dialect, which.name, RUN, given, _location(view, class_), is_open=True)
+
+
+def _fields(view: View, class_: ast.ClassDef) -> dict[str, Given]:
+    """The defaults of a class that extends a library's arguments, at their places."""
+    fields = options.of_class(view.index, class_)
+    return {name: replace(values.of_option(view, field), key=name) for name, field in fields.items()}
