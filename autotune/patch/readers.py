@@ -22,6 +22,7 @@ LOGS = ("print", "info", "debug", "warning", "write", "set_description", "set_po
 _NAME, _ITEM, _MEMBER = "name", "item", "member"
 """How a value is read: workers, options["workers"], or that and args.workers."""
 
+
 @dataclass(frozen=True, slots=True)
 class _Named:
     """A name of a value, how it is read, and the file that it belongs to ("": every one)."""

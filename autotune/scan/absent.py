@@ -1,4 +1,4 @@
-"""Settings that a library has a key for, and that neither its config nor its command gives: where the key would stand."""
+"""Settings that a library has a key for and that nobody gives it: where the key would stand."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ def absent(found: Bundle, versions: Mapping[str, Version]) -> Iterator[Setting]:
     has_script = any(file.endswith(".py") for file in found.files)
     for reading in readings(main.dialect, versions):
         spelling = catalogue.spelling(framework, reading.setting, versions)
-        if reading.setting in known or _is_given(reading, main) or spelling is None or spelling.call not in ("", _call(main)):
+        if (
+            reading.setting in known
+            or _is_given(reading, main)
+            or spelling is None
+            or spelling.call not in ("", _call(main))
+        ):
             continue
         known.add(reading.setting)
         subject = SUBJECTS[catalogue.settings()[reading.setting].subject]
-        yield Setting(
-            reading.setting, subject, None, "default", main.location, not has_script, spelling=spelling.key
-        )
+        yield Setting(reading.setting, subject, None, "default", main.location, not has_script, spelling=spelling.key)
 
 
 def _call(main: Call) -> str:

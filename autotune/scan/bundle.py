@@ -183,11 +183,11 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
     name = script_name(library, launch)
-    named = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in launch.config_files]
-    files = list(dict.fromkeys(one for one in named if one is not None and one != name))
-    script = _script(library, name, launch, files) if name is not None else None
-    configs = [one for one in _configs(library, files) if script is None or _is_consumed(one, script)]
-    configs += _of_program(library, launch, files, configs) if script is None else []
+    found = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in launch.config_files]
+    named = list(dict.fromkeys(one for one in found if one is not None and one != name))
+    script = _script(library, name, launch, named) if name is not None else None
+    configs = [one for one in _configs(library, named) if script is None or _is_consumed(one, script)]
+    configs += _of_program(library, launch, named, configs) if script is None else []
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
     if script is None and not calls:
@@ -195,7 +195,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     calls += _own_options(launch, script) if script is not None else ()
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
-    files = (*first, *(call.location.file for call in calls), *_read_by(script, files), launch.file)
+    files = (*first, *(call.location.file for call in calls), *_read_by(script, named), launch.file)
     return Parts(tuple(dict.fromkeys(files)), tuple(calls), script.facts if script is not None else (), (launch,))
 
 
@@ -217,7 +217,9 @@ def _of_config(library: Library, name: str) -> Parts | None:
 
 def _read_by(script: Training | None, configs: Sequence[str]) -> Iterator[str]:
     """The configs that a script reads itself."""
-    given = {one.location.file for call in (script.calls if script is not None else ()) for one in call.arguments.values()}
+    given = {
+        one.location.file for call in (script.calls if script is not None else ()) for one in call.arguments.values()
+    }
     yield from (name for name in configs if name in given)
 
 
@@ -285,8 +287,8 @@ def _of_program(library: Library, launch: Launch, files: Sequence[str], known: S
     return [Call(dialect, "", RUN, given, Location(data[0], 1))] if given else []
 
 
-def _syntaxes(dialect: str) -> Sequence[str]:
-    return known_dialects()[dialect].get("syntaxes", ())
+def _syntaxes(dialect: str) -> tuple[str, ...]:
+    return tuple(known_dialects()[dialect].get("syntaxes", ()))
 
 
 def _is_consumed(config: Call, script: Training) -> bool:

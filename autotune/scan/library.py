@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autotune.scan.python import Index
     from autotune.scan.python.index import Nodes
     from autotune.syntax import python, shell
+    from autotune.syntax.python import Source
 
 Made = TypeVar("Made")
 
@@ -33,9 +34,9 @@ BUNDLE_STEPS = 3 * STEPS
 class Library:
     """Files by name below the real folder `root`; those that a pattern of `exclude` matches are not read.
 
-    `notes` say what could not be read; `ignored` are comments, by file. `main` is the work that is left for the file whose bundles
-    are being gathered: a command, or a script or config that no command names. `reading` is what is left for the file
-    that is being read now: all files that are read together spend of it.
+    `notes` say what could not be read; `ignored` are comments, by file. `main` is the work that is left for the file
+    whose bundles are being gathered: a command, or a script or config that no command names. `reading` is what is left
+    for the file that is being read now: all files that are read together spend of it.
     """
 
     root: Path
@@ -89,7 +90,7 @@ class Library:
         self.main.spend(spent)
         return made
 
-    def index(self, name: str, source: python.Source) -> Index | None:
+    def index(self, name: str, source: Source) -> Index | None:
         """The index of a Python file, made once; None when that takes too much."""
         if name not in self._indexes:
             walk = importlib.import_module("autotune.scan.python.walk")

@@ -8,6 +8,7 @@ from functools import partial, reduce
 
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Call, Given
+from autotune.scan.attempt import Work
 from autotune.scan.configs import givens
 from autotune.scan.library import Library
 from autotune.scan.program import Program
@@ -45,7 +46,7 @@ def read_whole(
     views = program.modules(view)
     if not views:
         return alone, (name,)
-    steps = {one.file: library.worked(one.file, lambda work, one=one: training(one)) for one in (view, *views)}
+    steps = {one.file: library.worked(one.file, partial(_training, one)) for one in (view, *views)}
     modules = [module for one in reversed(views) if (module := _read(library, one, steps[one.file])) is not None]
     script = _read(library, view, steps[name])
     if script is None:
@@ -61,6 +62,11 @@ def _configured(library: Library, configs: Iterable[str]) -> dict[str, Given]:
     documents = ((name, document) for name in configs if (document := library.document(name)) is not None)
     found = (library.attempt(name, partial(givens, document, name)) for name, document in documents)
     return {key: given for each in found if each is not None for key, given in each.items()}
+
+
+def _training(view: View, work: Work) -> tuple[Step, ...]:
+    """The steps of a file, found with the work that all indexes of the run spend."""
+    return training(view)
 
 
 def _read(library: Library, view: View, steps: tuple[Step, ...] | None = None) -> Script | None:

@@ -23,7 +23,10 @@ MAX_MODULES = 40
 """Modules of one run that are read; a script of hundreds uses a library that lies beside it."""
 
 CONFIG_CALLS = frozenset(
-    "parse_yaml_file parse_json_file parse_dict set_defaults safe_load full_load load from_yaml parse wrap cli".split()
+    {
+        *("parse_yaml_file", "parse_json_file", "parse_dict", "set_defaults", "from_yaml"),
+        *("safe_load", "full_load", "load", "loads", "parse", "wrap", "cli"),
+    }
 )
 """Calls by which a script fills its options from a file."""
 
@@ -169,9 +172,9 @@ class Program:
         main = next(iter(self.views.values()))
         view = self.views.get(main.index.root(class_), main)
         found = [section for section, node in _cli_classes(main.index) if called_class(main.index, node) is class_]
-        named = [self._section(key) for file, key in self._classes(main.file) if file == view.file]
-        named = [one for one, name in named if name == class_.name]
-        return tuple(dict.fromkeys((*named, *found, *(f"{one}.init_args" for one in found))))
+        stated = [self._section(key) for file, key in self._classes(main.file) if file == view.file]
+        named = [section for section, name in stated if name == class_.name]
+        return tuple(dict.fromkeys((*named, *found, *(f"{section}.init_args" for section in found))))
 
     def _section(self, key: str) -> tuple[str, str]:
         """Where the arguments stand of the class that the value at `key` names, and its name."""

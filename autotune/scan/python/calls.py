@@ -59,7 +59,7 @@ def calls(view: View, found: Sequence[Found], loaders: Mapping[ast.Call, str]) -
         if one.consumer.kind == "optimizer":
             subject, num_optimizers = f"optimizer#{num_optimizers}", num_optimizers + 1
         numbered.append(replace(one.call, subject=subject))
-    return (*_agreed([*numbered, *_switches(view), *_parsed(view)]), *_held_ready(view))
+    return (*_agreed([*numbered, *_switches(view), *_parsed(view)]), *_held_ready(view), *collating.calls(view))
 
 
 def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tuple[dict[str, Given], bool]:
@@ -103,7 +103,8 @@ def _call(view: View, node: ast.Call, which: Consumer) -> Call:
     padding = found.get("padding")
     if which.name == "tokenizer" and padding is not None and padding.known:
         found["padding"] = replace(padding, doubt=padding.doubt or collating.doubt(view, node))
-    return Call(which.dialect, which.name, RUN, found, _location(view, node), is_open or which.is_open)
+    name = f"map.{which.name}" if which.name == "tokenizer" and collating.is_mapped(view, node) else which.name
+    return Call(which.dialect, name, RUN, found, _location(view, node), is_open or which.is_open)
 
 
 def _location(view: View, node: ast.AST) -> Location:

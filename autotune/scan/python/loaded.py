@@ -1,4 +1,4 @@
-"""Configs that a script reads itself: `yaml.safe_load(open(path))`, `OmegaConf.load(path)`, and what it asks of them."""
+"""Configs that a script reads itself, `yaml.safe_load(open(path))`, and what it asks of them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,19 @@ READERS = frozenset(
 """Functions that give what a file holds, of which they get the path, the opened file or its text."""
 
 WRAPPERS = frozenset(
-    "Namespace SimpleNamespace EasyDict edict AttrDict Box DotMap Munch munchify ConfigDict dict create merge"
-    " to_container deepcopy copy structured".split()
+    {
+        *("Namespace", "SimpleNamespace", "EasyDict", "edict", "AttrDict", "Box", "DotMap", "Munch", "munchify"),
+        *("ConfigDict", "dict", "create", "merge", "to_container", "deepcopy", "copy", "structured"),
+    }
 )
 """What gives the keys of a dict as they are: as attributes, in a copy, or put together with others."""
 
 OVERRIDES = ("from_cli", "from_dotlist")
 """What puts `key=value` of the command line over a config."""
 
-PATHS = frozenset({"open", "Path", "str", "join", "abspath", "read_text", "read_bytes", "read", "resolve", "expanduser"})
+PATHS = frozenset(
+    {"open", "Path", "str", "join", "abspath", "read_text", "read_bytes", "read", "resolve", "expanduser"}
+)
 """What may stand around the path of a file."""
 
 HYDRA = "hydra.main"

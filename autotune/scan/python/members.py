@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from autotune.scan.python import options
 from autotune.scan.python.index import Index, last_name
-from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option
 from autotune.scan.python.uses import argument, called_class, passed, with_bases
 from autotune.scan.python.view import View
@@ -170,7 +169,7 @@ def _sets_itself(index: Index, class_: ast.ClassDef, name: str) -> bool:
 
 
 def _is_dataclass(index: Index, class_: ast.ClassDef) -> bool:
-    """Whether the class gets its fields by name when it is made: a dataclass, one of attrs or pydantic, a NamedTuple."""
+    """Whether the class gets its fields when it is made: a dataclass, one of attrs or pydantic, a NamedTuple."""
     family = list(with_bases(index, class_))
     decorators = [one.func if isinstance(one, ast.Call) else one for each in family for one in each.decorator_list]
     bases = [last_name(one) for each in family for one in each.bases]

@@ -20,7 +20,7 @@ FIXED = "max_length"
 
 
 def option(view: View, node: ast.expr) -> Given | None:
-    """The option that makes the padding `node` a fixed width, true where it does; None where nothing like it decides."""
+    """The option that makes the padding `node` a fixed width, true where it does; None where no option decides."""
     for test, yes, no in _choices(view, node):
         ends = origins(view, test)
         given = values.of_option(view, ends[0].option) if len(ends) == 1 and ends[0].option is not None else None

@@ -64,15 +64,15 @@ class View:
 
     `flags` is the command line that starts the script, None when it is not known; `is_open` says that it is not, or
     may have more flags than these. `is_module` says that another script imports this one, and calls its functions with
-    what nobody here knows, unless `views` has that script. `trained` are the functions and classes of the run's modules
-    that train, `fed` the calls that make what training loops of any file take batches from, each with whether a loop
-    around starts over with it, None where that is not known. `origins`, `values`, `entries` and `reached` remember what was followed; what is
-    being followed has an entry that says it is unknown. `following` are the expressions whose value is being worked
-    out, `followed` how often a variable (its first binding) is being followed. `views` are those of all files of the
-    run, by their trees: they share all that is remembered, and a node of any of them may be asked for. `documents`
-    reads the config that a script loads. `configured` is what the configs that the command names give, by dotted key, to
-    options that no flag gives; `sections` says below which of these keys the arguments of a class stand, `composed` is
-    what Hydra puts together for the script.
+    what nobody here knows, unless `views` has that script. `trained` are the functions and classes of the run's
+    modules that train, `fed` the calls that make what training loops of any file take batches from, each with whether
+    a loop around starts over with it, None where that is not known. `origins`, `values`, `entries` and `reached`
+    remember what was followed; what is being followed has an entry that says it is unknown. `following` are the
+    expressions whose value is being worked out, `followed` how often a variable (its first binding) is being followed.
+    `views` are those of all files of the run, by their trees: they share all that is remembered, and a node of any of
+    them may be asked for. `documents` reads the config that a script loads. `configured` is what the configs that the
+    command names give, by dotted key, to options that no flag gives; `sections` says below which of these keys the
+    arguments of a class stand, `composed` is what Hydra puts together for the script.
     """
 
     index: Index

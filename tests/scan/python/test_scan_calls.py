@@ -95,12 +95,17 @@ def test_a_dict_for_an_argument_has_dotted_keys() -> None:
         ("import torch\ntorch.backends.cudnn.benchmark = True", "torch", "torch.backends.cudnn.benchmark"),
         ("from transformers import AutoModel\nAutoModel.from_pretrained(n)", "torch", "from_pretrained"),
         ("from transformers import BitsAndBytesConfig\nBitsAndBytesConfig()", "torch", "BitsAndBytesConfig"),
-        ("tokenizer = make()\ntokenizer(text, padding='max_length')", "torch", "tokenizer"),
+        ("tokenizer = make()\ntokenizer(text, padding='max_length')", "torch", "map.tokenizer"),
+        (
+            "tokenizer = make()\ntokenizer(text, padding='max_length', return_tensors='pt')",
+            "torch",
+            "tokenizer",
+        ),
         (
             "tokenizer = make()\nx = tokenizer(text, padding='max_length', max_length=tokenizer.model_max_length)\n"
             "y = x['attention_mask']",
             "torch",
-            "tokenizer",
+            "map.tokenizer",
         ),
         ("from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(m)", "torch", "DistributedDataParallel"),
     ],
