@@ -13,6 +13,7 @@ from autotune.catalogue.dialects import Version
 from autotune.errors import InternalError, UsageError
 from autotune.model.evidence import Location, Setting
 from autotune.model.scanned import TYPED, Bundle, Call, Given, Pin
+from autotune.scan.absent import absent
 from autotune.scan.bundle import bundle, of_launch, script_name
 from autotune.scan.declared import Declared
 from autotune.scan.launch import launches
@@ -46,6 +47,7 @@ def scan_command(words: Sequence[str], *, cwd: Path, root: Path, versions: Mappi
         return None
     launch, parts = found[0]
     whole, script = bundle(parts, library, versions, ()), script_name(library, launch)
+    whole = replace(whole, settings=(*whole.settings, *absent(whole, versions)))
     more = unset(whole, script, library, versions) if script is not None else ()
     return _placed(replace(whole, settings=(*whole.settings, *more)), real)
 
