@@ -90,16 +90,24 @@ class Library:
 
         A file that was not asked for is read now. None for anything outside the root, and for what says nothing.
         """
-        if os.path.splitext(reference)[1].lower() not in SYNTAXES or "\0" in reference:  # noqa: PTH122
+        if "\0" in reference or not (reference in self.files or _is_read(reference)):
             return None
         folder = posixpath.dirname(beside)
         while True:
-            name = posixpath.normpath(posixpath.join(folder, reference))
+            name = self._name(posixpath.join(folder, reference))
             if self._has(name):
                 return name if self.files[name].syntax in syntaxes else None
-            if not folder:
+            if folder.rpartition("/")[2] in ("", ".."):
                 return None
             folder = posixpath.dirname(folder)
+
+    def _name(self, path: str) -> str:
+        """The name below the root of a path that is seen from there, or whole; one that leads out and in again too."""
+        name = posixpath.normpath(path)
+        if not name.startswith(("../", "/")):
+            return name
+        real = os.path.realpath(self.root / name)
+        return Path(real).relative_to(self.root).as_posix() if Path(real).is_relative_to(self.root) else name
 
     def _has(self, name: str) -> bool:
         if name in self.files:
@@ -128,3 +136,7 @@ class Library:
         self.ignored[file.name], notes = ignored(parsed.comments, file.name)
         self.notes += notes
         return parsed
+
+
+def _is_read(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in SYNTAXES  # noqa: PTH122
