@@ -1,0 +1,117 @@
+"""Every shape of project in every way to start it, from the files alone: the edit lands where a person would make it.
+
+What a run would see is given (`Seen` in expected.toml); benchmarks/ways.py runs the same cells.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from matrix import Cell, Expect, Place, Start, cells, environ, lay_out, problem, shapes
+
+from autotune import collect, engine, patch
+from autotune.api import apply
+from autotune.api.patching import relative
+from autotune.collect import artefacts
+from autotune.model.evidence import Evidence, Location, Setting
+from autotune.model.finding import Change
+from autotune.model.patch import Patch
+from autotune.model.rule import Effect
+from autotune.patch.file import NAME, dumps
+from autotune.patch.plan import Wanted
+from autotune.scan.command import scan_command
+
+VERSIONS = {"torch": (2, 13, 0), "transformers": (5, 23, 0), "lightning": (2, 6, 6), "trl": (1, 16, 0)}
+
+KNOWN: dict[str, dict[str, str]] = tomllib.loads((Path(__file__).parent / "failing.toml").read_text())
+"""Cells that fail today and why, by shape and setting, then way."""
+
+CELLS = [(cell, expect) for cell in cells() for expect in cell.shape.expects]
+
+
+def name_of(cell: Cell, expect: Expect) -> str:
+    return f"{cell.shape.name}.{expect.setting}"
+
+
+def parameter(cell: Cell, expect: Expect):
+    why = KNOWN.get(name_of(cell, expect), {}).get(cell.way.name)
+    marks = [pytest.mark.xfail(reason=why, strict=True)] if why else []
+    return pytest.param(cell, expect, id=f"{name_of(cell, expect)}-{cell.way.name}", marks=marks)
+
+
+def observed(cell: Cell, expect: Expect, place: Place, start: Start) -> Setting:
+    """The setting as `derive` states it of a run: its value, and the user's call that gave it."""
+    at = cell.seen(expect, place, start)
+    location = Location(str(at[0]), at[1], expect.seen.call) if at is not None else None
+    seen = expect.seen
+    spelling = seen.spelling if location is not None else ""
+    return Setting(expect.setting, expect.subject, expect.old, seen.origin, location, spelling=spelling)
+
+
+def evidence(observed: Setting, settings: tuple[Setting, ...]) -> Evidence:
+    return engine.observed_over(engine.join((), settings), engine.join((), (observed,)))
+
+
+def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.Planned:
+    """What `apply` would do with the change, from the words on."""
+    if not cell.shape.missing:
+        collect.plan_command(start.words, sys.executable, start.cwd, environ(cell.shape, place, os.environ))
+    root = artefacts.project_root(start.cwd)
+    bundle = scan_command(start.words, cwd=start.cwd, root=root, versions=VERSIONS)
+    seen = observed(cell, expect, place, start)
+    known = evidence(seen, bundle.settings if bundle is not None else ())
+    change = Change(expect.setting, expect.old, expect.new, Effect.EQUIVALENT, seen.location, seen.spelling)
+    setting = known.setting(expect.subject, expect.setting)
+    wanted = Wanted(change, expect.subject, setting, (expect.rule,))
+    (draft,) = patch.plan([wanted], bundle, lambda name: Path(name).read_bytes(), VERSIONS)
+    run = artefacts.new_run(root)
+    made = Patch(str(root), run.name, start.words, tuple(relative([draft.change], root)))
+    (run / NAME).write_text(dumps(made))
+    planned = apply.plan(apply.Options(str(run / NAME)), cwd=start.cwd)
+    assert not planned.left, planned.left[0][1]
+    return planned
+
+
+def lines(before: bytes, after: bytes) -> tuple[list[str], list[str]]:
+    """The lines that are taken away, and those that are added."""
+    told = list(difflib.ndiff(before.decode().splitlines(), after.decode().splitlines()))
+    return tuple([line[2:] for line in told if line.startswith(mark)] for mark in ("- ", "+ "))
+
+
+@pytest.mark.parametrize(("cell", "expect"), [parameter(*one) for one in CELLS])
+def test_the_edit_lands_where_a_person_would_make_it(cell: Cell, expect: Expect, tmp_path: Path) -> None:
+    place = lay_out(cell.shape, tmp_path)
+    start = cell.start(place)
+    if isinstance(start, str):
+        pytest.skip(start)
+    planned = applied(cell, expect, place, start)
+    changed = {path: lines(before, after) for path, before, after in planned.files}
+    command = tuple(shlex.split(planned.command))
+    assert not problem(expect, start, place, expect.new, changed, command)
+
+
+def test_the_cells_that_are_said_to_fail_exist() -> None:
+    names = {(name_of(cell, expect), cell.way.name) for cell, expect in CELLS}
+    assert {(name, way) for name, ways in KNOWN.items() for way in ways} <= names
+
+
+def test_the_expected_lines_stand_in_the_projects() -> None:
+    for shape in shapes():
+        for expect in shape.expects:
+            text = (shape.folder / expect.file).read_text().splitlines()
+            assert text.count(expect.before) == 1, (shape.name, expect.before)
+            assert (
+                sum(expect.seen.line in line for line in (shape.folder / expect.seen.file).read_text().splitlines())
+                == 1
+            )
+
+
+def test_there_are_enough_shapes_and_ways() -> None:
+    assert len(shapes()) >= 7
+    assert len({cell.way.name for cell, _ in CELLS}) >= 12
