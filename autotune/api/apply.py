@@ -11,6 +11,7 @@ from pathlib import Path
 
 from autotune import patch, reading, state
 from autotune.api import searches
+from autotune.api.outcome import is_whole
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.model.patch import Edit, Patch, PatchChange
@@ -85,7 +86,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         left=tuple(left),
         files=tuple(_file_of(path, each) for path, each in by_file.items()),
         typed=shlex.join(word for edit in typed for word in _given(made.command, edit)),
-        command=_command(made.command, typed) if typed and _is_whole(made.command) else "",
+        command=_command(made.command, typed) if typed and is_whole(made.command) else "",
         moved=tuple(dict.fromkeys(line for each in kept for line in each.moved)),
         doubt=_doubt(file, root),
     )
@@ -126,9 +127,11 @@ def is_interrupted(cwd: Path) -> bool:
 
 
 def kept_patches(cwd: Path) -> Store | None:
-    """The written patches of the nearest folder from `cwd` upwards that has some: what `undo` takes back there."""
+    """The written patches of the nearest folder from `cwd` upwards that has some, else those of the other project whose
+    command was typed here last: what `undo` takes back there."""
     start = cwd.resolve()
-    for root in (start, *start.parents):
+    elsewhere = state.elsewhere(artefacts.project_root(cwd))
+    for root in (start, *start.parents, *([elsewhere.parents[2]] if elsewhere is not None else [])):
         known = state.known_project(root)
         if known is not None and (known / PATCHES).is_dir():
             return Store(root, known / PATCHES)
@@ -256,11 +259,6 @@ def _inside(root: Path, name: str) -> Path:
             to_do="Edit it by hand, and write the other changes with --select.",
         )
     return path
-
-
-def _is_whole(words: Sequence[str]) -> bool:
-    """Whether a run kept its command as it was typed: *** stands for what may be a secret, ... for words left out."""
-    return bool(words) and not any("***" in word or word == "..." for word in words)
 
 
 def _given(words: Sequence[str], edit: Edit) -> tuple[str, ...]:

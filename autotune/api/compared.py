@@ -85,20 +85,21 @@ def _current(root: Path) -> list[journals.Journal]:
 
 def _is_all(journal: journals.Journal, words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> bool:
     """Whether a written patch has all that is selected, and nothing of the last run's patch is left to be written."""
-    last = _last_patch(cwd)
+    last = _patch(options.name, cwd)
     names = {name for change in _changes(root, journal, words) for name in (change.setting, *change.rules)}
     if not names.issuperset(options.select):
         return False
-    if last is None or (options == apply.Options() and last.parent.name == _run(journal.title)):
+    is_plain = not (options.select or options.allow)
+    if last is None or (is_plain and last.parent.name == _run(journal.title)):
         return True
     planned = apply.plan(options, cwd=cwd)
     return not planned.files and not planned.typed
 
 
-def _last_patch(cwd: Path) -> Path | None:
-    """The patch of the last run; None without one."""
+def _patch(name: str, cwd: Path) -> Path | None:
+    """The patch of a run; None without one."""
     try:
-        file = artefacts.resolve("last", cwd) / NAME
+        file = artefacts.resolve(name, cwd) / NAME
     except UsageError:
         return None
     return file if file.is_file() else None

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import extras, manifest, outcome, outlook, patching, searches
+from autotune.api import extras, manifest, outcome, outlook, patching, remembered, searches
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.collect.scratch_changes import Change
 from autotune.engine.evidence import EvidenceError
 from autotune.errors import UsageError
+from autotune.invocation import invoked
 from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
 from autotune.model.finding import Finding, Gain
@@ -53,19 +54,19 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     rules = engine.load_rules(options.rules)
     python, why = machine.find_python(options.words, options.python, environ, cwd)
     command = collect.plan_command(options.words, python, cwd, environ)
-    root = artefacts.project_root(cwd)
+    root = artefacts.command_root(cwd, command.script)
     leftovers.remove_leftovers(root)
-    with lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
+    with lock.one_measurement(invoked(options.words, cwd).title) if options.lock else nullcontext():
         facts = machine.facts({}, environ=environ)
         folder = artefacts.new_run(root)
         show(progress.Status())
         collected = collect.collect(
-            options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout
+            options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout, protected=root
         )
     python, why = outcome.interpreter(collected, python, why)
     versions = machine.software(python)
     releases = {name: version for name, text in versions.items() if (version := release(text)) is not None}
-    bundle = scan_command(options.words, cwd=cwd, root=root, versions=releases)
+    bundle = scan_command(options.words, cwd=cwd, root=root, versions=releases, environ=environ)
     facts += machine.software_facts(versions)
     if collected.sampled is not None:
         facts += machine.sampled_facts(collected.sampled)
@@ -74,8 +75,9 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
     known = Known(run, facts, versions, *static, pins=pins(bundle, cwd=cwd, root=root))
     collect.write_manifest(collected, manifest.stored(known))
-    artefacts.mark_last(folder)
     outcome.check(run, collected)
+    artefacts.mark_last(folder, cwd)
+    remembered.keep(folder, options.words, run.command, cwd)
     report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name), options.asked)
     extras.write(report.evaluation.findings)
     patch = patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ))

@@ -6,6 +6,7 @@ Who starts the command and who reads its files ask the same function, so that bo
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -71,6 +72,12 @@ class Invocation:
             return (*self.words[: self.parts.program], "python", path, *behind)
         own = (word for word in self.words[first:last] if word not in ("-m", "--module"))
         return (*self.words[:first], *own, path, *behind)
+
+
+def typed(words: Sequence[str]) -> str:
+    """`words` as a line for a shell. Assignments in front stay assignments: NAME='some words'."""
+    variables, rest = assigned(words)
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), *map(shlex.quote, rest)])
 
 
 def invoked(words: Sequence[str], cwd: Path, environ: Mapping[str, str] = os.environ) -> Invocation:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import posixpath
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from autotune.catalogue.dialects import Version
 from autotune.errors import InternalError, UsageError
-from autotune.invocation import Invocation, invoked
+from autotune.invocation import Invocation, invoked, typed
 from autotune.model.evidence import Location, Setting
 from autotune.model.scanned import TYPED, Bundle, Call, Given, Note, Pin
 from autotune.scan.bundle import bundle, of_launch, script_name
@@ -104,17 +103,17 @@ def _text(called: Invocation, library: Library) -> tuple[str, str] | None:
 
     None where the file that it names lies outside the root, or cannot be read.
     """
-    typed = f"{os.path.relpath(os.path.realpath(called.cwd), library.root)}/{TYPED}"
+    name = f"{os.path.relpath(os.path.realpath(called.cwd), library.root)}/{TYPED}"
     if called.line is not None:
-        return called.line, typed
+        return called.line, name
     if called.file is not None and called.file.is_file():
-        name = _name(called.file, library, "shell" if called.is_shell else "python")
-        if name is None:
+        file = _name(called.file, library, "shell" if called.is_shell else "python")
+        if file is None:
             return None
         if called.is_shell:
-            return library.files[name].data.decode(errors="replace"), name
-    front = [f"{name}={shlex.quote(value)}" for name, value in called.variables.items()]
-    return " ".join([*front, shlex.join(called.read_as())]), typed
+            return library.files[file].data.decode(errors="replace"), file
+    front = (f"{name}={value}" for name, value in called.variables.items())
+    return typed((*front, *called.read_as())), name
 
 
 def _name(file: Path, library: Library, syntax: str) -> str | None:
