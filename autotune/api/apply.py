@@ -23,7 +23,7 @@ from autotune.patch.file import NAME, loads
 from autotune.patch.journal import Journal, Store
 from autotune.patch.renew import paired
 from autotune.patch.renew import renewed as renew
-from autotune.patch.retyped import retyped
+from autotune.patch.retyped import launch, retyped
 
 PATCHES = "patches"
 """In a project's state: the journals of what was written, without which nothing is taken back."""
@@ -85,8 +85,8 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         chosen=tuple(chosen),
         left=tuple(left),
         files=tuple(_file_of(path, each) for path, each in by_file.items()),
-        typed=shlex.join(word for edit in typed for word in _given(made.command, edit)),
-        command=_command(made.command, typed) if typed and is_whole(made.command) else "",
+        typed=" ".join(_given(made.command, edit) for edit in typed),
+        command=launch(made.command, typed) if typed and is_whole(made.command) else "",
         moved=tuple(dict.fromkeys(line for each in kept for line in each.moved)),
         doubt=_doubt(file, root),
     )
@@ -261,14 +261,11 @@ def _inside(root: Path, name: str) -> Path:
     return path
 
 
-def _given(words: Sequence[str], edit: Edit) -> tuple[str, ...]:
+def _given(words: Sequence[str], edit: Edit) -> str:
     """The words that give one value, spelled as on the command line `words`."""
-    return retyped([word for word in words if word.lstrip("+").startswith(f"{edit.key}=")][-1:], [edit])
-
-
-def _command(words: Sequence[str], edits: Sequence[Edit]) -> str:
-    """The command line with the new values: behind their flags, or at its end."""
-    return shlex.join(retyped(["python", *words] if words[0].endswith(".py") else words, edits))
+    if not edit.new:
+        return f"(without {edit.key})"
+    return shlex.join(retyped([word for word in words if word.lstrip("+").startswith(f"{edit.key}=")][-1:], [edit]))
 
 
 def _file_of(path: Path, edits: Sequence[Edit]) -> tuple[Path, bytes, bytes]:

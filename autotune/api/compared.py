@@ -77,6 +77,13 @@ def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[
     return replace(compared, predicted=_predicted(planned.chosen, run, planned.root)), run
 
 
+def run_of(number: int, cwd: Path) -> str:
+    """The run that proposed written patch `number`; "" where none is known."""
+    kept = apply.kept_patches(cwd)
+    known = journals.journals(kept.folder) if kept is not None else ()
+    return next((_run(one.title) for one in known if one.number == number), "")
+
+
 def _current(root: Path) -> list[journals.Journal]:
     """The patches that are written and whose files are still as they left them, the oldest first."""
     kept = apply.kept_patches(root)

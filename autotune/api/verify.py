@@ -52,6 +52,13 @@ class Options:
     lock: bool = True
 
 
+def run_of(patch: str | None, cwd: Path) -> str:
+    """The run whose command a patch is of: the one that --patch names, that of a written patch, else the last."""
+    if patch is None or (cwd / patch).is_file():
+        return "last"
+    return compared.run_of(int(patch), cwd) or "last" if patch.isdecimal() else patch
+
+
 def verify(
     options: Options,
     announce: Announce,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
 
 from autotune.api import tune as api
+from autotune.cli.chosen import chosen
 from autotune.cli.duration import seconds
 from autotune.cli.output import has_colour, show
 from autotune.collect import Status
@@ -49,12 +49,14 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     """Search the settings of a script for those that measurably make it faster, and write their patch.
 
     Every trial is a fresh start in a scratch copy: nothing of yours is written before `autotune apply`. What wins is
-    measured again in turns with your own settings; where nothing wins, the answer is to keep what you have.
+    measured again in turns with your own settings; where nothing wins, the answer is to keep what you have. COMMAND is
+    a script with its arguments, or, after --, any command that starts one; without it, that of the last diagnosis.
     """
+    command, cwd = chosen(command, "tune")
     with Live(quiet=given["quiet"]) as live:
         teller = _Teller(live, given["quiet"], given["price"])
         try:
-            tuned = api.tune(_options(command, given), teller, cwd=Path.cwd())
+            tuned = api.tune(_options(command, given), teller, cwd=cwd)
         except (KeyboardInterrupt, SystemExit):
             live.close()
             tell(f"autotune: {teller.interrupted()}")

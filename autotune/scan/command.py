@@ -21,6 +21,7 @@ from autotune.scan.library import Library
 from autotune.scan.statements import unset
 from autotune.syntax import shell
 
+
 def scan_command(
     words: Sequence[str],
     *,

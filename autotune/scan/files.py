@@ -126,7 +126,7 @@ def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> F
 
 
 def read_file(path: str, name: str, syntax: str = "") -> File | Note:
-    """The file at the real `path`, or why it is not read; what its name does not say of its `syntax` has to be given."""
+    """The file at the real `path`, or why it is not read; `syntax` says what its name does not."""
     syntax = syntax or _syntax(name)
     try:
         return File(name, syntax, reading.read(path, most_bytes=LIMITS[syntax]))
