@@ -132,11 +132,10 @@ def check(shape: Shape) -> measuring.Json:
     """The places that `check` names: in the folder, of the script, and of the script with its configs."""
     with tempfile.TemporaryDirectory(prefix="ways-") as folder:
         place = matrix.lay_out(shape, Path(folder).resolve())
-        configs = [word for word in shape.arguments if (place.root / word).is_file()] or [shape.shell]
         asked = {
             "folder": ["."],
             "script": [shape.script],
-            "script and config": [shape.script, *configs],
+            "script and config": [shape.script, *shape.configs],
         }
         found = {
             name: places(

@@ -207,15 +207,16 @@ def _shown(words: Sequence[str], first: Recording | None, cwd: Path) -> tuple[st
     is_named = called.file is not None or called.module is not None or called.parts.target is not None
     is_hidden = HIDDEN in argv[0] and called.module is None
     if not is_named or is_hidden or not all(map(_LAUNCHER.fullmatch, head[1:-1])):
-        return (*_variables(called), called.words[0], _LEFT_OUT, *argv[1:])[: len(words) + 2]
-    return (*_variables(called), *head, *_arguments(called, argv))
+        return (*_front(called), called.words[0], _LEFT_OUT, *argv[1:])[: len(words) + 2]
+    return (*_front(called), *head, *_arguments(called, argv))
 
 
-def _variables(called: Invocation) -> Iterator[str]:
-    """The assignments in front, with the values of variables that say how a run computes and nothing else."""
-    for name, value in called.variables.items():
+def _front(called: Invocation) -> Iterator[str]:
+    """What stands in front, with the values of variables that say how a run computes and nothing else."""
+    for word in called.front:
+        name, is_assigned, value = word.partition("=")
         is_shown = _SHOWN.fullmatch(name) and not _SECRET.search(name) and _VALUE.fullmatch(value)
-        yield f"{name}={value if is_shown else HIDDEN}"
+        yield word if is_shown or not is_assigned else f"{name}={HIDDEN}"
 
 
 def _arguments(called: Invocation, argv: Sequence[str]) -> tuple[str, ...]:
@@ -232,7 +233,7 @@ def _arguments(called: Invocation, argv: Sequence[str]) -> tuple[str, ...]:
 HIDDEN, _LEFT_OUT = "***", "..."
 
 _LAUNCHER = re.compile(
-    r"--?[a-zA-Z][a-z_-]*(=\d+)?|\d+|launch|run|[a-z]+\.[a-z.]+|bf16|fp16|fp8|no|auto|localhost:\d+"
+    r"--?[a-zA-Z][a-z_-]*(=\d+)?|\d+|launch|run|python[\d.]*|torchrun|accelerate|[a-z]+\.[a-z.]+|bf16|fp16|fp8|no|auto|localhost:\d+"
     r"|[\w./-]{1,60}\.(ya?ml|json|toml)"
 )
 """A launcher's flags, their numbers, its verb, the name of a module, and its config."""

@@ -22,7 +22,8 @@ _RUNS_A_LINE = ("-c", "-ec", "-lc", "-xc")
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command behind the assignments in front of it, which are in `variables`, and behind an `env` that only assigns.
+    """A command behind the assignments in front of it, which are in `variables`, and behind an `env` that only assigns:
+    `front` are those words.
 
     `words` are what is started in `cwd`; `parts` are the places in them. `file` is the script, or the file of the
     module, that the word at `at` names, as the run names it (links kept): a script that does not exist is named all the
@@ -39,6 +40,7 @@ class Invocation:
     is_shell: bool = False
     line: str | None = None
     module: str | None = None
+    front: tuple[str, ...] = ()
 
     @property
     def program(self) -> str:
@@ -83,12 +85,11 @@ def typed(words: Sequence[str]) -> str:
 def invoked(words: Sequence[str], cwd: Path, environ: Mapping[str, str] = os.environ) -> Invocation:
     """What `words` start in `cwd`: a script and its arguments, a module behind -m, or any command."""
     variables, rest, folder = _placed(words, cwd)
-    if not rest:
-        return Invocation((), folder, variables)
-    parts = shape(rest)
+    front = tuple(words[: len(words) - len(rest)])
+    parts = shape(rest) if rest else None
+    made = Invocation(tuple(rest), folder, variables, parts, front=front)
     if parts is None:
-        return Invocation(tuple(rest), folder, variables)
-    made = Invocation(tuple(rest), folder, variables, parts)
+        return made
     if parts.launcher is None:
         return _by_program(made, {**environ, **variables})
     if parts.target is None:

@@ -54,7 +54,7 @@ def test_without_a_recording_it_is_the_planned_one() -> None:
         (("train.py", "--other", "planted", "--key", "planted"), ("train.py", "...", "--key", "***")),
         (
             ("env", "KEY=planted", "python", "train.py", "--key", "planted"),
-            ("KEY=***", "python", "train.py", "--key", "***"),
+            ("env", "KEY=***", "python", "train.py", "--key", "***"),
         ),
         (
             ("WANDB_API_KEY=planted", "OMP_NUM_THREADS=1", "train.py", "--key", "planted"),

@@ -11,12 +11,15 @@ import shlex
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from matrix import Cell, Expect, Place, Start, cells, environ, lay_out, problem, shapes
+from matrix import Cell, Expect, Place, Shape, Start, cells, environ, lay_out, problem, shapes
 
 from autotune import collect, engine, patch
 from autotune.api import apply
+from autotune.api.check import Options, check
+from autotune.api.outcome import summarise
 from autotune.api.patching import relative
 from autotune.collect import artefacts
 from autotune.invocation import invoked
@@ -55,6 +58,21 @@ def observed(cell: Cell, expect: Expect, place: Place, start: Start) -> Setting:
     return Setting(expect.setting, expect.subject, expect.old, seen.origin, location, spelling=spelling)
 
 
+def command(cell: Cell, place: Place, start: Start) -> tuple[str, ...]:
+    """The command as a run keeps it."""
+    recording = SimpleNamespace(
+        process={"argv": cell.argv(place, start), "executable": sys.executable},
+        window=None,
+        what_ifs=(),
+        error=None,
+        events=(),
+        outcome="completed",
+        side_effects={"redirected": (), "blocked": (), "not_isolated": ()},
+    )
+    collected = collect.Collected(place.root, (recording,), "probe", 0, 1.0, 0.5, None)  # type: ignore[arg-type]
+    return summarise(collected, start.words, sys.executable, "", False, start.cwd).command
+
+
 def evidence(observed: Setting, settings: tuple[Setting, ...]) -> Evidence:
     return engine.observed_over(engine.join((), settings), engine.join((), (observed,)))
 
@@ -73,7 +91,7 @@ def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.Pla
     wanted = Wanted(change, expect.subject, setting, (expect.rule,))
     (draft,) = patch.plan([wanted], bundle, lambda name: Path(name).read_bytes(), VERSIONS)
     run = artefacts.new_run(root)
-    made = Patch(str(root), run.name, start.words, tuple(relative([draft.change], root)))
+    made = Patch(str(root), run.name, command(cell, place, start), tuple(relative([draft.change], root)))
     (run / NAME).write_text(dumps(made))
     planned = apply.plan(apply.Options(str(run / NAME)), cwd=start.cwd)
     assert not planned.left, planned.left[0][1]
@@ -94,12 +112,42 @@ def test_the_edit_lands_where_a_person_would_make_it(cell: Cell, expect: Expect,
         pytest.skip(start)
     planned = applied(cell, expect, place, start)
     changed = {path: lines(before, after) for path, before, after in planned.files}
-    command = tuple(shlex.split(planned.command))
-    assert not problem(expect, start, place, expect.new, changed, command)
+    pasted = tuple(shlex.split(planned.command))
+    assert not problem(expect, start, place, expect.new, changed, pasted)
+
+
+def places(root: Path, *names: str) -> set[tuple[str, str, int]]:
+    """The rule, file and line of each finding of `check`."""
+    found = check(Options(tuple(map(Path, names))), cwd=root).findings
+    return {(one.rule.id, one.location.file, one.location.line) for one in found if one.location is not None}
+
+
+def asked(shape: Shape, what: str) -> tuple[str, ...]:
+    """What is asked of `check`: the folder, the script, or the script with its configs."""
+    return {"folder": (".",), "script": (shape.script,), "script-and-config": (shape.script, *shape.configs)}[what]
+
+
+def checked(shape: Shape, what: str):
+    why = KNOWN.get(f"{shape.name}.check", {}).get(what)
+    marks = [pytest.mark.xfail(reason=why, strict=True)] if why else []
+    return pytest.param(shape, what, id=f"{shape.name}-{what}", marks=marks)
+
+
+CHECKED = [(shape, what) for shape in shapes() for what in ("folder", "script", "script-and-config")]
+
+
+@pytest.mark.parametrize(("shape", "what"), [checked(*one) for one in CHECKED])
+def test_check_names_the_same_places_whatever_it_is_asked(shape: Shape, what: str, tmp_path: Path) -> None:
+    root = lay_out(shape, tmp_path).root
+    everything = {
+        place for each in ("folder", "script", "script-and-config") for place in places(root, *asked(shape, each))
+    }
+    assert places(root, *asked(shape, what)) == everything
 
 
 def test_the_cells_that_are_said_to_fail_exist() -> None:
     names = {(name_of(cell, expect), cell.way.name) for cell, expect in CELLS}
+    names |= {(f"{shape.name}.check", what) for shape, what in CHECKED}
     assert {(name, way) for name, ways in KNOWN.items() for way in ways} <= names
 
 
