@@ -81,16 +81,16 @@ def is_own_run(run: Path, own: Collection[tuple[str, int]]) -> bool:
     return stat.S_ISDIR(about.st_mode) and (run.name, about.st_ino) in own
 
 
-def keep_command(root: Path, run: str, words: Sequence[str], cwd: Path) -> None:
-    """Remember what run `run` of the project at `root` started, and where. Raises OSError or UsageError where that
-    cannot be kept. Who calls it leaves out commands that may hold a secret."""
-    line = json.dumps({"run": run, "words": list(words), "cwd": str(cwd)})
+def keep_command(root: Path, run: str, words: Sequence[str], cwd: Path, python: str | None) -> None:
+    """Remember what run `run` of the project at `root` started, where, and with which --python. Raises OSError or
+    UsageError where that cannot be kept. Who calls it leaves out commands that may hold a secret."""
+    line = json.dumps({"run": run, "words": list(words), "cwd": str(cwd), "python": python})
     with (project(root) / "commands.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
 
 
-def commands(root: Path) -> Mapping[str, tuple[tuple[str, ...], Path]]:
-    """The words of each run that are remembered, and the folder where they were typed, by the run's name."""
+def commands(root: Path) -> Mapping[str, tuple[tuple[str, ...], Path, str | None]]:
+    """The words of each run that are remembered, the folder where they were typed, and --python, by the run's name."""
     rows = (_command(line) for line in _lines(root, "commands.jsonl"))
     return {row[0]: row[1:] for row in rows if row is not None}
 
@@ -109,14 +109,14 @@ def elsewhere(root: Path) -> Path | None:
     return run if is_own_run(run, own_runs(run.parents[2])) else None
 
 
-def _command(line: str) -> tuple[str, tuple[str, ...], Path] | None:
+def _command(line: str) -> tuple[str, tuple[str, ...], Path, str | None] | None:
     try:
         row = json.loads(line)
-        run, words, cwd = row["run"], row["words"], row["cwd"]
+        run, words, cwd, python = row["run"], row["words"], row["cwd"], row["python"]
     except (ValueError, KeyError, TypeError):
         return None
-    is_whole = isinstance(words, list) and all(isinstance(one, str) for one in (run, cwd, *words))
-    return (run, tuple(words), Path(cwd)) if is_whole else None
+    is_whole = isinstance(words, list) and all(isinstance(one, str) for one in (run, cwd, python or "", *words))
+    return (run, tuple(words), Path(cwd), python) if is_whole else None
 
 
 def _lines(root: Path, name: str) -> list[str]:

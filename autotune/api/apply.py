@@ -11,9 +11,9 @@ from pathlib import Path
 
 from autotune import patch, reading, state
 from autotune.api import searches
-from autotune.api.outcome import is_whole
 from autotune.collect import artefacts
 from autotune.errors import UsageError
+from autotune.invocation.shown import is_whole
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import extras, manifest, outcome, outlook, patching, remembered, searches
+from autotune.api import extras, manifest, missing, outcome, outlook, patching, remembered, searches
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.collect.scratch_changes import Change
 from autotune.engine.evidence import EvidenceError
-from autotune.errors import UsageError
+from autotune.errors import ScriptError, UsageError
 from autotune.invocation import invoked
 from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
@@ -75,9 +75,13 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
     known = Known(run, facts, versions, *static, pins=pins(bundle, cwd=cwd, root=root))
     collect.write_manifest(collected, manifest.stored(known))
-    outcome.check(run, collected)
+    try:
+        outcome.check(run, collected)
+    except ScriptError as error:
+        error.to_do += missing.hint(options.words, run, options.python, cwd, environ)
+        raise
     artefacts.mark_last(folder, cwd)
-    remembered.keep(folder, options.words, run.command, cwd)
+    remembered.keep(folder, remembered.Remembered(folder.name, options.words, cwd, options.python), run.command)
     report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name), options.asked)
     extras.write(report.evaluation.findings)
     patch = patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ))
@@ -110,7 +114,7 @@ def load(
     except EvidenceError as error:
         raise UsageError(f"it says what cannot be: {error}", where=str(path), to_do="Diagnose again.") from error
     told = history.calibration(artefacts.project_root(cwd))
-    return replace(report, patch=patching.written(path), calibration=str(told or ""))
+    return replace(report, patch=patching.written(path), name=name, calibration=str(told or ""))
 
 
 def build(

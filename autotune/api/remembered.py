@@ -7,25 +7,26 @@ may hold a secret are not kept.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotune import state
-from autotune.api.outcome import is_whole
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.invocation import invoked, typed
+from autotune.invocation.shown import is_whole
 from autotune.patch.file import NAME
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The command of run `run`, and the folder where it was typed."""
+    """The command of run `run`, the folder where it was typed, and the interpreter that --python named."""
 
     run: str
     words: tuple[str, ...]
     cwd: Path
+    python: str | None = None
 
     def __str__(self) -> str:
         """As a person reads it, with the folder where that is another one."""
@@ -33,11 +34,11 @@ class Remembered:
         return f"{typed(self.words)}{away}"
 
 
-def keep(run: Path, words: Sequence[str], shown: Sequence[str], cwd: Path) -> None:
+def keep(run: Path, command: Remembered, shown: Sequence[str]) -> None:
     """Remember the command of a run. `shown` is the command without secrets: where that lacks something, it is not."""
     if is_whole(shown):
         with contextlib.suppress(OSError, UsageError):  # then it has to be typed again
-            state.keep_command(run.parents[2], run.name, words, cwd)
+            state.keep_command(run.parents[2], run.name, command.words, command.cwd, command.python)
 
 
 def command(name: str, verb: str, cwd: Path) -> Remembered:
@@ -55,7 +56,7 @@ def command(name: str, verb: str, cwd: Path) -> Remembered:
 
 
 def of_command(words: Sequence[str], cwd: Path) -> str:
-    """The name of the run that proposes changes for this command: the last, or the newest of it where that is another's.
+    """The run that proposes changes for this command: "last", or the newest of it where the last is another's.
 
     Raises UsageError where the last run is of another command, and this one has none.
     """
@@ -69,7 +70,11 @@ def of_command(words: Sequence[str], cwd: Path) -> str:
     root = last.parents[2]
     commands = state.commands(root)
     for run in reversed(artefacts.runs(root)):
-        if run.name in commands and (run / NAME).is_file() and _subject(*commands[run.name]) == _subject(words, cwd):
+        if (
+            run.name in commands
+            and (run / NAME).is_file()
+            and _subject(*commands[run.name][:2]) == _subject(words, cwd)
+        ):
             return str(run)
     raise UsageError(
         "the last diagnosis is of another command, and this one has none that proposes a change",
@@ -82,7 +87,7 @@ def _known(run: Path) -> Remembered | None:
     """The command of a run folder that was made here."""
     if len(run.parents) < 3 or not state.is_own_run(run, state.own_runs(run.parents[2])):
         return None
-    commands: Mapping[str, tuple[tuple[str, ...], Path]] = state.commands(run.parents[2])
+    commands = state.commands(run.parents[2])
     return Remembered(run.name, *commands[run.name]) if run.name in commands else None
 
 

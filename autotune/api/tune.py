@@ -76,7 +76,8 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
             else:
                 tuned = _nothing(trials.space)
     artefacts.mark_last(kept.folder, cwd)
-    remembered.keep(kept.folder, options.words, report.run.command, cwd)
+    command = remembered.Remembered(kept.folder.name, options.words, cwd, options.python)
+    remembered.keep(kept.folder, command, report.run.command)
     searches.keep(kept, ended=not tuned.notes)
     beyond = tuple(_beyond(report, tuned.space))
     spent_s = time.monotonic() - began

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.api import remembered
 from autotune.outlet import tell
 
 
-def chosen(words: tuple[str, ...], verb: str, run: str = "last") -> tuple[tuple[str, ...], Path]:
-    """The words of a command and the folder to start it in. Raises UsageError where no run's command is known."""
+def chosen(words: tuple[str, ...], verb: str, python: str | None, run: str = "last") -> remembered.Remembered:
+    """The words of a command, the folder to start it in and its --python. Raises UsageError where no run's command is
+    known."""
     if words:
-        return words, Path.cwd()
+        return remembered.Remembered(run, words, Path.cwd(), python)
     known = remembered.command(run, verb, Path.cwd())
     whose = "the last diagnosis" if run == "last" else f"run {known.run}"
     tell(f"autotune: the command of {whose}: {known}")
-    return known.words, known.cwd
+    return replace(known, python=python or known.python)
