@@ -14,8 +14,7 @@ from pathlib import Path
 from autotune import reading
 from autotune.invocation import Invocation, invoked, typed
 from autotune.invocation.modules import module_file, search_path
-from autotune.machine import environments
-from autotune.machine.interpreter import candidates
+from autotune.machine.interpreter import candidates, lacking
 from autotune.model.report import RunSummary
 
 MOST_BYTES = 1_000_000
@@ -23,22 +22,22 @@ _NAMED = 3
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 
-def hint(
-    words: Sequence[str], run: RunSummary, explicit: str | None, cwd: Path, environ: Mapping[str, str] = os.environ
-) -> str:
+def hint(words: Sequence[str], run: RunSummary, cwd: Path, environ: Mapping[str, str] = os.environ) -> str:
     """What to do about a package that the Python of a failed run lacks; "" where it lacks none that is known."""
     called = invoked(words, cwd, environ)
     python = _python(called, run, environ)
     said = _MISSING.match(run.error)
-    module = said[1].partition(".")[0] if said is not None else next(_lacking(called, python, environ), None)
+    wanted = [said[1].partition(".")[0]] if said is not None else list(_wanted(called, environ))
+    is_other = said is None and run.num_processes > 0  # it was recorded how it failed
+    module = lacking(python, wanted) if python and not is_other else None
     if module is None:
         return ""
     having = [one for one in candidates(module, words, environ, cwd) if Path(one).parent != Path(python).parent]
-    lacks = f"\n{python} ({run.python_from}) has no {module!r}"
+    lacks = f"\n{python} has no {module!r}"
     if not having:
         return f"{lacks}, and no Python that was looked at has it: install it there, or name another with --python."
     others = f" ({', '.join(having[1 : 1 + _NAMED])} too)" if len(having) > 1 else ""
-    return f"{lacks}; {having[0]} has it{others}:\n    {_line(called, words, having[0], explicit)}"
+    return f"{lacks}; {having[0]} has it{others}:\n    {_line(called, words, having[0])}"
 
 
 def _python(called: Invocation, run: RunSummary, environ: Mapping[str, str]) -> str:
@@ -48,23 +47,21 @@ def _python(called: Invocation, run: RunSummary, environ: Mapping[str, str]) -> 
     return run.python if is_recorded or not is_chosen_there else shutil.which("python", path=environ.get("PATH")) or ""
 
 
-def _lacking(called: Invocation, python: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """What the script imports first that is in no place where its Python looks; of a shell script nothing is read."""
+def _wanted(called: Invocation, environ: Mapping[str, str]) -> Iterator[str]:
+    """The packages that the script imports, its own left out; of a shell script only torch is known."""
     if called.file is None or called.is_shell:
-        if python and not environments.has(python, "torch"):
-            yield "torch"
+        yield "torch"
         return
     folders = (called.file.resolve().parent, *search_path(called.cwd, environ))
     for module in _imports(called.file):
-        is_own = module_file(module, folders, is_run=False) is not None or any(
-            (one / module).is_dir() for one in folders
-        )
-        if not (module in sys.stdlib_module_names or is_own or environments.has(python, module)):
+        is_file = module_file(module, folders, is_run=False) is not None
+        is_own = is_file or any((folder / module).is_dir() for folder in folders)
+        if not (is_own or module in sys.stdlib_module_names):
             yield module
 
 
 def _imports(file: Path) -> Iterator[str]:
-    """The packages that a script imports when it is loaded, in their order; what it only tries to import is left out."""
+    """The packages that a script imports when it is loaded, in their order, without what it only tries to import."""
     try:
         tree = ast.parse(reading.read(file, follow=True, most_bytes=MOST_BYTES))
     except (OSError, SyntaxError, ValueError, RecursionError):
@@ -76,14 +73,13 @@ def _imports(file: Path) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def _line(called: Invocation, words: Sequence[str], python: str, explicit: str | None) -> str:
+def _line(called: Invocation, words: Sequence[str], python: str) -> str:
     """The command that measures in the environment of `python`; a shell and a runner find theirs on PATH."""
     folder = Path(python).parent
     if called.is_shell or called.line is not None or called.has_prefix:
         return f"PATH={shlex.quote(str(folder))}:$PATH autotune diagnose -- {typed(words)}"
-    program = folder / Path(called.program).name
-    if called.parts is not None and called.parts.launcher is not None and os.access(program, os.X_OK):
-        if called.parts.launcher.name != "python":
-            at = len(called.front) + called.parts.program
-            return f"autotune diagnose -- {typed((*words[:at], str(program), *words[at + 1 :]))}"
+    launcher = called.parts.launcher if called.parts is not None else None
+    program, at = folder / Path(called.program).name, len(called.front)
+    if launcher is not None and launcher.name != "python" and os.access(program, os.X_OK):
+        return f"autotune diagnose -- {typed((*words[:at], str(program), *words[at + 1 :]))}"
     return f"autotune diagnose --python {shlex.quote(python)} -- {typed(words)}"

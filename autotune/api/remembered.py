@@ -67,14 +67,10 @@ def of_command(words: Sequence[str], cwd: Path) -> str:
     known = _known(last)
     if known is None or _subject(known.words, known.cwd) == _subject(words, cwd):
         return "last"
-    root = last.parents[2]
+    root, subject = last.parents[2], _subject(words, cwd)
     commands = state.commands(root)
     for run in reversed(artefacts.runs(root)):
-        if (
-            run.name in commands
-            and (run / NAME).is_file()
-            and _subject(*commands[run.name][:2]) == _subject(words, cwd)
-        ):
+        if run.name in commands and (run / NAME).is_file() and _subject(*commands[run.name][:2]) == subject:
             return str(run)
     raise UsageError(
         "the last diagnosis is of another command, and this one has none that proposes a change",

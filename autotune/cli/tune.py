@@ -11,6 +11,7 @@ import click
 
 from autotune.api import tune as api
 from autotune.api.remembered import Remembered
+from autotune.cli.behind import watched
 from autotune.cli.chosen import chosen
 from autotune.cli.duration import seconds
 from autotune.cli.output import has_colour, show
@@ -57,7 +58,8 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     with Live(quiet=given["quiet"]) as live:
         teller = _Teller(live, given["quiet"], given["price"])
         try:
-            tuned = api.tune(_options(known, given), teller, cwd=known.cwd)
+            with watched(known.words, quiet=given["quiet"]):
+                tuned = api.tune(_options(known, given), teller, cwd=known.cwd)
         except (KeyboardInterrupt, SystemExit):
             live.close()
             tell(f"autotune: {teller.interrupted()}")

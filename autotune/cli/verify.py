@@ -9,6 +9,7 @@ import click
 
 from autotune.api import verify as api
 from autotune.api.remembered import Remembered
+from autotune.cli.behind import watched
 from autotune.cli.chosen import chosen
 from autotune.cli.duration import seconds
 from autotune.cli.output import has_colour, show
@@ -75,7 +76,7 @@ def _verified(command: Remembered, given: dict[str, Any]) -> Verified:
 
     if not quiet:
         tell(f"autotune: within {budget_s:.0f} s; first a rehearsal of each side, to learn its cost")
-    with Live(quiet=quiet) as live:
+    with Live(quiet=quiet) as live, watched(command.words, quiet=quiet):
         return api.verify(options, announce, live.update, cwd=command.cwd)
 
 

@@ -93,7 +93,7 @@ def runs(root: Path) -> tuple[Path, ...]:
 
 
 def mark_last(run: Path, cwd: Path | None = None) -> None:
-    """Let "last" name `run`, a folder that `new_run` made; also in the project of `cwd`, where the command was typed."""
+    """Let "last" name `run`, a folder that `new_run` made; also in the project of `cwd`, where it was typed."""
     write_text(run.parents[1] / _LAST, run.name + "\n")
     here = project_root(cwd) if cwd is not None else None
     if here is not None and here.resolve() != run.parents[2].resolve():

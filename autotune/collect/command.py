@@ -63,7 +63,9 @@ def _check(called: Invocation) -> None:
     program, file = called.program, called.file
     if Path(program).name in _SUBMITTERS:
         raise _submits(Path(program).name, called.words)
-    if notebook := next((word for word in called.words[:2] if word.endswith(".ipynb")), None):
+    if notebook := next(
+        (word for word in called.words[:2] if word.endswith(".ipynb") and (called.cwd / word).is_file()), None
+    ):
         raise _of_notebook(notebook, called.cwd)
     if program.startswith("-") and called.module is None:
         raise UsageError(
@@ -96,7 +98,7 @@ def _argv(called: Invocation, python: str, environ: Mapping[str, str]) -> tuple[
 
 
 def _through_first_line(called: Invocation, python: str) -> tuple[str, ...]:
-    """A script that is named by its path: what may be executed is, and the rest is started by what it is written for."""
+    """A script that is named by its path: it is executed where it may be, else started by what it is written for."""
     assert called.file is not None
     if called.file.suffix not in (".sh", ".bash") and os.access(called.file, os.X_OK):
         return called.words

@@ -46,7 +46,7 @@ def is_of_python(line: Sequence[str]) -> bool:
 
 
 def entry_module(tool: Path) -> str | None:
-    """The module that a console tool imports its entry point from ("from pkg.cli import main"); None for another file."""
+    """The module of a console tool's entry point ("from pkg.cli import main"); None for another file."""
     if not is_of_python(first_line(tool)):
         return None
     found = (name for name in _ENTRY.findall(_text(tool)) if name != "__future__")

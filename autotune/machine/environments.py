@@ -1,4 +1,4 @@
-"""Python environments of a project and of its user, and what is installed in them: folders are listed, nothing is run."""
+"""Python environments of a project and of its user, and what is installed in them. Nothing of them is run."""
 
 from __future__ import annotations
 
@@ -43,16 +43,19 @@ def of_user(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def has(python: str, module: str) -> bool:
-    """Whether the packages of an interpreter's environment hold `module`, or a wider one that it may use does."""
-    name = module.partition(".")[0]
-    prefix = Path(python).parent.parent
+    """Whether the packages of an interpreter's environment hold `module`, or others that it uses beside them."""
+    name, prefix = module.partition(".")[0], Path(python).parent.parent
     config = "\n".join(_lines(prefix / "pyvenv.cfg"))
     places = [*prefix.glob("lib/python3*/site-packages"), *prefix.glob("lib/python3*/dist-packages")]
     if not config or "include-system-site-packages = true" in config:
         places += [*prefix.glob("local/lib/python3*/dist-packages"), Path("/usr/lib/python3/dist-packages")]
-    return any((place / name).is_dir() or (place / f"{name}.py").is_file() for place in places) or any(
-        any(place.glob(f"{name}.*.so")) for place in places
-    )
+    lists = [file for place in places for file in sorted(place.glob("*.pth"))]
+    places += [Path(line) for file in lists for line in _lines(file) if line.startswith("/")]
+    return any(_holds(place, name) for place in places)
+
+
+def _holds(place: Path, name: str) -> bool:
+    return (place / name).is_dir() or (place / f"{name}.py").is_file() or any(place.glob(f"{name}.*.so"))
 
 
 def _is_environment(folder: Path) -> bool:

@@ -13,7 +13,7 @@ Lines = list[bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Hunk:
-    """Lines that the patch took away (`old`) and wrote in their place: those from `first` to `last` of the file after."""
+    """Lines that the patch took away (`old`), and those of the file after it that it wrote: from `first` to `last`."""
 
     old: Lines
     first: int

@@ -70,10 +70,10 @@ def pins(found: Bundle | None, *, cwd: Path, root: Path) -> tuple[Pin, ...]:
 
 
 def _links(called: Invocation) -> Mapping[str, str]:
-    """The names that a run has for files whose real paths are others: Python keeps that of its script as it is given."""
+    """The name that a run has for its script, by the real path: Python keeps the one that it is given."""
     if called.file is None or called.is_shell:
         return {}
-    return {os.path.realpath(called.file): os.path.abspath(called.file)}
+    return {os.path.realpath(called.file): os.path.normpath(called.file)}
 
 
 def _placed(found: Bundle, root: Path, links: Mapping[str, str]) -> Bundle:
