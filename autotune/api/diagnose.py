@@ -22,7 +22,7 @@ from autotune.model.finding import Finding, Gain
 from autotune.model.recording import Recording
 from autotune.model.report import Report, Step
 from autotune.model.rule import Rule
-from autotune.scan.command import pins, scan_command
+from autotune.scan.command import outside, pins, scan_command
 from autotune.verify import history
 
 Show = Callable[[progress.Status], None]
@@ -71,6 +71,8 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     if collected.sampled is not None:
         facts += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
+    beyond = outside(options.words, cwd=cwd, root=root, environ=environ)
+    run = replace(run, notes=tuple(f"{file} lies outside {root}: changes of it are by hand" for file in beyond))
     facts += (*storage(collected.recordings, collected.effects.redirected), *extras.facts(cwd))
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
     known = Known(run, facts, versions, *static, pins=pins(bundle, cwd=cwd, root=root))
@@ -136,7 +138,9 @@ def build(
     recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
     report = Report(
-        run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings, declined)),
+        run=replace(
+            known.run, planned_steps=planned, notes=(*known.run.notes, *outcome.notes(evidence, recordings, declined))
+        ),
         machine=_part({fact.name: fact.value for fact in known.facts}, "machine"),
         software=dict(known.versions),
         step=step,

@@ -16,7 +16,7 @@ from autotune.model.scanned import TYPED, Bundle, Call, Given, Note, Pin
 from autotune.scan.bundle import bundle, of_launch, script_name
 from autotune.scan.declared import Declared
 from autotune.scan.files import read_file
-from autotune.scan.launch import launches
+from autotune.scan.launch import CONFIGS, launches
 from autotune.scan.library import Library
 from autotune.scan.statements import unset
 from autotune.syntax import shell
@@ -57,6 +57,17 @@ def scan_command(
     whole, script = bundle(parts, library, versions, ()), script_name(library, launch)
     more = unset(whole, script, library, versions) if script is not None else ()
     return _placed(replace(whole, settings=(*whole.settings, *more)), real, _links(called))
+
+
+def outside(
+    words: Sequence[str], *, cwd: Path, root: Path, environ: Mapping[str, str] = os.environ
+) -> tuple[Path, ...]:
+    """The real paths of the script and of the configs that a command names which lie outside `root`: they are not
+    read."""
+    called, real = invoked(words, cwd, environ), Path(os.path.realpath(root))
+    named = [called.cwd / word.rpartition("=")[2] for word in called.arguments if word.endswith(CONFIGS)]
+    files = [Path(os.path.realpath(file)) for file in (called.file, *named) if file is not None and file.is_file()]
+    return tuple(dict.fromkeys(file for file in files if not file.is_relative_to(real)))
 
 
 def pins(found: Bundle | None, *, cwd: Path, root: Path) -> tuple[Pin, ...]:
