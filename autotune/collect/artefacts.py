@@ -112,7 +112,9 @@ def resolve(name: str, cwd: Path) -> Path:
         return _last(root)
     if path.is_file():
         return path
-    for folder in (path, root / _FOLDER / "runs" / name):
+    elsewhere = state.elsewhere(root)
+    beside = [elsewhere.with_name(name)] if elsewhere is not None and name and "/" not in name else []
+    for folder in (path, root / _FOLDER / "runs" / name, *beside):
         if name and folder.is_dir():
             return _checked(folder)
     raise UsageError("there is no such run or recording", where=name, to_do=_choose(root))
