@@ -86,7 +86,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         left=tuple(left),
         files=tuple(_file_of(path, each) for path, each in by_file.items()),
         typed=" ".join(_given(made.command, edit) for edit in typed),
-        command=launch(made.command, typed) if typed and is_whole(made.command) else "",
+        command=_launch(made, typed, root, cwd) if typed and is_whole(made.command) else "",
         moved=tuple(dict.fromkeys(line for each in kept for line in each.moved)),
         doubt=_doubt(file, root),
     )
@@ -259,6 +259,13 @@ def _inside(root: Path, name: str) -> Path:
             to_do="Edit it by hand, and write the other changes with --select.",
         )
     return path
+
+
+def _launch(made: Patch, edits: Sequence[Edit], root: Path, cwd: Path) -> str:
+    """The user's launch with what is typed, as it works in `cwd`: they may have typed it in another folder."""
+    _, typed_in, _ = state.commands(root).get(made.run, ((), cwd, None))
+    away = "" if typed_in.resolve() == cwd.resolve() else f"cd {shlex.quote(str(typed_in))} && "
+    return f"{away}{launch(made.command, edits)}"
 
 
 def _given(words: Sequence[str], edit: Edit) -> str:
