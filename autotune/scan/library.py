@@ -90,12 +90,13 @@ class Library:
 
         A file that was not asked for is read now. None for anything outside the root, and for what says nothing.
         """
-        if "\0" in reference or not (reference in self.files or _is_read(reference)):
+        if "\0" in reference:
             return None
+        is_read = os.path.splitext(reference)[1].lower() in SYNTAXES  # noqa: PTH122
         folder = posixpath.dirname(beside)
         while True:
             name = self._name(posixpath.join(folder, reference))
-            if self._has(name):
+            if name in self.files or (is_read and self._has(name)):
                 return name if self.files[name].syntax in syntaxes else None
             if folder.rpartition("/")[2] in ("", ".."):
                 return None
@@ -136,7 +137,3 @@ class Library:
         self.ignored[file.name], notes = ignored(parsed.comments, file.name)
         self.notes += notes
         return parsed
-
-
-def _is_read(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in SYNTAXES  # noqa: PTH122
