@@ -1,6 +1,6 @@
 """Every shape of project in every way to start it: diagnose, then what apply would write, held against a person's edit.
 
-python benchmarks/ways.py [--shape NAME ...] [--way NAME ...] [--out FOLDER] [--json]
+python benchmarks/ways.py [--shape NAME ...] [--way NAME ...] [--out FOLDER] [--load FILE] [--json]
 
 The cells are those of fixtures/matrix.py, each in a fresh copy of its project. A cell is ok when the diagnosis reports
 the expected rule, and `apply --diff --allow altering` shows the expected edit at its line and no other, or prints the
@@ -15,11 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import measuring
@@ -156,20 +158,28 @@ def places(ended: measuring.Ended) -> list[str]:
 
 
 def table(rows: Sequence[measuring.Json]) -> str:
-    """Ways by shapes, a letter for each thing that is wrong, and what the letters mean."""
+    """Ways by shapes, a letter for each cause of a wrong cell, and what the letters mean."""
     verdicts = {
-        (row["shape"], row["way"], setting): text for row in rows for setting, text in row.get("verdicts", {}).items()
+        (row["shape"], row["way"], setting): cause(text)
+        for row in rows
+        for setting, text in row.get("verdicts", {}).items()
     }
     wrong = Counter(text for text in verdicts.values() if text != OK)
     letters = {text: letter(at) for at, (text, _) in enumerate(wrong.most_common())}
     columns = list(dict.fromkeys((shape, setting) for shape, _, setting in verdicts))
     ways = list(dict.fromkeys(row["way"] for row in rows))
     body = [[way, *(mark(verdicts.get((shape, way, setting)), letters) for shape, setting in columns)] for way in ways]
-    grid = measuring.table(["way", *(shape for shape, _ in columns)], body) if columns else "nothing was run"
+    grid = measuring.table(["way", *(f"{shape} {setting}" for shape, setting in columns)], body)
     meaning = [f"{letters[text]}  {count} x {text}" for text, count in wrong.most_common()]
-    left = [f"-  {row['shape']}, {row['way']}: {row['left_out']}" for row in rows if "left_out" in row]
+    left = Counter((row["way"], row["left_out"]) for row in rows if "left_out" in row)
+    reasons = [f"-  {count} x {way}: {why}" for (way, why), count in left.items()]
     good = len(verdicts) - sum(wrong.values())
-    return "\n".join([grid, "", f"{good} of {len(verdicts)} cells are ok", *meaning, *left])
+    return "\n".join([grid, "", f"{good} of {len(verdicts)} cells are ok", *meaning, *reasons])
+
+
+def cause(verdict: str) -> str:
+    """A verdict without the change and the place that it is about: what many cells have in common."""
+    return re.sub(r"^apply: .*? at \S+:\d+: ", "apply: ", verdict)
 
 
 def letter(at: int) -> str:
@@ -187,25 +197,34 @@ def checked(rows: Sequence[measuring.Json]) -> Iterator[str]:
         yield f"check {row['shape']}: {len(row['places'])} places; {'; '.join(lacking) or 'the same in all three'}"
 
 
+def measured(args: argparse.Namespace) -> measuring.Json:
+    """What the cells and checks that were asked for give."""
+    shapes = [shape for shape in matrix.shapes() if not args.shape or shape.name in args.shape]
+    runnable = {shape.name for shape in shapes if not shape.missing}
+    asked = (cell for cell in matrix.cells() if not args.way or cell.way.name in args.way)
+    cells = [cell for cell in asked if cell.shape.name in runnable]
+    return {
+        "cells": [measuring.kept(args.out, cell.id, partial(measure, cell)) for cell in cells],
+        "checks": [measuring.kept(args.out, f"check-{shape.name}", partial(check, shape)) for shape in shapes],
+        "not_run": {shape.name: f"needs {', '.join(shape.missing)}" for shape in shapes if shape.missing},
+    }
+
+
+def text(document: measuring.Json) -> str:
+    not_run = [f"not run: {name} {why}" for name, why in document["not_run"].items()]
+    return "\n".join([table(document["cells"]), *not_run, *checked(document["checks"])])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shape", nargs="*", choices=[shape.name for shape in matrix.shapes()])
     parser.add_argument("--way", nargs="*", choices=[way.name for way in matrix.WAYS])
     parser.add_argument("--out", type=Path, help="keep every cell here, and go on from it")
+    parser.add_argument("--load", type=Path, help="show a result that --json printed, and run nothing")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-
-    shapes = [shape for shape in matrix.shapes() if not args.shape or shape.name in args.shape]
-    runnable = {shape.name for shape in shapes if not shape.missing}
-    cells = [
-        cell for cell in matrix.cells() if cell.shape.name in runnable and (not args.way or cell.way.name in args.way)
-    ]
-    rows = [measuring.kept(args.out, cell.id, lambda cell=cell: measure(cell)) for cell in cells]
-    checks = [measuring.kept(args.out, f"check-{shape.name}", lambda shape=shape: check(shape)) for shape in shapes]
-    not_run = {shape.name: f"needs {', '.join(shape.missing)}" for shape in shapes if shape.missing}
-    notes = [f"not run: {name} {why}" for name, why in not_run.items()]
-    document = {"cells": rows, "checks": checks, "not_run": not_run}
-    measuring.show(document, "\n".join([table(rows), *notes, *checked(checks)]), args.json)
+    document = json.loads(args.load.read_text()) if args.load else measured(args)
+    measuring.show(document, text(document), args.json)
 
 
 if __name__ == "__main__":

@@ -81,11 +81,16 @@ def test_a_typed_value_is_pasted_and_edited_nowhere(ways, tmp_path: Path) -> Non
 
 
 def test_the_table_counts_and_names_what_is_wrong(ways) -> None:
+    by_hand = "apply: num_workers = 16 at PROJECT/train.py:9: no file that was read gives it"
     rows = [
         {"shape": "one", "way": "python", "verdicts": {"loader.num_workers": "ok"}},
-        {"shape": "one", "way": "bash", "verdicts": {"loader.num_workers": "no edit"}},
+        {"shape": "one", "way": "bash", "verdicts": {"loader.num_workers": by_hand}},
         {"shape": "one", "way": "console", "left_out": "it installs no tool"},
     ]
     lines = ways.table(rows).splitlines()
     assert [line.split("|")[2].strip() for line in lines[2:5]] == ["ok", "A", "-"]
-    assert lines[6:] == ["1 of 2 cells are ok", "A  1 x no edit", "-  one, console: it installs no tool"]
+    assert lines[6:] == [
+        "1 of 2 cells are ok",
+        "A  1 x apply: no file that was read gives it",
+        "-  1 x console: it installs no tool",
+    ]
