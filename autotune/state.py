@@ -4,6 +4,8 @@
       projects/<key>/project.json       the real path, device and inode that make the key
       projects/<key>/patches/           the journals of written patches (patch/journal.py)
       projects/<key>/runs               "<id> <inode>" of each run folder that was made here
+      projects/<key>/commands.jsonl     the command of each run, and the folder where it was typed
+      projects/<key>/elsewhere          the last run of another project whose command was typed in this one
       projects/<key>/history.jsonl      what verifications said of predictions
 
 A repository is data: a journal, a run or a study that lies in it is acted on only when it is known here. A project
@@ -17,7 +19,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from autotune.errors import UsageError
@@ -66,14 +68,7 @@ def register_run(root: Path, run: Path) -> None:
 
 def own_runs(root: Path) -> frozenset[tuple[str, int]]:
     """Name and inode of each run folder of the project at `root` that was made here."""
-    folder = known_project(root)
-    if folder is None:
-        return frozenset()
-    try:
-        lines = (folder / "runs").read_text(encoding="utf-8").splitlines()[-MOST_RUNS:]
-    except (OSError, UnicodeDecodeError):
-        return frozenset()
-    rows = [line.split() for line in lines]
+    rows = [line.split() for line in _lines(root, "runs")]
     return frozenset((row[0], int(row[1])) for row in rows if len(row) == 2 and _INODE.fullmatch(row[1]))
 
 
@@ -84,6 +79,53 @@ def is_own_run(run: Path, own: Collection[tuple[str, int]]) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(about.st_mode) and (run.name, about.st_ino) in own
+
+
+def keep_command(root: Path, run: str, words: Sequence[str], cwd: Path, python: str | None) -> None:
+    """Remember what run `run` of the project at `root` started, where, and with which --python. Raises OSError or
+    UsageError where that cannot be kept. Who calls it leaves out commands that may hold a secret."""
+    line = json.dumps({"run": run, "words": list(words), "cwd": str(cwd), "python": python})
+    with (project(root) / "commands.jsonl").open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def commands(root: Path) -> Mapping[str, tuple[tuple[str, ...], Path, str | None]]:
+    """The words of each run that are remembered, the folder where they were typed, and --python, by the run's name."""
+    rows = (_command(line) for line in _lines(root, "commands.jsonl"))
+    return {row[0]: row[1:] for row in rows if row is not None}
+
+
+def remember_elsewhere(root: Path, run: Path) -> None:
+    """Remember that `run`, of another project, was asked for in the project at `root`. Raises OSError or UsageError."""
+    (project(root) / "elsewhere").write_text(f"{run.resolve()}\n", encoding="utf-8")
+
+
+def elsewhere(root: Path) -> Path | None:
+    """The run of another project that was last asked for in the project at `root`, if it was made here."""
+    line = next(iter(_lines(root, "elsewhere")), "")
+    run = Path(line)
+    if not run.is_absolute() or len(run.parents) < 3:
+        return None
+    return run if is_own_run(run, own_runs(run.parents[2])) else None
+
+
+def _command(line: str) -> tuple[str, tuple[str, ...], Path, str | None] | None:
+    try:
+        row = json.loads(line)
+        run, words, cwd, python = row["run"], row["words"], row["cwd"], row["python"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    is_whole = isinstance(words, list) and all(isinstance(one, str) for one in (run, cwd, python or "", *words))
+    return (run, tuple(words), Path(cwd), python) if is_whole else None
+
+
+def _lines(root: Path, name: str) -> list[str]:
+    """The lines of a file of the project's state; none where there is no such file that can be relied on."""
+    folder = known_project(root)
+    try:
+        return [] if folder is None else (folder / name).read_text(encoding="utf-8").splitlines()[-MOST_RUNS:]
+    except (OSError, UnicodeDecodeError):
+        return []
 
 
 def _folder(root: Path, environ: Mapping[str, str]) -> Path:

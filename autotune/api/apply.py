@@ -13,6 +13,7 @@ from autotune import patch, reading, state
 from autotune.api import searches
 from autotune.collect import artefacts
 from autotune.errors import UsageError
+from autotune.invocation.shown import is_whole
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
@@ -22,7 +23,7 @@ from autotune.patch.file import NAME, loads
 from autotune.patch.journal import Journal, Store
 from autotune.patch.renew import paired
 from autotune.patch.renew import renewed as renew
-from autotune.patch.retyped import retyped
+from autotune.patch.retyped import launch, retyped
 
 PATCHES = "patches"
 """In a project's state: the journals of what was written, without which nothing is taken back."""
@@ -84,8 +85,8 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         chosen=tuple(chosen),
         left=tuple(left),
         files=tuple(_file_of(path, each) for path, each in by_file.items()),
-        typed=shlex.join(word for edit in typed for word in _given(made.command, edit)),
-        command=_command(made.command, typed) if typed and _is_whole(made.command) else "",
+        typed=" ".join(_given(made.command, edit) for edit in typed),
+        command=_launch(made, typed, root, cwd) if typed and is_whole(made.command) else "",
         moved=tuple(dict.fromkeys(line for each in kept for line in each.moved)),
         doubt=_doubt(file, root),
     )
@@ -126,9 +127,11 @@ def is_interrupted(cwd: Path) -> bool:
 
 
 def kept_patches(cwd: Path) -> Store | None:
-    """The written patches of the nearest folder from `cwd` upwards that has some: what `undo` takes back there."""
+    """The written patches of the nearest folder from `cwd` upwards that has some, else those of the other project whose
+    command was typed here last: what `undo` takes back there."""
     start = cwd.resolve()
-    for root in (start, *start.parents):
+    elsewhere = state.elsewhere(artefacts.project_root(cwd))
+    for root in (start, *start.parents, *([elsewhere.parents[2]] if elsewhere is not None else [])):
         known = state.known_project(root)
         if known is not None and (known / PATCHES).is_dir():
             return Store(root, known / PATCHES)
@@ -258,19 +261,18 @@ def _inside(root: Path, name: str) -> Path:
     return path
 
 
-def _is_whole(words: Sequence[str]) -> bool:
-    """Whether a run kept its command as it was typed: *** stands for what may be a secret, ... for words left out."""
-    return bool(words) and not any("***" in word or word == "..." for word in words)
+def _launch(made: Patch, edits: Sequence[Edit], root: Path, cwd: Path) -> str:
+    """The user's launch with what is typed, as it works in `cwd`: they may have typed it in another folder."""
+    _, typed_in, _ = state.commands(root).get(made.run, ((), cwd, None))
+    away = "" if typed_in.resolve() == cwd.resolve() else f"cd {shlex.quote(str(typed_in))} && "
+    return f"{away}{launch(made.command, edits)}"
 
 
-def _given(words: Sequence[str], edit: Edit) -> tuple[str, ...]:
+def _given(words: Sequence[str], edit: Edit) -> str:
     """The words that give one value, spelled as on the command line `words`."""
-    return retyped([word for word in words if word.lstrip("+").startswith(f"{edit.key}=")][-1:], [edit])
-
-
-def _command(words: Sequence[str], edits: Sequence[Edit]) -> str:
-    """The command line with the new values: behind their flags, or at its end."""
-    return shlex.join(retyped(["python", *words] if words[0].endswith(".py") else words, edits))
+    if not edit.new:
+        return f"(without {edit.key})"
+    return shlex.join(retyped([word for word in words if word.lstrip("+").startswith(f"{edit.key}=")][-1:], [edit]))
 
 
 def _file_of(path: Path, edits: Sequence[Edit]) -> tuple[Path, bytes, bytes]:

@@ -79,6 +79,7 @@ def check(options: Options, *, cwd: Path) -> Checked:
         num_rules=len(rules),
         fail_on=options.fail_on,
         gates=tuple(_gates(options, profile, cwd)) if profile is not None else (),
+        cwd=os.path.realpath(cwd),
     )
 
 

@@ -77,6 +77,13 @@ def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[
     return replace(compared, predicted=_predicted(planned.chosen, run, planned.root)), run
 
 
+def run_of(number: int, cwd: Path) -> str:
+    """The run that proposed written patch `number`; "" where none is known."""
+    kept = apply.kept_patches(cwd)
+    known = journals.journals(kept.folder) if kept is not None else ()
+    return next((_run(one.title) for one in known if one.number == number), "")
+
+
 def _current(root: Path) -> list[journals.Journal]:
     """The patches that are written and whose files are still as they left them, the oldest first."""
     kept = apply.kept_patches(root)
@@ -85,20 +92,21 @@ def _current(root: Path) -> list[journals.Journal]:
 
 def _is_all(journal: journals.Journal, words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> bool:
     """Whether a written patch has all that is selected, and nothing of the last run's patch is left to be written."""
-    last = _last_patch(cwd)
+    last = _patch(options.name, cwd)
     names = {name for change in _changes(root, journal, words) for name in (change.setting, *change.rules)}
     if not names.issuperset(options.select):
         return False
-    if last is None or (options == apply.Options() and last.parent.name == _run(journal.title)):
+    is_plain = not (options.select or options.allow)
+    if last is None or (is_plain and last.parent.name == _run(journal.title)):
         return True
     planned = apply.plan(options, cwd=cwd)
     return not planned.files and not planned.typed
 
 
-def _last_patch(cwd: Path) -> Path | None:
-    """The patch of the last run; None without one."""
+def _patch(name: str, cwd: Path) -> Path | None:
+    """The patch of a run; None without one."""
     try:
-        file = artefacts.resolve("last", cwd) / NAME
+        file = artefacts.resolve(name, cwd) / NAME
     except UsageError:
         return None
     return file if file.is_file() else None

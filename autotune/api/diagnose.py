@@ -9,19 +9,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import extras, manifest, outcome, outlook, patching, searches
+from autotune.api import extras, manifest, missing, outcome, outlook, patching, remembered, searches
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.collect.scratch_changes import Change
 from autotune.engine.evidence import EvidenceError
-from autotune.errors import UsageError
+from autotune.errors import ScriptError, UsageError
+from autotune.invocation import invoked
 from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
 from autotune.model.finding import Finding, Gain
 from autotune.model.recording import Recording
 from autotune.model.report import Report, Step
 from autotune.model.rule import Rule
-from autotune.scan.command import pins, scan_command
+from autotune.scan.command import outside, pins, scan_command
 from autotune.verify import history
 
 Show = Callable[[progress.Status], None]
@@ -53,29 +54,36 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     rules = engine.load_rules(options.rules)
     python, why = machine.find_python(options.words, options.python, environ, cwd)
     command = collect.plan_command(options.words, python, cwd, environ)
-    root = artefacts.project_root(cwd)
+    root = artefacts.command_root(cwd, command.script)
     leftovers.remove_leftovers(root)
-    with lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
+    with lock.one_measurement(invoked(options.words, cwd).title) if options.lock else nullcontext():
         facts = machine.facts({}, environ=environ)
         folder = artefacts.new_run(root)
         show(progress.Status())
         collected = collect.collect(
-            options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout
+            options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout, protected=root
         )
     python, why = outcome.interpreter(collected, python, why)
     versions = machine.software(python)
     releases = {name: version for name, text in versions.items() if (version := release(text)) is not None}
-    bundle = scan_command(options.words, cwd=cwd, root=root, versions=releases)
+    bundle = scan_command(options.words, cwd=cwd, root=root, versions=releases, environ=environ)
     facts += machine.software_facts(versions)
     if collected.sampled is not None:
         facts += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
+    beyond = outside(options.words, cwd=cwd, root=root, environ=environ)
+    run = replace(run, notes=tuple(f"{file} lies outside {root}: changes of it are by hand" for file in beyond))
     facts += (*storage(collected.recordings, collected.effects.redirected), *extras.facts(cwd))
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
     known = Known(run, facts, versions, *static, pins=pins(bundle, cwd=cwd, root=root))
     collect.write_manifest(collected, manifest.stored(known))
-    artefacts.mark_last(folder)
-    outcome.check(run, collected)
+    try:
+        outcome.check(run, collected)
+    except ScriptError as error:
+        error.to_do += missing.hint(options.words, run, cwd, environ)
+        raise
+    artefacts.mark_last(folder, cwd)
+    remembered.keep(folder, remembered.Remembered(folder.name, options.words, cwd, options.python), run.command)
     report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name), options.asked)
     extras.write(report.evaluation.findings)
     patch = patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ))
@@ -108,7 +116,7 @@ def load(
     except EvidenceError as error:
         raise UsageError(f"it says what cannot be: {error}", where=str(path), to_do="Diagnose again.") from error
     told = history.calibration(artefacts.project_root(cwd))
-    return replace(report, patch=patching.written(path), calibration=str(told or ""))
+    return replace(report, patch=patching.written(path), name=name, calibration=str(told or ""))
 
 
 def build(
@@ -130,7 +138,9 @@ def build(
     recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
     report = Report(
-        run=replace(known.run, planned_steps=planned, notes=outcome.notes(evidence, recordings, declined)),
+        run=replace(
+            known.run, planned_steps=planned, notes=(*known.run.notes, *outcome.notes(evidence, recordings, declined))
+        ),
         machine=_part({fact.name: fact.value for fact in known.facts}, "machine"),
         software=dict(known.versions),
         step=step,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from autotune.collect import Collected
 from autotune.errors import AutotuneError, InternalError, ScriptError
+from autotune.invocation.shown import shown
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Finding
 from autotune.model.recording import Recording
@@ -27,7 +27,7 @@ def summarise(
     window = first.window if first is not None else None
     return RunSummary(
         folder=str(collected.folder),
-        command=_shown(words, first),
+        command=shown(words, cwd, first.process["argv"] if first is not None else None),
         outcome=_outcome(collected, first),
         python=python,
         python_from=python_from,
@@ -193,30 +193,6 @@ def _num_steps(first: Recording | None) -> int | None:
     # One step makes no window; the optimizer that stepped first is the one that is counted.
     steps = [event.ref for event in first.events if event.kind == "optimizer"]
     return steps.count(steps[0]) if steps else 0
-
-
-def _shown(words: Sequence[str], first: Recording | None) -> tuple[str, ...]:
-    """The command without secrets: the probe hides them in argv; before it ran, only the program is shown.
-
-    What stands before the script is shown where it is nothing but a launcher with its flags and numbers, and so is the
-    verb that a program took out of its argv.
-    """
-    if first is None:
-        return tuple(words[:1])
-    argv = tuple(first.process["argv"])
-    at = next((place for place, word in enumerate(words) if word == argv[0]), None)
-    if at is not None and all(_LAUNCHER.fullmatch(word) for word in words[1:at]):
-        taken = words[at + 1 : len(words) - len(argv) + 1]
-        verbs = tuple(taken) if all(_VERB.fullmatch(word) for word in taken) else ("...",)
-        return (*words[: at + 1], *verbs, *argv[1:])
-    return (words[0], "...", *argv[1:])[: len(words) + 2]
-
-
-_LAUNCHER = re.compile(r"--?[a-z][a-z_-]*(=\d+)?|\d+|launch|[a-z]+\.[a-z.]+")
-"""A launcher's flags, their numbers, its verb, and the name of a module."""
-
-_VERB = re.compile(r"[a-z]+(_[a-z]+)*")
-"""What the user wants of a program: "train" of llamafactory-cli, "finetune_lora" of litgpt."""
 
 
 def _below(path: str, cwd: Path) -> str:

@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from autotune.collect import artefacts
+from autotune.invocation import invoked
 from autotune.machine.software import release
 from autotune.model.report import Report
 from autotune.model.rule import Effect
@@ -37,7 +38,7 @@ def placed(
 
     Raises UsageError when a setting stands in a file outside the project.
     """
-    root = artefacts.project_root(cwd)
+    root = artefacts.command_root(cwd, invoked(words, cwd, environ).file)
     script = _script(report, words, cwd, root)
     found = space(report.evidence, knobs, allow, partial(overlay.settable, script))
     originals = _originals(script, found, root)

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autotune.api import diagnose, searches
+from autotune.api import diagnose, remembered, searches
 from autotune.api.placed import placed
 from autotune.api.search import Search
 from autotune.api.searches import Kept
@@ -18,6 +18,7 @@ from autotune.api.watch import Watch
 from autotune.api.winner import winner
 from autotune.collect import artefacts, leftovers, lock
 from autotune.errors import ScriptError, UsageError
+from autotune.invocation import invoked
 from autotune.machine.signals import cleaned_up
 from autotune.model.report import Report
 from autotune.model.rule import Effect
@@ -59,9 +60,10 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
     """
     if not options.words:
         raise UsageError("no script was given", to_do="Type: autotune tune train.py [ARGS...]")
-    began, root = time.monotonic(), artefacts.project_root(cwd)
+    called = invoked(options.words, cwd, environ)
+    began, root = time.monotonic(), artefacts.command_root(cwd, called.file)
     leftovers.remove_leftovers(root)
-    with cleaned_up(), lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext():
+    with cleaned_up(), lock.one_measurement(called.title) if options.lock else nullcontext():
         kept, report = _diagnosed(options, watch, root, cwd, environ)
         probes_s = time.monotonic() - began
         with placed(
@@ -73,7 +75,9 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
                 tuned = _searched(Search(kept, report, trials, study, watch, ends_at, options.num_trials), options)
             else:
                 tuned = _nothing(trials.space)
-    artefacts.mark_last(kept.folder)
+    artefacts.mark_last(kept.folder, cwd)
+    command = remembered.Remembered(kept.folder.name, options.words, cwd, options.python)
+    remembered.keep(kept.folder, command, report.run.command)
     searches.keep(kept, ended=not tuned.notes)
     beyond = tuple(_beyond(report, tuned.space))
     spent_s = time.monotonic() - began
@@ -97,7 +101,7 @@ def _diagnosed(
     asked = (*options.knobs, *options.allow, options.python or "", contents)
     if options.resume:
         kept = searches.resumed(root, options.words, asked, options.study)
-        return kept, diagnose.load(kept.diagnosed, cwd=cwd)
+        return kept, diagnose.load(str(kept.folder.with_name(kept.diagnosed)), cwd=cwd)
     wanted = diagnose.Options(options.words, python=options.python, lock=False, stdout=sys.stderr.fileno())
     report = diagnose.diagnose(wanted, watch.status, cwd=cwd, environ=environ)
     if report.step is None:

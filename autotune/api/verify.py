@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, machine
-from autotune.api import apply, compared, outcome, resume
+from autotune.api import apply, compared, outcome, remembered, resume
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.errors import AutotuneError, InternalError, ScriptError, UsageError
+from autotune.invocation import invoked
 from autotune.machine.signals import cleaned_up
 from autotune.model.derived import Derived
 from autotune.model.patch import PatchChange
@@ -51,6 +52,13 @@ class Options:
     lock: bool = True
 
 
+def run_of(patch: str | None, cwd: Path) -> str:
+    """The run whose command a patch is of: the one that --patch names, that of a written patch, else the last."""
+    if patch is None or (cwd / patch).is_file():
+        return "last"
+    return compared.run_of(int(patch), cwd) or "last" if patch.isdecimal() else patch
+
+
 def verify(
     options: Options,
     announce: Announce,
@@ -63,13 +71,14 @@ def verify(
 
     Raises UsageError when there is nothing to compare or the budget is too small, ScriptError when a side failed.
     """
-    root = artefacts.project_root(cwd)
+    called = invoked(options.words, cwd, environ)
+    root = artefacts.command_root(cwd, called.file)
     leftovers.remove_leftovers(root)
     sides, run = _sides(options, root, cwd)
     python, _ = machine.find_python(options.words, options.python, environ, cwd)
     with (
         cleaned_up(),
-        lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext(),
+        lock.one_measurement(called.title) if options.lock else nullcontext(),
         scratch.mirrored(root, sides.edited) as mirrors,
     ):
         runner = Runner(root, cwd, one_hash(environ), python, sides, mirrors, show)
@@ -140,7 +149,8 @@ def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
         raise UsageError("no script was given", to_do="Type: autotune verify train.py [ARGS...]")
     if options.against is not None:
         return compared.other(options.words, options.against)
-    wanted = apply.Options(options.patch or "last", options.select, options.allow)
+    name = options.patch or remembered.of_command(options.words, cwd)
+    wanted = apply.Options(name, options.select, options.allow)
     of = compared.of_last if options.patch is None else compared.named
     return of(options.words, wanted, root, cwd)
 

@@ -11,6 +11,7 @@ import click
 
 from autotune.api import diagnose as api
 from autotune.api.outlook import Asked
+from autotune.cli.behind import watched
 from autotune.cli.output import has_colour, show
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
@@ -111,7 +112,8 @@ def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
             announced = announced or _announce(request)
             live.update(status)
 
-        return api.diagnose(options, show, cwd=Path.cwd())
+        with watched(command, quiet=given["quiet"]):
+            return api.diagnose(options, show, cwd=Path.cwd())
 
 
 def _announce(request: Request) -> bool:

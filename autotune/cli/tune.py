@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
 
 from autotune.api import tune as api
+from autotune.api.remembered import Remembered
+from autotune.cli.behind import watched
+from autotune.cli.chosen import chosen
 from autotune.cli.duration import seconds
 from autotune.cli.output import has_colour, show
 from autotune.collect import Status
@@ -49,12 +51,15 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     """Search the settings of a script for those that measurably make it faster, and write their patch.
 
     Every trial is a fresh start in a scratch copy: nothing of yours is written before `autotune apply`. What wins is
-    measured again in turns with your own settings; where nothing wins, the answer is to keep what you have.
+    measured again in turns with your own settings; where nothing wins, the answer is to keep what you have. COMMAND is
+    a script with its arguments, or, after --, any command that starts one; without it, that of the last diagnosis.
     """
+    known = chosen(command, "tune", given["python"])
     with Live(quiet=given["quiet"]) as live:
         teller = _Teller(live, given["quiet"], given["price"])
         try:
-            tuned = api.tune(_options(command, given), teller, cwd=Path.cwd())
+            with watched(known.words, quiet=given["quiet"]):
+                tuned = api.tune(_options(known, given), teller, cwd=known.cwd)
         except (KeyboardInterrupt, SystemExit):
             live.close()
             tell(f"autotune: {teller.interrupted()}")
@@ -62,17 +67,17 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     show(RENDERERS[given["format_"]](tuned, has_colour(None), 100, given["price"]), None)
 
 
-def _options(command: tuple[str, ...], given: Mapping[str, Any]) -> api.Options:
+def _options(command: Remembered, given: Mapping[str, Any]) -> api.Options:
     has_end = given["budget"] is not None or given["trials"] is not None
     return api.Options(
-        command,
+        command.words,
         budget_s=given["budget"] if has_end else BUDGET_S,
         num_trials=given["trials"],
         knobs=frozenset(part.strip() for each in given["knobs"] for part in each.split(",") if part.strip()),
         study=given["study"],
         resume=given["resume"],
         allow=frozenset(map(Effect, given["allow"])),
-        python=given["python"],
+        python=command.python,
         lock=not given["no_lock"],
     )
 

@@ -8,6 +8,9 @@ from typing import Any
 import click
 
 from autotune.api import verify as api
+from autotune.api.remembered import Remembered
+from autotune.cli.behind import watched
+from autotune.cli.chosen import chosen
 from autotune.cli.duration import seconds
 from autotune.cli.output import has_colour, show
 from autotune.model.rule import Effect
@@ -42,26 +45,27 @@ def command(command: tuple[str, ...], **given: Any) -> int:
     """Measure a script with and without a change, in fresh processes that take turns, and compare.
 
     Nothing of yours is written: the changed files are shown to the script in a scratch copy. COMMAND is a script with
-    its arguments, or, after --, any command that starts one.
+    its arguments, or, after --, any command that starts one; without it, that of the last diagnosis.
     """
     if given["patch"] is not None and given["against"] is not None:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
-    verified = _verified(command, given)
+    known = chosen(command, "verify", given["python"], api.run_of(given["patch"], Path.cwd()))
+    verified = _verified(known, given)
     show(RENDERERS[given["format_"]](verified, has_colour(None), 80), None)
     return 0 if _is_met(verified, given["require_speedup"]) else NOT_MET
 
 
-def _verified(command: tuple[str, ...], given: dict[str, Any]) -> Verified:
+def _verified(command: Remembered, given: dict[str, Any]) -> Verified:
     quiet, budget_s, price = given["quiet"], given["budget"], given["price"]
     options = api.Options(
-        command,
+        command.words,
         budget_s,
         patch=given["patch"],
         against=given["against"],
         select=tuple(part.strip() for each in given["select"] for part in each.split(",") if part.strip()),
         allow=frozenset(map(Effect, given["allow"])),
         loss_steps=given["loss_steps"],
-        python=given["python"],
+        python=command.python,
         lock=not given["no_lock"],
     )
 
@@ -72,8 +76,8 @@ def _verified(command: tuple[str, ...], given: dict[str, Any]) -> Verified:
 
     if not quiet:
         tell(f"autotune: within {budget_s:.0f} s; first a rehearsal of each side, to learn its cost")
-    with Live(quiet=quiet) as live:
-        return api.verify(options, announce, live.update, cwd=Path.cwd())
+    with Live(quiet=quiet) as live, watched(command.words, quiet=quiet):
+        return api.verify(options, announce, live.update, cwd=command.cwd)
 
 
 def _is_met(verified: Verified, required: float | None) -> bool:

@@ -40,6 +40,24 @@ def project_root(cwd: Path) -> Path:
     return start
 
 
+def command_root(cwd: Path, script: Path | None) -> Path:
+    """The project of a command: that of `cwd`, but of a script that lies outside of it, and is this user's, its own."""
+    here = project_root(cwd)
+    if script is None:
+        return here
+    real = Path(os.path.realpath(script))
+    if real.is_relative_to(os.path.realpath(here)) or not _is_of_user(real):
+        return here
+    return project_root(real.parent)
+
+
+def _is_of_user(script: Path) -> bool:
+    """Whether a script is one that this user edits: in a folder of theirs, and in no place for installed packages."""
+    folder = script.parent
+    is_installed = bool({"site-packages", "dist-packages"} & set(script.parts))
+    return not is_installed and os.access(folder, os.W_OK) and folder.stat().st_uid == os.geteuid()
+
+
 def new_run(root: Path, now: float | None = None) -> Path:
     """Make and return a new run folder; ids sort by time (UTC). Raises UsageError when it cannot be made."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
@@ -74,9 +92,13 @@ def runs(root: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in found if state.is_own_run(folder, own))
 
 
-def mark_last(run: Path) -> None:
-    """Let "last" name `run`, a folder that `new_run` made."""
+def mark_last(run: Path, cwd: Path | None = None) -> None:
+    """Let "last" name `run`, a folder that `new_run` made; also in the project of `cwd`, where it was typed."""
     write_text(run.parents[1] / _LAST, run.name + "\n")
+    here = project_root(cwd) if cwd is not None else None
+    if here is not None and here.resolve() != run.parents[2].resolve():
+        with contextlib.suppress(OSError, UsageError):
+            state.remember_elsewhere(here, run)
 
 
 def resolve(name: str, cwd: Path) -> Path:
@@ -90,7 +112,9 @@ def resolve(name: str, cwd: Path) -> Path:
         return _last(root)
     if path.is_file():
         return path
-    for folder in (path, root / _FOLDER / "runs" / name):
+    elsewhere = state.elsewhere(root)
+    beside = [elsewhere.with_name(name)] if elsewhere is not None and name and "/" not in name else []
+    for folder in (path, root / _FOLDER / "runs" / name, *beside):
         if name and folder.is_dir():
             return _checked(folder)
     raise UsageError("there is no such run or recording", where=name, to_do=_choose(root))
@@ -162,6 +186,21 @@ def _not_made(folder: Path, error: OSError) -> UsageError:
 
 
 def _last(root: Path) -> Path:
+    """The newest of what was measured here, and of what was measured elsewhere by a command that was typed here."""
+    elsewhere = state.elsewhere(root)
+    if elsewhere is not None and elsewhere.is_dir() and elsewhere.name > _last_name(root):
+        return _checked(elsewhere)
+    return _last_here(root)
+
+
+def _last_name(root: Path) -> str:
+    try:
+        return _last_here(root).name
+    except UsageError:
+        return ""
+
+
+def _last_here(root: Path) -> Path:
     try:
         name = reading.read(root / _FOLDER / _LAST, most_bytes=_LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):

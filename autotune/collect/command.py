@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from autotune.catalogue.launchers import SHELLS
 from autotune.errors import ScriptError, UsageError
+from autotune.invocation import Invocation, invoked
+from autotune.invocation.modules import first_line
+from autotune.invocation.shape import PYTHON, script_of_python
 from autotune.machine import find_python
 from autotune.outlet import tell
 
 BOOT = Path(__file__).parent.parent / "probe" / "boot"
 _SUBMITTERS = {"sbatch": "srun", "qsub": "", "bsub": "", "condor_submit": ""}
-_PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
 _ISOLATING = re.compile(r"-[^WXcm-]*[IES].*")
-_NO_SCRIPT = re.compile(r"-[^WXcm-]*[cm].*|-")
-_TAKES_VALUE = re.compile(r"-[^WXcm-]*[WX]|--check-hash-based-pycs")
 _RUNPY = (
     "import os, runpy, sys; sys.argv = sys.argv[1:]; "
     "exec(compile(open({boot!r}).read(), {boot!r}, 'exec'), {{'__file__': {boot!r}, '__name__': 'sitecustomize'}}); "
@@ -29,34 +31,81 @@ _RUNPY = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start: `argv`, and the user's `script` when a file is named (for its folder), else None."""
+    """What to start: `argv`, with `variables` beside the environment, in the folder `cwd` (None: the user's).
+
+    `script` is the user's own file that it runs, where one is known (for its folder), else None.
+    """
 
     argv: tuple[str, ...]
     script: Path | None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
 
 
 def plan_command(words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str] = os.environ) -> Command:
-    """The command line for `words`: a script with its arguments, or a whole command as after `--`.
+    """The command line for `words`: a script with its arguments, a module behind -m, or a whole command as after `--`.
 
     Raises UsageError when the script or program does not exist or only submits a job somewhere else. Where it is a
     console script of another environment than `python`, a line on stderr says that it runs its own.
     """
-    if not words:
+    called = invoked(words, cwd, environ)
+    if not called.words:
         raise UsageError("no script was given", to_do="Type: autotune diagnose train.py [ARGS...]")
+    _check(called)
+    environ = {**environ, **called.variables}
+    script = called.file if called.file is not None and called.file.is_file() else None
+    folder = called.cwd if called.cwd != cwd else None
+    return Command(_argv(called, python, environ), script, called.variables, folder)
+
+
+def _check(called: Invocation) -> None:
+    """Raise for what cannot be measured here, before anything is started."""
+    program, file = called.program, called.file
+    if Path(program).name in _SUBMITTERS:
+        raise _submits(Path(program).name, called.words)
+    if notebook := next(
+        (word for word in called.words[:2] if word.endswith(".ipynb") and (called.cwd / word).is_file()), None
+    ):
+        raise _of_notebook(notebook, called.cwd)
+    if program.startswith("-") and called.module is None:
+        raise UsageError(
+            "autotune has no such option",
+            where=program,
+            to_do="Options of the script stand behind it, those of autotune before it: `autotune diagnose --help`.",
+        )
+    if file is not None and not file.is_file():
+        raise UsageError(
+            "there is no such script",
+            where=called.words[called.at],
+            to_do="Check the path; options stand before the script.",
+        )
+
+
+def _argv(called: Invocation, python: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    words, program, is_first = called.words, called.program, not called.has_prefix
+    if is_first and (program.endswith(".py") or program in ("-m", "--module")):
+        return (python, "-m", *words[1:]) if program.startswith("-") else (python, *words)
+    if is_first and PYTHON.fullmatch(Path(program).name):
+        return injected((python, *words[1:]))
+    if is_first and called.file is not None and called.at == 0 and called.module is None:
+        return _through_first_line(called, python)
     first = words[0]
-    if first in _SUBMITTERS:
-        raise _submits(first, words)
-    if first.endswith(".py"):
-        return Command((python, *words), _existing(first, cwd))
-    if first.endswith(".sh"):
-        return Command(("bash", *words), _existing(first, cwd))
-    if _PYTHON.fullmatch(Path(first).name):
-        return _python_command(words, python, cwd)
-    if shutil.which(str(cwd / first) if "/" in first else first, path=environ.get("PATH")) is None:
+    if shutil.which(str(called.cwd / first) if "/" in first else first, path=environ.get("PATH")) is None:
         raise UsageError("there is no such script or program", where=first, to_do="Check the path, and the spelling.")
-    if hint := _other_python(words, python, cwd, environ):
+    if is_first and (hint := _other_python(words, python, called.cwd, environ)):
         tell(hint)
-    return Command(tuple(words), None)
+    return words
+
+
+def _through_first_line(called: Invocation, python: str) -> tuple[str, ...]:
+    """A script that is named by its path: it is executed where it may be, else started by what it is written for."""
+    assert called.file is not None
+    if called.file.suffix not in (".sh", ".bash") and os.access(called.file, os.X_OK):
+        return called.words
+    if not called.is_shell:
+        return (python, *called.words)
+    shell = next((Path(word).name for word in first_line(called.file) if Path(word).name in SHELLS), "bash")
+    return (shell, *called.words)
 
 
 def environment(environ: Mapping[str, str], request: Path) -> dict[str, str]:
@@ -71,27 +120,11 @@ def environment(environ: Mapping[str, str], request: Path) -> dict[str, str]:
 
 def injected(argv: Sequence[str]) -> tuple[str, ...]:
     """`argv` of a Python process, changed so that the probe loads although flags make it ignore PYTHONPATH."""
-    place = _script_place(argv)
+    place = script_of_python(argv)
     if place is None or not any(_ISOLATING.fullmatch(flag) for flag in argv[1:place]):
         return tuple(argv)
     boot = str(BOOT / "sitecustomize.py")
     return (*argv[:place], "-c", _RUNPY.format(boot=boot), *argv[place:])
-
-
-def _script_place(argv: Sequence[str]) -> int | None:
-    """Index of the script in the words of a Python process; None when there is none (-m, -c, standard input)."""
-    place = 1
-    while place < len(argv) and argv[place].startswith("-"):
-        if _NO_SCRIPT.fullmatch(argv[place]):
-            return None
-        place += 2 if _TAKES_VALUE.fullmatch(argv[place]) else 1
-    return place if place < len(argv) else None
-
-
-def _python_command(words: Sequence[str], python: str, cwd: Path) -> Command:
-    argv = (python, *words[1:])
-    place = _script_place(argv)
-    return Command(injected(argv), _existing(argv[place], cwd) if place is not None else None)
 
 
 def _other_python(words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str]) -> str:
@@ -105,13 +138,20 @@ def _other_python(words: Sequence[str], python: str, cwd: Path, environ: Mapping
     return f"autotune: --python does not reach {words[0]}, which runs {own}; to measure in {folder.parent}, {to_do}"
 
 
-def _existing(name: str, cwd: Path) -> Path:
-    path = cwd / name
-    if not path.is_file():
-        raise UsageError(
-            "there is no such script", where=name, to_do="Check the path; options stand before the script."
-        )
-    return path
+def _of_notebook(name: str, cwd: Path) -> UsageError:
+    """What to do with a notebook today. A script of its name that is there already is not written over."""
+    stem = Path(name).with_suffix("")
+    is_taken = (cwd / stem.with_suffix(".py")).exists()
+    output = f"{stem.name}_notebook" if is_taken else stem.name
+    script = shlex.quote(str(stem.with_name(f"{output}.py")))
+    option = f" --output {shlex.quote(output)}" if is_taken else ""
+    return UsageError(
+        "this is a notebook, and only scripts can be started",
+        where=name,
+        to_do=f"Make a script of it (pip install nbconvert), take out lines with get_ipython(), and diagnose that:\n"
+        f"    jupyter nbconvert --to script{option} {shlex.quote(name)}\n"
+        f"    autotune diagnose {script}",
+    )
 
 
 def _submits(program: str, words: Sequence[str]) -> ScriptError:

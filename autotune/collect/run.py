@@ -80,6 +80,7 @@ def collect(
     script's own, env -i) ends the command before torch is imported, and is then started by us with the probe. On any
     way out, Ctrl-C and SIGTERM included, the whole process tree is ended and scratch is deleted.
     """
+    cwd, environ = words.cwd or cwd, {**environ, **words.variables}
     roots = (*_roots(words, cwd), *([protected] if protected is not None else []))
     artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
     job = _Job(request, folder, roots, show, (stdout, stderr), hold, environ)

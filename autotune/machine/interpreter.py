@@ -3,86 +3,111 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autotune.errors import UsageError
-
-_PYTHON = re.compile(r"(python|pypy)\d*(\.\d+)*t?(\.exe)?")
+from autotune.invocation import Invocation, invoked
+from autotune.invocation.modules import first_line
+from autotune.invocation.shape import PYTHON
+from autotune.machine import environments
 
 
 def find_python(command: Sequence[str], explicit: str | None, environ: Mapping[str, str], cwd: Path) -> tuple[str, str]:
     """The interpreter's path, and why it is that one: printed by the report.
 
-    In this order: `--python`; the one that `command` itself names (python3.11 x.py, the first line of a
-    console script such as torchrun); the active virtual environment's; ours. Links are kept, as a virtual
-    environment's interpreter is one. Raises UsageError when `--python` or a Python that the command names
-    does not exist.
+    In this order: `--python`; the one that `command` itself names (python3.11 x.py, the first line of a console script
+    such as torchrun); the active virtual environment's; that of the project of the script, where it has torch or ours
+    has none; ours. Links are kept, as a virtual environment's interpreter is one. Raises UsageError when `--python` or
+    a Python that the command names does not exist.
     """
     if explicit is not None:
         return _existing(explicit, environ, cwd, "Give --python the path of an interpreter."), "--python"
-    named = _named(command, environ, cwd)
+    called = invoked(command, cwd, environ)
+    environ = {**environ, **called.variables}
+    named = _named(called, environ) if called.words and not called.has_prefix else None
     if named is not None:
         return named
-    return _active(environ) or (sys.executable, "the Python that autotune runs in")
+    own = (sys.executable, "the Python that autotune runs in")
+    return _active(environ) or (_of_project(called) if called.words else None) or own
 
 
-def _named(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> tuple[str, str] | None:
-    program = command[0] if command else ""
-    if _PYTHON.fullmatch(Path(program).name):
+def candidates(module: str, command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> tuple[str, ...]:
+    """Interpreters of this machine whose environment has `module`: the active one, the project's, those on PATH, ours,
+    and those of conda and of virtualenvwrapper. Nothing of them is run."""
+    active, called = _active(environ), invoked(command, cwd, environ)
+    places = [active[0]] if active is not None else []
+    places += [str(python) for folder in environments.of_project(called) for python in _pythons(folder)]
+    places += [path for name in ("python", "python3") if (path := shutil.which(name, path=environ.get("PATH")))]
+    places += [sys.executable]
+    places += [str(python) for folder in environments.of_user(environ) for python in _pythons(folder)]
+    having = (place for place in places if environments.has(place, module))
+    return tuple({os.path.realpath(Path(place).parent): place for place in reversed(list(having))}.values())[::-1]
+
+
+def lacking(python: str, modules: Sequence[str]) -> str | None:
+    """The first of `modules` (names without a dot) that an interpreter does not find; it imports none. None where it
+    finds all, or does not answer."""
+    try:
+        done = subprocess.run(
+            [python, "-c", _ASK, *modules], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
+
+
+_TIMEOUT_S = 30.0
+_ASK = """
+import sys
+sys.path = [entry for entry in sys.path if entry]
+from importlib.util import find_spec
+print(next((name for name in sys.argv[1:] if find_spec(name) is None), ""))
+"""
+
+
+def _named(called: Invocation, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    program, cwd = called.program, called.cwd
+    if PYTHON.fullmatch(Path(program).name):
         to_do = "Name an interpreter that exists, or choose one with --python."
         return _existing(program, environ, cwd, to_do), f"the command names {program}"
-    if not program or program.endswith(".py"):
+    if program.startswith("-") or program.endswith(".py"):
         return None
-    script = _which(program, environ, cwd)
-    found = _from_first_line(Path(script), environ) if script else None
+    script = _which(program, environ, cwd) or str(cwd / program)
+    found = next((path for word in first_line(Path(script)) if (path := _python(word, environ))), None)
     return (found, f"the first line of {program}") if found else None
 
 
-def _from_first_line(script: Path, environ: Mapping[str, str]) -> str | None:
-    """The Python of a script's "#!" line.
-
-    A path that is long or has a space does not fit there: installers then write a shell line that executes
-    it.
-    """
-    try:
-        with script.open("rb") as file:
-            first, second = (file.readline(4096).decode("utf-8", "replace").strip() for _ in range(2))
-    except OSError:
-        return None
-    if not first.startswith("#!"):
-        return None
-    words = _words(first.removeprefix("#!"))
-    if second.startswith("'''exec'"):
-        words = _words(second.removeprefix("'''exec'"))
-    return next((path for word in words if (path := _python(word, environ))), None)
-
-
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:
-        return line.split()
-
-
 def _python(word: str, environ: Mapping[str, str]) -> str | None:
-    return shutil.which(word, path=environ.get("PATH")) if _PYTHON.fullmatch(Path(word).name) else None
+    return shutil.which(word, path=environ.get("PATH")) if PYTHON.fullmatch(Path(word).name) else None
 
 
 def _active(environ: Mapping[str, str]) -> tuple[str, str] | None:
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = environ.get(variable)
-        if not folder:
-            continue
-        for name in ("bin/python", "Scripts/python.exe", "python.exe"):
-            path = Path(folder, name)
-            if os.access(path, os.X_OK):
-                return str(path), f"the active environment ({variable})"
+        python = next(iter(_pythons(Path(folder))), None) if folder else None
+        if python is not None:
+            return str(python), f"the active environment ({variable})"
     return None
+
+
+def _of_project(called: Invocation) -> tuple[str, str] | None:
+    """That of an environment beside the script or above it; one without torch is for something else, if ours has it."""
+    for folder in environments.of_project(called):
+        python = next(iter(_pythons(folder)), None)
+        if python is None or python == Path(sys.executable):
+            continue
+        if environments.has(str(python), "torch") or not environments.has(sys.executable, "torch"):
+            return str(python), f"the project's environment ({folder})"
+    return None
+
+
+def _pythons(folder: Path) -> list[Path]:
+    places = (folder / name for name in ("bin/python", "Scripts/python.exe", "python.exe"))
+    return [place for place in places if os.access(place, os.X_OK)]
 
 
 def _existing(python: str, environ: Mapping[str, str], cwd: Path, to_do: str) -> str:

@@ -44,7 +44,8 @@ class Gate:
 class Checked:
     """Everything that an output of `check` may print.
 
-    `fail_on` is the mildest severity that makes the command fail; None: never. Paths are relative to `root`.
+    `fail_on` is the mildest severity that makes the command fail; None: never. Paths are relative to `root`; commands
+    to type work in the folder `cwd`, "" for the root.
     """
 
     root: str
@@ -54,6 +55,7 @@ class Checked:
     num_rules: int
     fail_on: Severity | None
     gates: tuple[Gate, ...] = ()
+    cwd: str = ""
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -137,6 +137,9 @@ class Report:
     patch: str = ""
     """The patch file that `autotune apply` takes; "" when there is nothing to change."""
 
+    name: str = "last"
+    """What `--load` and `apply` call its run."""
+
     calibration: str = ""
     """How often earlier predictions on this machine held, in words; "" before the first verified one."""
 

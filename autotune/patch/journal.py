@@ -2,7 +2,7 @@
 
 journal.json   the state and the files; replaced as a whole
 before-N       the bytes of file N before the patch
-after-N        and after it
+after-N        and after it; before-N.1 and after-N.1 where a person edited the file before the patch is taken back
 
 A folder whose journal was damaged is set aside: it is renamed to `<number>.damaged`, and is no patch any more.
 """
@@ -24,6 +24,7 @@ _NAME = "journal.json"
 _ASIDE = ".damaged"
 
 WRITING, WRITTEN, UNDOING, UNDONE, LEFT = "writing", "written", "undoing", "undone", "left"
+_FIELDS = ("state", "title", "left", "changes", "merged", "restored", "kept")
 STATES = (WRITING, WRITTEN, UNDOING, UNDONE, LEFT)
 UNFINISHED = (WRITING, UNDOING)
 """States that only a crash leaves behind: what they began is taken back, or taken back to the end."""
@@ -60,6 +61,8 @@ class Journal:
 
     `changes` are the changes that its bytes make, each by its setting and subject; empty where nobody said.
     `left` are the indices of the files that somebody changed after a crash: they stay as they are, in state "left".
+    `merged` are those of files that keep a person's own edits when the patch is taken back, `restored` those that a
+    person had restored by then; `kept` counts how often the bytes to go back to were made anew for that.
     """
 
     folder: Path
@@ -68,6 +71,9 @@ class Journal:
     files: tuple[Written, ...]
     left: tuple[int, ...] = ()
     changes: tuple[ChangeName, ...] = ()
+    merged: tuple[int, ...] = ()
+    restored: tuple[int, ...] = ()
+    kept: int = 0
 
     @property
     def number(self) -> int:
@@ -81,11 +87,11 @@ class Journal:
 
     def before(self, index: int) -> Path:
         """The kept bytes of file `index` before the patch."""
-        return self.folder / f"before-{index}"
+        return self.folder / f"before-{index}{f'.{self.kept}' if self.kept else ''}"
 
     def after(self, index: int) -> Path:
         """The kept bytes of file `index` after the patch."""
-        return self.folder / f"after-{index}"
+        return self.folder / f"after-{index}{f'.{self.kept}' if self.kept else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +121,29 @@ def begin(
     return journal
 
 
+def rebased(
+    journal: Journal, states: Sequence[tuple[bytes, bytes]], merged: Sequence[int], restored: Sequence[int], disk: Disk
+) -> Journal:
+    """The journal of an undo that goes from each file's bytes as they are now to others: `states` are (back, now).
+
+    Its bytes are kept, and it is not saved yet: until then it is the one that was written.
+    """
+    files = tuple(
+        replace(row, before=sha256(back), after=sha256(now))
+        for row, (back, now) in zip(journal.files, states, strict=True)
+    )
+    made = replace(journal, files=files, merged=tuple(merged), restored=tuple(restored), kept=journal.kept + 1)
+    for index, (back, now) in enumerate(states):
+        for path, data in ((made.before(index), back), (made.after(index), now)):
+            disk.remove(path)
+            disk.create(path, data)
+    return made
+
+
 def save(journal: Journal, disk: Disk) -> None:
     """Replace the journal's file by one with this state."""
     part = journal.folder / f"{_NAME}.part"
-    data = {name: getattr(journal, name) for name in ("state", "title", "left", "changes")}
+    data = {name: getattr(journal, name) for name in _FIELDS}
     files = [asdict(one) for one in journal.files]
     disk.remove(part)
     disk.create(part, json.dumps({"schema": SCHEMA, **data, "files": files}, indent=1).encode())
@@ -187,15 +212,23 @@ def _unreadable(path: Path, error: OSError) -> UsageError:
 def _read(folder: Path, journal: bytes) -> Journal:
     data: Any = json.loads(journal)
     files = tuple(Written(**row) for row in data["files"])
-    left, state, title = tuple(data.get("left", ())), data["state"], data["title"]
+    state, title, kept = data["state"], data["title"], data.get("kept", 0)
     if not files or not all(isinstance(text, str) for one in files for text in (one.path, one.before, one.after)):
         raise ValueError("it names no files")
     if state not in STATES or not isinstance(title, str):
         raise ValueError(f"its state is {state!r}")
-    if not all(type(index) is int and 0 <= index < len(files) for index in left):
-        raise ValueError("`left` names files that it does not have")
+    if type(kept) is not int or kept < 0:
+        raise ValueError(f"`kept` is {kept!r}")
+    left, merged, restored = (_indices(data, name, len(files)) for name in ("left", "merged", "restored"))
     changes = tuple((setting, subject) for setting, subject in data.get("changes", ()))
-    return Journal(folder, state, title, files, left, changes)
+    return Journal(folder, state, title, files, left, changes, merged, restored, kept)
+
+
+def _indices(data: Any, name: str, num_files: int) -> tuple[int, ...]:
+    found = tuple(data.get(name, ()))
+    if not all(type(index) is int and 0 <= index < num_files for index in found):
+        raise ValueError(f"`{name}` names files that it does not have")
+    return found
 
 
 def _new_folder(folder: Path, disk: Disk) -> Path:

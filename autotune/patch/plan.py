@@ -258,8 +258,8 @@ def _edit(key: str, value: Value | None, given: Given | None, parts: Sequence[Ca
 def _typed(given: Given, value: Value | None, takes_value: bool) -> Edit:
     """An edit of the command line, which is in no file: its key is the flag, and nothing is spliced."""
     flag = given.location.key.partition("=")[0]
-    if given.value is True and value is False and not takes_value:
-        raise UsageError(f"take {flag} away from the command line")
+    if given.value is True and value is False and not takes_value:  # a flag that stands alone is left out
+        return Edit(TYPED, "", flag, Span(0, 0), str(given.value), "")
     return Edit(TYPED, "", flag, Span(0, 0), str(given.value), str(value))
 
 

@@ -2,21 +2,67 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from functools import reduce
 
+from autotune.catalogue.launchers import SHELLS
+from autotune.invocation import typed
+from autotune.invocation.shape import assigned, name
 from autotune.model.patch import Edit
+
+_OPERATORS = re.compile(r"[;&|<>`$\n]")
 
 
 def retyped(words: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
-    """The words with the new values: behind their flags or in their overrides, or at the end."""
-    return reduce(_with, edits, tuple(words))
+    """The words with the new values: behind their flags or in their overrides, or at the end.
+
+    Of a shell that is given a line, that is where they stand.
+    """
+    at = _line(words)
+    if at is None:
+        return reduce(_with, edits, tuple(words))
+    return (*words[:at], _in_line(words[at], edits), *words[at + 1 :])
+
+
+def launch(words: Sequence[str], edits: Sequence[Edit]) -> str:
+    """The user's own launch with the new values, as a shell takes it."""
+    variables, started = assigned(retyped(words, edits))
+    is_bare = bool(started) and (started[0].endswith(".py") or started[0] in ("-m", "--module"))
+    front = (f"{variable}={value}" for variable, value in variables.items())
+    return typed((*front, *(["python"] if is_bare else []), *started))
+
+
+def _line(words: Sequence[str]) -> int | None:
+    """The index of the line that a shell is given to run."""
+    shells = (at for at, word in enumerate(words) if name(word) in SHELLS)
+    at = next(shells, None)
+    if at is None or at + 2 >= len(words) or not re.fullmatch(r"-[elx]*c", words[at + 1]):
+        return None
+    return at + 2
+
+
+def _in_line(line: str, edits: Sequence[Edit]) -> str:
+    """A line of a shell: one command is typed again, and in a longer one values are replaced that stand there."""
+    if not _OPERATORS.search(line):
+        return typed(retyped(shlex.split(line), edits))
+    for edit in edits:
+        flag = re.escape(edit.key)
+        value = rf"(?<![^\s'\"])({flag}(?:\s+|=)){re.escape(edit.old)}(?=[\s'\";&|]|$)"
+        line = re.sub(value, lambda found, new=edit.new: f"{found[1]}{shlex.quote(new)}", line)  # type: ignore[misc]
+    return line
 
 
 def _with(line: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
-    """The last word that gives the edit's key is the one that counts; +key=value stays an addition of Hydra's."""
+    """The last word that gives the edit's key is the one that counts; +key=value stays an addition of Hydra's.
+
+    The new value "" takes a flag away that stands alone.
+    """
     flag = edit.key if edit.key.startswith("-") else f"{edit.key}="
     places = [at for at, word in enumerate(line) if f"{word}=".lstrip("+").startswith(f"{edit.key}=")]
+    if not edit.new:
+        return tuple(word for at, word in enumerate(line) if at not in places)
     if not places:
         return (*line, f"{flag}{edit.new}") if flag.endswith("=") else (*line, flag, edit.new)
     place = places[-1]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from autotune.errors import UsageError
 from autotune.patch import journal as journals
+from autotune.patch import takeback
 from autotune.patch.disk import Disk
 from autotune.patch.journal import (
     LEFT,
@@ -68,9 +69,12 @@ def write(
 def undo(store: Store, number: int | None = None, disk: Disk | None = None) -> Journal:
     """Give all files of the newest written patch (or of patch `number`) their bytes from before it.
 
+    A file that a person edited since keeps those edits: only the patch's own lines go back. One that a person restored
+    meanwhile stays, and where all are, the patch counts as taken back.
+
     A patch whose writing or undoing was interrupted is taken back first; where that is the one that is asked for, or
-    none is named, nothing else is. Raises UsageError, with nothing changed, when there is none, or when a file changed
-    since.
+    none is named, nothing else is. Raises UsageError, with nothing changed, when there is none, or when the lines of
+    the patch themselves were edited since.
     """
     disk = disk or Disk()
     with _locked(store.folder):
@@ -79,14 +83,49 @@ def undo(store: Store, number: int | None = None, disk: Disk | None = None) -> J
                 return ended
         journal = _chosen(store.folder, number)
         for index, each in enumerate(journal.files):
-            _check(Path(each.path), each.after, disk)
             _check_unchanged(journal.before(index), each.before, disk)
         _check_places([Path(each.path) for each in journal.files], store)
-        journal = turned(journal, UNDOING, disk)
         try:
-            return _take_back(journal, store, disk)
+            journal = _met(journal, disk)
+            for index, each in enumerate(journal.files):
+                if index not in journal.restored:
+                    _check(Path(each.path), each.after, disk)
+            return _take_back(turned(journal, UNDOING, disk), store, disk)
         except OSError as error:
             raise _refused(error, "`autotune undo` goes on with it") from error
+
+
+def _met(journal: Journal, disk: Disk) -> Journal:
+    """The journal for the files as they are now, where a person changed some of them since they were written."""
+    states, merged, restored = [], [], []
+    for index, row in enumerate(journal.files):
+        before, now = disk.read(journal.before(index)), _now(Path(row.path), disk)
+        if now == before:
+            restored.append(index)
+        elif sha256(now) != row.after:
+            merged.append(index)
+            before = _merged(journal, index, now, disk)
+        states.append((before, now))
+    if not (merged or restored):
+        return journal
+    return journals.rebased(journal, states, merged, restored, disk)
+
+
+def _merged(journal: Journal, index: int, now: bytes, disk: Disk) -> bytes:
+    """File `index` without the patch and with what a person wrote into it since."""
+    row = journal.files[index]
+    _check_unchanged(journal.after(index), row.after, disk)
+    try:
+        return takeback.taken_back(disk.read(journal.before(index)), disk.read(journal.after(index)), now)
+    except UsageError as error:
+        raise UsageError(error.what, where=row.path, to_do=error.to_do) from None
+
+
+def _now(path: Path, disk: Disk) -> bytes:
+    try:
+        return disk.read(path)
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}; nothing was changed", where=str(path)) from error
 
 
 def is_interrupted(store: Store) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ from autotune.model.checked import Checked, CheckedBundle, Gate
 from autotune.model.evidence import Location
 from autotune.model.finding import Change, Finding, Skipped
 from autotune.model.rule import Effect, Rule, Severity
-from autotune.model.scanned import Note
+from autotune.model.scanned import Bundle, Note
 from autotune.report.layout import clean
 from autotune.report.names import words
 from autotune.report.units import literal
@@ -24,7 +25,7 @@ EFFECTS = {
     Effect.MANUAL: "yours to judge",
 }
 _OF_FILES = "scan."
-_SCRIPTS = {".py": "autotune diagnose {}", ".sh": "autotune diagnose -- bash {}"}
+_OF_SHELL = (".sh", ".bash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +134,27 @@ def _a_run_helps(skipped: Skipped) -> bool:
 
 
 def diagnose_command(checked: Checked) -> str:
-    """What to type for the rules that need a run: on the first bundle that can be started by its name."""
-    for name in (bundle.bundle.name for bundle in checked.bundles):
-        for ending, command in _SCRIPTS.items():
-            if name.endswith(ending):
-                return command.format(shlex.quote(name))
-    return "autotune diagnose -- COMMAND"
+    """What to type for the rules that need a run: the first launch script, else the first script that starts training.
+
+    A module of which nothing starts training when it is run is no script.
+    """
+    bundles = [each.bundle for each in checked.bundles]
+    launches = (name for bundle in bundles for name in bundle.files if name.endswith(_OF_SHELL))
+    scripts = (bundle.name for bundle in bundles if bundle.name.endswith(".py") and _starts(bundle))
+    if (launch := next(launches, None)) is not None:
+        return f"autotune diagnose -- bash {_typed(checked, launch)}"
+    script = next(scripts, None)
+    return "autotune diagnose -- COMMAND" if script is None else f"autotune diagnose {_typed(checked, script)}"
+
+
+def _starts(bundle: Bundle) -> bool:
+    """Whether training starts when the script is run, below a main guard or without one."""
+    return any(fact.name == "code.has_main_guard" for fact in bundle.facts)
+
+
+def _typed(checked: Checked, name: str) -> str:
+    """A file as it is named where the check was asked for."""
+    return shlex.quote(os.path.relpath(f"{checked.root}/{name}", checked.cwd or checked.root))
 
 
 def notes(checked: Checked) -> tuple[Note, ...]:

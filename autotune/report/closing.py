@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 
+from autotune.invocation import typed
+from autotune.invocation.shown import is_whole
 from autotune.model.evidence import RUN
 from autotune.model.report import Report, RunSummary
 from autotune.report.gains import MIN_STEPS
 from autotune.report.layout import Line, cells, pad, paragraph, wrap
 from autotune.report.outcome import num_steps
 from autotune.report.units import duration, money, percent, step_time
-
-_LOAD = "autotune diagnose --load last --format json"
 
 
 def lines(report: Report, width: int) -> list[Line]:
@@ -124,17 +124,19 @@ def _held_by(run: RunSummary) -> str:
 
 
 def next_lines(report: Report, width: int) -> list[Line]:
-    """The commands that lead on, one a line."""
-    commands = [(_LOAD, "the same for programs")]
+    """The commands that lead on, one a line. Each is whole, and works as it stands where this one was typed."""
+    name, run = shlex.quote(report.name), report.run
+    commands = [(f"autotune diagnose --load {name} --format json", "the same for programs")]
     if report.recommendations:
         rule = report.recommendations[0].first.rule.id
         commands.insert(0, (f"autotune explain {rule}", f"why {rule} says so, and when not"))
     if report.patch:
-        commands.insert(0, ("autotune apply --diff", "what it would write into your files"))
+        of = "" if report.name == "last" else f" {name}"
+        commands.insert(0, (f"autotune apply --diff{of}", "what it would write into your files"))
     column = max(cells(command) for command, _ in commands) + 3
-    if report.step is not None and report.step.steps < MIN_STEPS and report.run.outcome == "completed":
-        command = f"autotune diagnose --steps 30 -- {shlex.join(report.run.command)}"
-        commands.append((command, "a longer window"))
+    is_short = report.step is not None and report.step.steps < MIN_STEPS and run.outcome == "completed"
+    if is_short and is_whole(run.command):
+        commands.append((f"autotune diagnose --steps 30 -- {typed(run.command)}", "a longer window"))
     return [
         line
         for index, (command, why) in enumerate(commands)

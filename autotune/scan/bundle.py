@@ -15,6 +15,7 @@ from itertools import takewhile
 
 from autotune.catalogue.dialects import Version, extends, is_own, readings
 from autotune.catalogue.dialects import dialects as known_dialects
+from autotune.catalogue.launchers import DIALECTS, LAUNCHERS
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, Call, Given, Note
 from autotune.scan import arguments, environment, relations, stated
@@ -23,7 +24,6 @@ from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
 from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
-from autotune.scan.launchers import DIALECTS, LAUNCHERS
 from autotune.scan.library import Library
 from autotune.scan.modules import first, read_whole
 from autotune.scan.python import read_script

@@ -4,38 +4,47 @@ from __future__ import annotations
 
 import os
 import posixpath
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from autotune.catalogue.dialects import Version
 from autotune.errors import InternalError, UsageError
+from autotune.invocation import Invocation, invoked, typed
 from autotune.model.evidence import Location, Setting
-from autotune.model.scanned import TYPED, Bundle, Call, Given, Pin
+from autotune.model.scanned import TYPED, Bundle, Call, Given, Note, Pin
 from autotune.scan.absent import absent
 from autotune.scan.bundle import bundle, of_launch, script_name
 from autotune.scan.declared import Declared
-from autotune.scan.launch import launches
+from autotune.scan.files import read_file
+from autotune.scan.launch import CONFIGS, launches
 from autotune.scan.library import Library
 from autotune.scan.statements import unset
 from autotune.syntax import shell
 
-_SHELLS = ("sh", "bash", "zsh", "dash")
-_RUNS_A_LINE = ("-c", "-ec", "-lc")
 
-
-def scan_command(words: Sequence[str], *, cwd: Path, root: Path, versions: Mapping[str, Version]) -> Bundle | None:
+def scan_command(
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    root: Path,
+    versions: Mapping[str, Version],
+    environ: Mapping[str, str] = os.environ,
+) -> Bundle | None:
     """What the files say that `words` name, seen from `cwd`; None when nothing can be read from them.
 
-    `words` are a script and its arguments, a launcher's command, or a shell with a script or a line to run. Files of
-    places are absolute, as a run names them, or TYPED; only files below `root` are read.
+    `words` are a script and its arguments, a module, a launcher's command, or a shell with a script or a line to run.
+    Files of places are absolute, as a run names them, or TYPED; only files below `root` are read.
     """
-    real, here = Path(os.path.realpath(root)), Path(os.path.realpath(cwd))
-    if not here.is_relative_to(real):
+    called = invoked(words, cwd, environ)
+    if not called.words:
         return None
+    real = Path(os.path.realpath(root))
     library = Library(real, {})
-    text, name = _text(words, library, posixpath.join(here.relative_to(real).as_posix(), TYPED))
+    source = _text(called, library)
+    if source is None:
+        return None
+    text, name = source
     try:
         commands = launches(shell.read(text.encode(), name), name)
     except UsageError:
@@ -49,7 +58,18 @@ def scan_command(words: Sequence[str], *, cwd: Path, root: Path, versions: Mappi
     whole, script = bundle(parts, library, versions, ()), script_name(library, launch)
     whole = replace(whole, settings=(*whole.settings, *absent(whole, versions)))
     more = unset(whole, script, library, versions) if script is not None else ()
-    return _placed(replace(whole, settings=(*whole.settings, *more)), real)
+    return _placed(replace(whole, settings=(*whole.settings, *more)), real, _links(called))
+
+
+def outside(
+    words: Sequence[str], *, cwd: Path, root: Path, environ: Mapping[str, str] = os.environ
+) -> tuple[Path, ...]:
+    """The real paths of the script and of the configs that a command names which lie outside `root`: they are not
+    read."""
+    called, real = invoked(words, cwd, environ), Path(os.path.realpath(root))
+    named = [called.cwd / word.rpartition("=")[2] for word in called.arguments if word.endswith(CONFIGS)]
+    files = [Path(os.path.realpath(file)) for file in (called.file, *named) if file is not None and file.is_file()]
+    return tuple(dict.fromkeys(file for file in files if not file.is_relative_to(real)))
 
 
 def pins(found: Bundle | None, *, cwd: Path, root: Path) -> tuple[Pin, ...]:
@@ -62,12 +82,21 @@ def pins(found: Bundle | None, *, cwd: Path, root: Path) -> tuple[Pin, ...]:
     return Declared(real).pins(posixpath.normpath(f"{here.relative_to(real).as_posix()}/{TYPED}"))
 
 
-def _placed(found: Bundle, root: Path) -> Bundle:
-    """The bundle with absolute files in its settings and calls."""
+def _links(called: Invocation) -> Mapping[str, str]:
+    """The name that a run has for its script, by the real path: Python keeps the one that it is given."""
+    if called.file is None or called.is_shell:
+        return {}
+    return {os.path.realpath(called.file): os.path.normpath(called.file)}
+
+
+def _placed(found: Bundle, root: Path, links: Mapping[str, str]) -> Bundle:
+    """The bundle with absolute files in its settings and calls; `links` are those that a run names otherwise."""
 
     def placed(location: Location) -> Location:
-        name = posixpath.basename(location.file)
-        return replace(location, file=TYPED if name == TYPED else posixpath.normpath(f"{root}/{location.file}"))
+        if posixpath.basename(location.file) == TYPED:
+            return replace(location, file=TYPED)
+        path = posixpath.normpath(f"{root}/{location.file}")
+        return replace(location, file=links.get(path, path))
 
     def of_given(given: Given) -> Given:
         return replace(given, location=placed(given.location))
@@ -83,12 +112,32 @@ def _placed(found: Bundle, root: Path) -> Bundle:
     return replace(found, settings=tuple(map(of_setting, found.settings)), calls=tuple(map(of_call, found.calls)))
 
 
-def _text(words: Sequence[str], library: Library, typed: str) -> tuple[str, str]:
-    """The command as a shell script, and its file; `typed` is that of the words themselves."""
-    is_shell = Path(words[0]).name in _SHELLS and len(words) > 1
-    script = library.find(words[1], typed, ("shell",)) if is_shell else None
-    if script is not None:
-        return library.files[script].data.decode(errors="replace"), script
-    if is_shell and len(words) > 2 and words[1] in _RUNS_A_LINE:
-        return words[2], typed
-    return shlex.join(["python", *words] if words[0].endswith(".py") else words), typed
+def _text(called: Invocation, library: Library) -> tuple[str, str] | None:
+    """The command as a shell script, and its file; what is typed has one in the folder where it is started.
+
+    None where the file that it names lies outside the root, or cannot be read.
+    """
+    name = f"{os.path.relpath(os.path.realpath(called.cwd), library.root)}/{TYPED}"
+    if called.line is not None:
+        return called.line, name
+    if called.file is not None and called.file.is_file():
+        file = _name(called.file, library, "shell" if called.is_shell else "python")
+        if file is None:
+            return None
+        if called.is_shell:
+            return library.files[file].data.decode(errors="replace"), file
+    front = (f"{name}={value}" for name, value in called.variables.items())
+    return typed((*front, *called.read_as())), name
+
+
+def _name(file: Path, library: Library, syntax: str) -> str | None:
+    """The name of a file below the root; it is read as this syntax, whatever its name ends with."""
+    real = Path(os.path.realpath(file))
+    if not real.is_relative_to(library.root):
+        return None
+    name = real.relative_to(library.root).as_posix()
+    read = read_file(str(real), name, syntax)
+    if isinstance(read, Note):
+        return None
+    library.files[name] = read
+    return name

@@ -125,9 +125,9 @@ def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> F
     return Found(kept, tuple(grouped(walk.notes)), len(walk.files), frozenset(walk.named))
 
 
-def read_file(path: str, name: str) -> File | Note:
-    """The file at the real `path`, or why it is not read."""
-    syntax = _syntax(name)
+def read_file(path: str, name: str, syntax: str = "") -> File | Note:
+    """The file at the real `path`, or why it is not read; `syntax` says what its name does not."""
+    syntax = syntax or _syntax(name)
     try:
         return File(name, syntax, reading.read(path, most_bytes=LIMITS[syntax]))
     except OSError as error:

@@ -7,20 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from autotune.catalogue.launchers import DIALECTS, LAUNCHERS, Launcher
+from autotune.invocation.shape import FLAG, key, shape
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call, Given
 from autotune.model.source import Command, Word
 from autotune.scan.configs import recognise
-from autotune.scan.launchers import DIALECTS, LAUNCHERS, MODULES, PREFIXES, Launcher
 from autotune.scan.values import literal, typed
 
 if TYPE_CHECKING:
     from autotune.syntax.shell import Script
-
-FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
 """As Hydra, torchtune and LLaMA-Factory take them: data.batch_size=64, +trainer.fast=true."""
@@ -80,16 +78,12 @@ def dialect_of(launch: Launch) -> str | None:
 
 
 def _launch(command: Command, file: str) -> Launch | None:
-    started = _started(_behind_prefix(command.words))
-    if started is None:
+    words = command.words
+    found = shape([_text(word) for word in words])
+    if found is None or found.launcher is None or found.target is None:
         return None
-    launcher, words = started
-    own, words = _own(launcher, words, file)
-    is_module = bool({"m", "module"} & set(own)) or launcher.is_program or launcher.name == "tune"
-    if not words:
-        return None
-    program, rest = words[0].value, words[1:]
-    flags, positional = _flags(rest, file), tuple(_positional(rest))
+    launcher, program, rest = found.launcher, words[found.target].value, words[found.target + 1 :]
+    own, flags, positional = _own(words[slice(*found.own)], file), _flags(rest, file), tuple(_positional(rest))
     values = [str(given.value) for given in (*own.values(), *flags.values()) if given.known]
     configs = [value for value in (*values, *positional) if value.endswith(CONFIGS)]
     constants = [value for value in positional if value.endswith(".py")]
@@ -98,8 +92,8 @@ def _launch(command: Command, file: str) -> Launch | None:
         file,
         command.line,
         launcher.name,
-        None if is_module else program,
-        program if is_module else None,
+        None if found.is_module else program,
+        program if found.is_module else None,
         flags,
         tuple(dict.fromkeys(configs + constants)),
         _num_processes(launcher, own, variables),
@@ -109,53 +103,10 @@ def _launch(command: Command, file: str) -> Launch | None:
     )
 
 
-def _behind_prefix(words: Sequence[Word]) -> Sequence[Word]:
-    """The words from the launcher on, behind `env X=1`, `srun ...`, `numactl ...`, `uv run` and their like."""
-    if not words or _name(words[0]) not in PREFIXES:
-        return words
-    return words[next((at for at, word in enumerate(words) if _name(word) in LAUNCHERS), len(words)) :]
-
-
-def _name(word: Word) -> str:
-    name = PurePosixPath(word.value or "").name
-    return "python" if re.fullmatch(r"python\d?(\.\d+)?", name) else name
-
-
-def _started(words: Sequence[Word]) -> tuple[Launcher, Sequence[Word]] | None:
-    """The launcher, and the words behind it: its own flags, then what it starts."""
-    launcher = LAUNCHERS.get(_name(words[0])) if words else None
-    if launcher is None:
-        return None
-    if launcher.name == "python":
-        return _python(launcher, words[1:])
-    if not launcher.verbs:
-        return launcher, words[1:]
-    if len(words) < 2 or words[1].value not in launcher.verbs:
-        return None
-    return launcher, words[1:] if launcher.is_program else words[2:]
-
-
-def _python(python: Launcher, words: Sequence[Word]) -> tuple[Launcher, Sequence[Word]] | None:
-    """`python -m torch.distributed.run` is torchrun; `python -c` starts nothing that can be read."""
-    module = next((at for at, word in enumerate(words) if word.value == "-m"), None)
-    first = next((at for at, word in enumerate(words) if FLAG.fullmatch(_text(word)) is None), len(words))
-    if any(word.value == "-c" for word in words[: first + 1]):
-        return None
-    if module is not None and module < first and first < len(words) and words[first].value in MODULES:
-        return MODULES[str(words[first].value)], words[first + 1 :]
-    return python, words
-
-
-def _own(launcher: Launcher, words: Sequence[Word], file: str) -> tuple[Mapping[str, Given], Sequence[Word]]:
-    """The launcher's own flags, and the words from the first that is none of them on."""
-    if launcher.is_program:
-        return {}, words
-    end = 0
-    while end < len(words) and (found := FLAG.fullmatch(_text(words[end]))):
-        takes_next = found[2] is None and _key(found[1]) not in launcher.switches
-        end += 2 if takes_next else 1
-    own = [_flags(words[at:at_end], file) for at, at_end in _pieces(words[:end])]
-    return {name: given for flags in own for name, given in flags.items()}, words[end:]
+def _own(words: Sequence[Word], file: str) -> Mapping[str, Given]:
+    """The launcher's own flags."""
+    flags = [_flags(words[at:at_end], file) for at, at_end in _pieces(words)]
+    return {name: given for found in flags for name, given in found.items()}
 
 
 def _pieces(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
@@ -170,7 +121,7 @@ def _flags(words: Sequence[Word], file: str) -> dict[str, Given]:
     for at, at_end in _pieces(words):
         word, found = words[at], FLAG.fullmatch(_text(words[at]))
         assert found is not None
-        name, behind = _key(found[1]), words[at + 1 : at_end]
+        name, behind = key(found[1]), words[at + 1 : at_end]
         given[name] = _flag(word, found[2], behind, file)
         if name.startswith("no_") and given[name].value is True:
             given.setdefault(name[3:], _switch(_text(word), False, word, file))
@@ -222,10 +173,6 @@ def _may_be_several(word: Word) -> bool:
 
 def _text(word: Word) -> str:
     return word.text if word.value is None else word.value
-
-
-def _key(name: str) -> str:
-    return name.replace("-", "_")
 
 
 def _given(key: str, text: str | None, word: Word, file: str) -> Given:

@@ -116,16 +116,25 @@ class Library:
         A file that was not asked for is read now. None for anything outside the root, and for what says nothing about
         training, unless it `is_wanted` whatever it holds. With `is_beside` no folder above is searched.
         """
-        if os.path.splitext(reference)[1].lower() not in SYNTAXES or "\0" in reference:  # noqa: PTH122
+        if "\0" in reference:
             return None
+        is_read = os.path.splitext(reference)[1].lower() in SYNTAXES  # noqa: PTH122
         folder = posixpath.dirname(beside)
         while True:
-            name = posixpath.normpath(posixpath.join(folder, reference))
-            if self._has(name, is_wanted=is_wanted):
+            name = self._name(posixpath.join(folder, reference))
+            if (is_read or name in self.files) and self._has(name, is_wanted=is_wanted):
                 return name if self.files[name].syntax in syntaxes else None
-            if not folder or is_beside:
+            if is_beside or folder.rpartition("/")[2] in ("", ".."):
                 return None
             folder = posixpath.dirname(folder)
+
+    def _name(self, path: str) -> str:
+        """The name below the root of a path that is seen from there, or whole; one that leads out and in again too."""
+        name = posixpath.normpath(path)
+        if not name.startswith(("../", "/")):
+            return name
+        real = os.path.realpath(self.root / name)
+        return Path(real).relative_to(self.root).as_posix() if Path(real).is_relative_to(self.root) else name
 
     def is_relevant(self, name: str) -> bool:
         """Whether a file that was read may say something about training."""

@@ -111,7 +111,9 @@ def _untyped(words: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
 
 
 def _without(words: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
-    """The old value in the place of the new one; nothing where there was none."""
+    """The old value in the place of the new one; nothing where there was none, and a flag again that was taken away."""
+    if not edit.new:
+        return (*words, edit.key)
     if edit.old:
         return retyped(words, [replace(edit, old=edit.new, new=edit.old)])
     at = max(at for at, word in enumerate(words) if f"{word}=".lstrip("+").startswith(f"{edit.key}="))

@@ -121,7 +121,16 @@ class Runner:
             return words, self.cwd, dict(self.environ)
         environ = dict(self.environ)
         environ |= {name: mirror.mapped(environ[name]) for name in ("PYTHONPATH", "PWD") if name in environ}
+        if not self.cwd.is_relative_to(self.root):
+            return tuple(self._led(word, mirror) for word in words), self.cwd, environ
         return tuple(map(mirror.mapped, words)), mirror.at(self.cwd), environ
+
+    def _led(self, word: str, mirror: Mirror) -> str:
+        """A word that is typed outside of the root: a name or a link that leads into it leads into the mirror."""
+        head, equals, value = word.rpartition("=")
+        real = Path(os.path.realpath(self.cwd / value))
+        is_inside = bool(value) and real.is_relative_to(self.root) and real.exists()
+        return f"{head}{equals}{mirror.at(real)}" if is_inside else mirror.mapped(word)
 
 
 def free() -> Free:

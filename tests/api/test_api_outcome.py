@@ -52,7 +52,28 @@ def test_without_a_recording_it_is_the_planned_one() -> None:
         ),
         (("train.py", "sub_verb", "--key", "planted"), ("train.py", "sub_verb", "--key", "***")),
         (("train.py", "--other", "planted", "--key", "planted"), ("train.py", "...", "--key", "***")),
-        (("env", "KEY=planted", "python", "train.py", "--key", "planted"), ("env", "...", "--key", "***")),
+        (
+            ("env", "KEY=planted", "python", "train.py", "--key", "planted"),
+            ("env", "KEY=***", "python", "train.py", "--key", "***"),
+        ),
+        (
+            ("WANDB_API_KEY=planted", "OMP_NUM_THREADS=1", "train.py", "--key", "planted"),
+            ("WANDB_API_KEY=***", "OMP_NUM_THREADS=1", "train.py", "--key", "***"),
+        ),
+        (
+            ("CUDA_VISIBLE_DEVICES=", "python", "train.py", "--key", "planted"),
+            ("CUDA_VISIBLE_DEVICES=", "python", "train.py", "--key", "***"),
+        ),
+        (("PYTHONHASHSEED=a b", "train.py", "--key", "planted"), ("PYTHONHASHSEED=***", "train.py", "--key", "***")),
+        (("-m", "pkg.train", "--key", "planted"), ("-m", "pkg.train", "--key", "***")),
+        (("uv", "run", "train.py", "--key", "planted"), ("uv", "run", "train.py", "--key", "***")),
+        (("bash", "run.sh"), ("bash", "run.sh")),
+        (("bash", "run.sh", "--key"), ("bash", "run.sh", "--key")),
+        (("bash", "run.sh", "planted"), ("bash", "run.sh", "...", "--key", "***")),
+        (
+            ("accelerate", "launch", "--config_file", "a.yaml", "train.py", "--key", "planted"),
+            ("accelerate", "launch", "--config_file", "a.yaml", "train.py", "--key", "***"),
+        ),
         (("bash", "-c", "KEY=planted python train.py --key planted"), ("bash", "...", "--key", "***")),
     ],
 )

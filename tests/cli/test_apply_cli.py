@@ -170,6 +170,41 @@ def test_the_promised_undo_works_where_apply_was_typed(
     assert (project / "train.py").read_bytes() == SCRIPT
 
 
+def test_undo_says_what_stays_of_a_persons_own_edits(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--yes"]) == 0
+    (project / "train.py").write_bytes(b"import mine\nworkers = 4\n")
+    capsys.readouterr()
+    assert run(["undo"]) == 0
+    said = capsys.readouterr().out
+    assert said.endswith(f"1 file as before. Your own edits since then stay: {project / 'train.py'}.\n")
+    assert (project / "train.py").read_bytes() == b"import mine\nworkers = 0\n"
+
+
+def test_undo_of_files_that_were_restored_counts_and_apply_writes_again(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["apply", "--yes"]) == 0
+    (project / "train.py").write_bytes(SCRIPT)
+    capsys.readouterr()
+    assert run(["undo"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Patch 1 (") and said.endswith(
+        "its file is as before already, so it counts as taken back.\n"
+    )
+    assert run(["apply", "--yes"]) == 0
+    assert (project / "train.py").read_bytes() == b"workers = 4\n"
+
+
+def test_undo_refuses_lines_of_the_patch_that_were_edited(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--yes"]) == 0
+    (project / "train.py").write_bytes(b"workers = 8\n")
+    assert run(["undo"]) == 2
+    said = capsys.readouterr().err
+    assert f"{project / 'train.py'}: line 1 of the patch ('workers = 4') changed since; nothing was changed" in said
+    assert "Take it back by hand: it was 'workers = 0'." in said
+    assert (project / "train.py").read_bytes() == b"workers = 8\n"
+
+
 HINT = "autotune: an interrupted apply or undo was found here: `autotune undo` takes back what it began\n"
 
 

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from autotune.api import remembered
 from autotune.api import verify as api
+from autotune.api.remembered import Remembered
 from autotune.cli import run
+from autotune.collect import artefacts
 from autotune.errors import ScriptError
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
@@ -37,10 +41,11 @@ def asked(monkeypatch):
 
     class Asked:
         options: api.Options
+        cwd: Path
         result: Verified | BaseException = verified()
 
     def verify(options, announce, show, *, cwd):
-        Asked.options = options
+        Asked.options, Asked.cwd = options, cwd
         announce(PLANNED, 10.0, "patch 1, which is written")
         if isinstance(Asked.result, BaseException):
             raise Asked.result
@@ -86,6 +91,36 @@ def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> Non
     assert "within 60 s; first a rehearsal of each side" in err
     said = "autotune: patch 1, which is written: 8 starts, 4 of each side in turns (A B B A ...), about 40 s\n"
     assert said in err
+
+
+def test_without_a_command_it_takes_that_of_the_run_whose_patch_it_measures(
+    asked, capsys, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path)
+    runs = []
+    for number, words in enumerate([("old.py",), ("A=1", "python", "my train.py")]):
+        run_folder = artefacts.new_run(tmp_path, 1_760_000_000 + number)
+        (run_folder / "run.json").write_text("{}")
+        remembered.keep(run_folder, Remembered(run_folder.name, words, tmp_path / "src", "py"), words)
+        artefacts.mark_last(run_folder)
+        runs.append(run_folder.name)
+    assert run(["verify"]) == 0
+    assert (asked.options.words, asked.options.python, asked.cwd) == (
+        ("A=1", "python", "my train.py"), "py", tmp_path / "src",
+    )  # fmt: skip
+    said = f"autotune: the command of the last diagnosis: A=1 python 'my train.py' (in {tmp_path / 'src'})\n"
+    assert said in capsys.readouterr().err
+    assert run(["verify", "--patch", runs[0], "--python", "mine"]) == 0
+    assert (asked.options.words, asked.options.python) == (("old.py",), "mine")
+    assert f"the command of run {runs[0]}: old.py" in capsys.readouterr().err
+
+
+def test_without_a_command_and_a_run_the_usage_is_said(asked, capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["verify"]) == 2
+    assert "no script was given, and this project has no run yet" in capsys.readouterr().err
 
 
 def test_json_is_all_there_is_on_stdout(asked, capsys) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import subprocess
 import sys
 
@@ -18,6 +19,8 @@ def cwd(tmp_path):
         (tmp_path / name).write_text("")
     (tmp_path / "launch").write_text("#!/bin/sh\n")
     (tmp_path / "launch").chmod(0o755)
+    (tmp_path / "plain").write_text("#!/usr/bin/env zsh\n")
+    (tmp_path / "start").write_text("#!/usr/bin/env python3\n")
     (tmp_path / "notes.txt").write_text("")
     return tmp_path
 
@@ -31,12 +34,17 @@ def cwd(tmp_path):
         (["python3.12", "-u", "train.py", "-m"], [PYTHON, "-u", "train.py", "-m"], "train.py"),
         (["python", "train.py", "-c", "config.yaml"], [PYTHON, "train.py", "-c", "config.yaml"], "train.py"),
         (["python", "-W", "ignore", "-Xdev", "train.py"], [PYTHON, "-W", "ignore", "-Xdev", "train.py"], "train.py"),
-        (["python", "-um", "pkg", "a"], [PYTHON, "-um", "pkg", "a"], None),
+        (["python", "-um", "pkg", "a"], [PYTHON, "-um", "pkg", "a"], "pkg.py"),
         (["python", "-"], [PYTHON, "-"], None),
-        (["python", "-m", "pkg", "a"], [PYTHON, "-m", "pkg", "a"], None),
+        (["python", "-m", "pkg", "a"], [PYTHON, "-m", "pkg", "a"], "pkg.py"),
         (["python", "-c", "import x"], [PYTHON, "-c", "import x"], None),
         (["run.sh", "a"], ["bash", "run.sh", "a"], "run.sh"),
-        (["./launch", "train.py"], ["./launch", "train.py"], None),
+        (["./launch", "train.py"], ["./launch", "train.py"], "launch"),
+        (["./plain", "a"], ["zsh", "./plain", "a"], "plain"),
+        (["./start", "a"], [PYTHON, "./start", "a"], "start"),
+        (["-m", "pkg", "a"], [PYTHON, "-m", "pkg", "a"], "pkg.py"),
+        (["env", "python", "train.py"], [PYTHON, "train.py"], "train.py"),
+        (["sh", "run.sh"], ["sh", "run.sh"], "run.sh"),
         (["sh", "-c", "python train.py"], ["sh", "-c", "python train.py"], None),
     ],
 )
@@ -61,6 +69,37 @@ def test_what_cannot_be_started_is_said_before_anything_starts(cwd, words, what,
         plan_command(words, PYTHON, cwd)
     assert caught.value.where == where
     assert caught.value.to_do
+
+
+def test_assignments_in_front_are_the_environment_of_what_is_started(cwd):
+    (cwd / "sub").mkdir()
+    (cwd / "sub" / "train.py").write_text("")
+    planned = plan_command(["CUDA_VISIBLE_DEVICES=", "A=x y", "train.py", "B=1"], PYTHON, cwd)
+    assert planned.argv == (PYTHON, "train.py", "B=1")
+    assert planned.variables == {"CUDA_VISIBLE_DEVICES": "", "A": "x y"}
+    planned = plan_command(["env", "-C", "sub", "A=1", "python", "train.py"], PYTHON, cwd)
+    assert (planned.argv, planned.cwd, planned.variables) == ((PYTHON, "train.py"), cwd / "sub", {"A": "1"})
+    assert plan_command(["PATH=" + str(cwd), "launch"], PYTHON, cwd, {"PATH": "/nowhere"}).argv == ("launch",)
+
+
+@pytest.mark.parametrize(("name", "is_taken"), [("my nb.ipynb", False), ("sub/nb.ipynb", True)])
+def test_a_notebook_is_answered_with_lines_that_make_a_script_of_it(cwd, name, is_taken):
+    (cwd / "sub").mkdir()
+    (cwd / name).write_text("{}")
+    (cwd / "sub" / "nb.py").write_text("mine")
+    for words in ([name], ["python", name]):
+        with pytest.raises(UsageError, match="this is a notebook") as caught:
+            plan_command(words, PYTHON, cwd)
+    lines = [shlex.split(line) for line in caught.value.to_do.splitlines()[1:]]
+    output = ["--output", "nb_notebook"] if is_taken else []
+    script = "sub/nb_notebook.py" if is_taken else "my nb.py"
+    assert lines == [["jupyter", "nbconvert", "--to", "script", *output, name], ["autotune", "diagnose", script]]
+
+
+def test_an_option_that_autotune_does_not_have_is_no_program(cwd):
+    with pytest.raises(UsageError, match="autotune has no such option") as caught:
+        plan_command(["--lr", "1", "train.py"], PYTHON, cwd)
+    assert caught.value.where == "--lr"
 
 
 def test_a_program_is_looked_for_on_the_given_path(cwd):

@@ -22,6 +22,7 @@ from autotune.api.check import Options, check
 from autotune.api.outcome import summarise
 from autotune.api.patching import relative
 from autotune.collect import artefacts
+from autotune.invocation import invoked
 from autotune.model.evidence import Evidence, Location, Setting
 from autotune.model.finding import Change
 from autotune.model.patch import Patch
@@ -78,10 +79,11 @@ def evidence(observed: Setting, settings: tuple[Setting, ...]) -> Evidence:
 
 def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.Planned:
     """What `apply` would do with the change, from the words on."""
+    variables = environ(cell.shape, place, os.environ)
     if not cell.shape.missing:
-        collect.plan_command(start.words, sys.executable, start.cwd, environ(cell.shape, place, os.environ))
-    root = artefacts.project_root(start.cwd)
-    bundle = scan_command(start.words, cwd=start.cwd, root=root, versions=VERSIONS)
+        collect.plan_command(start.words, sys.executable, start.cwd, variables)
+    root = artefacts.command_root(start.cwd, invoked(start.words, start.cwd, variables).file)
+    bundle = scan_command(start.words, cwd=start.cwd, root=root, versions=VERSIONS, environ=variables)
     seen = observed(cell, expect, place, start)
     known = evidence(seen, bundle.settings if bundle is not None else ())
     change = Change(expect.setting, expect.old, expect.new, Effect.EQUIVALENT, seen.location, seen.spelling)

@@ -115,6 +115,61 @@ def test_undo_takes_the_newest_first_and_any_by_number(project: Path) -> None:
         undo(Store(project, folder))
 
 
+OWN = b"import mine\r\n"
+
+
+def with_own(states: dict[str, bytes]) -> dict[str, bytes]:
+    """The files with what a person wrote into train.py, and run.sh as it was before."""
+    return {**states, "train.py": OWN + states["train.py"], "run.sh": BEFORE["run.sh"]}
+
+
+def edited(project: Path) -> Journal:
+    """A written patch, of whose files a person then edited one and restored another."""
+    journal = write(store(project), "t", files(project))
+    for name, data in with_own(AFTER).items():
+        (project / name).write_bytes(data)
+    return journal
+
+
+def test_undo_keeps_what_a_person_wrote_since(project: Path) -> None:
+    edited(project)
+    undone = undo(store(project))
+    assert (undone.state, undone.merged, undone.restored) == ("undone", (0,), (2,))
+    assert contents(project) == with_own(BEFORE)
+    assert [one.merged for one in journals(journal_folder(project))] == [(0,)]
+    with pytest.raises(UsageError, match="no written patch"):
+        undo(store(project))
+
+
+def test_a_patch_whose_files_were_restored_counts_as_taken_back(project: Path) -> None:
+    write(store(project), "t", files(project))
+    for name, data in BEFORE.items():
+        (project / name).write_bytes(data)
+    undone = undo(store(project))
+    assert (undone.state, undone.restored) == ("undone", (0, 1, 2))
+    assert contents(project) == BEFORE
+    write(store(project), "again", files(project))
+    assert undo(store(project)).title == "again"
+
+
+def test_a_kill_at_any_operation_of_an_undo_beside_own_edits_keeps_them(project: Path) -> None:
+    counted = Breaking(-1, Killed())
+    edited(project)
+    undo(store(project), disk=counted)
+    for at, after in kills(counted.count):
+        for name, data in BEFORE.items():
+            (project / name).write_bytes(data)
+        edited(project)
+        try:
+            undo(store(project), disk=Breaking(at, Killed(), after))
+        except Killed:
+            recover(store(project))
+        assert contents(project) in (with_own(BEFORE), with_own(AFTER)), f"operation {at}"
+        if contents(project) == with_own(AFTER):
+            undo(store(project))
+        assert contents(project) == with_own(BEFORE)
+
+
 def test_undo_refuses_a_file_that_changed_since(project: Path) -> None:
     write(store(project), "t", files(project))
     (project / "a.yaml").write_bytes(b"edited by hand")

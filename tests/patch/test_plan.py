@@ -343,10 +343,11 @@ def test_a_typed_command_is_in_no_file(project: Project) -> None:
     assert edits == [(TYPED, "--save_steps", "10", "100"), (TYPED, "--dataloader_num_workers", "", "2")]
 
 
-def test_a_typed_switch_of_a_script_s_own_is_taken_away_by_hand(project: Project) -> None:
+def test_a_typed_switch_of_a_script_s_own_is_taken_away(project: Project) -> None:
     project.write(train_py=script("DataLoader([1], pin_memory=args.pin)"))
     (change,) = project.changes("train.py --pin", {"loader.pin_memory": True}, {"loader.pin_memory": False}, line=12)
-    assert change.by_hand.endswith("take --pin away from the command line")
+    (edit,) = change.edits
+    assert (edit.file, edit.key, edit.old, edit.new) == (TYPED, "--pin", "True", "")
 
 
 def test_an_interpolation_is_edited_where_its_value_stands(project: Project) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from report_builders import rule, skipped
 
 from autotune.model.checked import Checked, CheckedBundle, Gate, Silenced
-from autotune.model.evidence import Location, Span
+from autotune.model.evidence import Fact, Location, Span
 from autotune.model.finding import Change, Finding, Skipped
 from autotune.model.rule import Effect, Rule, Severity
 from autotune.model.scanned import Bundle, Note
@@ -60,8 +60,10 @@ def bundle(
     files: tuple[str, ...] = (),
     skipped: tuple[Skipped, ...] = (),
     silenced: tuple[Silenced, ...] = (),
+    starts: bool = True,
 ) -> CheckedBundle:
-    made = Bundle(name, files or (name,), ("hf_trainer",), (), ())
+    facts = (Fact("code.has_main_guard", "run", True),) if starts and name.endswith(".py") else ()
+    made = Bundle(name, files or (name,), ("hf_trainer",), facts, ())
     return CheckedBundle(made, findings, skipped, 30, silenced)
 
 

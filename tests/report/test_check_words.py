@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from check_builders import (
     CALL,
@@ -17,7 +19,7 @@ from check_builders import (
 )
 from report_builders import rule, skipped
 
-from autotune.model.checked import Gate
+from autotune.model.checked import CheckedBundle, Gate
 from autotune.model.evidence import Location
 from autotune.model.finding import Change
 from autotune.model.rule import Effect, Severity
@@ -109,15 +111,21 @@ def test_what_only_files_show_needs_no_run(needs: tuple[str, ...], helps: bool) 
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"),
+    ("bundles", "cwd", "expected"),
     [
-        (("sft.yaml", "my train.py"), "autotune diagnose 'my train.py'"),
-        (("run.sh", "train.py"), "autotune diagnose -- bash run.sh"),
-        (("sft.yaml",), "autotune diagnose -- COMMAND"),
+        ([bundle("sft.yaml"), bundle("my train.py")], "", "autotune diagnose 'my train.py'"),
+        ([bundle("train.py"), bundle("run.sh")], "", "autotune diagnose -- bash run.sh"),
+        ([bundle("pkg/train.py", files=("pkg/train.py", "run.sh"))], "", "autotune diagnose -- bash run.sh"),
+        ([bundle("pkg/model.py", starts=False), bundle("train.py")], "", "autotune diagnose train.py"),
+        ([bundle("pkg/model.py", starts=False)], "", "autotune diagnose -- COMMAND"),
+        ([bundle("sft.yaml")], "", "autotune diagnose -- COMMAND"),
+        ([bundle("train.py")], "/repo/docs", "autotune diagnose ../train.py"),
+        ([bundle("train.py")], "/repo", "autotune diagnose train.py"),
     ],
 )
-def test_what_to_type_for_a_run(names: tuple[str, ...], expected: str) -> None:
-    assert say.diagnose_command(checked(*map(bundle, names))) == expected
+def test_what_to_type_for_a_run(bundles: list[CheckedBundle], cwd: str, expected: str) -> None:
+    made = replace(checked(*bundles), root="/repo", cwd=cwd)
+    assert say.diagnose_command(made) == expected
 
 
 def test_broken_files_come_first_and_a_note_comes_once() -> None:

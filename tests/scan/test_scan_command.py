@@ -8,7 +8,7 @@ import pytest
 
 from autotune.model.evidence import Setting
 from autotune.model.scanned import TYPED, Bundle, Pin
-from autotune.scan.command import pins, scan_command
+from autotune.scan.command import outside, pins, scan_command
 
 SCRIPT = """\
 import argparse
@@ -101,3 +101,55 @@ def test_pins_are_those_of_the_nearest_folder_of_the_script(project: Path) -> No
     assert pins(None, cwd=project / "inner", root=project) == (Pin("transformers<4.39", "inner/requirements.txt:1"),)
     assert pins(found, cwd=project / "inner", root=project) == both
     assert pins(None, cwd=project.parent, root=project) == ()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["{root}/train.py"],
+        ["inner/../train.py"],
+        ["A=1", "B=x y", "train.py"],
+        ["env", "A=1", "python", "train.py"],
+        ["uv", "run", "train.py"],
+        ["-m", "train"],
+        ["{root}/run.sh"],
+        ["./launch"],
+        ["start"],
+    ],
+)
+def test_a_command_means_the_same_however_it_is_named(project: Path, words: list[str]) -> None:
+    (project / "inner").mkdir()
+    (project / "run.sh").write_text("python train.py\n")
+    (project / "launch").write_text("#!/usr/bin/env bash\npython train.py\n")
+    tool = project / "bin" / "start"
+    tool.parent.mkdir()
+    tool.write_text(f"#!{tool.parent}/python\nfrom train import main\n")
+    tool.chmod(0o755)
+    given = [word.format(root=project) for word in words]
+    found = workers(scan_command(given, cwd=project, root=project, versions={}, environ={"PATH": str(tool.parent)}))
+    assert found.location is not None
+    assert (found.value, found.location.file, found.location.line) == (2, str(project / "train.py"), 6)
+
+
+def test_a_link_is_read_where_it_leads_and_named_as_the_run_names_it(project: Path, tmp_path_factory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "link.py").symlink_to(project / "train.py")
+    found = workers(scan(project, "link.py", cwd=elsewhere))
+    assert found.location is not None
+    assert found.location.file == str(elsewhere / "link.py")
+
+
+def test_a_script_is_read_whatever_its_name_ends_with(project: Path) -> None:
+    (project / "start").write_text("#!/usr/bin/env python\n" + SCRIPT)
+    found = workers(scan(project, "./start"))
+    assert found.location is not None
+    assert (found.location.file, found.location.line) == (str(project / "start"), 7)
+
+
+def test_what_lies_outside_the_root_is_named(project: Path, tmp_path_factory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "a.yaml").write_text("")
+    (project / "b.yaml").write_text("")
+    words = ["train.py", f"--config={elsewhere}/a.yaml", "b.yaml", "missing.yaml"]
+    assert outside(words, cwd=project, root=project) == (elsewhere / "a.yaml",)
+    assert outside(["../x.py"], cwd=project, root=project) == ()

@@ -120,6 +120,26 @@ def test_a_start_runs_in_the_mirror_with_the_files_of_its_side(root, asked) -> N
     assert made.told(f"KeyError at {place}/train.py:3") == f"KeyError at {root}/train.py:3"
 
 
+def test_a_command_that_is_typed_elsewhere_is_led_into_the_mirror(root, asked, tmp_path_factory) -> None:
+    """By relative names and links; what does not lead into the project stays."""
+    cwd = tmp_path_factory.mktemp("elsewhere")
+    (cwd / "link.py").symlink_to(root / "train.py")
+    (cwd / "settings.py").write_text("its own")
+    (cwd / "data").mkdir()
+    made, up = runner(root, mirrored=True), f"../{root.name}"
+    place = made.mirrors[AFTER].place
+    for script in (f"{root}/train.py", "link.py", f"../../{root.parent.name}/{root.name}/train.py"):
+        words = (script, f"--config=../../{root.parent.name}/{up[3:]}/settings.py", "--data", "data", f"{root}/new.txt")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(starts.contention, "read", lambda: None)
+            replace(made, cwd=cwd, sides=replace(made.sides, words=dict.fromkeys(SIDES, words))).run(
+                AFTER, collect.Request()
+            )
+        assert asked.cwd == cwd
+        config = f"--config={place}/settings.py"
+        assert asked.command.argv == ("python", f"{place}/train.py", config, "--data", "data", f"{place}/new.txt")
+
+
 def test_the_real_project_is_protected_as_well(root, asked) -> None:
     runner(root, mirrored=True).run(BEFORE, collect.Request())
     assert asked.protected == root

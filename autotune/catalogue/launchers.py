@@ -9,8 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-PREFIXES = ("env", "srun", "numactl", "taskset", "nohup", "time", "exec", "sudo", "nsys", "uv", "poetry", "conda")
-"""Commands that run the command behind them."""
+SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A command that runs the command behind it.
+
+    With `verb` that stands behind the verb and the flags, of which `values` take a value; without one the command is
+    looked for among the words.
+    """
+
+    verb: str = ""
+    values: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +138,24 @@ DIALECTS: Mapping[str, str] = {
     "swift.cli.sft": "swift",
 }
 """The dialect of the flags of a module that trains."""
+
+PREFIXES: Mapping[str, Prefix] = {
+    **dict.fromkeys(("env", "srun", "numactl", "taskset", "nohup", "time", "exec", "sudo", "nsys", "nice"), Prefix()),
+    **dict.fromkeys(("ionice", "stdbuf", "setsid", "timeout", "mpirun", "mpiexec"), Prefix()),
+    "uv": Prefix(
+        "run",
+        frozenset(
+            {"p", "python", "w", "with", "with_editable", "with_requirements", "extra", "group", "no_group", "package"}
+            | {"only_group", "env_file", "project", "directory", "index", "default_index", "color", "config_file"}
+        ),
+    ),
+    "poetry": Prefix("run", frozenset({"C", "directory", "P", "project"})),
+    "pdm": Prefix("run", frozenset({"p", "project"})),
+    "pipenv": Prefix("run"),
+    "rye": Prefix("run"),
+    "hatch": Prefix("run", frozenset({"e", "env"})),
+    "pixi": Prefix("run", frozenset({"e", "environment", "manifest_path"})),
+    "conda": Prefix("run", frozenset({"n", "name", "p", "prefix", "cwd"})),
+    "mamba": Prefix("run", frozenset({"n", "name", "p", "prefix", "cwd"})),
+}
+"""Flags with a value as `uv run --help` and the others' print them, without dashes and with underscores."""

@@ -1,0 +1,95 @@
+"""What is known of earlier commands: verbs without one take that of a run, and a command finds its own run.
+
+The words come from this user's state, never from the project: what lies in a repository starts nothing. Commands that
+may hold a secret are not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune import state
+from autotune.collect import artefacts
+from autotune.errors import UsageError
+from autotune.invocation import invoked, typed
+from autotune.invocation.shown import is_whole
+from autotune.patch.file import NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The command of run `run`, the folder where it was typed, and the interpreter that --python named."""
+
+    run: str
+    words: tuple[str, ...]
+    cwd: Path
+    python: str | None = None
+
+    def __str__(self) -> str:
+        """As a person reads it, with the folder where that is another one."""
+        away = "" if self.cwd == Path.cwd() else f" (in {self.cwd})"
+        return f"{typed(self.words)}{away}"
+
+
+def keep(run: Path, command: Remembered, shown: Sequence[str]) -> None:
+    """Remember the command of a run. `shown` is the command without secrets: where that lacks something, it is not."""
+    if is_whole(shown):
+        with contextlib.suppress(OSError, UsageError):  # then it has to be typed again
+            state.keep_command(run.parents[2], run.name, command.words, command.cwd, command.python)
+
+
+def command(name: str, verb: str, cwd: Path) -> Remembered:
+    """The command of a run ("last", its id or folder). Raises UsageError where it is not known."""
+    to_do = f"Type: autotune {verb} train.py [ARGS...]"
+    try:
+        run = artefacts.resolve(name, cwd)
+    except UsageError as error:
+        raise UsageError(f"no script was given, and {error.what}", where=error.where, to_do=to_do) from None
+    known = _known(run)
+    if known is None:
+        why = "it is not kept where it may hold a secret, or the run was made elsewhere"
+        raise UsageError(f"no script was given, and the command of run {run.name} is not known: {why}", to_do=to_do)
+    return known
+
+
+def of_command(words: Sequence[str], cwd: Path) -> str:
+    """The run that proposes changes for this command: "last", or the newest of it where the last is another's.
+
+    Raises UsageError where the last run is of another command, and this one has none.
+    """
+    try:
+        last = artefacts.resolve("last", cwd)
+    except UsageError:
+        return "last"  # who asks for it says so
+    known = _known(last)
+    if known is None or _subject(known.words, known.cwd) == _subject(words, cwd):
+        return "last"
+    root, subject = last.parents[2], _subject(words, cwd)
+    commands = state.commands(root)
+    for run in reversed(artefacts.runs(root)):
+        if run.name in commands and (run / NAME).is_file() and _subject(*commands[run.name][:2]) == subject:
+            return str(run)
+    raise UsageError(
+        "the last diagnosis is of another command, and this one has none that proposes a change",
+        where=typed(known.words),
+        to_do=f"Diagnose this one first: autotune diagnose -- {typed(words)}",
+    )
+
+
+def _known(run: Path) -> Remembered | None:
+    """The command of a run folder that was made here."""
+    if len(run.parents) < 3 or not state.is_own_run(run, state.own_runs(run.parents[2])):
+        return None
+    commands = state.commands(run.parents[2])
+    return Remembered(run.name, *commands[run.name]) if run.name in commands else None
+
+
+def _subject(words: Sequence[str], cwd: Path) -> str:
+    """What a command trains, however it is named: the real path of its script, else its module or program."""
+    called = invoked(words, cwd)
+    if called.file is not None:
+        return str(called.file.resolve())
+    return called.module or (called.program if called.words else "")

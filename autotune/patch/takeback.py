@@ -1,0 +1,89 @@
+"""A file without what a patch wrote into it, where a person edited other lines of it since: a three-way merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from autotune.errors import UsageError
+
+Lines = list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Hunk:
+    """Lines that the patch took away (`old`), and those of the file after it that it wrote: from `first` to `last`."""
+
+    old: Lines
+    first: int
+    last: int
+
+
+def taken_back(before: bytes, after: bytes, now: bytes) -> bytes:
+    """`now` with the lines that led from `before` to `after` as they were; every other byte stays.
+
+    A hunk that a person took back already is left alone. Raises UsageError, which names the line, where the lines that
+    the patch wrote are not there any more.
+    """
+    old, new, current = (data.splitlines(keepends=True) for data in (before, after, now))
+    places = _places(new, current)
+    spans = [(_span(hunk, new, current, places), hunk) for hunk in _hunks(old, new)]
+    result = list(current)
+    for span, hunk in sorted(spans, key=lambda pair: pair[0], reverse=True):
+        result[slice(*span)] = hunk.old
+    return b"".join(result)
+
+
+def _hunks(old: Lines, new: Lines) -> Iterator[_Hunk]:
+    for kind, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield _Hunk(old[i1:i2], j1, j2)
+
+
+def _places(new: Lines, current: Lines) -> Sequence[int | None]:
+    """For each line of the file after the patch where it stands now, None where it does not."""
+    places: list[int | None] = [None] * len(new)
+    for block in SequenceMatcher(None, new, current, autojunk=False).get_matching_blocks():
+        places[block.a : block.a + block.size] = range(block.b, block.b + block.size)
+    return places
+
+
+def _span(hunk: _Hunk, new: Lines, current: Lines, places: Sequence[int | None]) -> tuple[int, int]:
+    """Where the hunk stands now; with its old lines in it where it was taken back."""
+    found = [place for place in places[hunk.first : hunk.last] if place is not None]
+    size = hunk.last - hunk.first
+    if size and len(found) == size and found[-1] - found[0] == size - 1:
+        return found[0], found[-1] + 1
+    above = next((place for place in reversed(places[: hunk.first]) if place is not None), -1)
+    below = next((place for place in places[hunk.last :] if place is not None), len(current))
+    if current[above + 1 : below] == hunk.old:
+        return above + 1, below
+    if not size and (at := _beside(hunk, places)) is not None:
+        return at, at
+    written = new[hunk.first : hunk.last]
+    alike = [at for at in range(len(current) - size + 1) if current[at : at + size] == written]
+    if size and len(alike) == 1 and b"".join(written).strip():
+        return alike[0], alike[0] + size
+    raise _edited(hunk, new)
+
+
+def _beside(hunk: _Hunk, places: Sequence[int | None]) -> int | None:
+    """Where lines go that the patch took away without writing others: beside a neighbour that still stands."""
+    above = places[hunk.first - 1] if hunk.first else -1
+    below = places[hunk.last] if hunk.last < len(places) else None
+    return above + 1 if above is not None else below
+
+
+def _edited(hunk: _Hunk, new: Lines) -> UsageError:
+    line = f"line {hunk.first + 1}" if hunk.last - hunk.first <= 1 else f"lines {hunk.first + 1} to {hunk.last}"
+    text = _shown(new[hunk.first : hunk.last])
+    return UsageError(
+        f"{line} of the patch ({text}) changed since; nothing was changed",
+        to_do=f"Take it back by hand: it was {_shown(hunk.old)}.",
+    )
+
+
+def _shown(lines: Lines) -> str:
+    text = " / ".join(line.decode("utf-8", "backslashreplace").strip() for line in lines)
+    return repr(text if len(text) <= 120 else f"{text[:120]}...") if lines else "nothing"

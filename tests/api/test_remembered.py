@@ -1,0 +1,107 @@
+"""What is known of earlier commands, and what is not taken from a project."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from autotune import state
+from autotune.api import remembered
+from autotune.api.remembered import Remembered
+from autotune.collect import artefacts
+from autotune.errors import UsageError
+from autotune.patch.file import NAME
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "src").mkdir(parents=True)
+    (root / "pyproject.toml").write_text("")
+    for name in ("train.py", "other.py", "src/main.py"):
+        (root / name).write_text("")
+    return root
+
+
+SECONDS = count(1_760_000_000)
+
+
+def made(root: Path, *words: str, cwd: Path | None = None, patch: bool = True, shown: tuple[str, ...] = ()) -> Path:
+    """A run of this command, a second later than the one before: the last one."""
+    run = artefacts.new_run(root, next(SECONDS))
+    (run / artefacts.MANIFEST).write_text("{}")
+    if patch:
+        (run / NAME).write_text("")
+    artefacts.mark_last(run, cwd)
+    remembered.keep(run, Remembered(run.name, words, cwd or root, None), shown or words)
+    return run
+
+
+def test_a_verb_without_a_command_takes_that_of_the_last_run(root: Path) -> None:
+    older = made(root, "other.py", "--lr", "1")
+    newer = made(root, "A=x y", "python", "main.py", cwd=root / "src")
+    assert remembered.command("last", "verify", root / "src").words == ("A=x y", "python", "main.py")
+    assert str(remembered.command(newer.name, "tune", root)) == f"A='x y' python main.py (in {root / 'src'})"
+    assert remembered.command(older.name, "verify", root) == Remembered(older.name, ("other.py", "--lr", "1"), root)
+
+
+def test_a_command_that_may_hold_a_secret_is_not_kept(root: Path) -> None:
+    run = made(root, "train.py", "--token", "x", shown=("train.py", "--token", "***"))
+    with pytest.raises(UsageError, match=f"the command of run {run.name} is not known"):
+        remembered.command("last", "verify", root)
+    assert "--token" not in "".join(one.read_text() for one in state.project(root).rglob("*") if one.is_file())
+
+
+def test_without_a_run_the_usage_is_said(root: Path) -> None:
+    with pytest.raises(UsageError, match="no script was given, and this project has no run yet") as error:
+        remembered.command("last", "verify", root)
+    assert error.value.to_do == "Type: autotune verify train.py [ARGS...]"
+
+
+def test_what_lies_in_a_project_starts_nothing(root: Path, tmp_path: Path) -> None:
+    """A copied project, whose folder of runs came along; and a run.json that names another command."""
+    run = made(root, "train.py")
+    (run / artefacts.MANIFEST).write_text(json.dumps({"run": {"command": ["evil.py"]}}))
+    assert remembered.command("last", "verify", root).words == ("train.py",)
+    copied = tmp_path / "copied"
+    shutil.copytree(root, copied)
+    with pytest.raises(UsageError, match="is not known"):
+        remembered.command("last", "verify", copied)
+    elsewhere = copied / ".autotune" / "runs" / run.name
+    state.remember_elsewhere(root, elsewhere)
+    assert state.elsewhere(root) is None, "only a run that was made here"
+
+
+def test_a_command_finds_its_own_run(root: Path) -> None:
+    own = made(root, "train.py", "--lr", "1")
+    made(root, "other.py")
+    assert remembered.of_command(("other.py", "--epochs", "2"), root) == "last"
+    assert remembered.of_command(("python", "../train.py"), root / "src") == str(own)
+    assert remembered.of_command(("A=1", "python", str(root / "train.py")), root.parent) == "last", "nothing ran there"
+    with pytest.raises(UsageError, match="the last diagnosis is of another command") as error:
+        remembered.of_command(("src/main.py", "a b"), root)
+    assert error.value.where == "other.py"
+    assert error.value.to_do == "Diagnose this one first: autotune diagnose -- src/main.py 'a b'"
+
+
+def test_a_run_that_proposed_nothing_is_not_its_own(root: Path) -> None:
+    made(root, "train.py", patch=False)
+    made(root, "other.py")
+    with pytest.raises(UsageError, match="another command"):
+        remembered.of_command(("train.py",), root)
+
+
+def test_the_last_run_of_a_command_that_was_typed_elsewhere(root: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    run = made(root, "../project/train.py", cwd=here)
+    assert artefacts.resolve("last", here) == run.resolve()
+    assert artefacts.resolve(run.name, here) == run.resolve()
+    assert artefacts.resolve("last", root) == run
+    assert remembered.command("last", "verify", here).cwd == here
+    own = made(here, "x.py")
+    assert artefacts.resolve("last", here) == own, "the newest of both"

@@ -1,0 +1,55 @@
+"""What a patch wrote goes back, and what a person wrote beside it stays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.errors import UsageError
+from autotune.patch.takeback import taken_back
+
+BEFORE = b"import torch\n\nlr = 0.1\nworkers = 0\nloader = Loader(workers)\nfor x in loader:\n    step(x)\n"
+AFTER = BEFORE.replace(b"workers = 0", b"workers = 4")
+ADDED = BEFORE.replace(b"lr = 0.1\n", b"torch.set_num_threads(2)\nlr = 0.1\n")
+
+
+@pytest.mark.parametrize(
+    ("after", "now", "expected"),
+    [
+        pytest.param(AFTER, AFTER, BEFORE, id="untouched"),
+        pytest.param(AFTER, AFTER.replace(b"0.1", b"0.5"), BEFORE.replace(b"0.1", b"0.5"), id="the line above"),
+        pytest.param(AFTER, b"# mine\r\n" + AFTER + b"end", b"# mine\r\n" + BEFORE + b"end", id="around"),
+        pytest.param(AFTER, BEFORE + b"more\n", BEFORE + b"more\n", id="taken back, and more"),
+        pytest.param(ADDED, ADDED.replace(b"0.1", b"0.5"), BEFORE.replace(b"0.1", b"0.5"), id="an added line"),
+        pytest.param(ADDED, BEFORE.replace(b"step", b"go"), BEFORE.replace(b"step", b"go"), id="taken away by hand"),
+        pytest.param(
+            AFTER,
+            b"import torch\n\nlr = 0.1\nloader = Loader(workers)\nfor x in loader:\n    step(x)\nworkers = 4\n",
+            b"import torch\n\nlr = 0.1\nloader = Loader(workers)\nfor x in loader:\n    step(x)\nworkers = 0\n",
+            id="moved",
+        ),
+        pytest.param(BEFORE.replace(b"lr = 0.1\n", b""), BEFORE.replace(b"lr = 0.1\n", b"") + b"x\n", BEFORE + b"x\n",
+                     id="a line that was taken away"),
+    ],
+)  # fmt: skip
+def test_only_what_the_patch_wrote_goes_back(after: bytes, now: bytes, expected: bytes) -> None:
+    assert taken_back(BEFORE, after, now) == expected
+
+
+def test_a_line_of_the_patch_that_was_edited_is_refused_with_what_it_was() -> None:
+    with pytest.raises(UsageError) as error:
+        taken_back(BEFORE, AFTER, AFTER.replace(b"workers = 4", b"workers = 8"))
+    assert error.value.what == "line 4 of the patch ('workers = 4') changed since; nothing was changed"
+    assert error.value.to_do == "Take it back by hand: it was 'workers = 0'."
+
+
+LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"d\r\n"]), max_size=8)
+
+
+@given(LINES, LINES, LINES)
+def test_edits_around_it_stay_byte_for_byte(above: list[bytes], middle: list[bytes], below: list[bytes]) -> None:
+    before = [b"first\n", *middle, b"workers = 0\n", b"last\n"]
+    after = [b"first\n", *middle, b"workers = 4\n", b"last\n"]
+    now = b"".join([*above, *after, *below])
+    assert taken_back(b"".join(before), b"".join(after), now) == b"".join([*above, *before, *below])
