@@ -1,9 +1,10 @@
 """What autotune knows for itself, outside of every project: which patches and runs are its own.
 
     $XDG_STATE_HOME/autotune, else ~/.local/state/autotune            0700, of this user alone
-      projects/<key>/project.json       the real path, device and inode that make the key
+      projects/<key>/project.json       the real path and inode, which make the key, and the device
       projects/<key>/patches/           the journals of written patches (patch/journal.py)
       projects/<key>/runs               "<id> <inode>" of each run folder that was made here
+      projects/<key>/patch-files        the SHA-256 of each patch file that was made here
       projects/<key>/commands.jsonl     the command of each run, and the folder where it was typed
       projects/<key>/elsewhere          the last run of another project whose command was typed in this one
       projects/<key>/history.jsonl      what verifications said of predictions
@@ -25,7 +26,7 @@ from pathlib import Path
 from autotune.errors import UsageError
 
 MOST_RUNS = 10_000
-"""Lines of the list of runs; the oldest are forgotten."""
+"""Lines of a list that are read: the newest."""
 
 _INODE = re.compile(r"[0-9]{1,20}")
 _TO_DO = "Set XDG_STATE_HOME to a folder of your own; what undo needs is kept there."
@@ -39,6 +40,7 @@ def project(root: Path, environ: Mapping[str, str] = os.environ) -> Path:
         for place in (folder.parents[1], folder.parent, folder):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check(place)
+        _check_above(folder.parents[1])
         name = folder / "project.json"
         if not name.exists():
             name.write_text(json.dumps(_about(root)) + "\n", encoding="utf-8")
@@ -55,9 +57,21 @@ def known_project(root: Path, environ: Mapping[str, str] = os.environ) -> Path |
             return None
         for place in (folder.parents[1], folder.parent, folder):
             _check(place)
+        _check_above(folder.parents[1])
     except (OSError, UsageError):
         return None
     return folder
+
+
+def register_patch(root: Path, data: bytes) -> None:
+    """Remember the bytes of a patch file that was made here. Raises OSError or UsageError where that cannot be kept."""
+    with (project(root) / "patch-files").open("a", encoding="utf-8") as file:
+        file.write(f"{hashlib.sha256(data).hexdigest()}\n")
+
+
+def is_own_patch(root: Path, data: bytes) -> bool:
+    """Whether a patch file of the project at `root` has the bytes of one that was made here."""
+    return hashlib.sha256(data).hexdigest() in _lines(root, "patch-files")
 
 
 def register_run(root: Path, run: Path) -> None:
@@ -129,15 +143,21 @@ def _lines(root: Path, name: str) -> list[str]:
 
 
 def _folder(root: Path, environ: Mapping[str, str]) -> Path:
-    text = json.dumps(_about(root), sort_keys=True)
+    # Without the device: its number may be another one after the next mount, and undo has to work then, too.
+    about = _about(root)
+    text = json.dumps({name: about[name] for name in ("path", "inode")}, sort_keys=True)
     return _home(environ) / "projects" / hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
 
 def _home(environ: Mapping[str, str]) -> Path:
     given = environ.get("XDG_STATE_HOME", "")
     # The specification: a path that is not absolute counts as none.
-    base = Path(given) if given.startswith("/") else Path("~").expanduser() / ".local" / "state"
-    return base / "autotune"
+    if given.startswith("/"):
+        return Path(given) / "autotune"
+    try:
+        return Path("~").expanduser() / ".local" / "state" / "autotune"
+    except RuntimeError as error:
+        raise UsageError("this user has no home folder", to_do=_TO_DO) from error
 
 
 def _about(root: Path) -> dict[str, object]:
@@ -147,9 +167,19 @@ def _about(root: Path) -> dict[str, object]:
 
 
 def _check(folder: Path) -> None:
-    """Raises UsageError for a folder of another user, or one that others may write."""
-    about = folder.stat()
+    """Raises UsageError for a folder of another user, one that others may write, or a link."""
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode):
+        raise UsageError("this is no folder", where=str(folder), to_do=_TO_DO)
     if about.st_uid != os.geteuid():
         raise UsageError("this folder belongs to another user", where=str(folder), to_do=_TO_DO)
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError("others may write this folder", where=str(folder), to_do=_TO_DO)
+
+
+def _check_above(folder: Path) -> None:
+    """Raises UsageError where everybody may put another folder in the place of `folder`."""
+    for above in folder.resolve().parents:
+        mode = above.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise UsageError("everybody may write this folder, above autotune's own", where=str(above), to_do=_TO_DO)

@@ -72,3 +72,49 @@ def test_a_run_is_known_by_its_name_and_its_place_on_the_disk(root: Path, tmp_pa
     (root / "runs" / "1").symlink_to("2")
     assert not state.is_own_run(root / "runs" / "1", own)
     assert not state.is_own_run(root / "runs" / "2", own)
+
+
+def test_the_device_may_have_another_number_after_the_next_mount(
+    root: Path, environ: dict[str, str], monkeypatch
+) -> None:
+    folder = state.project(root, environ)
+    about = state._about(root)
+    monkeypatch.setattr(state, "_about", lambda root: {**about, "device": 999})
+    assert state.known_project(root, environ) == folder
+
+
+def test_a_link_in_its_place_is_not_relied_on(root: Path, environ: dict[str, str], tmp_path: Path) -> None:
+    state.project(root, environ)
+    (tmp_path / "state" / "autotune").rename(tmp_path / "others")
+    (tmp_path / "state" / "autotune").symlink_to(tmp_path / "others")
+    assert state.known_project(root, environ) is None
+
+
+def test_where_everybody_may_exchange_it_it_is_not_relied_on(
+    root: Path, environ: dict[str, str], tmp_path: Path
+) -> None:
+    folder = state.project(root, environ)
+    (tmp_path / "state").chmod(0o1777)
+    assert state.known_project(root, environ) == folder
+    (tmp_path / "state").chmod(0o777)
+    assert state.known_project(root, environ) is None
+    with pytest.raises(UsageError, match="everybody may write this folder"):
+        state.project(root, environ)
+
+
+def test_a_user_without_a_home_knows_no_project(root: Path, monkeypatch) -> None:
+    def raising(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", raising)
+    assert state.known_project(root, {}) is None
+    with pytest.raises(UsageError, match="no home folder"):
+        state.project(root, {})
+
+
+def test_a_patch_is_known_by_its_bytes(root: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert not state.is_own_patch(root, b"a")
+    state.register_patch(root, b"a")
+    assert state.is_own_patch(root, b"a")
+    assert not state.is_own_patch(root, b"b")

@@ -69,7 +69,8 @@ class Options:
 def plan(options: Options, *, cwd: Path) -> Planned:
     """What the patch would write. Raises UsageError when a file changed, and an edit was not found again in it."""
     file = _file(options.name, cwd)
-    made = loads(_patch_bytes(file), str(file))
+    data = _patch_bytes(file)
+    made = loads(data, str(file))
     root = _root(file, made)
     renewed = list(paired([renew(change, lambda name: _bytes(_inside(root, name))) for change in made.changes]))
     chosen, left = _chosen([each.change for each in renewed], options)
@@ -88,7 +89,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         typed=" ".join(_given(made.command, edit) for edit in typed),
         command=_launch(made, typed, root, cwd) if typed and is_whole(made.command) else "",
         moved=tuple(dict.fromkeys(line for each in kept for line in each.moved)),
-        doubt=_doubt(file, root),
+        doubt=_doubt(file, root, data),
     )
 
 
@@ -138,12 +139,14 @@ def kept_patches(cwd: Path) -> Store | None:
     return None
 
 
-def _doubt(file: Path, root: Path) -> str:
+def _doubt(file: Path, root: Path, data: bytes) -> str:
     """Why a patch may be another's: autotune did not make it here, or its root is not the project in which it lies."""
     run = file.absolute().parent
     home = run.parents[2] if len(run.parents) > 2 else run
     if not state.is_own_run(run, state.own_runs(home)):
         return f"autotune did not make this patch on this machine for this user: {file}"
+    if not state.is_own_patch(home, data):
+        return f"this patch was edited after autotune made it: {file}"
     return "" if root == home.resolve() else f"this patch is of another project than {home}, in which it lies"
 
 

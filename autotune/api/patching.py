@@ -45,7 +45,7 @@ def write(report: Report, bundle: Bundle | None, versions: Mapping[str, Version]
     changes = patch.coupled(accepted(planned, report.run.python, place))
     # The command as the run knows it: without what may be a secret.
     made = Patch(str(place.root), place.run.name, report.run.command, tuple(relative(changes, place.root)))
-    artefacts.write_text(place.run / NAME, dumps(made))
+    artefacts.write_patch(place.run / NAME, dumps(made))
     return str(place.run / NAME)
 
 

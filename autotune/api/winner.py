@@ -145,5 +145,5 @@ def _patched(made: Search, changes: Sequence[PatchChange]) -> str:
     """Write what `apply` takes: the changes that were proven together, with their edits or all of them by hand."""
     root, folder = made.trials.place.root, made.kept.folder
     relative = tuple(patching.relative(changes, root))
-    artefacts.write_text(folder / NAME, dumps(Patch(str(root), folder.name, made.report.run.command, relative)))
+    artefacts.write_patch(folder / NAME, dumps(Patch(str(root), folder.name, made.report.run.command, relative)))
     return str(folder / NAME)

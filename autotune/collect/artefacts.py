@@ -160,6 +160,13 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
+def write_patch(file: Path, text: str) -> None:
+    """Write the patch file of a run folder that `new_run` made, and remember its bytes: `apply` trusts no others."""
+    write_text(file, text)
+    with contextlib.suppress(OSError, UsageError):
+        state.register_patch(file.parents[3], text.encode())
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace the file `path` by one that holds `text`; a reader sees the old file or the new one, whole."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

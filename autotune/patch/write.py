@@ -140,17 +140,13 @@ def recover(store: Store, disk: Disk | None = None) -> tuple[Journal, ...]:
     "left". What another autotune writes at this moment is not touched. A damaged journal is set aside, so that it is
     in nobody's way. Raises UsageError, which says so, and when the disk fails.
     """
-    damaged = journals.damaged(store.folder)
-    if not damaged and not _unfinished(store):  # nearly always: no lock
+    if not is_interrupted(store):  # nearly always: no lock
         return ()
     try:
         with _locked(store.folder, _NOT_YET):
-            recovered = _recovered(store, disk or Disk())
+            return _recovered(store, disk or Disk())
     except _BusyError:
         return ()
-    if damaged:
-        raise _set_aside(damaged)
-    return recovered
 
 
 def _set_aside(damaged: Sequence[Damaged]) -> UsageError:
@@ -163,13 +159,18 @@ def _set_aside(damaged: Sequence[Damaged]) -> UsageError:
 
 
 def _recovered(store: Store, disk: Disk) -> tuple[Journal, ...]:
-    """The lock is held: what is unfinished now, nobody works on."""
+    """The lock is held: what is unfinished now, nobody works on. Raises UsageError where a journal was set aside: what
+    was asked for may have been that patch."""
+    damaged = journals.damaged(store.folder)
     try:
-        for each in journals.damaged(store.folder):
+        for each in damaged:
             journals.set_aside(each, disk)
-        return tuple(_take_back(each, store, disk) for each in _unfinished(store))
+        recovered = tuple(_take_back(each, store, disk) for each in _unfinished(store))
     except OSError as error:
         raise _refused(error, _NOT_YET) from error
+    if damaged:
+        raise _set_aside(damaged)
+    return recovered
 
 
 def _unfinished(store: Store) -> list[Journal]:

@@ -6,6 +6,7 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from autotune.catalogue.dialects import Version
@@ -14,10 +15,10 @@ from autotune.invocation import Invocation, invoked, typed
 from autotune.model.evidence import Location, Setting
 from autotune.model.scanned import TYPED, Bundle, Call, Given, Note, Pin
 from autotune.scan.absent import absent
-from autotune.scan.bundle import bundle, of_launch, script_name
+from autotune.scan.bundle import Parts, bundle, of_launch, script_name
 from autotune.scan.declared import Declared
 from autotune.scan.files import read_file
-from autotune.scan.launch import CONFIGS, launches
+from autotune.scan.launch import CONFIGS, Launch, launches
 from autotune.scan.library import Library
 from autotune.scan.statements import unset
 from autotune.syntax import shell
@@ -49,16 +50,20 @@ def scan_command(
         commands = launches(shell.read(text.encode(), name), name)
     except UsageError:
         return None
-    found = [(one, parts) for one in commands if (parts := of_launch(library, one)) is not None]
+    made = ((launch, library.begun(launch.file, partial(of_launch, library, launch))) for launch in commands)
+    found = [(launch, parts) for launch, parts in made if parts is not None]
+    whole = library.attempt(name, partial(_whole, *found[0], library, versions)) if len(found) == 1 else None
     if bug := next((note for note in library.notes if note.is_bug), None):
         raise InternalError(f"{bug.where}: {bug.why}")
-    if len(found) != 1:
-        return None
-    launch, parts = found[0]
+    return _placed(whole, real, _links(called)) if whole is not None else None
+
+
+def _whole(launch: Launch, parts: Parts, library: Library, versions: Mapping[str, Version]) -> Bundle:
+    """The bundle of a command, with the settings that nobody gives."""
     whole, script = bundle(parts, library, versions, ()), script_name(library, launch)
     whole = replace(whole, settings=(*whole.settings, *absent(whole, versions)))
     more = unset(whole, script, library, versions) if script is not None else ()
-    return _placed(replace(whole, settings=(*whole.settings, *more)), real, _links(called))
+    return replace(whole, settings=(*whole.settings, *more))
 
 
 def outside(

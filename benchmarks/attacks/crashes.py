@@ -75,7 +75,7 @@ def _project(root: Path) -> dict[Path, bytes]:
         "loader.num_workers", "loader#train", 0, 4, ("DL001",), Effect.EQUIVALENT, edits=tuple(edits)
     )  # fmt: skip
     run = artefacts.new_run(root)
-    (run / NAME).write_text(dumps(Patch(str(root), run.name, ("train.py",), (change,))))
+    artefacts.write_patch(run / NAME, dumps(Patch(str(root), run.name, ("train.py",), (change,))))
     (run / "run.json").write_text("{}")
     artefacts.mark_last(run)
     return _contents(root)

@@ -57,7 +57,7 @@ def keep(project: Path, *changes: PatchChange, command: tuple[str, ...] = ("trai
     """A run of `project` with this patch, which is its last one."""
     run = artefacts.new_run(project)
     (run / "recording-1.json").write_text("{}")  # a run has one
-    (run / NAME).write_text(dumps(Patch(str(project), run.name, command, changes)))
+    artefacts.write_patch(run / NAME, dumps(Patch(str(project), run.name, command, changes)))
     artefacts.mark_last(run)
     return run
 

@@ -42,7 +42,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def keep(project: Path, *changes: PatchChange, command: tuple[str, ...] = ("train.py", "--bs", "8")) -> None:
     folder = artefacts.new_run(project)
     (folder / "recording-1.json").write_text("{}")
-    (folder / NAME).write_text(dumps(Patch(str(project), folder.name, command, changes)))
+    artefacts.write_patch(folder / NAME, dumps(Patch(str(project), folder.name, command, changes)))
     artefacts.mark_last(folder)
 
 
@@ -361,6 +361,16 @@ def test_a_patch_that_lies_in_a_clone_is_not_trusted(
     assert run(["undo"]) == 0
     assert run(["apply", "--trust", "--yes"]) == 0
     assert (project / "train.py").read_bytes() == b"workers = 4\n"
+
+
+def test_a_patch_that_was_edited_is_not_trusted(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run_dir,) = artefacts.runs(project)
+    with (run_dir / "patch.yaml").open("a") as file:
+        file.write("# a comment\n")
+    assert run(["apply", "--yes"]) == 2
+    assert "Not trusted: this patch was edited after autotune made it" in capsys.readouterr().out
+    assert (project / "train.py").read_bytes() == SCRIPT
+    assert run(["apply", "--trust", "--yes"]) == 0
 
 
 @pytest.mark.parametrize("how", ["link", "copy"])

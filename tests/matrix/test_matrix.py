@@ -92,7 +92,7 @@ def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.Pla
     (draft,) = patch.plan([wanted], bundle, lambda name: Path(name).read_bytes(), VERSIONS)
     run = artefacts.new_run(root)
     made = Patch(str(root), run.name, command(cell, place, start), tuple(relative([draft.change], root)))
-    (run / NAME).write_text(dumps(made))
+    artefacts.write_patch(run / NAME, dumps(made))
     planned = apply.plan(apply.Options(str(run / NAME)), cwd=start.cwd)
     assert not planned.left, planned.left[0][1]
     return planned

@@ -544,12 +544,19 @@ def test_a_journal_that_makes_no_sense_is_damaged(project: Path, old: str, new: 
         recover(Store(project, folder))
 
 
-def test_a_damaged_journal_keeps_nobody_from_writing_and_undoing(project: Path) -> None:
+@pytest.mark.parametrize("is_undone", [True, False])
+def test_a_damaged_journal_is_named_before_anything_is_written_or_undone(project: Path, is_undone: bool) -> None:
     folder = journal_folder(project)
     one, two = [(project / name, BEFORE[name], AFTER[name]) for name in ("a.yaml", "run.sh")]
     write(Store(project, folder), "first", [one])
     write(Store(project, folder), "second", [two])
     (folder / "2" / "journal.json").write_bytes(b"{")
+    before = contents(project)
+    with pytest.raises(UsageError, match="set aside"):
+        undo(Store(project, folder)) if is_undone else write(
+            Store(project, folder), "third", [(two[0], two[2], b"z\n")]
+        )
+    assert contents(project) == before
     assert write(Store(project, folder), "third", [(two[0], two[2], b"z\n")]).number == 3
     assert undo(Store(project, folder)).number == 3
     assert undo(Store(project, folder)).number == 1

@@ -153,3 +153,8 @@ def test_what_lies_outside_the_root_is_named(project: Path, tmp_path_factory) ->
     words = ["train.py", f"--config={elsewhere}/a.yaml", "b.yaml", "missing.yaml"]
     assert outside(words, cwd=project, root=project) == (elsewhere / "a.yaml",)
     assert outside(["../x.py"], cwd=project, root=project) == ()
+
+
+def test_a_command_whose_files_take_too_much_work_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autotune.scan.library.BUNDLE_STEPS", 10)
+    assert scan(project, "train.py") is None
