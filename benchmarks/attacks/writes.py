@@ -53,11 +53,23 @@ for step in range(10_000):
 
 
 def cases(scratch: Path) -> Iterator[Case]:
-    """Every snippet in every place, under both layers; a few at a time, as a report names fifty things at most."""
-    names = list(PYTHON | BELOW | PROGRAMS | SENDING)
-    for layer in ("kernel", "hooks"):
-        for first in range(0, len(names), MOST_AT_ONCE):
-            yield from _under(layer, scratch / layer / str(first), frozenset(names[first : first + MOST_AT_ONCE]))
+    """Every snippet in every place, under both layers; a few at a time, as a report names fifty things at most.
+
+    Where hooks can name no path but only the program or library, each has a report of its own: another one's name is
+    no name of it.
+    """
+    codes = PYTHON | BELOW | PROGRAMS | SENDING
+    unknown = [name for name, code in codes.items() if name in PROGRAMS or any(used in code for used in LIBRARIES)]
+    for layer, alone in (("kernel", []), ("hooks", unknown)):
+        rest = [name for name in codes if name not in alone]
+        groups = [*([name] for name in alone), *_batched(rest, MOST_AT_ONCE)]
+        for number, names in enumerate(groups):
+            yield from _under(layer, scratch / layer / str(number), frozenset(names))
+
+
+def _batched(names: list[str], size: int) -> Iterator[list[str]]:
+    for first in range(0, len(names), size):
+        yield names[first : first + size]
 
 
 def _under(layer: str, base: Path, names: frozenset[str]) -> Iterator[Case]:
