@@ -33,7 +33,7 @@ def _located(setting: Setting, static: Sequence[Setting]) -> Setting:
             return replace(setting, why_not="it stands in no file")
         return replace(setting, location=place, trusted=True, spelling=found.spelling or setting.spelling)
     unset = next((each for each in static if each.name == setting.name and each.value is None), None)
-    if unset is not None and setting.origin == "default" and not candidates:
+    if unset is not None and (setting.origin == "default" or unset.trusted) and not candidates:
         return _to_be_written(setting, unset)
     return replace(setting, why_not=_why_not(setting, candidates, equal))
 

@@ -16,7 +16,7 @@ from autotune.model.evidence import RUN, Location, Setting, Span, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
-from autotune.patch import help_text, readers, spell, statement, unset
+from autotune.patch import collator, help_text, readers, spell, statement, unset
 from autotune.patch.couple import needs
 from autotune.patch.joint import confirmed
 from autotune.patch.journal import sha256
@@ -26,6 +26,9 @@ Read = Callable[[str], bytes]
 
 LENGTHS = ("max_length", "max_seq_length")
 """How trl's configs name the tokens of a row."""
+
+SWITCHES = ("pad_to_max_length",)
+"""Options of scripts that are there to change a setting, with all that it needs: who else reads them does its part."""
 
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
@@ -113,6 +116,8 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
     }
     _check(change, parts)
     edits = tuple(_edits(_missing(arguments, parts, versions), parts, bundle.calls, read))
+    if edits and parts[0].location.file != TYPED:
+        edits += tuple(collator.edits(read(parts[0].location.file), change, parts[0], bundle.calls))
     return Draft(replace(result, edits=edits), parts, arguments)
 
 
@@ -168,7 +173,8 @@ def _arguments(
     written = next((key for key, given in call.arguments.items() if given.location == place), "")
     for reading in readings(call.dialect, versions):
         is_taken = written in reading.keys or (written and call.name == reading.keys[0])  # a function takes its value
-        if reading.setting == change.setting and is_taken:
+        is_of_call = not call.name or reading.is_main or reading.call in ("", call.name, "torch.optim")
+        if reading.setting == change.setting and is_taken and is_of_call:
             means = reading.means.get(_name(change.new))
             found = reading.values.get(_name(change.new))
             if found is None and (means == change.new or not (reading.means or reading.values or reading.form)):
@@ -221,7 +227,7 @@ def _edits(
     for key, value in arguments.items():
         given = next((part.arguments[key] for part in parts if key in part.arguments), None)
         edit = _edit(key, value, given, parts, read)
-        if given is not None:
+        if given is not None and key not in SWITCHES:
             readers.check(given, parts[0], calls, read)
         yield edit
         if given is not None and given.is_default and edit.file != TYPED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from autotune.catalogue.dialects import dialects, is_own, readings
@@ -21,6 +22,33 @@ LOGS = ("print", "info", "debug", "warning", "write", "set_description", "set_po
 _NAME, _ITEM, _MEMBER = "name", "item", "member"
 """How a value is read: workers, options["workers"], or that and args.workers."""
 
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A name of a value, how it is read, and the file that it belongs to ("": every one)."""
+
+    name: str
+    kind: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What an expression goes to, and whether just as it is."""
+
+    named: _Named
+    is_copy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """A function or class of a script: how its code reads what its parameters get."""
+
+    file: str
+    kind: str
+    parameters: tuple[str, ...]
+
+
 _MOST = 3
 """Lines that an error names."""
 
@@ -35,12 +63,12 @@ def check(given: Given, consumer: Call, calls: Sequence[Call], read: Callable[[s
         return
     is_file = at.file != TYPED and not at.file.endswith(".py")
     found = _references(read(at.file), given) if is_file else []
-    files = [name for name in (at.file, consumer.location.file) if name.endswith(".py")] if consumer.name else []
     same = [call.location for call in calls if (call.dialect, call.name) == (consumer.dialect, consumer.name)]
-    for file in dict.fromkeys(files):
-        spans = [(one.line, max(one.line, one.end_line)) for one in same if one.file == file]
-        lines = _lines(python.read(read(file), file).tree, at)
-        found += [(file, line) for line in lines if not any(first <= line <= last for first, last in spans)]
+    spans = [(one.file, one.line, max(one.line, one.end_line)) for one in same]
+    trees = {file: python.read(read(file), file).tree for file in (_scripts(at, calls) if consumer.name else ())}
+    for file, line in _lines(trees, at):
+        if not any(file == name and first <= line <= last for name, first, last in spans):
+            found.append((file, line))
     if found:
         places = ", ".join(f"{file}:{line}" for file, line in found[:_MOST])
         raise UsageError(f"{at.key} is read for something else too, at {places}")
@@ -64,7 +92,7 @@ def check_again(data: bytes, edit: Edit, setting: str) -> None:
         tree = python.read(data, edit.file).tree
         named = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _takes(last_name(node.func), calls))
         within = {line for node in named for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-        lines = [line for line in _lines(tree, at) if line not in within]
+        lines = [line for _, line in _lines({edit.file: tree}, at) if line not in within]
     if lines:
         raise UsageError(f"it is read for something else too, at line {', '.join(map(str, lines[:_MOST]))}")
 
@@ -93,27 +121,44 @@ def _put(data: bytes, at: Location, keys: Iterable[str]) -> list[tuple[str, int]
     return lines if len(lines) > is_through_one else []
 
 
-def _lines(tree: ast.Module, at: Location) -> list[int]:
-    """Where a script reads the value. In a log nothing is read, and a name that only repeats it stands for it."""
-    nodes = list(_unlogged(tree))
-    is_constant = at.file.endswith(".py") and not at.key.startswith("-")
-    kinds = (_ITEM,) if is_constant and _is_item(nodes, at) else (_MEMBER, _NAME) if is_constant else (_MEMBER,)
-    names = [(_variable(nodes, at), kind) for kind in kinds]
-    targets = _targets(nodes)
-    seen: set[tuple[str, str]] = set()
-    lines: set[int] = set()
+def _scripts(at: Location, calls: Sequence[Call]) -> Iterator[str]:
+    """The scripts that may read the value, that of its place first."""
+    places = [at, *(call.location for call in calls)]
+    places += [given.location for call in calls for given in call.arguments.values()]
+    yield from dict.fromkeys(one.file for one in places if one.file.endswith(".py"))
+
+
+def _lines(trees: Mapping[str, ast.Module], at: Location) -> list[tuple[str, int]]:
+    """Where scripts read the value. In a log nothing is read, and a name that only repeats it stands for it."""
+    nodes = {file: list(_unlogged(tree)) for file, tree in trees.items()}
+    own = nodes.get(at.file, [node for each in nodes.values() for node in each])
+    is_constant = at.file in nodes and not at.key.startswith("-")
+    kinds = (_ITEM,) if is_constant and _is_item(own, at) else (_MEMBER, _NAME) if is_constant else (_MEMBER,)
+    name = _variable(own, at)
+    names = [_Named(name, kind, at.file if kind == _NAME else "") for kind in kinds]
+    names += [_Named(name, _NAME, file) for file in nodes if is_constant and _imports(nodes[file], name)]
+    makers = {one: maker for file in nodes for one, maker in _makers(file, nodes[file])}
+    targets = {file: _targets(file, nodes[file], makers) for file in nodes}
+    seen: set[_Named] = set()
+    lines: set[tuple[str, int]] = set()
     while names:
-        name, kind = names.pop()
-        if (name, kind) in seen:
+        named = names.pop()
+        if named in seen:
             continue
-        seen.add((name, kind))
-        for node in _reads(nodes, name, kind):
-            target, is_copy = targets.get(id(node), ("", False))
-            if is_copy:
-                names.append((target, _NAME))
-            elif not target or any(_reads(nodes, target, _NAME)):
-                lines.add(node.lineno)
+        seen.add(named)
+        for file in [named.file] if named.file else nodes:
+            for node in _reads(nodes[file], named.name, named.kind):
+                target = targets[file].get(id(node))
+                if target is not None and target.is_copy:
+                    names.append(target.named)
+                elif target is None or any(_reads(nodes[file], target.named.name, _NAME)):
+                    lines.add((file, node.lineno))
     return sorted(lines)
+
+
+def _imports(nodes: Sequence[ast.AST], name: str) -> bool:
+    """Whether a script takes a constant from another file."""
+    return any(isinstance(node, ast.ImportFrom) and any(one.name == name for one in node.names) for node in nodes)
 
 
 def _is_item(nodes: Sequence[ast.AST], at: Location) -> bool:
@@ -145,22 +190,45 @@ def _reads(nodes: Sequence[ast.AST], name: str, kind: str) -> Iterator[ast.expr]
             yield node
 
 
-def _targets(nodes: Sequence[ast.AST]) -> Mapping[int, tuple[str, bool]]:
+def _makers(file: str, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, _Maker]]:
+    """The functions and classes of a script: what gets their arguments."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, _Maker(file, _NAME, tuple(one.arg for one in node.args.args))
+        elif isinstance(node, ast.ClassDef):
+            methods = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+            fields = tuple(last_name(one.target) for one in node.body if isinstance(one, ast.AnnAssign))
+            given = tuple(one.arg for one in methods[0].args.args[1:]) if methods else fields
+            yield node.name, _Maker(file, _NAME if methods else _MEMBER, given)
+
+
+def _targets(file: str, nodes: Sequence[ast.AST], makers: Mapping[str, _Maker]) -> Mapping[int, _Target]:
     """By the id of an expression: the name that it goes to, and whether just as it is, or as an item of a dict.
 
-    A name is assigned, or is a parameter of a function of the script.
+    A name is assigned, or is a parameter of a function of the scripts, or a field of an object of theirs.
     """
-    functions = {node.name: [one.arg for one in node.args.args] for node in nodes if isinstance(node, ast.FunctionDef)}
-    found: dict[int, tuple[str, bool]] = {}
+    found: dict[int, _Target] = {}
     for node in nodes:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            whole = [node.value, *(node.value.values if isinstance(node.value, ast.Dict) else ())]
-            found |= {id(part): (name, any(part is one for one in whole)) for part in ast.walk(node.value)}
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
-            found |= {id(value): (name, True) for name, value in zip(functions[node.func.id], node.args, strict=False)}
-            found |= {id(one.value): (one.arg, True) for one in node.keywords if one.arg in functions[node.func.id]}
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            found |= _assigned(file, node.targets[0], node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers:
+            maker = makers[node.func.id]
+            given = [*zip(maker.parameters, node.args, strict=False)]
+            given += [(one.arg, one.value) for one in node.keywords if one.arg in maker.parameters and one.arg]
+            owner = maker.file if maker.kind == _NAME else ""
+            found |= {id(value): _Target(_Named(name, maker.kind, owner), True) for name, value in given}
     return found
+
+
+def _assigned(file: str, target: ast.expr, value: ast.expr) -> dict[int, _Target]:
+    """What goes to a name, and what an object keeps just as it is: `self.workers = workers`."""
+    if isinstance(target, ast.Attribute) and last_name(target.value) == "self":
+        return {id(value): _Target(_Named(target.attr, _MEMBER, ""), True)}
+    if not isinstance(target, ast.Name):
+        return {}
+    whole = [value, *(value.values if isinstance(value, ast.Dict) else ())]
+    named = _Named(target.id, _NAME, file)
+    return {id(part): _Target(named, any(part is one for one in whole)) for part in ast.walk(value)}
 
 
 def _read_name(node: ast.expr, kind: str) -> object:

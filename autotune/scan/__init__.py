@@ -36,7 +36,7 @@ def scan(
     library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)
     made = (
         library.attempt(parts.files[0], partial(_bundle, parts, library, declared, versions))
-        for parts in gather(library)
+        for parts in gather(library, found.named)
     )
     bundles = tuple(bundle for bundle in made if bundle is not None)
     notes = (*found.notes, *library.notes, *declared.notes)

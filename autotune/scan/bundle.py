@@ -6,16 +6,20 @@ bundles of their own; a file that trains nothing is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 
-from autotune.catalogue.dialects import Version, readings
+from autotune.catalogue.dialects import Version, extends, is_own, readings
 from autotune.catalogue.dialects import dialects as known_dialects
+from autotune.catalogue.launchers import DIALECTS, LAUNCHERS
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, Call, Given, Note
 from autotune.scan import arguments, environment, relations, stated
-from autotune.scan.configs import read_config
+from autotune.scan.configs import givens, read_config
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
@@ -33,7 +37,17 @@ COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "ra
 PARSED = {"hf_trainer": "TrainingArguments", "trl": "Config"}
 """Dialects of classes that a parser fills from a command line, by the end of their names."""
 
+TAKES: Mapping[str, re.Pattern[bytes]] = {
+    "lightning_cli": re.compile(rb"\bLightningCLI\b"),
+    "hf_trainer": re.compile(rb"\b(HfArgumentParser|parse_yaml_file|parse_json_file)\b"),
+    "trl": re.compile(rb"\b(TrlParser|H4ArgumentParser)\b"),
+}
+"""What a script has that takes configs of a dialect."""
+
 TRAIN = "loader#train"
+
+SETUPS = ("hf_trainer", "trl", "lightning", "fabric", "accelerate")
+"""Dialects whose own call sets a run up."""
 
 MAX_CONFIGS = 20
 """Configs that one bundle follows."""
@@ -54,21 +68,30 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A script with its modules; `parses` are the dialects whose keys its command line takes, `options` its own."""
+    """A script with its modules; `parses` are the dialects whose keys its command line takes, `options` its own.
+
+    `stored` is what the script sets on what its parser filled, whatever the command line says.
+    """
 
     files: tuple[str, ...]
     calls: tuple[Call, ...]
     facts: tuple[Fact, ...]
     parses: tuple[str, ...]
     options: Mapping[str, Given]
+    stored: Mapping[str, Given]
 
 
-def gather(library: Library) -> tuple[Parts, ...]:
-    """The parts of every bundle: of commands first, then of scripts, then of configs, each in the order of names."""
+def gather(library: Library, named: Set[str] = frozenset()) -> tuple[Parts, ...]:
+    """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
+    scripts, then of other configs, each in the order of names. `named` are the files that the user named."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
     made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in commands)
     found = [parts for parts in made if parts is not None]
     taken = {name for parts in found for name in parts.files}
+    pairs = list(_pairs(library, named, taken))
+    made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in pairs)
+    found += [parts for parts in made if parts is not None]
+    taken |= {name for parts in found for name in parts.files}
     for make, syntaxes in ((_of_script, ("python",)), (_of_config, DATA)):
         names = sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
         made = (library.begun(name, partial(make, library, name)) for name in names)
@@ -76,6 +99,43 @@ def gather(library: Library) -> tuple[Parts, ...]:
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
     return tuple(found)
+
+
+def _pairs(library: Library, named: Set[str], taken: Set[str]) -> Iterator[Launch]:
+    """The scripts that no command starts with configs that none names, as if one did, whose flags are not known.
+
+    What the user names together belongs together. Of the other configs, one belongs to the only script near it that
+    takes files of its kind.
+    """
+    scripts = [name for name in library.named("python") if name not in taken]
+    data = [name for syntax in DATA for name in library.named(syntax) if name not in taken]
+    ours, theirs = [name for name in scripts if name in named], [name for name in data if name in named]
+    if len(ours) == 1 and theirs:
+        yield _paired(ours[0], theirs)
+        return
+    takers = {dialect: _holding(library, scripts, words) for dialect, words in TAKES.items()}
+    for name in data if any(takers.values()) else ():
+        config = _config(library, name)
+        near = takers.get(config.dialect, []) if config is not None else []
+        most = max((_common(one, name) for one in near), default=0)
+        nearest = [one for one in near if _common(one, name) == most]
+        if len(nearest) == 1:
+            yield _paired(nearest[0], [name])
+
+
+def _holding(library: Library, scripts: Sequence[str], words: re.Pattern[bytes]) -> list[str]:
+    return [name for name in scripts if words.search(library.files[name].data)]
+
+
+def _paired(script: str, configs: Sequence[str]) -> Launch:
+    beside = posixpath.dirname(script) or "."
+    names = [posixpath.relpath(one, beside) for one in (script, *configs)]
+    return Launch(script, 1, "python", names[0], None, {}, tuple(names[1:]), None, {}, is_open=True)
+
+
+def _common(one: str, other: str) -> int:
+    """The folders that two files share."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one.split("/"), other.split("/"), strict=False))))
 
 
 def bundle(
@@ -123,9 +183,11 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
     name = script_name(library, launch)
-    script = _script(library, name, launch) if name is not None else None
-    named = (library.find(each, launch.file, (*DATA, "python")) for each in launch.config_files)
-    configs = _configs(library, [one for one in named if one is not None and one != name])
+    found = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in launch.config_files]
+    named = list(dict.fromkeys(one for one in found if one is not None and one != name))
+    script = _script(library, name, launch, named) if name is not None else None
+    configs = [one for one in _configs(library, named) if script is None or _is_consumed(one, script)]
+    configs += _of_program(library, launch, named, configs) if script is None else []
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
     if script is None and not calls:
@@ -133,7 +195,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     calls += _own_options(launch, script) if script is not None else ()
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
-    files = (*first, *(call.location.file for call in calls), launch.file)
+    files = (*first, *(call.location.file for call in calls), *_read_by(script, named), launch.file)
     return Parts(tuple(dict.fromkeys(files)), tuple(calls), script.facts if script is not None else (), (launch,))
 
 
@@ -153,6 +215,14 @@ def _of_config(library: Library, name: str) -> Parts | None:
     return Parts(tuple(dict.fromkeys(call.location.file for call in calls)), tuple(calls)) if calls else None
 
 
+def _read_by(script: Training | None, configs: Sequence[str]) -> Iterator[str]:
+    """The configs that a script reads itself."""
+    given = {
+        one.location.file for call in (script.calls if script is not None else ()) for one in call.arguments.values()
+    }
+    yield from (name for name in configs if name in given)
+
+
 def _mains(found: Sequence[Parts]) -> list[Parts]:
     """Without the bundles of files that another one has taken; of files that name each other, the first has them."""
     inner = {name for parts in found for name in parts.files[1:]}
@@ -170,14 +240,18 @@ def _starts_itself(parts: Parts) -> bool:
 
 
 def script_name(library: Library, launch: Launch) -> str | None:
-    """The file of the script or module that a command starts."""
-    module = launch.module.replace(".", "/") + ".py" if launch.module else None
-    named = launch.script or module
-    return library.find(named, launch.file, ("python",)) if named else None
+    """The file of the script or module that a command starts, whatever it holds: others may train for it."""
+    if launch.script:
+        return library.find(launch.script, launch.file, ("python",), is_wanted=True)
+    path = launch.module.replace(".", "/") if launch.module else ""
+    names = [f"{folder}{path}{end}" for folder in ("", "src/") for end in (".py", "/__main__.py")] if path else []
+    found = (library.find(name, launch.file, ("python",), is_wanted=True) for name in names)
+    return next((name for name in found if name is not None), None)
 
 
-def _script(library: Library, name: str, launch: Launch | None) -> Training | None:
-    """A script that trains, with what the modules beside it add; None for another. `launch` starts it, if known."""
+def _script(library: Library, name: str, launch: Launch | None, configs: Sequence[str] = ()) -> Training | None:
+    """A script that trains, with what the modules beside it add; None for another. `launch` starts it, if known, with
+    these configs."""
     source = library.python(name)
     if source is None:
         return None
@@ -187,17 +261,48 @@ def _script(library: Library, name: str, launch: Launch | None) -> Training | No
         script = library.worked(name, lambda work: read_script(source, name, flags, is_open=is_open, work=work))
         if script is None:
             return None
-        return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {})
-    read = read_whole(library, source, name, flags, is_open=is_open)
+        return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
+    beside = launch.file if launch is not None else name
+    data = [one for one in configs if library.files[one].syntax in DATA]
+    read = read_whole(library, source, name, flags, is_open=is_open, beside=beside, configs=data)
     if read is None:
         return None
     whole, files = read
     dialects = tuple(dialect for dialect, end in PARSED.items() if any(one.endswith(end) for one in whole.parses))
     # What a parser would fill is not known without a command line, but that it takes these arguments is.
     parsed = [Call(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
-    if not (whole.trains or whole.parses):
+    if not (whole.trains or whole.parses or any(map(_is_setup, whole.calls))):
         return None
-    return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options)
+    return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options, whole.stored)
+
+
+def _of_program(library: Library, launch: Launch, files: Sequence[str], known: Sequence[Call]) -> list[Call]:
+    """The one config of a program that is none by its own keys: what the program is says whose keys they are."""
+    dialect = LAUNCHERS[launch.launcher].dialect or DIALECTS.get(launch.module or "")
+    data = [name for name in files if library.files[name].syntax in DATA]
+    if dialect is None or known or len(data) != 1 or library.files[data[0]].syntax not in _syntaxes(dialect):
+        return []
+    document = library.document(data[0])
+    given = library.attempt(data[0], partial(givens, document, data[0])) if document is not None else None
+    return [Call(dialect, "", RUN, given, Location(data[0], 1))] if given else []
+
+
+def _syntaxes(dialect: str) -> tuple[str, ...]:
+    return tuple(known_dialects()[dialect].get("syntaxes", ()))
+
+
+def _is_consumed(config: Call, script: Training) -> bool:
+    """Whether what a config says reaches a library as it is: keys of a TrainingArguments that the script makes; a loop
+    of the script's own takes what it asks for, which is read where it does."""
+    if not extends(config.dialect, "hf_trainer") or config.dialect not in PARSED:
+        return True
+    made = {call.dialect for call in script.calls}
+    return bool(script.parses) or any(one in PARSED for one in made)
+
+
+def _is_setup(call: Call) -> bool:
+    """Whether a call makes the arguments or the trainer of a run that another file starts."""
+    return call.dialect in SETUPS and is_own(call.dialect, call.name)
 
 
 def _own_options(launch: Launch, script: Training) -> Iterator[Call]:
@@ -209,14 +314,15 @@ def _own_options(launch: Launch, script: Training) -> Iterator[Call]:
 
 
 def _flags(launch: Launch, script: Training | None, configs: Sequence[Call]) -> Iterator[Call]:
-    """The command's own arguments, where something takes them that is known."""
+    """The command's own arguments, where something takes them that is known; what the script sets afterwards counts."""
     if script is None:
         of_hydra = (call.dialect for call in configs if call.dialect == "hydra")
         dialect = dialect_of(launch) or next(of_hydra, None)
     else:
         dialect = next(iter((*script.parses, *(call.dialect for call in configs))), None)
     if dialect is not None:
-        yield flags_call(launch, dialect)
+        said, stored = flags_call(launch, dialect), script.stored if script is not None and script.parses else {}
+        yield replace(said, arguments={**said.arguments, **stored})
     own = launcher_call(launch)
     if own is not None:
         yield own

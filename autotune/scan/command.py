@@ -13,6 +13,7 @@ from autotune.errors import InternalError, UsageError
 from autotune.invocation import Invocation, invoked, typed
 from autotune.model.evidence import Location, Setting
 from autotune.model.scanned import TYPED, Bundle, Call, Given, Note, Pin
+from autotune.scan.absent import absent
 from autotune.scan.bundle import bundle, of_launch, script_name
 from autotune.scan.declared import Declared
 from autotune.scan.files import read_file
@@ -55,6 +56,7 @@ def scan_command(
         return None
     launch, parts = found[0]
     whole, script = bundle(parts, library, versions, ()), script_name(library, launch)
+    whole = replace(whole, settings=(*whole.settings, *absent(whole, versions)))
     more = unset(whole, script, library, versions) if script is not None else ()
     return _placed(replace(whole, settings=(*whole.settings, *more)), real, _links(called))
 

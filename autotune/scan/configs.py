@@ -49,7 +49,7 @@ def read_config(document: Document, file: str, syntax: str) -> Call | None:
     dialect = recognise({key: entry.value for key, entry in entries.items()}, syntax)
     if dialect is None:
         return None
-    arguments = {key: _given(entry, entries, file) for key, entry in entries.items()}
+    arguments = givens(document, file)
     is_part = any(entry.path[0] in ("defaults", "_target_") for entry in document.entries if entry.path)
     return Call(dialect, "", RUN, arguments, Location(file, 1), is_open=is_part)
 
@@ -89,6 +89,12 @@ def _is(keys: _Keys, dialect: Mapping[str, Any]) -> bool:
         and not any(map(keys.have, table.get("none", ())))
         for table in dialect.get("recognise", ())
     )
+
+
+def givens(document: Document, file: str) -> dict[str, Given]:
+    """Every value of a data file by its dotted key."""
+    entries = {entry.key: entry for entry in document.entries}
+    return {key: _given(entry, entries, file) for key, entry in entries.items()}
 
 
 def _given(entry: Entry, entries: Mapping[str, Entry], file: str) -> Given:

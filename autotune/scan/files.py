@@ -66,7 +66,7 @@ _KEYS = (
     rb"|num_train_epochs|max_epochs|max_iters|train_iters|max_steps|micro_?batch|zero_optimization|fsdp"
     rb"|distributed_type|mixed_precision|lr_scheduler"
 )
-_TRAINS = rb"Loader|Trainer|TrainingArguments|backward|Accelerator|Fabric|training_step|optim"
+_TRAINS = rb"Loader|Trainer|LightningCLI|TrainingArguments|backward|Accelerator|Fabric|training_step|optim"
 _SETS = rb"set_num_threads|set_float32_matmul_precision|allow_tf32|fp32_precision"
 _COMMANDS = (
     rb"torchrun|torch\.distributed|accelerate|deepspeed|python|trl|llamafactory|swift|tune|litgpt|axolotl|composer"

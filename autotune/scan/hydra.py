@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from autotune.model.scanned import Call, Given
 from autotune.model.source import Document
-from autotune.scan.configs import read_config
+from autotune.scan.configs import givens, read_config
 from autotune.scan.library import Library
 
 MAX_DEPTH = 5
@@ -43,6 +44,29 @@ def hydra_calls(library: Library, script: str, flags: Mapping[str, Given]) -> li
     return calls
 
 
+def hydra_values(library: Library, script: str, flags: Mapping[str, Given]) -> dict[str, Given]:
+    """What Hydra puts together for a script, by dotted key: a group's file over the primary one, unless that says
+    `_self_` behind it."""
+    named = _main(library, script)
+    if named is None:
+        return {}
+    folder, primary = named
+    parts = list(dict.fromkeys(_parts(library, folder, _Part(primary, ""), flags, MAX_DEPTH)))
+    found: dict[str, Given] = {}
+    for part in (*parts[1:], *parts[:1]) if _is_own_last(library, parts[:1]) else parts:
+        document = library.document(part.file)
+        given = library.attempt(part.file, partial(givens, document, part.file)) if document is not None else None
+        found |= {f"{part.package}.{key}".lstrip("."): one for key, one in (given or {}).items()}
+    return found
+
+
+def _is_own_last(library: Library, primary: Sequence[_Part]) -> bool:
+    """Whether the values of the primary config win: `_self_` stands at the end of its defaults list."""
+    document = library.document(primary[0].file) if primary else None
+    stated = [entry.value for entry in document.entries if entry.path[0] == "defaults"] if document is not None else []
+    return bool(stated) and stated[-1] == "_self_"
+
+
 def _main(library: Library, script: str) -> tuple[str, str] | None:
     """The folder of configs and the primary one, as the decorator of the script names them."""
     source = library.python(script)
@@ -58,7 +82,7 @@ def _main(library: Library, script: str) -> tuple[str, str] | None:
 
 def _parts(library: Library, folder: str, part: _Part, flags: Mapping[str, Given], depth: int) -> Iterator[_Part]:
     """The file and those of its defaults list; a file that says nothing about training is none."""
-    found = library.find(part.file, "", ("yaml",))
+    found = library.find(part.file, "", ("yaml",), is_wanted=True)
     document = library.document(found) if found is not None else None
     if document is None or depth == 0:
         return

@@ -19,8 +19,10 @@ from autotune.scan.comments import ignored
 from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below
 
 if TYPE_CHECKING:
-    from autotune.scan.python import Script
+    from autotune.scan.python import Index
+    from autotune.scan.python.index import Nodes
     from autotune.syntax import python, shell
+    from autotune.syntax.python import Source
 
 Made = TypeVar("Made")
 
@@ -32,9 +34,9 @@ BUNDLE_STEPS = 3 * STEPS
 class Library:
     """Files by name below the real folder `root`; those that a pattern of `exclude` matches are not read.
 
-    `notes` say what could not be read; `ignored` are comments, by file. `modules` remembers scripts as others
-    import them, by name and the functions that those call. `main` is the work that is left for the file whose bundles
-    are being gathered: a command, or a script or config that no command names.
+    `notes` say what could not be read; `ignored` are comments, by file. `main` is the work that is left for the file
+    whose bundles are being gathered: a command, or a script or config that no command names. `reading` is what is left
+    for the file that is being read now: all files that are read together spend of it.
     """
 
     root: Path
@@ -42,13 +44,17 @@ class Library:
     exclude: Sequence[str] = ()
     notes: list[Note] = field(default_factory=list)
     ignored: dict[str, tuple[Ignored, ...]] = field(default_factory=dict)
-    modules: dict[tuple[str, frozenset[str]], Script | None] = field(default_factory=dict)
-    main: Work = field(default_factory=Work)
+    main: Work = field(default_factory=lambda: Work(BUNDLE_STEPS))
+    reading: Work = field(default_factory=Work)
+    nodes: Nodes | None = None
+    _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
+    _others: set[str] = field(default_factory=set)
 
     def named(self, syntax: str) -> Iterator[str]:
         """The names of all files of one syntax, in their order."""
-        return (name for name, file in list(self.files.items()) if file.syntax == syntax)
+        files = (name for name, file in list(self.files.items()) if file.syntax == syntax)
+        return (name for name in files if name not in self._others)
 
     def python(self, name: str) -> python.Source | None:
         """The script `name`; None when it cannot be read."""
@@ -76,19 +82,39 @@ class Library:
 
     def worked(self, name: str, make: Callable[[Work], Made]) -> Made | None:
         """As `attempt`, with the work that may be spent on the file; what is spent counts for the main file too."""
-        work = Work()
-        made = self.attempt(name, partial(make, work))
-        self.main.spend(STEPS - work.left)
+        outer, self.reading.left = self.reading.left, STEPS
+        try:
+            made = self.attempt(name, partial(make, self.reading))
+        finally:
+            spent, self.reading.left = STEPS - self.reading.left, outer
+        self.main.spend(spent)
         return made
+
+    def index(self, name: str, source: Source) -> Index | None:
+        """The index of a Python file, made once; None when that takes too much."""
+        if name not in self._indexes:
+            walk = importlib.import_module("autotune.scan.python.walk")
+            self.nodes = self.nodes or importlib.import_module("autotune.scan.python.index").Nodes()
+            self._indexes[name] = self.worked(name, lambda work: walk.build(source.tree, work, self.nodes))
+        return self._indexes[name]
 
     def _leave(self, note: Note) -> None:
         self.notes.append(note)
         self._parsed[note.where] = None
 
-    def find(self, reference: str, beside: str, syntaxes: Iterable[str]) -> str | None:
+    def find(
+        self,
+        reference: str,
+        beside: str,
+        syntaxes: Iterable[str],
+        *,
+        is_wanted: bool = False,
+        is_beside: bool = False,
+    ) -> str | None:
         """The file that `reference` means in file `beside`: seen from its folder, or from one above it up to the root.
 
-        A file that was not asked for is read now. None for anything outside the root, and for what says nothing.
+        A file that was not asked for is read now. None for anything outside the root, and for what says nothing about
+        training, unless it `is_wanted` whatever it holds. With `is_beside` no folder above is searched.
         """
         if "\0" in reference:
             return None
@@ -96,9 +122,9 @@ class Library:
         folder = posixpath.dirname(beside)
         while True:
             name = self._name(posixpath.join(folder, reference))
-            if name in self.files or (is_read and self._has(name)):
+            if (is_read or name in self.files) and self._has(name, is_wanted=is_wanted):
                 return name if self.files[name].syntax in syntaxes else None
-            if folder.rpartition("/")[2] in ("", ".."):
+            if is_beside or folder.rpartition("/")[2] in ("", ".."):
                 return None
             folder = posixpath.dirname(folder)
 
@@ -110,14 +136,22 @@ class Library:
         real = os.path.realpath(self.root / name)
         return Path(real).relative_to(self.root).as_posix() if Path(real).is_relative_to(self.root) else name
 
-    def _has(self, name: str) -> bool:
+    def is_relevant(self, name: str) -> bool:
+        """Whether a file that was read may say something about training."""
+        return is_relevant(self.files[name])
+
+    def _has(self, name: str, *, is_wanted: bool = False) -> bool:
         if name in self.files:
-            return True
+            return is_wanted or name not in self._others
         if name.startswith(("../", "/")) or matches(name, self.exclude):
             return False
         read = read_below(self.root, name)
-        if isinstance(read, Note) or not is_relevant(read):
+        if isinstance(read, Note):
             return False
+        if not is_relevant(read):
+            if not is_wanted:
+                return False
+            self._others.add(name)
         self.files[name] = read
         return True
 

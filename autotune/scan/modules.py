@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
 
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Call, Given
+from autotune.scan.attempt import Work
+from autotune.scan.configs import givens
 from autotune.scan.library import Library
-from autotune.scan.python import Entry, Script, read_script
+from autotune.scan.program import Program
+from autotune.scan.python import Script, View, read_view, training
+from autotune.scan.python.loops import Step
 from autotune.syntax.python import Source
 
 NOTHING = (False, "off")
@@ -18,41 +21,67 @@ NOTHING = (False, "off")
 
 
 def read_whole(
-    library: Library, source: Source, name: str, flags: Mapping[str, Given] | None, *, is_open: bool
-) -> tuple[Script, tuple[str, ...]] | None:
-    """The script with what its modules add, and the files of both, itself first; None when it cannot be read.
-
-    A script that trains nothing is alone.
-
-    Where the script calls a function of a module, what the function does counts, and a loop in it is the script's own.
-    """
-    script = _read(library, source, name, flags, is_open, {})
-    if script is None:
-        return None
-    names = _files(library, script)
-    found = {file: _module(library, file, _called(script, module)) for file, module in names.items()}
-    modules = {file: module for file, module in found.items() if module is not None and (module.calls or module.trains)}
-    trained: dict[str, list[Entry]] = defaultdict(list)
-    for file, module in modules.items():
-        for entry in module.entries:
-            trained[f"{names[file]}.{entry.name}"].append(entry)
-    if trained:
-        script = _read(library, source, name, flags, is_open, trained) or script
-    if not (script.trains or script.parses or flags is not None):
-        return script, (name,)
-    return reduce(joined, modules.values(), script), (name, *modules)
-
-
-def _read(
     library: Library,
     source: Source,
     name: str,
     flags: Mapping[str, Given] | None,
+    *,
     is_open: bool,
-    trained: Mapping[str, Sequence[Entry]],
-) -> Script | None:
-    read = partial(read_script, source, name, flags, is_open=is_open, trained=trained)
-    return library.worked(name, lambda work: read(work=work))
+    beside: str = "",
+    configs: Iterable[str] = (),
+) -> tuple[Script, tuple[str, ...]] | None:
+    """The script with what its modules add, and the files of both, itself first; None when it cannot be read.
+
+    A script that trains nothing is alone. Where the script calls a function of a module, what the function does counts,
+    with what the script passes, and a loop in it is the script's own. Paths are seen from the file `beside`; `configs`
+    are what the command names.
+    """
+    program = Program(library, beside or name, _configured(library, configs))
+    view = program.start(source, name, flags, is_open=is_open)
+    alone = _read(library, program.alone(view)) if view is not None else None
+    if view is None or alone is None:
+        return None
+    if not (alone.trains or alone.parses or alone.called or flags is not None):
+        return alone, (name,)
+    views = program.modules(view)
+    if not views:
+        return alone, (name,)
+    steps = {one.file: library.worked(one.file, partial(_training, one)) for one in (view, *views)}
+    modules = [module for one in reversed(views) if (module := _read(library, one, steps[one.file])) is not None]
+    script = _read(library, view, steps[name])
+    if script is None:
+        return None
+    if not (script.trains or script.parses or flags is not None):
+        return script, (name,)
+    whole = reduce(joined, reversed(modules), script)
+    return whole, tuple(dict.fromkeys((name, *_files(whole, modules))))
+
+
+def _configured(library: Library, configs: Iterable[str]) -> dict[str, Given]:
+    """What configs give, by dotted key; of one that two give, the later counts."""
+    documents = ((name, document) for name in configs if (document := library.document(name)) is not None)
+    found = (library.attempt(name, partial(givens, document, name)) for name, document in documents)
+    return {key: given for each in found if each is not None for key, given in each.items()}
+
+
+def _training(view: View, work: Work) -> tuple[Step, ...]:
+    """The steps of a file, found with the work that all indexes of the run spend."""
+    return training(view)
+
+
+def _read(library: Library, view: View, steps: tuple[Step, ...] | None = None) -> Script | None:
+    """What a file says; what trains in it is known to the files that are read after it."""
+    script = library.worked(view.file, lambda work: read_view(view, steps))
+    for entry in script.entries if script is not None else ():
+        view.trained.setdefault(entry.node, []).append(entry)
+    return script
+
+
+def _files(whole: Script, modules: Iterable[Script]) -> Iterator[str]:
+    """The modules that do something, and the files in which a person finds what calls are given."""
+    yield from sorted(module.file for module in modules if module.calls or module.trains)
+    for call in whole.calls:
+        yield from sorted(given.location.file for given in call.arguments.values())
 
 
 def first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
@@ -65,44 +94,21 @@ def first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 
 def joined(script: Script, module: Script) -> Script:
     """What a module adds: calls for which the script has none of its own, and what it certainly does."""
+    if not (module.calls or module.trains):
+        return replace(script, options={**module.options, **script.options})
     own = {_kind(call) for call in script.calls}
     calls = tuple(call for call in module.calls if _kind(call) not in own)
-    facts = first([*script.facts, *(fact for fact in module.facts if fact.value not in NOTHING)])
-    parses = tuple(dict.fromkeys([*script.parses, *module.parses]))
-    trains = script.trains or module.trains
-    return replace(script, calls=(*script.calls, *calls), facts=facts, parses=parses, trains=trains)
+    return replace(
+        script,
+        calls=(*script.calls, *calls),
+        facts=first([*script.facts, *(fact for fact in module.facts if fact.value not in NOTHING)]),
+        parses=tuple(dict.fromkeys([*script.parses, *module.parses])),
+        options={**module.options, **script.options},
+        stored={**module.stored, **script.stored},
+        trains=script.trains or module.trains,
+    )
 
 
 def _kind(call: Call) -> tuple[str, str, str]:
     """What a script has one of: a training loader, a TrainingArguments, a switch of torch."""
     return call.dialect, call.subject, call.name if call.subject == RUN else ""
-
-
-def _module(library: Library, name: str, called: frozenset[str]) -> Script | None:
-    """The module `name`, of which these functions are called; None when it cannot be read."""
-    if (name, called) not in library.modules:
-        source = library.python(name)
-        read = partial(read_script, source, name, is_module=True, called=called) if source is not None else None
-        library.modules[name, called] = library.worked(name, lambda work: read(work=work)) if read is not None else None
-    return library.modules[name, called]
-
-
-def _called(script: Script, module: str) -> frozenset[str]:
-    """The functions of a module that the script calls."""
-    parts = (name.rpartition(".") for name in script.called)
-    return frozenset(function for owner, _, function in parts if owner == module)
-
-
-def _files(library: Library, script: Script) -> dict[str, str]:
-    """The files that the imports of a script mean: "trainer" is trainer.py beside it or in a folder above.
-
-    With `from package import trainer`, the call of trainer.fit shows that trainer is a module.
-    """
-    found: dict[str, str] = {}
-    for module in sorted({*script.imports, *(name.rpartition(".")[0] for name in script.called)}):
-        name = module.lstrip(".")
-        up = "../" * (len(module) - len(name) - 1)
-        file = library.find(f"{up}{name.replace('.', '/')}.py", script.file, ("python",)) if name else None
-        if file is not None and file != script.file:
-            found.setdefault(file, module)
-    return dict(sorted(found.items()))

@@ -456,6 +456,88 @@ def test_two_arguments_of_a_call_without_any(project: Project) -> None:
     assert project.after("train_py", *changes) == text.replace("TrainingArguments()", written)
 
 
+STACKED = """\
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoTokenizer, default_data_collator
+
+tokenizer = AutoTokenizer.from_pretrained("x")
+
+
+def encode(rows):
+    return tokenizer(rows["{column}"], padding="max_length", max_length=128)
+
+
+loader = DataLoader(rows.map(encode), collate_fn=default_data_collator)
+for batch in loader:
+    model(batch).loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_only_stacks_becomes_a_collator_that_pads(project: Project) -> None:
+    before = STACKED.format(column="text")
+    project.write(train_py=before)
+    (change,) = project.changes("train.py", {"data.padding": "max_length"}, {"data.padding": "longest"})
+    after = before.replace("collate_fn=default_data_collator", "collate_fn=DataCollatorWithPadding(tokenizer)")
+    after = after.replace("AutoTokenizer, default_data_collator", "AutoTokenizer, DataCollatorWithPadding")
+    assert project.after("train_py", change) == after.replace('padding="max_length"', "padding=False")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('rows["text"]', 'rows["labels"]'),
+        ("collate_fn=default_data_collator", "collate_fn=functools.partial(default_data_collator)"),
+        ("AutoTokenizer, default_data_collator", "AutoTokenizer, default_data_collator as stack"),
+        ("tokenizer(rows[", "self.tokenizer(rows["),
+    ],
+)
+def test_a_collator_that_may_need_more_is_by_hand(project: Project, old: str, new: str) -> None:
+    project.write(train_py=STACKED.format(column="text").replace(old, new))
+    (change,) = project.changes("train.py", {"data.padding": "max_length"}, {"data.padding": "longest"})
+    assert not change.edits
+    assert "pad" in change.by_hand
+
+
+OWN_OPTION = """\
+import argparse
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoTokenizer, DataCollatorWithPadding, default_data_collator
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--pad_to_max_length", type=bool, default=True)
+args = parser.parse_args()
+tokenizer = AutoTokenizer.from_pretrained("x")
+{padding}
+
+
+def encode(rows):
+    return tokenizer(rows["text"], padding=padding, max_length=128)
+
+
+collate = default_data_collator if args.pad_to_max_length else DataCollatorWithPadding(tokenizer)
+for batch in DataLoader(rows.map(encode), collate_fn=collate):
+    model(batch).loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "padding",
+    [
+        'padding = "max_length" if args.pad_to_max_length else False',
+        'if args.pad_to_max_length:\n    padding = "max_length"\nelse:\n    padding = False',
+    ],
+)
+def test_an_option_that_decides_how_the_script_pads(project: Project, padding: str) -> None:
+    before = OWN_OPTION.format(padding=padding)
+    project.write(train_py=before)
+    (change,) = project.changes("train.py", {"data.padding": "max_length"}, {"data.padding": "longest"})
+    assert project.after("train_py", change) == before.replace("default=True", "default=False")
+
+
 @pytest.mark.parametrize(
     ("lines", "lines_of_readers"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from autotune.model.evidence import Fact
@@ -32,9 +32,9 @@ from autotune.scan.python import (
     tf32,
     values,
 )
-from autotune.scan.python.calls import calls, found_calls
+from autotune.scan.python.calls import calls, found_calls, stored
 from autotune.scan.python.consumers import of_class, of_name
-from autotune.scan.python.index import last_name
+from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.names import full_name, is_whole
 from autotune.scan.python.parts import Parts, starts
 from autotune.scan.python.reach import is_reached
@@ -44,7 +44,7 @@ from autotune.scan.python.view import Entry, View
 from autotune.scan.python.walk import build
 from autotune.syntax.python import Source
 
-__all__ = ["Entry", "Script", "read_script"]
+__all__ = ["Entry", "Index", "Script", "View", "opened", "read_script", "read_view", "training"]
 
 
 def read_script(
@@ -54,37 +54,51 @@ def read_script(
     *,
     is_open: bool = False,
     is_module: bool = False,
-    called: frozenset[str] = frozenset(),
-    trained: Mapping[str, Sequence[Entry]] | None = None,
     work: Work | None = None,
 ) -> Script:
     """The script in `source`; `flags` is the command line that starts it, by option name, None when it is not known.
 
     `is_open` says that the command line may have more flags than these, `is_module` that another script imports it.
-    `called` are functions of it that this one certainly calls. `trained` are those of its own modules that train.
     `work` is what may still be spent on the file. Raises TooComplex when that is too little.
     """
     built = build(source.tree, work or Work())
-    is_open = is_open or flags is None
-    view = View(built, source, file, options.read(built), flags, is_open, is_module, called, trained or {})
-    parts = _parts(view)
+    view = opened(built, source, file, flags, is_open=is_open)
+    return read_view(replace(view, is_module=is_module))
+
+
+def opened(index: Index, source: Source, file: str, flags: Mapping[str, Given] | None, *, is_open: bool) -> View:
+    """The view of a script that is started with these flags."""
+    return View(index, source, file, options.read(index), flags, is_open or flags is None)
+
+
+def training(view: View) -> tuple[loops.Step, ...]:
+    """The training steps of a file; what they take batches from is known to all files of the run from then on."""
+    steps = loops.steps(view)
+    loaders.feed(view, steps)
+    return steps
+
+
+def read_view(view: View, steps: tuple[loops.Step, ...] | None = None) -> Script:
+    """What a script, or a module of one, calls and does. Raises TooComplex as read_script does."""
+    parts = _parts(view, training(view) if steps is None else steps)
     trains = bool(parts.steps) or bool(starts(view))
     subjects = {loader.node: loader.subject for loader in parts.loaders}
     return Script(
-        file=file,
+        file=view.file,
         calls=calls(view, parts.found, subjects),
         facts=tuple(fact for fact in _facts(parts) if trains or fact.value),
-        imports=frozenset(built.imports),
+        imports=frozenset(view.index.imports),
         options=dict(_options(view)),
         parses=tuple(dict.fromkeys(_parsed(view))),
+        stored=stored(view),
         trains=trains,
         entries=across.entries(view, parts.steps),
         called=across.called_elsewhere(view),
     )
 
 
-def _parts(view: View) -> Parts:
-    found, steps = found_calls(view), loops.steps(view)
+def _parts(view: View, steps: tuple[loops.Step, ...]) -> Parts:
+    found = found_calls(view)
     path, named = loops.step_path(view, steps), loaders.loaders(view, found, steps)
     names: dict[str, list[ast.Call]] = defaultdict(list)
     for call in view.index.calls:
@@ -93,7 +107,7 @@ def _parts(view: View) -> Parts:
 
 
 def _facts(parts: Parts) -> Iterator[Fact]:
-    yield from loaders.facts(parts.view, parts.found, parts.loaders, parts.steps)
+    yield from loaders.facts(parts.view, parts.found, parts.loaders)
     yield from datasets.facts(parts.view, parts.found)
     yield from styles.facts(parts.view, parts.found)
     yield from hot.facts(parts.view, parts.steps, parts.path)
@@ -122,7 +136,7 @@ def _options(view: View) -> Iterator[tuple[str, Given]]:
             *options.given_classes(view.index, options.parser_of(view.index, call)),
         ):
             class_ = called_class(view.index, named)
-            found |= options.of_class(class_) if class_ is not None else {}
+            found |= options.of_class(view.index, class_) if class_ is not None else {}
     for name, option in found.items():
         yield name, replace(values.of_option(view, option), key=name)
 

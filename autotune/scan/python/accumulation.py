@@ -179,7 +179,7 @@ def _is_undivided(parts: Parts, backward: ast.Call, every: ast.expr) -> bool:
 
 def _is_factor(parts: Parts, every: ast.expr) -> bool:
     """Whether the script divides or multiplies by N, or by what N is called, anywhere."""
-    for node in parts.view.index.parents:
+    for node in parts.view.index.inside(parts.view.index.tree):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
             operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.value]
             if any(_called(one) == _called(every) for one in operands):

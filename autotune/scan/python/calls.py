@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call, Given
-from autotune.scan.python import collating, options, values
+from autotune.scan.python import collating, loaded, options, values
 from autotune.scan.python.circumstances import unsaid
 from autotune.scan.python.consumers import CHOICES, Consumer, consumer, of_class
 from autotune.scan.python.dicts import entries
-from autotune.scan.python.index import last_name
+from autotune.scan.python.index import Store, last_name
 from autotune.scan.python.names import full_name
+from autotune.scan.python.origins import origins
+from autotune.scan.python.padding import option as padding_option
 from autotune.scan.python.reach import is_reached
 from autotune.scan.python.uses import called_class
 from autotune.scan.python.view import Entries, View
@@ -57,7 +59,7 @@ def calls(view: View, found: Sequence[Found], loaders: Mapping[ast.Call, str]) -
         if one.consumer.kind == "optimizer":
             subject, num_optimizers = f"optimizer#{num_optimizers}", num_optimizers + 1
         numbered.append(replace(one.call, subject=subject))
-    return tuple(_agreed([*numbered, *_switches(view), *_parsed(view)]))
+    return (*_agreed([*numbered, *_switches(view), *_parsed(view)]), *_held_ready(view), *collating.calls(view))
 
 
 def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tuple[dict[str, Given], bool]:
@@ -66,6 +68,10 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
     is_open = any(isinstance(one, ast.Starred) for one in node.args)
     waiting = [_Possible(name, (one,)) for name, one in zip(parameters, node.args if not is_open else (), strict=False)]
     for keyword in node.keywords:
+        read = loaded.below(view, keyword.value, values.given) if keyword.arg is None else None
+        if read is not None:
+            found |= {key: replace(one, key=key) for key, one in read.items()}
+            continue
         held = entries(view, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
         waiting += _possible(view, held)
         is_open |= held.is_open or bool(held.maybe)
@@ -82,15 +88,23 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
 def _call(view: View, node: ast.Call, which: Consumer) -> Call:
     found, is_open = arguments(view, node, which.parameters)
     if which.kind == "run" and which.dialect != "torch":
+        class_ = called_class(view.index, node.func)
+        found = {**(_fields(view, class_) if class_ is not None else {}), **found}
         found |= _changed(view, node)
     if which.name in CHOICES and is_reached(view, node) is None:
         found = {name: replace(given, value=None, known=False) for name, given in found.items()}
     for name in unsaid(view, node, which):
         found[name] = Given(name, None, view.place(node), known=False)
+    given = next((one.value for one in node.keywords if one.arg == "padding"), None)
+    decides = padding_option(view, given) if which.name == "tokenizer" and given is not None else None
+    if decides is not None:
+        found[decides.key] = decides
+        del found["padding"]
     padding = found.get("padding")
     if which.name == "tokenizer" and padding is not None and padding.known:
         found["padding"] = replace(padding, doubt=padding.doubt or collating.doubt(view, node))
-    return Call(which.dialect, which.name, RUN, found, _location(view, node), is_open or which.is_open)
+    name = f"map.{which.name}" if which.name == "tokenizer" and collating.is_mapped(view, node) else which.name
+    return Call(which.dialect, name, RUN, found, _location(view, node), is_open or which.is_open)
 
 
 def _location(view: View, node: ast.AST) -> Location:
@@ -146,15 +160,41 @@ def _lines(view: View, nodes: Sequence[ast.expr]) -> str:
 
 
 def _changed(view: View, node: ast.Call) -> dict[str, Given]:
-    """What the script sets on the object afterwards, `training_args.optim = ...`: not known from then on."""
+    """What the script sets on the object afterwards, `training_args.optim = ...`."""
     outer = view.index.parents.get(node)
     name = last_name(outer.targets[0]) if isinstance(outer, ast.Assign) else ""
     if not name:
         return {}
-    stores = [
-        (key, store) for key, rows in view.index.stores.items() for store in rows if last_name(store.base) == name
-    ]
-    return {key: Given(key, None, view.place(store.node, key), known=False) for key, store in stores}
+    stores = {
+        key: [store for store in rows if last_name(store.base) == name] for key, rows in view.index.stores.items()
+    }
+    return {key: _set_later(view, key, rows) for key, rows in stores.items() if rows}
+
+
+def _set_later(view: View, key: str, stores: Sequence[Store]) -> Given:
+    """The value of an attribute that the script sets: known where it sets it once, and always."""
+    store = stores[-1]
+    unknown = Given(key, None, view.place(store.node, key), known=False)
+    if len(stores) > 1 or store.value is None or is_reached(view, store.node) is not True:
+        return unknown
+    found = values.given(view, store.value)
+    location = found.location if found.location.key else replace(found.location, key=key)
+    return replace(found, key=key, location=location) if found.known else unknown
+
+
+def stored(view: View) -> Mapping[str, Given]:
+    """What the script sets on an object that a parser of classes filled, whatever the command line says."""
+    found: dict[str, Given] = {}
+    for key, rows in view.index.stores.items():
+        own = [store for store in rows if any(_is_parsed(view, one.node) for one in origins(view, store.base))]
+        if own:
+            found[key] = _set_later(view, key, own)
+    return found
+
+
+def _is_parsed(view: View, node: ast.AST) -> bool:
+    parser = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return parser is not None and options.parser_of(view.at(node).index, parser) is not None
 
 
 def _agreed(found: Sequence[Call]) -> Iterator[Call]:
@@ -195,13 +235,27 @@ def _switches(view: View) -> Iterator[Call]:
 
 
 def _parsed(view: View) -> Iterator[Call]:
-    """The defaults of a class of the file that extends a library's arguments and that a parser fills."""
+    """The defaults of a class that extends a library's arguments and that a parser fills."""
     for node in view.index.calls:
         parser = options.parser_of(view.index, node) if is_reached(view, node) is not False else None
         for named in options.given_classes(view.index, parser):
             class_ = called_class(view.index, named)
             which = of_class(view.index, class_) if class_ is not None else None
             if class_ is not None and which is not None:
-                fields = options.of_class(class_)
-                given = {name: replace(values.of_option(view, field), key=name) for name, field in fields.items()}
+                given = _fields(view, class_)
                 yield Call(which.dialect, which.name, RUN, given, _location(view, class_), view.is_open)
+
+
+def _held_ready(view: View) -> Iterator[Call]:
+    """The defaults of a class that extends a library's arguments and that its file holds ready for others."""
+    for class_ in view.index.classes if not view.views else ():
+        which = of_class(view.index, class_)
+        if which is not None and which.kind == "run" and not view.index.reads.get(class_.name):
+            given = {name: given for name, given in _fields(view, class_).items() if given.known}
+            yield Call(which.dialect, which.name, RUN, given, _location(view, class_), is_open=True)
+
+
+def _fields(view: View, class_: ast.ClassDef) -> dict[str, Given]:
+    """The defaults of a class that extends a library's arguments, at their places."""
+    fields = options.of_class(view.index, class_)
+    return {name: replace(values.of_option(view, field), key=name) for name, field in fields.items()}

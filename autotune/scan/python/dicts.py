@@ -25,6 +25,7 @@ OPEN = Entries(is_open=True)
 
 def entries(view: View, node: ast.expr, depth: int = 0) -> Entries:
     """What the dict of an expression holds."""
+    view = view.at(node)
     if depth > MAX_DEPTH:
         return OPEN
     bindings = view.index.lookup(node) if isinstance(node, ast.Name) else ()

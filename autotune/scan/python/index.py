@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from autotune.scan.attempt import Work
 
@@ -61,21 +61,46 @@ class Store:
     value: ast.expr | None
 
 
+class Program(Protocol):
+    """The files of one run, as a file of it sees them."""
+
+    def index(self, node: ast.AST) -> Index:
+        """That of the file in which `node` stands."""
+
+    def imported(self, name: str, index: Index) -> Sequence[Binding]:
+        """What binds the full name `name` ("config.Config", "..data.make_loader"), which `index` imports, in another
+        file of the project; nothing for a library, and for a module itself."""
+
+    def importers(self, index: Index) -> Sequence[Index]:
+        """The other files of the run that import something of this one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """What is known of nodes, whichever file they stand in: what is around them, and what their names mean."""
+
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    inner: dict[ast.AST, Scope] = field(default_factory=dict)
+    returns: dict[ast.AST, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
+    unpacked: dict[tuple[ast.AST, str], ast.Call] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
     """The tree with its parents and scopes (of names, calls and definitions), in the order of the file.
 
+    `nodes` are shared by all files that are read together, `program` is what else belongs to the run of this one.
+
     `called` holds calls by the last part of what they call, `methods` those of methods by the name of their object.
     `stores` holds attributes that are set, by their name, `items` what is set by a key, by the name of the object.
-    `reads` holds names that are read and `attributes` attributes, `returns` what functions return. `work` is what may
-    still be spent on following them.
+    `reads` holds names that are read and `attributes` attributes, `returns` what functions return, `aliases` the names
+    that an import gives, by the last part of what it names. `work` is what may still be spent on following them.
     """
 
     tree: ast.Module
     module: Scope
-    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
-    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
-    inner: dict[ast.AST, Scope] = field(default_factory=dict)
+    nodes: Nodes = field(default_factory=Nodes)
     calls: list[ast.Call] = field(default_factory=list)
     called: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
     functions: list[Function] = field(default_factory=list)
@@ -85,11 +110,61 @@ class Index:
     methods: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
     reads: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
     attributes: dict[str, list[ast.Attribute]] = field(default_factory=lambda: defaultdict(list))
+    loops: list[ast.For | ast.comprehension] = field(default_factory=list)
     strings: list[ast.Constant] = field(default_factory=list)
-    returns: dict[ast.AST, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     imports: set[str] = field(default_factory=set)
     stars: list[str] = field(default_factory=list)
+    aliases: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     work: Work = field(default_factory=Work)
+    program: Program | None = None
+
+    @property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        return self.nodes.parents
+
+    @property
+    def scopes(self) -> dict[ast.AST, Scope]:
+        return self.nodes.scopes
+
+    @property
+    def inner(self) -> dict[ast.AST, Scope]:
+        return self.nodes.inner
+
+    @property
+    def returns(self) -> dict[ast.AST, list[ast.expr]]:
+        return self.nodes.returns
+
+    def at(self, node: ast.AST) -> Index:
+        """The index of the file in which `node` stands."""
+        return self if self.program is None else self.program.index(node)
+
+    def root(self, node: ast.AST) -> ast.AST:
+        """The file, as its tree, in which `node` stands."""
+        while (outer := self.nodes.parents.get(node)) is not None:
+            node = outer
+        return node
+
+    def place(self, node: ast.AST, parent: ast.AST, scope: Scope) -> None:
+        """Make an expression known that says nothing about what runs: an annotation."""
+        waiting = [(node, parent)]
+        for one, outer in waiting:
+            self.nodes.parents[one] = outer
+            self.nodes.scopes[one] = scope
+            waiting += [(inner, one) for inner in ast.iter_child_nodes(one)]
+
+    def unpacked(self, keyword: ast.keyword, call: ast.Call, name: str, default: ast.expr | None) -> ast.Call:
+        """What `**options` in a call gives for a parameter, as the expression `options.get("workers", default)`."""
+        found = self.nodes.unpacked.get((keyword, name))
+        if found is None:
+            asked = ast.Constant(name)
+            method = ast.Attribute(keyword.value, "get", ast.Load())
+            found = ast.Call(method, [asked, *([default] if default is not None else [])], [])
+            self.nodes.parents.update({asked: found, method: found, found: call})
+            self.nodes.scopes[found] = self.nodes.scopes[call]
+            for node in (asked, method, found):
+                ast.copy_location(node, keyword.value)
+            self.nodes.unpacked[keyword, name] = found
+        return found
 
     def lookup(self, name: ast.Name) -> list[Binding]:
         self.work.spend()

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from autotune.model.evidence import Fact, Value
 from autotune.scan.python import datasets, order, styles
-from autotune.scan.python.across import trained_elsewhere
 from autotune.scan.python.calls import Found
 from autotune.scan.python.index import last_name
 from autotune.scan.python.loops import Step
 from autotune.scan.python.sources import made_by
-from autotune.scan.python.updates import loops_around
 from autotune.scan.python.uses import uses
 from autotune.scan.python.view import View
 
@@ -50,16 +48,15 @@ def loaders(view: View, found: Sequence[Found], steps: Sequence[Step]) -> tuple[
     return tuple(named)
 
 
-def facts(view: View, found: Sequence[Found], named: Sequence[Loader], steps: Sequence[Step]) -> Iterator[Fact]:
+def facts(view: View, found: Sequence[Found], named: Sequence[Loader]) -> Iterator[Fact]:
     """Facts `loader.*`."""
     calls = {one.node: one.call for one in found}
-    again = dict(_fed(view, steps))
     for loader in named:
         call = calls[loader.node]
         stated: dict[str, Value | None] = {
             "loader.is_train": loader.is_train,
             "loader.shuffles": order.shuffles(view, loader.node, call),
-            "loader.is_iterated_again": again.get(loader.node),
+            "loader.is_iterated_again": view.fed.get(loader.node),
             "loader.is_in_memory": datasets.of_loader(view, loader.node),
             "loader.is_map_style": styles.of_loader(view, loader.node),
         }
@@ -72,7 +69,7 @@ def _uses(view: View, nodes: Sequence[ast.Call], steps: Sequence[Step]) -> Mappi
     """Whether each loader is trained on: as loops use it, else as it is named."""
     if not nodes:
         return {}
-    trained = {node for node, _ in _fed(view, steps)}
+    trained = view.fed.keys()
     evaluated = {node for loop in _other_loops(view, steps) for node in made_by(view, loop.iter)}
     found: dict[ast.Call, bool] = {}
     for node in nodes:
@@ -86,15 +83,10 @@ def _uses(view: View, nodes: Sequence[ast.Call], steps: Sequence[Step]) -> Mappi
     return found | _fitted(view, nodes)
 
 
-def _fed(view: View, steps: Sequence[Step]) -> Iterator[tuple[ast.Call, bool | None]]:
-    """The loaders that are trained on, here or by a module that the script imports, as _feeding gives them."""
+def feed(view: View, steps: Sequence[Step]) -> None:
+    """Note what the training steps of a file take their batches from, whichever file makes it."""
     for step in steps:
-        yield from _feeding(view, step)
-    for call, given in trained_elsewhere(view):
-        loops = loops_around(view, call)
-        for node in (node for one in given for node in made_by(view, one)):
-            is_again = bool(loops) and loops[0] not in view.index.around(node)
-            yield node, True if is_again else None
+        view.fed.update(_feeding(view, step))
 
 
 def _feeding(view: View, step: Step) -> Iterator[tuple[ast.Call, bool | None]]:
@@ -117,9 +109,7 @@ def _feeding(view: View, step: Step) -> Iterator[tuple[ast.Call, bool | None]]:
 def _other_loops(view: View, steps: Sequence[Step]) -> Iterator[ast.For | ast.comprehension]:
     """The loops that train on nothing."""
     training = {loop for step in steps for loop in (step.node, *step.around)}
-    for node in view.index.scopes:
-        if isinstance(node, ast.For | ast.comprehension) and node not in training:
-            yield node
+    yield from (node for node in view.index.loops if node not in training)
 
 
 def _name(view: View, node: ast.Call) -> bool | None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from autotune.scan.python import options
 from autotune.scan.python.index import Index, last_name
-from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option
-from autotune.scan.python.uses import called_class, passed, with_bases
+from autotune.scan.python.uses import argument, called_class, passed, with_bases
 from autotune.scan.python.view import View
 
 PARSES = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+
+DATACLASSES = frozenset({"dataclass", "define", "frozen", "mutable", "attrs", "s", "chz"})
+"""Decorators of classes whose fields are arguments."""
+
+DATA_BASES = frozenset({"BaseModel", "BaseSettings", "NamedTuple", "Tap", "BaseConfig", "Struct"})
+"""Classes of libraries that make the annotated fields of what extends them arguments."""
 
 NAMESPACES = frozenset({"SimpleNamespace", "Namespace", "EasyDict", "edict", "AttrDict"})
 
@@ -23,15 +28,31 @@ def members(view: View, base: ast.AST, path: tuple[int, ...], name: str) -> Iter
     `base` is the origin of an object, or has it as its item at `path`. Nothing when nothing is known.
     """
     index = view.index
-    if isinstance(base, ast.arg) or last_name(base) == "hparams":
+    if isinstance(base, ast.arg) and base.arg != "self":
+        yield from _filled(index, base, name)
+    elif isinstance(base, ast.arg) or last_name(base) == "hparams":
         yield from _own(view, base, name)
+    elif isinstance(base, ast.Name) and (named := called_class(index, base)) is not None:
+        yield from _set_in(index, named, name)
     elif isinstance(base, ast.ClassDef):
         yield from _set_in(index, base, name)
     elif isinstance(base, ast.Call) and last_name(base.func) in PARSES:
-        if path in ((), (0,)) and name in view.options:
-            yield view.options[name] if _reads_command_line(base) else None
+        known = _parsed(view, base)
+        if path in ((), (0,)) and name in known:
+            yield known[name] if _reads_command_line(base) else None
     elif isinstance(base, ast.Call):
         yield from _of_call(index, base, path, name)
+
+
+def _parsed(view: View, call: ast.Call) -> Mapping[str, Option]:
+    """What `parser.parse_args()` fills: the options of its file's parsers, else of those of the other files; the fields
+    of the class itself in `Args().parse_args()`."""
+    made = call.func.value if isinstance(call.func, ast.Attribute) else None
+    class_ = called_class(view.index, made.func) if isinstance(made, ast.Call) else None
+    if class_ is not None:
+        return options.of_class(view.index, class_)
+    others = [one.options for one in view.views.values()]
+    return view.options or {name: one for each in others for name, one in each.items()}
 
 
 def _reads_command_line(call: ast.Call) -> bool:
@@ -56,7 +77,26 @@ def changes(index: Index, base: ast.expr, name: str) -> Iterator[ast.expr | None
             yield None
 
 
-def _own(view: View, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
+def of_field(index: Index, holder: Option, name: str) -> Option | None:
+    """The field `name` of the dataclass that another field, itself an option, holds: `cfg.data.num_workers`."""
+    made = holder.node.func if isinstance(holder.node, ast.Call) else holder.node
+    class_ = called_class(index, made)
+    return options.of_class(index, class_, holder.flags[0]).get(name) if class_ is not None else None
+
+
+def _filled(index: Index, parameter: ast.arg, name: str) -> Iterator[Option]:
+    """A field of the class of a parameter that a command line fills."""
+    function = index.function(parameter)
+    if function is None or parameter.annotation is None or not options.fills(index, function):
+        return
+    index.place(parameter.annotation, parameter, index.scopes[function])
+    class_ = called_class(index, parameter.annotation)
+    if class_ is not None:
+        found = options.of_class(index, class_).get(name)
+        yield from [found] if found is not None else []
+
+
+def _own(view: View, base: ast.AST, name: str) -> Iterator[ast.expr | Option | None]:
     """`self.name`, or `self.hparams.name` of Lightning: the constructor's parameter."""
     index = view.index
     function = index.function(base)
@@ -69,7 +109,19 @@ def _own(view: View, base: ast.AST, name: str) -> Iterator[ast.expr | None]:
         return
     for constructor in index.inner[class_].bindings.get("__init__", ()):
         if isinstance(constructor.node, ast.FunctionDef):
-            yield from [None] if view.is_module else passed(index, constructor.node, name)
+            yield from _parameter(view, class_, constructor.node, name)
+
+
+def _parameter(
+    view: View, class_: ast.ClassDef, constructor: ast.FunctionDef, name: str
+) -> Iterator[ast.expr | Option | None]:
+    """What the constructor's parameter gets: from a config, else from every call."""
+    sections = view.sections(class_)
+    option = options.of_constructor(constructor, sections).get(name) if sections else None
+    if option is not None:
+        yield option
+    else:
+        yield from [None] if view.is_module and not view.views else passed(view.index, constructor, name)
 
 
 def _set_in(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr | None]:
@@ -94,17 +146,18 @@ def _of_call(index: Index, call: ast.Call, path: tuple[int, ...], name: str) -> 
     if classes:
         place = path[0] if path else 0
         class_ = called_class(index, classes[place]) if place < len(classes) else None
-        field = options.of_class(class_).get(name) if class_ else None
+        field = options.of_class(index, class_).get(name) if class_ else None
         if field is not None:
             yield field
-        return
+        if class_ is not None or not isinstance(call.func, ast.Name):
+            return
     class_ = called_class(index, call.func)
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     if class_ is None:
         is_namespace = last_name(call.func) in NAMESPACES and None not in given
         yield from [given[name]] if is_namespace and name in given else []
     elif _is_dataclass(index, class_):
-        yield None if _sets_itself(index, class_, name) else _field(class_, call, name)
+        yield None if _sets_itself(index, class_, name) else _field(index, class_, call, name)
     else:
         yield from _set_in(index, class_, name)
 
@@ -116,21 +169,18 @@ def _sets_itself(index: Index, class_: ast.ClassDef, name: str) -> bool:
 
 
 def _is_dataclass(index: Index, class_: ast.ClassDef) -> bool:
-    decorators = [one.func if isinstance(one, ast.Call) else one for one in class_.decorator_list]
-    return any((full_name(index, one) or "").endswith("dataclass") for one in decorators)
+    """Whether the class gets its fields when it is made: a dataclass, one of attrs or pydantic, a NamedTuple."""
+    family = list(with_bases(index, class_))
+    decorators = [one.func if isinstance(one, ast.Call) else one for each in family for one in each.decorator_list]
+    bases = [last_name(one) for each in family for one in each.bases]
+    return any(last_name(one) in DATACLASSES for one in decorators) or any(one in DATA_BASES for one in bases)
 
 
-def _field(class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
+def _field(index: Index, class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
     """The value that a dataclass's instance gets for a field: given, or the field's default."""
-    fields = [node for node in class_.body if isinstance(node, ast.AnnAssign)]
-    names = [last_name(node.target) for node in fields]
-    for keyword in call.keywords:
-        if keyword.arg in (name, None):
-            return keyword.value if keyword.arg else None
-    if name not in names or any(isinstance(one, ast.Starred) for one in call.args):
-        return None
-    place = names.index(name)
-    if place < len(call.args):
-        return call.args[place]
-    default = fields[place].value
-    return options.unwrapped(default) if default is not None else None
+    fields = options.fields(index, class_)
+    if name not in fields:
+        return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    stated = fields[name].value
+    default = options.unwrapped(stated) if stated is not None else None
+    return argument(index, call, list(fields), name, default)

@@ -56,7 +56,8 @@ def is_whole(index: Index) -> bool:
 def _root(index: Index, node: ast.Name, depth: int) -> str | None:
     bindings = index.lookup(node)
     if not bindings:
-        return node.id if len(index.stars) != 1 or hasattr(builtins, node.id) else f"{index.stars[0]}.{node.id}"
+        stars = index.at(node).stars
+        return node.id if len(stars) != 1 or hasattr(builtins, node.id) else f"{stars[0]}.{node.id}"
     if all(binding.kind == "import" for binding in bindings):
         names = {_normal(binding.text) for binding in bindings}
         return names.pop() if len(names) == 1 else None

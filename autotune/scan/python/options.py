@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from autotune.scan.python.index import Function, Index, last_name
 from autotune.scan.python.names import full_name
+from autotune.scan.python.uses import called_class, defaults, with_bases
 
 CONSTANT_ACTIONS = {"store_true": False, "store_false": True}
 """Actions of argparse and the value that they have when the flag is absent."""
@@ -15,10 +18,13 @@ CONSTANT_ACTIONS = {"store_true": False, "store_false": True}
 CLASS_PARSERS = frozenset({"HfArgumentParser", "TrlParser", "H4ArgumentParser"})
 """Parsers of dataclasses."""
 
-CLASS_RUNNERS = frozenset({"tyro.cli", "simple_parsing.parse", "pyrallis.parse", "draccus.parse", "jsonargparse.CLI"})
-"""Functions that fill the dataclass that they get from the command line."""
+CLASS_RUNNERS = re.compile(r"(parse|cli|auto_cli|entrypoint|run|load)(_args|_and_run)?", re.IGNORECASE)
+"""Functions of libraries that fill the class that they get from the command line: tyro.cli, simple_parsing.parse ..."""
 
-FUNCTION_RUNNERS = frozenset({"typer.run", "fire.Fire", "jsonargparse.CLI", "tyro.cli"})
+FUNCTION_RUNNERS = re.compile(r"typer\.run|fire\.Fire|(jsonargparse|tyro|chz)\.\w*(cli|CLI|entrypoint)")
+
+WRAPS = frozenset({"wrap"})
+"""Decorators that fill the dataclass that a function takes: `@draccus.wrap()`, `@pyrallis.wrap()`."""
 
 COMMANDS = frozenset({"command", "callback"})
 """Decorators of click and typer that make a function a command."""
@@ -45,6 +51,7 @@ def read(index: Index) -> Mapping[str, Option]:
     found: dict[str, Option] = {}
     twice: set[str] = set()
     for call in index.called["add_argument"]:
+        found |= _of_fields(index, call)
         option = _argparse(index, call)
         if option is not None:
             name = _destination(call, option.flags[0])
@@ -66,14 +73,40 @@ def of_function(index: Index, function: Function) -> Mapping[str, Option]:
     return {}
 
 
-def of_class(class_: ast.ClassDef) -> Mapping[str, Option]:
-    """The fields of a dataclass as options."""
-    fields = [node for node in class_.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
+def of_class(index: Index, class_: ast.ClassDef, owner: str = "") -> Mapping[str, Option]:
+    """The fields of a dataclass as options; `owner` is the flag of the field that holds the class itself."""
     return {
-        last_name(field.target): _option(last_name(field.target), field.value, field.annotation)
-        for field in fields
+        name: _option(name, field.value, field.annotation, owner)
+        for name, field in fields(index, class_).items()
         if field.value is not None
     }
+
+
+def fields(index: Index, class_: ast.ClassDef) -> dict[str, ast.AnnAssign]:
+    """The fields of a dataclass by name, those of its bases first, each as the nearest class has it."""
+    found: dict[str, ast.AnnAssign] = {}
+    for one in reversed(list(with_bases(index, class_))):
+        found |= {last_name(node.target): node for node in one.body if isinstance(node, ast.AnnAssign)}
+    return found
+
+
+def fills(index: Index, function: Function) -> bool:
+    """Whether a library calls the function with classes that it fills from the command line: `@draccus.wrap()`."""
+    is_wrapped = any(last_name(_undecorated(one)) in WRAPS for one in function.decorator_list)
+    return is_wrapped or _is_run(index, function)
+
+
+def of_constructor(function: Function, sections: Sequence[str]) -> Mapping[str, Option]:
+    """The parameters of a constructor whose arguments a config, or a flag, gives below one of these keys."""
+    every = function.args
+    given = dict(defaults(function))
+    found = {}
+    for argument in (*every.posonlyargs, *every.args, *every.kwonlyargs):
+        # Without a default, a config has to give it: where none does, nothing is known.
+        default = given.get(argument.arg, cast(ast.expr, argument))
+        flags = tuple(f"--{section}.{argument.arg}" for section in sections)
+        found[argument.arg] = Option(flags, default, default, None, _annotated(argument.annotation))
+    return found
 
 
 def unwrapped(value: ast.expr) -> ast.expr | None:
@@ -82,15 +115,16 @@ def unwrapped(value: ast.expr) -> ast.expr | None:
         return value
     keywords = {keyword.arg: keyword.value for keyword in value.keywords}
     factory = keywords.get("default_factory")
-    if isinstance(factory, ast.Lambda):
-        return factory.body
+    if factory is not None:
+        return factory.body if isinstance(factory, ast.Lambda) else factory
     return keywords.get("default", value.args[0] if value.args else None)
 
 
 def parsed_classes(index: Index, call: ast.Call) -> tuple[ast.expr, ...]:
     """The classes that `parser.parse_...()` or `tyro.cli(Config)` makes instances of, in their order."""
-    if full_name(index, call.func) in CLASS_RUNNERS:
-        return tuple(call.args[:1]) or tuple(one.value for one in call.keywords if one.arg == "config_class")
+    if CLASS_RUNNERS.fullmatch(last_name(call.func)) and "." in (full_name(index, call.func) or ""):
+        given = [*call.args[:1], *(one.value for one in call.keywords if one.arg and one.arg.endswith("class"))]
+        return tuple(given[:1])
     parser = call.func.value if isinstance(call.func, ast.Attribute) else None
     return given_classes(index, parser_of(index, parser)) if parser is not None else ()
 
@@ -137,6 +171,16 @@ def _argparse(index: Index, call: ast.Call) -> Option | None:
     is_plain = named == "store" and "nargs" not in keywords
     type_ = _type(keywords["type"]) if "type" in keywords else "str"
     return Option(flags, default or call, default, None, type_ if is_plain else "")
+
+
+def _of_fields(index: Index, call: ast.Call) -> Mapping[str, Option]:
+    """The fields of a dataclass of which each becomes an option: `for field in fields(Config): ...`."""
+    if not call.args or not isinstance(call.args[0], ast.JoinedStr | ast.BinOp):
+        return {}
+    loops = [outer.iter for outer in index.around(call) if isinstance(outer, ast.For)]
+    named = [one.args[0] for one in loops if isinstance(one, ast.Call) and last_name(one.func) == "fields" and one.args]
+    class_ = called_class(index, named[0]) if named else None
+    return of_class(index, class_) if class_ is not None else {}
 
 
 def _destination(call: ast.Call, flag: str) -> str:
@@ -201,21 +245,23 @@ def _is_run(index: Index, function: Function) -> bool:
     """Whether `typer.run(main)` or `fire.Fire(main)` calls the function."""
     reads = index.reads.get(function.name, ())
     calls = [index.parents.get(read) for read in reads]
-    return any(isinstance(call, ast.Call) and full_name(index, call.func) in FUNCTION_RUNNERS for call in calls)
+    return any(
+        isinstance(call, ast.Call) and FUNCTION_RUNNERS.fullmatch(full_name(index, call.func) or "") for call in calls
+    )
 
 
 def _parameters(function: Function) -> Iterator[tuple[str, Option]]:
     every = function.args
-    plain = [*every.posonlyargs, *every.args]
-    defaults = [*[None] * (len(plain) - len(every.defaults)), *every.defaults, *every.kw_defaults]
-    for argument, default in zip([*plain, *every.kwonlyargs], defaults, strict=True):
-        if default is not None:
-            yield argument.arg, _option(argument.arg, default, argument.annotation)
+    given = dict(defaults(function))
+    for argument in (*every.posonlyargs, *every.args, *every.kwonlyargs):
+        if argument.arg in given:
+            yield argument.arg, _option(argument.arg, given[argument.arg], argument.annotation)
 
 
-def _option(name: str, value: ast.expr, annotation: ast.expr | None) -> Option:
+def _option(name: str, value: ast.expr, annotation: ast.expr | None, owner: str = "") -> Option:
     default = unwrapped(value)
-    return Option((f"--{name}",), default or value, default, None, _annotated(annotation))
+    flags = (f"{owner}.{name}", f"--{name}") if owner else (f"--{name}",)
+    return Option(flags, default or value, default, None, _annotated(annotation))
 
 
 def _annotated(annotation: ast.expr | None) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from autotune.scan.python import options
 from autotune.scan.python.dicts import entries
 from autotune.scan.python.index import Binding, last_name
-from autotune.scan.python.members import changes, members
+from autotune.scan.python.members import changes, members, of_field
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option
-from autotune.scan.python.uses import called_function, passed, returned
-from autotune.scan.python.view import Origin, View
+from autotune.scan.python.uses import bound, called_function, passed, returned
+from autotune.scan.python.view import Entries, Origin, View
 
 MAX_DEPTH = 40
 """Names and calls that are followed one after another; more is no script that a person wrote."""
@@ -43,6 +43,7 @@ def origins(view: View, node: ast.AST, path: Path = (), depth: int = 0) -> tuple
     known = view.origins.get((node, path))
     if known is not None:
         return known
+    view = view.at(node)
     unknown = (Origin(node, path),)
     bindings = view.index.lookup(node) if isinstance(node, ast.Name) else ()
     variable = bindings[0] if bindings else None
@@ -51,9 +52,11 @@ def origins(view: View, node: ast.AST, path: Path = (), depth: int = 0) -> tuple
     view.origins[node, path] = unknown
     if variable is not None:
         view.followed[variable] += 1
-    view.origins[node, path] = _ends(view, node, path, depth) or unknown
-    if variable is not None:
-        view.followed[variable] -= 1
+    try:
+        view.origins[node, path] = _ends(view, node, path, depth) or unknown
+    finally:
+        if variable is not None:
+            view.followed[variable] -= 1
     return view.origins[node, path]
 
 
@@ -71,7 +74,7 @@ def _ends(view: View, node: ast.AST, path: Path, depth: int) -> tuple[Origin, ..
 
 def _steps(view: View, node: ast.AST, path: Path, depth: int) -> Iterator[Step]:
     if isinstance(node, ast.Name):
-        for binding in view.index.lookup(node):
+        for binding in bound(view.index, node):
             yield from _binding(view, binding, path)
     elif isinstance(node, ast.Attribute):
         yield from _attribute(view, node, path, depth)
@@ -103,10 +106,13 @@ def _parameter(view: View, node: ast.AST, path: Path) -> Iterator[Step]:
         yield Origin(node, path)
         return
     assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-    option = options.of_function(view.index, function).get(node.arg)
+    class_ = view.index.method_class(function) if function.name == "__init__" else None
+    sections = view.sections(class_) if class_ is not None else ()
+    known = options.of_constructor(function, sections) if sections else options.of_function(view.index, function)
+    option = known.get(node.arg)
     if option is not None:
         yield Origin(option.node, path, option)
-    elif view.is_module:
+    elif view.is_module and not view.views:
         yield Origin(node, path)
     else:
         yield from _given(passed(view.index, function, node.arg), node, path)
@@ -115,10 +121,15 @@ def _parameter(view: View, node: ast.AST, path: Path) -> Iterator[Step]:
 def _attribute(view: View, node: ast.Attribute, path: Path, depth: int) -> Iterator[Step]:
     """What the attribute of its base is, and what the script sets it to."""
     if full_name(view.index, node) is not None:
-        return
+        found_elsewhere = bound(view.index, node)
+        for binding in found_elsewhere:
+            yield from _binding(view, binding, path)
+        if found_elsewhere or all(one.kind == "import" for one in bound(view.index, node.value)):
+            return
     bases = origins(view, node.value, (), depth + 1)
     for base in [base for base in bases if not _is_parser(view, base)]:
-        found = list(members(view, base.node, base.path, node.attr))
+        inner = of_field(view.index, base.option, node.attr) if base.option is not None else None
+        found = [inner] if inner else list(members(view.at(base.node), base.node, base.path, node.attr))
         yield from _given(found or [None], node, path)
     yield from _given(changes(view.index, node.value, node.attr), node, path)
 
@@ -134,19 +145,67 @@ def _subscript(view: View, node: ast.Subscript, path: Path) -> Iterator[Step]:
         return
     if isinstance(node.slice.value, int):
         yield node.value, (node.slice.value, *path)
+    else:
+        yield from _item(view, node, node.value, str(node.slice.value), path, None)
+
+
+def _item(
+    view: View, node: ast.expr, owner: ast.expr, key: str, path: Path, default: ast.expr | None
+) -> Iterator[Step]:
+    """What a dict holds for a key; `default` where it certainly does not have it, None: `node` itself stands for it."""
+    namespaces = [inner for one in origins(view, owner) for inner in _spread_out(one)]
+    for base in [base for one in namespaces for base in origins(view, one)]:
+        found = list(members(view.at(base.node), base.node, base.path, key))
+        yield from _given(found or [None], node, path)
+    if namespaces:
         return
-    held = entries(view, node.value)
-    key = str(node.slice.value)
-    is_certain = key in held.values and key not in held.maybe and not held.is_open
-    yield from _given([*held.values.get(key, ()), *([] if is_certain else [None])], node, path)
+    held = _entries(view, owner)
+    is_there, may_be_missing = key in held.values, key in held.maybe or held.is_open
+    yield from _given(held.values.get(key, ()), node, path)
+    if may_be_missing or not is_there:
+        yield from _given([default if not may_be_missing and not is_there else None], node, path)
+
+
+def _spread_out(origin: Origin) -> Iterator[ast.expr]:
+    """The object in `vars(args)`, whose attributes are the keys of what it gives."""
+    node = origin.node
+    if isinstance(node, ast.Call) and last_name(node.func) == "vars" and len(node.args) == 1 and not origin.path:
+        yield node.args[0]
+
+
+def _entries(view: View, node: ast.expr) -> Entries:
+    """What a dict holds, also where a function gets it, or another file makes it."""
+    held = entries(view, node)
+    bases = origins(view, node) if held.is_open and not held.values else ()
+    made = bases[0].node if len(bases) == 1 and not bases[0].path else None
+    if not isinstance(made, ast.Dict | ast.Call) or made is node:
+        return held
+    outer = view.index.parents.get(made)
+    target = outer.targets[0] if isinstance(outer, ast.Assign) else getattr(outer, "target", None)
+    return entries(view.at(made), target if isinstance(target, ast.Name) else made)
+
+
+def _looked_up(view: View, node: ast.Call, path: Path) -> Iterator[Step]:
+    """`cfg.get("workers", 0)` of a dict, `getattr(cfg, "workers", 0)` of an object."""
+    asked = node.args if last_name(node.func) == "get" else node.args[1:]
+    name = asked[0].value if asked and isinstance(asked[0], ast.Constant) else None
+    if not isinstance(name, str):
+        return
+    if last_name(node.func) == "getattr":
+        for base in origins(view, node.args[0]):
+            yield from _given(members(view.at(base.node), base.node, base.path, name), node, path)
+    elif isinstance(node.func, ast.Attribute):
+        yield from _item(view, node, node.func.value, name, path, asked[1] if asked[1:] else None)
 
 
 def _call(view: View, node: ast.Call, path: Path) -> Iterator[Step]:
-    """What a function of the file returns, and what accelerate and Fabric wrap."""
+    """What a function of the project returns, what a key or a name is asked for, what accelerate and Fabric wrap."""
     function = called_function(view.index, node)
     if function is not None:
         for value in returned(view.index, function):
             yield value, path
+    elif last_name(node.func) in ("get", "getattr"):
+        yield from _looked_up(view, node, path)
     elif last_name(node.func) in PREPARES and node.args:
         place = path[0] if path else 0
         if place < len(node.args) and (path or len(node.args) == 1):

@@ -77,7 +77,7 @@ def trainer_runs(view: View) -> list[ast.Call]:
 
 def starts(view: View) -> list[ast.Call]:
     """All calls that train in other code: a library's, or that of a module that the script imports."""
-    return [*trainer_runs(view), *(call for call, _ in trained_elsewhere(view))]
+    return [*trainer_runs(view), *trained_elsewhere(view)]
 
 
 def _is_trainer(view: View, node: ast.expr) -> bool:

@@ -21,6 +21,7 @@ RANK = re.compile(r"rank|main_process|is_master|master_process|global_zero", re.
 
 def is_reached(view: View, node: ast.AST, depth: int = 0) -> bool | None:
     """True when a run on a GPU comes to `node`, False when none does, None when it is not known."""
+    view = view.at(node)
     function: ast.AST | None = None
     found: bool | None = True
     inner = node
@@ -81,8 +82,7 @@ def _is_called(view: View, function: ast.AST, depth: int) -> bool | None:
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or depth >= MAX_CALLS:
         return None
     parent = view.index.parents.get(function)
-    is_called_elsewhere = function.name in view.called and isinstance(parent, ast.Module)
-    if function.decorator_list or isinstance(parent, ast.ClassDef) or is_called_elsewhere:
+    if function.decorator_list or isinstance(parent, ast.ClassDef):
         return True
     if function not in view.reached:
         view.reached[function] = None

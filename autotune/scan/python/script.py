@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.model.evidence import Fact
 from autotune.model.scanned import Call, Given
@@ -15,9 +15,9 @@ class Script:
     """What a script calls and does.
 
     `options` are what its command line accepts, with their defaults; `parses` the classes that HfArgumentParser or
-    TrlParser fills from it, as the library names them; `imports` the modules that it names. `trains` says that it
-    has a training loop, or runs a library's or another module's. `entries` are what others call to make it train,
-    `called` the full names of what it certainly calls of others.
+    TrlParser fills from it, as the library names them, `stored` what it sets on these afterwards; `imports` the
+    modules that it names. `trains` says that it has a training loop, or runs a library's or another module's.
+    `entries` are what others call to make it train, `called` the full names of what it certainly calls of others.
     """
 
     file: str
@@ -27,5 +27,6 @@ class Script:
     options: Mapping[str, Given]
     parses: tuple[str, ...]
     trains: bool
+    stored: Mapping[str, Given] = field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
     called: frozenset[str] = frozenset()

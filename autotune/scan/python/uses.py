@@ -5,16 +5,28 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from autotune.scan.python.index import Function, Index, last_name
+from autotune.scan.python.index import Binding, Function, Index, last_name
+from autotune.scan.python.names import full_name
 
 MAX_CALLERS = 200
 """Uses of functions that are followed from one place; more is no script that a person wrote."""
 
 
+def bound(index: Index, node: ast.AST) -> Sequence[Binding]:
+    """What binds a name, or the name of a module of the project's own: followed through its imports."""
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return ()
+    own = index.lookup(node) if isinstance(node, ast.Name) else ()
+    if index.program is None or (own and any(one.kind != "import" for one in own)):
+        return own
+    name = full_name(index, node)
+    return (index.program.imported(name, index.at(node)) if name is not None and "." in name else ()) or own
+
+
 def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.expr | None]:
     """What each use of the function passes, its default for one that passes nothing; None where it is not known.
 
-    Nothing when the file does not use the function.
+    Nothing when no file of the run uses the function.
     """
     class_ = index.method_class(function)
     names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
@@ -24,7 +36,7 @@ def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.exp
     for use in uses(index, function):
         outer = index.parents.get(use)
         if isinstance(outer, ast.Call) and outer.func is use:
-            yield _argument(outer.args, outer.keywords, names, parameter, default)
+            yield argument(index, outer, names, parameter, default)
         elif isinstance(outer, ast.Call) and last_name(outer.func) == "spawn" and outer.args[:1] == [use]:
             yield _spawned(outer, names[1:], parameter, default)
         else:
@@ -32,7 +44,8 @@ def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.exp
 
 
 def uses(index: Index, function: Function) -> Iterator[ast.expr]:
-    """Every read of the function's name; of a constructor, of its class's."""
+    """Every read of the function's name; of a constructor, of its class's. Of a method, every attribute of its name."""
+    index = index.at(function)
     class_ = index.method_class(function)
     if class_ is None:
         yield from index.reads.get(function.name, ())
@@ -40,6 +53,20 @@ def uses(index: Index, function: Function) -> Iterator[ast.expr]:
         yield from index.reads.get(class_.name, ())
     else:
         yield from index.attributes.get(function.name, ())
+    for other in index.program.importers(index) if index.program is not None else ():
+        if class_ is not None and function.name != "__init__":
+            yield from other.attributes.get(function.name, ())
+        else:
+            yield from _imported(other, function if class_ is None else class_)
+
+
+def _imported(index: Index, definition: Function | ast.ClassDef) -> Iterator[ast.expr]:
+    """Every read of a function or class of another file, under the name that it has here."""
+    names = {definition.name, *index.aliases.get(definition.name, ())}
+    reads = (read for name in sorted(names) for read in index.reads.get(name, ()))
+    for node in (*reads, *index.attributes.get(definition.name, ())):
+        if any(one.node is definition for one in bound(index, node)):
+            yield node
 
 
 def defaults(function: Function) -> Iterator[tuple[str, ast.expr]]:
@@ -53,10 +80,9 @@ def defaults(function: Function) -> Iterator[tuple[str, ast.expr]]:
 
 
 def called_function(index: Index, call: ast.Call) -> Function | None:
-    """The function or method of this file that a call runs: `train(...)`, or `self.train(...)` in its class."""
+    """The function or method of the project that a call runs: `train(...)`, or `self.train(...)` in its class."""
     func = call.func
-    if isinstance(func, ast.Name):
-        nodes = [binding.node for binding in index.lookup(func)]
+    if nodes := [binding.node for binding in bound(index, func)]:
         found = nodes[0] if len(nodes) == 1 else None
         return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
     if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
@@ -69,13 +95,13 @@ def called_function(index: Index, call: ast.Call) -> Function | None:
 
 
 def called_class(index: Index, func: ast.AST) -> ast.ClassDef | None:
-    """The class of this file that a name stands for."""
-    nodes = [binding.node for binding in index.lookup(func)] if isinstance(func, ast.Name) else []
+    """The class of the project that a name stands for."""
+    nodes = [binding.node for binding in bound(index, func)]
     return nodes[0] if len(nodes) == 1 and isinstance(nodes[0], ast.ClassDef) else None
 
 
 def with_bases(index: Index, class_: ast.ClassDef) -> Iterator[ast.ClassDef]:
-    """The class and the classes of this file that it extends, nearest first."""
+    """The class and the classes of the project that it extends, nearest first."""
     found = {class_: None}
     for one in (waiting := [class_]):
         yield one
@@ -105,22 +131,31 @@ def returned(index: Index, function: Function) -> Sequence[ast.expr]:
     return index.returns.get(function, ())
 
 
-def _argument(
-    args: list[ast.expr], keywords: list[ast.keyword], names: list[str], parameter: str, default: ast.expr | None
+def argument(
+    index: Index, call: ast.Call, names: Sequence[str], parameter: str, default: ast.expr | None
 ) -> ast.expr | None:
-    for keyword in keywords:
-        if keyword.arg == parameter:
-            return keyword.value
-    if any(keyword.arg is None for keyword in keywords) or any(isinstance(one, ast.Starred) for one in args):
+    """What a call passes for a parameter, of which `names` are those by place; None where it is not known."""
+    named = {keyword.arg: keyword for keyword in call.keywords}
+    if parameter in named:
+        return named[parameter].value
+    if any(isinstance(one, ast.Starred) for one in call.args):
         return None
-    place = names.index(parameter) if parameter in names else len(args)
-    return args[place] if place < len(args) else default
+    place = names.index(parameter) if parameter in names else len(call.args)
+    if place < len(call.args):
+        return call.args[place]
+    packed = [keyword for keyword in call.keywords if keyword.arg is None]
+    if not packed:
+        return default
+    return index.unpacked(packed[0], call, parameter, default) if len(packed) == 1 else None
 
 
 def _spawned(call: ast.Call, names: list[str], parameter: str, default: ast.expr | None) -> ast.expr | None:
     """`mp.spawn(main_worker, args=(...))` passes the rank, and then what is in the tuple."""
     packed = next((one.value for one in call.keywords if one.arg == "args"), None)
-    return _argument(packed.elts, [], names, parameter, default) if isinstance(packed, ast.Tuple) else None
+    if not isinstance(packed, ast.Tuple) or any(isinstance(one, ast.Starred) for one in packed.elts):
+        return None
+    place = names.index(parameter) if parameter in names else len(packed.elts)
+    return packed.elts[place] if place < len(packed.elts) else default
 
 
 def _is_static(function: Function) -> bool:

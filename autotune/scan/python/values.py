@@ -9,7 +9,9 @@ from dataclasses import replace
 
 from autotune.model.evidence import Value
 from autotune.model.scanned import Given
-from autotune.scan.python.index import last_name
+from autotune.scan.python import loaded
+from autotune.scan.python.dicts import CHANGES
+from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option, option_name
 from autotune.scan.python.origins import origins
@@ -57,13 +59,16 @@ def given(view: View, node: ast.AST) -> Given:
     """The value of an expression when all its origins agree; its key is left empty."""
     if node in view.values:
         return view.values[node]
+    view = view.at(node)
     unknown = Given("", None, view.place(node), known=False)
     if len(view.following) > MAX_DEPTH:
         return unknown
     view.values[node] = unknown
     view.following.append(node)
-    found = [of_origin(view, origin, node) for origin in origins(view, node)]
-    view.following.pop()
+    try:
+        found = [of_origin(view, origin, node) for origin in origins(view, node)]
+    finally:
+        view.following.pop()
     value = agreed(found) or unknown
     view.values[node] = (
         replace(value, is_default=True) if isinstance(node, ast.Name) and _may_be_replaced(view) else value
@@ -107,26 +112,54 @@ def of_origin(view: View, origin: Origin, asked: ast.AST) -> Given:
     unknown = Given("", None, view.place(asked), known=False)
     if origin.path or not isinstance(origin.node, ast.expr):
         return unknown
+    view = view.at(origin.node)
     if isinstance(origin.node, ast.Call):
-        return _converted(view, origin.node) or unknown
+        return _converted(view, origin.node) or loaded.given(view, origin.node, given) or unknown
     known, value = _literal(view, origin.node)
-    return Given("", value, view.place(origin.node)) if known else unknown
+    return Given("", value, view.place(origin.node)) if known else loaded.given(view, origin.node, given) or unknown
 
 
 def of_option(view: View, option: Option) -> Given:
     """What the command line says, else the option's default."""
+    view = view.at(option.node)
     found = _of_option(view, option)
     return replace(found, doubt=_changed_later(view, option))
 
 
 def _changed_later(view: View, option: Option) -> str:
     """Why the option's value may not be what its parser gave."""
-    names = {option_name(flag) for flag in option.flags}
-    stores = [store.node for name in names for store in view.index.stores.get(name, ())]
-    if stores:
-        return f"the script sets it again at line {view.place(stores[0]).line}"
-    updates = view.index.called.get("vars", ())
-    return f"the script may change its options at line {view.place(updates[0]).line} (vars)" if updates else ""
+    names = {option_name(flag).rpartition(".")[2] for flag in option.flags}
+    every = list(view.views.values()) or [view]
+    stores = [store for one in every for name in names for store in one.index.stores.get(name, ())]
+    again = [store.node for store in stores if not _is_of_other(view, store.node, store.base, option)]
+    if again:
+        return f"the script sets it again at {_line(view, again[0])}"
+    updates = [call for one in every for call in one.index.called.get("vars", ()) if _is_changed(one.index, call)]
+    return f"the script may change its options at {_line(view, updates[0])} (vars)" if updates else ""
+
+
+def _line(view: View, node: ast.AST) -> str:
+    """ "line 4" of the file that is read, "src/config.py:4" of another."""
+    at = view.place(node)
+    return f"line {at.line}" if at.file == view.file else f"{at.file}:{at.line}"
+
+
+def _is_of_other(view: View, node: ast.AST, base: ast.expr, option: Option) -> bool:
+    """Whether an attribute that is set is no field that an option fills: `self.workers = workers` of a data module."""
+    function = view.index.function(node)
+    class_ = view.index.method_class(function) if function is not None else None
+    is_field = view.index.function(option.node) is None and any(one is class_ for one in view.index.up(option.node))
+    return last_name(base) == "self" and class_ is not None and not is_field
+
+
+def _is_changed(index: Index, call: ast.Call) -> bool:
+    """Whether what `vars(args)` gives gets other values: it is only shown, or copied, in most scripts."""
+    outer = index.parents.get(call)
+    names = [last_name(one) for one in outer.targets] if isinstance(outer, ast.Assign) else []
+    methods = {last_name(one.func) for name in names for one in index.methods.get(name, ())}
+    is_updated = isinstance(outer, ast.Attribute) and outer.attr in CHANGES
+    is_stored = isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load)
+    return is_updated or is_stored or bool(methods & CHANGES) or any(index.items.get(name) for name in names)
 
 
 def _of_option(view: View, option: Option) -> Given:
@@ -134,12 +167,25 @@ def _of_option(view: View, option: Option) -> Given:
         said = (view.flags or {}).get(option_name(flag))
         if said is not None:
             return _said(option, said)
+    configured = _configured(view, option)
+    if configured is not None:
+        return replace(configured, key="")
     place = view.place(option.node, option.flags[0])
     if option.default is None:
         return Given("", option.implied, place, is_default=True)
     known, value = _literal(view, option.default)
     default = Given("", value, place, known=known, is_default=True)
     return _converted_text(default, value, option.type) if isinstance(value, str) and option.type != "flag" else default
+
+
+def _configured(view: View, option: Option) -> Given | None:
+    """What a config that the command names gives an option: by its whole name, else by one key that ends with it."""
+    names = [option_name(flag) for flag in option.flags]
+    for name in names:
+        if name in view.configured:
+            return view.configured[name]
+    found = [one for key, one in view.configured.items() if any(f".{key}".endswith(f".{name}") for name in names)]
+    return found[0] if len(found) == 1 else None
 
 
 def _said(option: Option, said: Given) -> Given:

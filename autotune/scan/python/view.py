@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from autotune.model.evidence import Location
 from autotune.model.scanned import Given
 from autotune.scan.python.index import Binding, Index, last_name
 from autotune.scan.python.options import Option
+from autotune.scan.python.options import read as read_options
 from autotune.syntax.python import Source
 
 
@@ -35,14 +36,26 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What another script calls to make this one train: a function, or a class and the method of it that trains.
+    """What another file calls to make this one train: a function, or a class and the method of it that trains."""
 
-    `loaders` are the parameters, by name and place, of the function or the class that training iterates over.
-    """
-
-    name: str
+    node: ast.AST
     method: str = ""
-    loaders: tuple[tuple[str, int], ...] = ()
+
+
+Documents = Callable[[str, str], Mapping[str, Given] | None]
+"""What the data file holds, by dotted key, that a word ("configs/base.yaml") means in a script; None for none."""
+
+
+def no_document(reference: str, beside: str) -> None:
+    """Where no other file can be read."""
+
+
+Sections = Callable[[ast.ClassDef], tuple[str, ...]]
+
+
+def no_sections(class_: ast.ClassDef) -> tuple[str, ...]:
+    """Where no config makes a class."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,10 +64,15 @@ class View:
 
     `flags` is the command line that starts the script, None when it is not known; `is_open` says that it is not, or
     may have more flags than these. `is_module` says that another script imports this one, and calls its functions with
-    what nobody here knows; `called` are those that one certainly calls. `trained` are, by full name, the functions of
-    other files that train. `origins`, `values`, `entries` and `reached` remember what was followed; what is
-    being followed has an entry that says it is unknown. `following` are the expressions whose value is being worked
-    out, `followed` how often a variable (its first binding) is being followed.
+    what nobody here knows, unless `views` has that script. `trained` are the functions and classes of the run's
+    modules that train, `fed` the calls that make what training loops of any file take batches from, each with whether
+    a loop around starts over with it, None where that is not known. `origins`, `values`, `entries` and `reached`
+    remember what was followed; what is being followed has an entry that says it is unknown. `following` are the
+    expressions whose value is being worked out, `followed` how often a variable (its first binding) is being followed.
+    `views` are those of all files of the run, by their trees: they share all that is remembered, and a node of any of
+    them may be asked for. `documents` reads the config that a script loads. `configured` is what the configs that the
+    command names give, by dotted key, to options that no flag gives; `sections` says below which of these keys the
+    arguments of a class stand, `composed` is what Hydra puts together for the script.
     """
 
     index: Index
@@ -64,26 +82,39 @@ class View:
     flags: Mapping[str, Given] | None = None
     is_open: bool = True
     is_module: bool = False
-    called: frozenset[str] = frozenset()
-    trained: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
+    trained: dict[ast.AST, list[Entry]] = field(default_factory=dict)
+    fed: dict[ast.Call, bool | None] = field(default_factory=dict)
     origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Origin, ...]] = field(default_factory=dict)
     values: dict[ast.AST, Given] = field(default_factory=dict)
     following: list[ast.AST] = field(default_factory=list)
     followed: Counter[Binding | None] = field(default_factory=Counter)
     entries: dict[ast.AST, Entries] = field(default_factory=dict)
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
+    views: dict[ast.AST, View] = field(default_factory=dict)
+    documents: Documents = no_document
+    configured: Mapping[str, Given] = field(default_factory=dict)
+    sections: Sections = no_sections
+    composed: Mapping[str, Given] = field(default_factory=dict)
+
+    def at(self, node: ast.AST) -> View:
+        """The view of the file in which `node` stands."""
+        return self.views.get(self.index.root(node), self) if self.views else self
+
+    def beside(self, index: Index, source: Source, file: str) -> View:
+        """The view of another file of the same run."""
+        return replace(self, index=index, source=source, file=file, options=read_options(index))
 
     def place(self, node: ast.AST, key: str = "") -> Location:
         """Where `node` stands, and the call that it is an argument of."""
-        call = self._call(node)
+        call, view = self._call(node), self.at(node)
         return Location(
-            file=self.file,
+            file=view.file,
             line=getattr(node, "lineno", 1),
             call=last_name(call.func) if call else "",
-            column=self.source.column(node),
+            column=view.source.column(node),
             end_line=getattr(call or node, "end_lineno", None) or 1,
             key=key or self._key(node),
-            span=self.source.span(node),
+            span=view.source.span(node),
         )
 
     def _call(self, node: ast.AST) -> ast.Call | None:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from autotune.scan.attempt import Work
-from autotune.scan.python.index import Binding, Index, Scope, Store, last_name
+from autotune.scan.python.index import Binding, Index, Nodes, Scope, Store, last_name
 
 NOT_CODE = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params"})
 """Fields of nodes that say nothing about what runs."""
 
 
-def build(tree: ast.Module, work: Work) -> Index:
-    """The index of a tree, made and followed with `work`."""
-    index = Index(tree, Scope(tree), work=work)
+def build(tree: ast.Module, work: Work, nodes: Nodes | None = None) -> Index:
+    """The index of a tree, made and followed with `work`; `nodes` are those of the files that are read with it."""
+    index = Index(tree, Scope(tree), nodes=nodes or Nodes(), work=work)
     stack: list[tuple[ast.AST, Scope]] = [(tree, index.module)]
     while stack:
         work.spend()
@@ -124,6 +124,7 @@ def _augmented(index: Index, node: ast.AugAssign, scope: Scope) -> None:
 
 def _for(index: Index, node: ast.For | ast.comprehension, scope: Scope) -> None:
     index.scopes[node] = scope
+    index.loops.append(node)
     _bind(index, node.target, node, scope, Binding("loop", node, node.iter))
 
 
@@ -147,6 +148,7 @@ def _import_from(index: Index, node: ast.ImportFrom, scope: Scope) -> None:
         if alias.name == "*":
             index.stars.append(module)
         else:
+            index.aliases[alias.name][alias.asname or alias.name] = None
             scope.bind(alias.asname or alias.name, Binding("import", alias, text=f"{module}{dot}{alias.name}"))
 
 
@@ -189,6 +191,9 @@ def _bind(index: Index, target: ast.expr, node: ast.AST, scope: Scope, binding: 
 def _item(bound: Binding, place: int) -> Binding:
     if bound.kind not in ("value", "item"):
         return bound
+    values = bound.value.elts if bound.kind == "value" and isinstance(bound.value, ast.Tuple | ast.List) else []
+    if place < len(values) and not any(isinstance(one, ast.Starred) for one in values):
+        return Binding("value", bound.node, values[place])
     return Binding("item", bound.node, bound.value, (*bound.path, place))
 
 

@@ -95,12 +95,17 @@ def test_a_dict_for_an_argument_has_dotted_keys() -> None:
         ("import torch\ntorch.backends.cudnn.benchmark = True", "torch", "torch.backends.cudnn.benchmark"),
         ("from transformers import AutoModel\nAutoModel.from_pretrained(n)", "torch", "from_pretrained"),
         ("from transformers import BitsAndBytesConfig\nBitsAndBytesConfig()", "torch", "BitsAndBytesConfig"),
-        ("tokenizer = make()\ntokenizer(text, padding='max_length')", "torch", "tokenizer"),
+        ("tokenizer = make()\ntokenizer(text, padding='max_length')", "torch", "map.tokenizer"),
+        (
+            "tokenizer = make()\ntokenizer(text, padding='max_length', return_tensors='pt')",
+            "torch",
+            "tokenizer",
+        ),
         (
             "tokenizer = make()\nx = tokenizer(text, padding='max_length', max_length=tokenizer.model_max_length)\n"
             "y = x['attention_mask']",
             "torch",
-            "tokenizer",
+            "map.tokenizer",
         ),
         ("from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(m)", "torch", "DistributedDataParallel"),
     ],
@@ -135,9 +140,18 @@ def test_optimizers_are_numbered() -> None:
     ]
 
 
-def test_what_is_set_on_an_object_later_is_not_known() -> None:
-    code = "from trl import SFTConfig\nargs = SFTConfig(packing=True)\nargs.packing = p\nargs.optim = 'sgd'"
-    assert shown(call_of(scan(code), "SFTConfig")) == {"packing": "unknown", "optim": "unknown"}
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("args.packing = p", "unknown"),
+        ("args.packing = False", False),
+        ("args.packing = False\nargs.packing = True", "unknown"),
+        ("if p:\n    args.packing = False", "unknown"),
+    ],
+)
+def test_what_is_set_on_an_object_later_counts_where_it_is_certain(lines: str, expected: object) -> None:
+    code = f"from trl import SFTConfig\nargs = SFTConfig(packing=True)\n{lines}"
+    assert shown(call_of(scan(code), "SFTConfig")) == {"packing": expected}
 
 
 def test_calls_for_one_subject_keep_what_all_of_them_say() -> None:

@@ -106,6 +106,8 @@ ENCODES = "enc = tokenizer(text, padding='max_length', max_length=512)\n"
     ],
 )
 def test_a_tokenizer_that_pads_alone_is_not_to_be_told_otherwise(code: str, is_safe: bool) -> None:
-    found = call_of(scan(HEAD + "tokenizer = make()\n" + code), "tokenizer").arguments["padding"]
+    script = scan(HEAD + "tokenizer = make()\n" + code)
+    (call,) = [call for call in script.calls if call.name.endswith("tokenizer")]
+    found = call.arguments["padding"]
     assert (found.value, found.known) == ("max_length", True)
     assert ("pad in the collate function" in found.doubt) is not is_safe

@@ -1,0 +1,29 @@
+"""The collator that pads, where a tokenizer pads no longer: what stacks samples is replaced, and imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from autotune.model.finding import Change
+from autotune.model.patch import Edit
+from autotune.model.scanned import Call
+from autotune.patch import spell
+from autotune.patch.journal import sha256
+
+PADDING = "data.padding"
+
+COLLATOR = "collator"
+"""What a scan calls the places of a collator that has to be another one."""
+
+
+def edits(data: bytes, change: Change, consumer: Call, calls: Sequence[Call]) -> Iterator[Edit]:
+    """The edits of the collator's places in the file of the tokenizer `consumer`; none for any other change."""
+    if change.setting != PADDING or change.new == "max_length":
+        return
+    file = consumer.location.file
+    for call in calls:
+        for new, given in call.arguments.items() if call.name == COLLATOR else ():
+            at = given.location
+            if at.file == file and at.span is not None:
+                key = f"{at.call}.{at.key}" if at.call and at.key else f"import {given.value}"
+                yield Edit(file, sha256(data), key, at.span, spell.text(data, at.span), new)

@@ -1,0 +1,176 @@
+"""Configs that a script reads itself, `yaml.safe_load(open(path))`, and what it asks of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from autotune.model.scanned import Given
+from autotune.scan.python.index import last_name
+from autotune.scan.python.names import full_name
+from autotune.scan.python.origins import origins
+from autotune.scan.python.view import View
+
+Value = Callable[[View, ast.AST], Given]
+"""What works out the value of an expression."""
+
+READERS = frozenset(
+    {
+        *(f"yaml.{name}" for name in ("safe_load", "load", "full_load", "unsafe_load")),
+        *(f"{name}.load" for name in ("omegaconf.OmegaConf", "json", "toml", "tomllib", "tomli")),
+        *(f"{name}.loads" for name in ("json", "toml", "tomllib", "tomli")),
+    }
+)
+"""Functions that give what a file holds, of which they get the path, the opened file or its text."""
+
+WRAPPERS = frozenset(
+    {
+        *("Namespace", "SimpleNamespace", "EasyDict", "edict", "AttrDict", "Box", "DotMap", "Munch", "munchify"),
+        *("ConfigDict", "dict", "create", "merge", "to_container", "deepcopy", "copy", "structured"),
+    }
+)
+"""What gives the keys of a dict as they are: as attributes, in a copy, or put together with others."""
+
+OVERRIDES = ("from_cli", "from_dotlist")
+"""What puts `key=value` of the command line over a config."""
+
+PATHS = frozenset(
+    {"open", "Path", "str", "join", "abspath", "read_text", "read_bytes", "read", "resolve", "expanduser"}
+)
+"""What may stand around the path of a file."""
+
+HYDRA = "hydra.main"
+
+MAX_DEPTH = 12
+"""Keys and wrappers around one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a data file holds below the key `prefix` ("" for all of it)."""
+
+    entries: Mapping[str, Given]
+    prefix: str = ""
+
+    def below(self, key: str) -> _Held:
+        return _Held(self.entries, f"{self.prefix}.{key}" if self.prefix else key)
+
+    @property
+    def is_there(self) -> bool:
+        return not self.prefix or any(f"{name}.".startswith(f"{self.prefix}.") for name in self.entries)
+
+
+def given(view: View, node: ast.AST, value: Value) -> Given | None:
+    """What a data file says that the expression `node` is asked of, at its place there; None where none does."""
+    found = _inner(view, node, value, 0)
+    if found is None:
+        return None
+    is_told = found.entries is view.composed or any(map(view.index.called.get, OVERRIDES))
+    said = (view.flags or {}).get(found.prefix) if is_told else None
+    return said or (found.entries.get(found.prefix) if found.is_there else _default(view, node, value))
+
+
+def below(view: View, node: ast.AST, value: Value) -> Mapping[str, Given] | None:
+    """What a data file gives that the expression `node` holds, by the keys below it; None where it holds none."""
+    found = _of_origins(view, node, value, 0)
+    if found is None:
+        return None
+    start = f"{found.prefix}." if found.prefix else ""
+    return {key.removeprefix(start): given for key, given in found.entries.items() if key.startswith(start)}
+
+
+def _inner(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
+    """What is asked of a file's content, whether the file has the key or not."""
+    owner, key = _asked(view, node, value)
+    held = _of_origins(view, owner, value, depth) if owner is not None and key is not None else None
+    return held.below(key) if held is not None and key is not None else None
+
+
+def _held(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
+    """What an expression holds of a data file; None for what comes from none, or is not in it."""
+    found = _inner(view, node, value, depth)
+    if found is not None:
+        return found if found.is_there else None
+    if isinstance(node, ast.arg):
+        return _Held(view.composed) if view.composed and _is_composed(view.at(node), node) else None
+    return _read(view.at(node), node, value, depth) if isinstance(node, ast.Call) else None
+
+
+def _is_composed(view: View, parameter: ast.arg) -> bool:
+    """Whether a function gets what Hydra puts together: `@hydra.main(...)`."""
+    function = view.index.function(parameter)
+    decorators = function.decorator_list if function is not None else []
+    called = [one.func for one in decorators if isinstance(one, ast.Call)]
+    return any(full_name(view.index, one) == HYDRA for one in called)
+
+
+def _of_origins(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
+    """What all hold that an expression comes from, where that is the same."""
+    if depth > MAX_DEPTH:
+        return None
+    ends = [one for one in origins(view, node) if not one.path and one.option is None]
+    found = [_held(view.at(one.node), one.node, value, depth + 1) for one in ends]
+    return found[0] if found and all(one == found[0] for one in found) else None
+
+
+def _asked(view: View, node: ast.AST, value: Value) -> tuple[ast.expr | None, str | None]:
+    """The object and the key in `cfg.data`, `cfg["data"]`, `cfg.get("data", 0)` and `getattr(cfg, "data")`."""
+    if isinstance(node, ast.Attribute):
+        return node.value, node.attr
+    if isinstance(node, ast.Subscript):
+        return node.value, _text(value(view, node.slice))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        return node.func.value, _text(value(view, node.args[0]))
+    if isinstance(node, ast.Call) and last_name(node.func) == "getattr" and len(node.args) > 1:
+        return node.args[0], _text(value(view, node.args[1]))
+    return None, None
+
+
+def _default(view: View, node: ast.AST, value: Value) -> Given | None:
+    """What is had where the file does not have the key: `cfg.get("workers", 4)`."""
+    if not isinstance(node, ast.Call):
+        return None
+    asked = node.args[1:] if last_name(node.func) == "get" else node.args[2:]
+    return value(view, asked[0]) if asked else None
+
+
+def _text(known: Given) -> str | None:
+    return known.value if known.known and isinstance(known.value, str) else None
+
+
+def _read(view: View, call: ast.Call, value: Value, depth: int) -> _Held | None:
+    """The file that a call reads, or what it wraps."""
+    if (full_name(view.index, call.func) or "") in READERS and call.args:
+        reference = _path(view, call.args[0], value, 0)
+        # A path that is not known is that of the config which the command names.
+        entries = view.documents(reference, view.file) if reference else view.configured or None
+        return _Held(entries) if entries is not None else None
+    if last_name(call.func) not in WRAPPERS:
+        return None
+    inside = [*call.args, *(one.value for one in call.keywords if one.arg is None)]
+    found = [one for node in inside if (one := _of_origins(view, node, value, depth)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _path(view: View, node: ast.AST, value: Value, depth: int) -> str:
+    """The file that an expression names, by its last parts: "configs/x.yaml" of `open(ROOT / "configs" / "x.yaml")`."""
+    known = _text(value(view, node))
+    if known is not None or depth > MAX_DEPTH:
+        return known or ""
+    parts: list[ast.AST] = []
+    if isinstance(node, ast.Name):
+        ends = [_opened(one.node) for one in origins(view, node)]
+        parts = ends if len(ends) == 1 and ends[0] is not node else []
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        parts = [node.left, node.right]
+    elif isinstance(node, ast.Call) and last_name(node.func) in PATHS:
+        is_method = isinstance(node.func, ast.Attribute) and full_name(view.index, node.func) is None
+        parts = [node.func.value] if is_method and isinstance(node.func, ast.Attribute) else list(node.args)
+        parts = parts[:1] if last_name(node.func) == "open" else parts
+    return "/".join(filter(None, (_path(view.at(one), one, value, depth + 1) for one in parts)))
+
+
+def _opened(node: ast.AST) -> ast.AST:
+    """The call in `with open(path) as file`."""
+    return node.context_expr if isinstance(node, ast.withitem) else node

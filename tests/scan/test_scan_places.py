@@ -1,0 +1,403 @@
+"""The place where a person would change a value, in small projects as people write them: what a run had is found
+there, and nothing else is trusted."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from autotune.engine.trust import located
+from autotune.model.evidence import Location, Setting, Value
+from autotune.scan.command import scan_command
+
+LOOP = """
+for batch in {loader}:
+    loss = model(batch)
+    loss.backward()
+    optimizer.step()
+"""
+
+TRAIN = "import torch\nmodel = torch.nn.Linear(1, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+
+DATA = """
+    from torch.utils.data import DataLoader
+
+    def make_loader(cfg):
+        return DataLoader(list(range(8)), num_workers={value})
+    """
+
+VERSIONS = {"torch": (2, 13, 0), "transformers": (5, 23, 0), "trl": (1, 16, 0), "lightning": (2, 6, 6)}
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"))
+
+
+def site(root: Path, call: str) -> Location | None:
+    """Where a run meets the only call of this name."""
+    for path in sorted(root.rglob("*.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if f"{call}(" in line and not line.startswith(("class", "from", "import")):
+                return Location(str(path), number, call)
+    return None
+
+
+def place(root: Path, command: str, name: str, value: Value, call: str = "DataLoader") -> tuple[str, str] | str:
+    """The file and the text at the place of a setting of which a run had this value; why there is none."""
+    bundle = scan_command(command.split(), cwd=root, root=root, versions=VERSIONS)
+    if bundle is None:
+        return "no bundle"
+    subject = "loader#train" if name.startswith("loader.") else "run"
+    seen = Setting(name, subject, value, "observed", site(root, call))
+    (found,) = located([seen], bundle.settings)
+    at = found.location
+    if not found.trusted or at is None:
+        return found.why_not
+    if at.file.startswith("<"):
+        return "<typed>", at.key
+    text = Path(at.file).read_bytes()[at.span.start : at.span.end].decode() if at.span is not None else ""
+    return str(Path(at.file).relative_to(root)), f"{at.line}: {text}"
+
+
+def loop(loader: str) -> str:
+    return textwrap.dedent(LOOP.format(loader=loader))
+
+
+CONFIG = """
+    from dataclasses import dataclass, field
+
+    @dataclass
+    class Data:
+        num_workers: int = 0
+
+    @dataclass
+    class Config:
+        batch_size: int = 4
+        num_workers: int = 0
+        data: Data = field(default_factory=Data)
+    """
+
+MADE = "loader = DataLoader(list(range(8)), num_workers={value})\n"
+HERE = "from torch.utils.data import DataLoader\n"
+
+CASES = {
+    # id: files, command, file, text
+    "dataclass default": (
+        {
+            "train.py": TRAIN
+            + HERE
+            + textwrap.dedent(CONFIG)
+            + "cfg = Config()\n"
+            + MADE.format(value="cfg.num_workers")
+            + loop("loader")
+        },
+        "train.py",
+        ("train.py", "15: 0"),
+    ),
+    "dataclass of a module, handed to a function of another": (
+        {
+            "train.py": TRAIN + "from src.config import Config\nfrom src.data import make_loader\n"
+            "cfg = Config(batch_size=2)\n" + loop("make_loader(cfg)"),
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
+    "a nested dataclass": (
+        {
+            "train.py": TRAIN
+            + "from src.config import Config\nfrom src.data import make_loader\n"
+            + loop("make_loader(Config())"),
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.data.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "5: 0"),
+    ),
+    "a flag that feeds a dataclass": (
+        {
+            "train.py": TRAIN + "import argparse\nfrom src.config import Config\nfrom src.data import make_loader\n"
+            'parser = argparse.ArgumentParser()\nparser.add_argument("--workers", type=int, default=0)\n'
+            "args = parser.parse_args()\ncfg = Config(num_workers=args.workers)\n" + loop("make_loader(cfg)"),
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("train.py", "8: 0"),
+    ),
+    "a typed flag that feeds a dataclass": (
+        {
+            "train.py": TRAIN + "import argparse\nfrom src.config import Config\nfrom src.data import make_loader\n"
+            'parser = argparse.ArgumentParser()\nparser.add_argument("--workers", type=int, default=3)\n'
+            "args = parser.parse_args()\ncfg = Config(num_workers=args.workers)\n" + loop("make_loader(cfg)"),
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py --workers 0",
+        ("<typed>", "--workers"),
+    ),
+    "parse_args of a module": (
+        {
+            "train.py": TRAIN + "from src.options import parse_args\nfrom src.data import make_loader\n"
+            "def main():\n    cfg = parse_args()\n    for batch in make_loader(cfg):\n        model(batch).backward()\n"
+            '        optimizer.step()\nif __name__ == "__main__":\n    main()\n',
+            "src/options.py": """
+            import argparse
+
+            def parse_args():
+                parser = argparse.ArgumentParser()
+                parser.add_argument("--num-workers", type=int, default=0)
+                return parser.parse_args()
+            """,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/options.py", "5: 0"),
+    ),
+    "tyro": (
+        {
+            "train.py": "import tyro\n" + TRAIN + "from src.config import Config\nfrom src.data import make_loader\n"
+            "cfg = tyro.cli(Config)\n" + loop("make_loader(cfg)"),
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
+    "tyro, a flag of a nested class": (
+        {
+            "train.py": "import tyro\n" + TRAIN + "from src.config import Config\nfrom src.data import make_loader\n"
+            "cfg = tyro.cli(Config)\n" + loop("make_loader(cfg)"),
+            "src/config.py": CONFIG.replace("= 0", "= 2"),
+            "src/data.py": DATA.format(value="cfg.data.num_workers"),
+        },
+        "train.py --data.num-workers 0",
+        ("<typed>", "--data.num-workers"),
+    ),
+    "tyro with a function": (
+        {
+            "train.py": "import tyro\n" + TRAIN + "from src.config import Config\nfrom src.data import make_loader\n"
+            "def main(cfg: Config):\n    for batch in make_loader(cfg):\n        model(batch).backward()\n"
+            '        optimizer.step()\nif __name__ == "__main__":\n    tyro.cli(main)\n',
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
+    "simple_parsing": (
+        {
+            "train.py": "from simple_parsing import parse\n" + TRAIN + "from src.config import Config\n"
+            "from src.data import make_loader\ncfg = parse(Config)\n" + loop("make_loader(cfg)"),
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
+    "HfArgumentParser with a class of its own": (
+        {
+            "train.py": "from transformers import HfArgumentParser\n" + TRAIN + "from src.config import Config\n"
+            "from src.data import make_loader\n(cfg,) = HfArgumentParser(Config).parse_args_into_dataclasses()\n"
+            + loop("make_loader(cfg)"),
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
+    "draccus": (
+        {
+            "train.py": "import draccus\n" + TRAIN + "from src.config import Config\nfrom src.data import make_loader\n"
+            "@draccus.wrap()\ndef main(cfg: Config):\n    for batch in make_loader(cfg):\n"
+            '        model(batch).backward()\n        optimizer.step()\nif __name__ == "__main__":\n    main()\n',
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
+    "draccus with a config": (
+        {
+            "train.py": "import draccus\n" + TRAIN + "from src.config import Config\nfrom src.data import make_loader\n"
+            "@draccus.wrap()\ndef main(cfg: Config):\n    for batch in make_loader(cfg):\n"
+            '        model(batch).backward()\n        optimizer.step()\nif __name__ == "__main__":\n    main()\n',
+            "src/config.py": CONFIG.replace("= 0", "= 2"),
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+            "c/x.yaml": "batch_size: 8\nnum_workers: 0\n",
+        },
+        "train.py --config_path c/x.yaml",
+        ("c/x.yaml", "2: 0"),
+    ),
+    "a dict": (
+        {
+            "train.py": TRAIN
+            + "from src.data import make_loader\nCFG = {'num_workers': 0, 'lr': 0.1}\n"
+            + loop("make_loader(CFG)"),
+            "src/data.py": DATA.format(value="cfg['num_workers']"),
+        },
+        "train.py",
+        ("train.py", "5: 0"),
+    ),
+    "a dict in a dict of a module": (
+        {
+            "train.py": TRAIN
+            + "from src.config import CFG\nfrom src.data import make_loader\n"
+            + loop("make_loader(CFG['data'])"),
+            "src/config.py": "CFG = {'data': {'num_workers': 0}}\n",
+            "src/data.py": DATA.format(value="cfg.get('num_workers', 2)"),
+        },
+        "train.py",
+        ("src/config.py", "1: 0"),
+    ),
+    "SimpleNamespace": (
+        {
+            "train.py": TRAIN + "from types import SimpleNamespace\nfrom src.data import make_loader\n"
+            "cfg = SimpleNamespace(num_workers=0)\n" + loop("make_loader(cfg)"),
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("train.py", "6: 0"),
+    ),
+    "argparse.Namespace": (
+        {
+            "train.py": TRAIN + "import argparse\nfrom src.data import make_loader\n"
+            "cfg = argparse.Namespace(num_workers=0)\n" + loop("make_loader(cfg)"),
+            "src/data.py": DATA.format(value='getattr(cfg, "num_workers", 2)'),
+        },
+        "train.py",
+        ("train.py", "6: 0"),
+    ),
+    "OmegaConf": (
+        {
+            "train.py": TRAIN + "from omegaconf import OmegaConf\nfrom src.data import make_loader\n"
+            'cfg = OmegaConf.load("configs/x.yaml")\n' + loop("make_loader(cfg)"),
+            "configs/x.yaml": "data:\n  num_workers: 0\n",
+            "src/data.py": DATA.format(value="cfg.data.num_workers"),
+        },
+        "train.py",
+        ("configs/x.yaml", "2: 0"),
+    ),
+    "YAML, opened": (
+        {
+            "train.py": TRAIN + "import yaml\nfrom src.data import make_loader\n"
+            'with open("configs/x.yaml") as file:\n    cfg = yaml.safe_load(file)\n' + loop("make_loader(cfg)"),
+            "configs/x.yaml": "data:\n  num_workers: 0\n",
+            "src/data.py": DATA.format(value="cfg['data']['num_workers']"),
+        },
+        "train.py",
+        ("configs/x.yaml", "2: 0"),
+    ),
+    "JSON beside the script, in a dataclass": (
+        {
+            "train.py": TRAIN + "import json\nfrom pathlib import Path\nfrom src.config import Config\n"
+            "from src.data import make_loader\nHERE = Path(__file__).parent\ndef load(path):\n"
+            "    return Config(**json.loads(path.read_text()))\n"
+            'cfg = load(HERE / "configs" / "x.json")\n' + loop("make_loader(cfg)"),
+            "configs/x.json": '{"batch_size": 4,\n "num_workers": 0}\n',
+            "src/config.py": CONFIG.replace("= 0", "= 2"),
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("configs/x.json", "2: 0"),
+    ),
+    "YAML that a flag names": (
+        {
+            "train.py": TRAIN + "import argparse, yaml\nfrom src.data import make_loader\n"
+            'parser = argparse.ArgumentParser()\nparser.add_argument("--config")\nargs = parser.parse_args()\n'
+            "cfg = yaml.safe_load(open(args.config))\n" + loop("make_loader(cfg)"),
+            "configs/x.yaml": "num_workers: 0\n",
+            "src/data.py": DATA.format(value="cfg['num_workers']"),
+        },
+        "train.py --config configs/x.yaml",
+        ("configs/x.yaml", "1: 0"),
+    ),
+    "an attribute of a class of a module": (
+        {
+            "train.py": TRAIN
+            + "from src.config import Config\nfrom src.data import make_loader\n"
+            + loop("make_loader(Config)"),
+            "src/config.py": "class Config:\n    num_workers = 0\n",
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "2: 0"),
+    ),
+    "a constant of a module": (
+        {
+            "train.py": TRAIN
+            + "from src import config\nfrom src.data import make_loader\n"
+            + loop("make_loader(None)"),
+            "src/config.py": "NUM_WORKERS = 0\n",
+            "src/data.py": "from src import config\n" + textwrap.dedent(DATA.format(value="config.NUM_WORKERS")),
+        },
+        "train.py",
+        ("src/config.py", "1: 0"),
+    ),
+    "a class that keeps the config": (
+        {
+            "train.py": TRAIN
+            + "from src.config import Config\nfrom src.data import Data\n"
+            + loop("Data(Config()).loader()"),
+            "src/config.py": CONFIG,
+            "src/data.py": """
+            from torch.utils.data import DataLoader
+
+            class Data:
+                def __init__(self, cfg):
+                    self.cfg = cfg
+
+                def loader(self):
+                    return DataLoader(list(range(8)), num_workers=self.cfg.num_workers)
+            """,
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
+    "a script that only calls another module": (
+        {
+            "train.py": 'from src.cli import main\nif __name__ == "__main__":\n    main()\n',
+            "src/cli.py": "from src.runner import Runner\ndef main():\n    Runner().run()\n",
+            "src/runner.py": "from src.data import make_loader\n" + TRAIN + "class Runner:\n    def run(self):\n"
+            "        for batch in make_loader(None):\n            model(batch).backward()\n"
+            "            optimizer.step()\n",
+            "src/data.py": DATA.format(value="0"),
+        },
+        "train.py",
+        ("src/data.py", "4: 0"),
+    ),
+    "a name that a package hands on": (
+        {
+            "train.py": TRAIN + "from src import make_loader, Config\n" + loop("make_loader(Config())"),
+            "src/__init__.py": "from .config import *\nfrom .data import make_loader\n",
+            "src/config.py": CONFIG,
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
+    "vars of the arguments": (
+        {
+            "train.py": TRAIN + "import argparse\nfrom src.data import make_loader\n"
+            'parser = argparse.ArgumentParser()\nparser.add_argument("--num_workers", type=int, default=0)\n'
+            "cfg = vars(parser.parse_args())\n" + loop("make_loader(cfg)"),
+            "src/data.py": DATA.format(value="cfg['num_workers']"),
+        },
+        "train.py",
+        ("train.py", "7: 0"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
+def test_the_place_of_the_workers(tmp_path: Path, case: tuple[dict[str, str], str, tuple[str, str]]) -> None:
+    files, command, expected = case
+    write(tmp_path, files)
+    assert place(tmp_path, command, "loader.num_workers", 0) == expected
+    assert isinstance(place(tmp_path, command, "loader.num_workers", 7), str), "another value is not there"
