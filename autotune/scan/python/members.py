@@ -135,8 +135,9 @@ def set_on(view: View, made: ast.AST, name: str) -> Iterator[ast.expr | None]:
         return
     bindings = index.lookup(target)
     for store in index.stores.get(name, ()):
-        if isinstance(store.base, ast.Name) and index.lookup(store.base) is bindings:
-            yield store.value if view.reach(view, store.node) is not False else None
+        is_own = isinstance(store.base, ast.Name) and index.lookup(store.base) is bindings
+        if is_own and view.reach(view, store.node) is not False:
+            yield store.value
 
 
 def _set_in(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr | None]:
