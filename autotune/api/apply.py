@@ -13,6 +13,7 @@ from autotune import patch, reading, state
 from autotune.api import searches
 from autotune.collect import artefacts
 from autotune.errors import UsageError
+from autotune.invocation import typed as in_words
 from autotune.invocation.shown import is_whole
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
@@ -37,6 +38,7 @@ class Planned:
 
     `chosen` are the changes that are made, `left` those that are not, with the reason. `typed` is what a chosen change
     gives on the command line, else "", and `command` the whole new line, "" where the run did not keep all of it.
+    `of` is the command of the run that proposed them, without secrets.
     `moved` says what was found again in files that changed since. `doubt` says why nobody should write it unseen, ""
     for a patch that autotune made here, of the project in which it is applied.
     """
@@ -50,6 +52,7 @@ class Planned:
     command: str = ""
     moved: tuple[str, ...] = ()
     doubt: str = ""
+    of: str = ""
 
     def diff(self) -> Iterator[str]:
         """The lines of a unified diff of all files."""
@@ -90,6 +93,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
         command=_launch(made, typed, root, cwd) if typed and is_whole(made.command) else "",
         moved=tuple(dict.fromkeys(line for each in kept for line in each.moved)),
         doubt=_doubt(file, root, data),
+        of=in_words(made.command),
     )
 
 

@@ -40,6 +40,8 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
             tell(f"autotune: took back the interrupted patch {journal.number}{journal.exceptions}")
     names = tuple(part.strip() for each in select for part in each.split(",") if part.strip())
     planned = api.plan(api.Options(name, names, frozenset(map(Effect, allow))), cwd=Path.cwd())
+    if name == "last":
+        tell(f"autotune: {planned.title}: {planned.of}")
     for change in planned.chosen:
         say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
     for change, reason in planned.left:

@@ -28,12 +28,8 @@ def absent(found: Bundle, versions: Mapping[str, Version]) -> Iterator[Setting]:
     has_script = any(file.endswith(".py") for file in found.files)
     for reading in readings(main.dialect, versions):
         spelling = catalogue.spelling(framework, reading.setting, versions)
-        if (
-            reading.setting in known
-            or _is_given(reading, main)
-            or spelling is None
-            or spelling.call not in ("", _call(main))
-        ):
+        is_open = reading.setting in known or _is_given(reading, main) or _has_no_holder(reading, main)
+        if is_open or spelling is None or spelling.call not in ("", _call(main)):
             continue
         known.add(reading.setting)
         subject = SUBJECTS[catalogue.settings()[reading.setting].subject]
@@ -43,6 +39,12 @@ def absent(found: Bundle, versions: Mapping[str, Version]) -> Iterator[Setting]:
 def _call(main: Call) -> str:
     """What the library's own settings are given to."""
     return str(dialects()[main.dialect].get("call", "")) or main.name
+
+
+def _has_no_holder(reading: Reading, main: Call) -> bool:
+    """Whether the key is an argument of a class that nobody names: `optimizer.init_args.fused` without a class_path."""
+    head, is_argument, _ = reading.keys[0].partition(".init_args.")
+    return bool(is_argument) and not {head, f"{head}.class_path"} & main.arguments.keys()
 
 
 def _is_given(reading: Reading, main: Call) -> bool:

@@ -187,7 +187,7 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     named = list(dict.fromkeys(one for one in found if one is not None and one != name))
     script = _script(library, name, launch, named) if name is not None else None
     configs = [one for one in _configs(library, named) if script is None or _is_consumed(one, script)]
-    configs += _of_program(library, launch, named, configs) if script is None else []
+    configs += [] if configs else _of_program(library, launch, named, script)
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
     if script is None and not calls:
@@ -276,11 +276,16 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
     return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options, whole.stored)
 
 
-def _of_program(library: Library, launch: Launch, files: Sequence[str], known: Sequence[Call]) -> list[Call]:
-    """The one config of a program that is none by its own keys: what the program is says whose keys they are."""
+def _of_program(library: Library, launch: Launch, files: Sequence[str], script: Training | None) -> list[Call]:
+    """The one config of a program, or of a script's parser, that is none by its own keys: what takes it says whose keys
+    they are."""
     dialect = LAUNCHERS[launch.launcher].dialect or DIALECTS.get(launch.module or "")
+    if script is not None:
+        dialect = next(iter(script.parses), None)
+    others = [str(given.value) for key, given in launch.flags.items() if given.known and "config" not in key]
     data = [name for name in files if library.files[name].syntax in DATA]
-    if dialect is None or known or len(data) != 1 or library.files[data[0]].syntax not in _syntaxes(dialect):
+    data = [name for name in data if not any(one.endswith(posixpath.basename(name)) for one in others)]
+    if dialect is None or len(data) != 1 or library.files[data[0]].syntax not in _syntaxes(dialect):
         return []
     document = library.document(data[0])
     given = library.attempt(data[0], partial(givens, document, data[0])) if document is not None else None

@@ -68,7 +68,8 @@ class Program:
         """The script as if it had no modules."""
         index = replace(view.index, program=None)
         alone = opened(index, view.source, view.file, view.flags, is_open=view.is_open)
-        return replace(alone, documents=self.document, configured=view.configured, composed=view.composed)
+        told = replace(alone, documents=self.document, configured=view.configured, composed=view.composed)
+        return replace(told, sections=self.sections)
 
     def _add(self, view: View) -> View:
         self.trees[view.file] = view.index.tree

@@ -170,6 +170,14 @@ def test_the_promised_undo_works_where_apply_was_typed(
     assert (project / "train.py").read_bytes() == SCRIPT
 
 
+def test_the_last_run_is_said_with_its_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "--diff"]) == 0
+    name = artefacts.resolve("last", project).name
+    assert capsys.readouterr().err == f"autotune: 1 of 2 changes of run {name}: train.py --bs 8\n"
+    assert run(["apply", "--diff", name]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_undo_says_what_stays_of_a_persons_own_edits(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["apply", "--yes"]) == 0
     (project / "train.py").write_bytes(b"import mine\nworkers = 4\n")

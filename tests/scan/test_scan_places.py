@@ -10,6 +10,7 @@ import pytest
 
 from autotune.engine.trust import located
 from autotune.model.evidence import Location, Setting, Value
+from autotune.scan import scan
 from autotune.scan.command import scan_command
 
 LOOP = """
@@ -84,6 +85,19 @@ CONFIG = """
 
 MADE = "loader = DataLoader(list(range(8)), num_workers={value})\n"
 HERE = "from torch.utils.data import DataLoader\n"
+
+LIGHTNING_DATA = """
+    import lightning as L
+    from torch.utils.data import DataLoader
+
+    class Data(L.LightningDataModule):
+        def __init__(self, size: int = 8, num_workers: int = 0):
+            super().__init__()
+            self.num_workers = num_workers
+
+        def train_dataloader(self):
+            return DataLoader(list(range(8)), num_workers=self.num_workers)
+    """
 
 CASES = {
     # id: files, command, file, text
@@ -392,6 +406,105 @@ CASES = {
         "train.py",
         ("train.py", "7: 0"),
     ),
+    "an object that a function of a class makes": (
+        {
+            "train.py": TRAIN + "from src.data import Data\nfrom src.node import Node\ndef get_config():\n"
+            "    C = Node()\n    C.data = Data.default()\n    return C\nconfig = get_config()\n"
+            + loop("Data(config.data).loader()"),
+            "src/node.py": "class Node:\n    def merge(self, other):\n        self.__dict__.update(other)\n",
+            "src/data.py": """
+            from torch.utils.data import DataLoader
+            from src.node import Node
+
+            class Data:
+                @staticmethod
+                def default():
+                    C = Node()
+                    C.num_workers = 0
+                    return C
+
+                def __init__(self, config):
+                    self.config = config
+
+                def loader(self):
+                    size, config = 8, self.config
+                    return DataLoader(list(range(size)), num_workers=config.num_workers)
+            """,
+        },
+        "train.py",
+        ("src/data.py", "8: 0"),
+    ),
+    "an option that only a launch on several machines changes": (
+        {
+            "train.py": TRAIN + "import argparse\nfrom src.data import make_loader\n"
+            'parser = argparse.ArgumentParser()\nparser.add_argument("--num_workers", type=int, default=0)\n'
+            'parser.add_argument("--world-size", type=int, default=-1)\nargs = parser.parse_args()\n'
+            "args.distributed = args.world_size > 1\nif args.distributed:\n"
+            "    args.num_workers = args.num_workers // 8\n" + loop("make_loader(args)"),
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("train.py", "7: 0"),
+    ),
+    "Hydra": (
+        {
+            "train.py": "import hydra\n" + TRAIN + "from src.data import make_loader\n"
+            '@hydra.main(config_path="conf", config_name="main")\ndef main(cfg):\n'
+            "    for batch in make_loader(cfg.data):\n        model(batch).backward()\n        optimizer.step()\n"
+            'if __name__ == "__main__":\n    main()\n',
+            "conf/main.yaml": "defaults:\n  - data: small\nepochs: 3\n",
+            "conf/data/small.yaml": "num_workers: 2\n",
+            "conf/data/large.yaml": "num_workers: 0\n",
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py data=large",
+        ("conf/data/large.yaml", "1: 0"),
+    ),
+    "LightningCLI with a class_path": (
+        {
+            "pkg/train.py": "from lightning.pytorch.cli import LightningCLI\n"
+            'if __name__ == "__main__":\n    LightningCLI()\n',
+            "pkg/data.py": LIGHTNING_DATA,
+            "configs/base.yaml": "trainer:\n  max_epochs: 3\ndata:\n  class_path: pkg.data.Data\n  init_args:\n"
+            "    num_workers: 0\n",
+        },
+        "python -m pkg.train fit -c configs/base.yaml",
+        ("configs/base.yaml", "6: 0"),
+    ),
+    "LightningCLI, the default of its data module": (
+        {
+            "pkg/train.py": "from lightning.pytorch.cli import LightningCLI\nfrom pkg.data import Data\n"
+            'if __name__ == "__main__":\n    LightningCLI(datamodule_class=Data)\n',
+            "pkg/data.py": LIGHTNING_DATA,
+            "configs/base.yaml": "trainer:\n  max_epochs: 3\ndata:\n  size: 16\n",
+        },
+        "python -m pkg.train fit -c configs/base.yaml",
+        ("pkg/data.py", "5: 0"),
+    ),
+    "a YAML whose section is unpacked": (
+        {
+            "train.py": TRAIN + "import sys\nimport yaml\nfrom pkg.data import Data\n"
+            "config = yaml.safe_load(open(sys.argv[1]))\n" + loop('Data(**config["data"]).train_dataloader()'),
+            "pkg/data.py": LIGHTNING_DATA.replace("= 0", "= 2"),
+            "base.yaml": "data:\n  num_workers: 0\n",
+        },
+        "train.py base.yaml",
+        ("base.yaml", "2: 0"),
+    ),
+    "fields that become options": (
+        {
+            "train.py": TRAIN
+            + "from src.config import parse\nfrom src.data import make_loader\n"
+            + loop("make_loader(parse())"),
+            "src/config.py": textwrap.dedent(CONFIG) + "\nimport argparse\nfrom dataclasses import fields\n\n"
+            "def parse():\n    parser = argparse.ArgumentParser()\n    for one in fields(Config):\n"
+            '        parser.add_argument(f"--{one.name}", default=one.default)\n'
+            "    return Config(**vars(parser.parse_args()))\n",
+            "src/data.py": DATA.format(value="cfg.num_workers"),
+        },
+        "train.py",
+        ("src/config.py", "10: 0"),
+    ),
 }
 
 
@@ -401,3 +514,121 @@ def test_the_place_of_the_workers(tmp_path: Path, case: tuple[dict[str, str], st
     write(tmp_path, files)
     assert place(tmp_path, command, "loader.num_workers", 0) == expected
     assert isinstance(place(tmp_path, command, "loader.num_workers", 7), str), "another value is not there"
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "name", "value", "expected"),
+    [
+        ("litgpt finetune_lora m --config c.yaml", "train:\n  micro_batch_size: 4\n", "loader.batch_size", 4, "2: 4"),
+        ("tune run lora --config c.yaml", "batch_size: 2\n", "loader.batch_size", 2, "1: 2"),
+        ("trl sft --config c.yaml", "max_steps: 5\n", "train.max_steps", 5, "1: 5"),
+        ("trl sft --config c.yaml", "max_steps: 5\n", "data.packing", False, "1: "),
+        ("litgpt finetune_lora m --config c.yaml", "train:\n  max_steps: 4\n", "loader.batch_size", 1, "1: "),
+    ],
+)
+def test_the_config_of_a_program(
+    tmp_path: Path, command: str, config: str, name: str, value: Value, expected: str
+) -> None:
+    """A few keys are enough, and what is missing is added."""
+    write(tmp_path, {"c.yaml": config})
+    found = place(tmp_path, command, name, value)
+    assert found in (("c.yaml", expected), ("<typed>", "")) if expected == "1: " else found == ("c.yaml", expected)
+
+
+def test_an_argument_of_a_class_that_no_config_names_is_not_added(tmp_path: Path) -> None:
+    write(tmp_path, {"c.yaml": "train:\n  micro_batch_size: 4\n"})
+    assert isinstance(place(tmp_path, "litgpt finetune_lora m --config c.yaml", "optimizer.fused", False), str)
+
+
+HF = """
+    import sys
+    from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+    (args,) = HfArgumentParser(TrainingArguments).parse_yaml_file(sys.argv[1])
+    args.dataloader_num_workers = 0
+    Trainer(model=None, args=args).train()
+    """
+
+
+def test_what_is_set_on_parsed_arguments_counts_before_the_config(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": HF, "c.yaml": "dataloader_num_workers: 0\nmax_steps: 5\n"})
+    assert place(tmp_path, "train.py c.yaml", "loader.num_workers", 0) == ("train.py", "5: 0")
+    assert place(tmp_path, "train.py c.yaml", "train.max_steps", 5) == ("c.yaml", "2: 5")
+
+
+RAW = """
+    import sys
+    import torch
+    import yaml
+    from torch.utils.data import DataLoader
+
+    cfg = yaml.safe_load(open(sys.argv[1]))
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=cfg["learning_rate"])
+    for batch in DataLoader(list(range(8)), batch_size=cfg["per_device_train_batch_size"]):
+        model(batch).sum().backward()
+        optimizer.step()
+    """
+
+
+def test_a_config_that_a_loop_of_its_own_reads_says_nothing_of_a_trainer(tmp_path: Path) -> None:
+    write(tmp_path, {"train.py": RAW, "c.yaml": "per_device_train_batch_size: 2\nlearning_rate: 0.1\noutput_dir: o\n"})
+    assert place(tmp_path, "train.py c.yaml", "loader.batch_size", 2) == ("c.yaml", "1: 2")
+    found = place(tmp_path, "train.py c.yaml", "loader.pin_memory", False)
+    assert found[0] == "train.py", "the default of torch's loader, not that of TrainingArguments"
+
+
+CLI = {
+    "pkg/train.py": 'from lightning.pytorch.cli import LightningCLI\nif __name__ == "__main__":\n    LightningCLI()\n',
+    "pkg/data.py": LIGHTNING_DATA,
+    "pkg/model.py": """
+        import lightning as L
+        import torch
+
+        class Net(L.LightningModule):
+            def training_step(self, batch, index):
+                return self(batch)
+
+            def configure_optimizers(self):
+                return torch.optim.AdamW(self.parameters(), fused=False)
+        """,
+    "configs/base.yaml": "trainer:\n  max_epochs: 3\nmodel:\n  class_path: pkg.model.Net\ndata:\n"
+    "  class_path: pkg.data.Data\n  init_args:\n    num_workers: 0\n",
+}
+
+SETUP = """
+    from transformers import TrainingArguments
+
+    def arguments():
+        return TrainingArguments(output_dir="out", dataloader_num_workers=0)
+    """
+
+
+@pytest.mark.parametrize("paths", [(".",), ("pkg/train.py", "configs/base.yaml")])
+def test_check_joins_what_a_command_would(tmp_path: Path, paths: tuple[str, ...]) -> None:
+    write(tmp_path, CLI)
+    (found,) = scan([tmp_path / path for path in paths], root=tmp_path).bundles
+    command = "python -m pkg.train fit -c configs/base.yaml"
+    run = scan_command(command.split(), cwd=tmp_path, root=tmp_path, versions={})
+    assert run is not None
+    assert {*found.files} == {*run.files} - {"./<command line>"}
+    names = ("loader.num_workers", "optimizer.fused", "train.epochs")
+    values = {one.name: one.value for one in found.settings if one.name in names}
+    assert values == {"loader.num_workers": 0, "optimizer.fused": False, "train.epochs": 3.0}
+    assert values == {one.name: one.value for one in run.settings if one.name in names}
+
+
+@pytest.mark.parametrize("path", [".", "arguments.py"])
+def test_a_file_that_only_sets_a_run_up_is_checked(tmp_path: Path, path: str) -> None:
+    write(tmp_path, {"arguments.py": SETUP})
+    scanned = scan([tmp_path / path], root=tmp_path)
+    (found,) = scanned.bundles
+    assert not scanned.notes
+    assert [one.value for one in found.settings if one.name == "loader.num_workers"] == [0]
+
+
+def test_a_class_of_arguments_that_is_held_ready_is_checked(tmp_path: Path) -> None:
+    text = "class Mine(TrainingArguments):\n    gradient_checkpointing: bool = True\n"
+    write(tmp_path, {"arguments.py": "from transformers import TrainingArguments\n" + text})
+    (found,) = scan([tmp_path], root=tmp_path).bundles
+    assert {one.name: one.value for one in found.settings} == {"train.activation_checkpointing": True}

@@ -68,7 +68,7 @@ def read_script(
 
 def opened(index: Index, source: Source, file: str, flags: Mapping[str, Given] | None, *, is_open: bool) -> View:
     """The view of a script that is started with these flags."""
-    return View(index, source, file, options.read(index), flags, is_open or flags is None)
+    return View(index, source, file, options.read(index), flags, is_open or flags is None, reach=is_reached)
 
 
 def training(view: View) -> tuple[loops.Step, ...]:
@@ -146,5 +146,5 @@ def _parsed(view: View) -> Iterator[str]:
         parser = options.parser_of(view.index, call) if is_reached(view, call) is not False else None
         for named in options.given_classes(view.index, parser):
             class_, name = called_class(view.index, named), full_name(view.index, named)
-            which = of_class(view.index, class_) if class_ is not None else of_name(name or "")
+            which = of_name(name or "") or (of_class(view.index, class_) if class_ is not None else None)
             yield which.name if which is not None else (name or last_name(named)).split(".")[-1]

@@ -61,13 +61,14 @@ def _reads_command_line(call: ast.Call) -> bool:
     return not is_fixed and all(keyword.arg != "namespace" for keyword in call.keywords)
 
 
-def changes(index: Index, base: ast.expr, name: str) -> Iterator[ast.expr | None]:
-    """What the script sets `base.name` to, wherever it does so under the same name; None for what is not known."""
+def changes(view: View, base: ast.expr, name: str) -> Iterator[ast.expr | None]:
+    """What the script sets `base.name` to, wherever a run does so under the same name; None for what is not known."""
+    index = view.index
     own = last_name(base)
     if own in ("self", ""):
         return
     for store in index.stores.get(name, ()):
-        if last_name(store.base) == own:
+        if last_name(store.base) == own and view.reach(view, store.node) is not False:
             yield store.value
     for call in index.called.get("setattr", ()):
         if call.args and last_name(call.args[0]) == own:
@@ -122,6 +123,21 @@ def _parameter(
         yield option
     else:
         yield from [None] if view.is_module and not view.views else passed(view.index, constructor, name)
+
+
+def set_on(view: View, made: ast.AST, name: str) -> Iterator[ast.expr | None]:
+    """What is set on an object by the name that it is first given, where that is another one than it is read by:
+    `C = CfgNode(); C.workers = 4; return C`."""
+    index = view.index
+    outer = index.parents.get(made)
+    target = outer.targets[0] if isinstance(outer, ast.Assign) and isinstance(made, ast.Call) else None
+    if not isinstance(target, ast.Name):
+        return
+    bindings = index.lookup(target)
+    for store in index.stores.get(name, ()):
+        is_own = isinstance(store.base, ast.Name) and index.lookup(store.base) is bindings
+        if is_own and view.reach(view, store.node) is not False:
+            yield store.value
 
 
 def _set_in(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr | None]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from autotune.scan.python import options
 from autotune.scan.python.dicts import entries
 from autotune.scan.python.index import Binding, last_name
-from autotune.scan.python.members import changes, members, of_field
+from autotune.scan.python.members import PARSES, changes, members, of_field, set_on
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option
 from autotune.scan.python.uses import bound, called_function, passed, returned
@@ -127,11 +127,27 @@ def _attribute(view: View, node: ast.Attribute, path: Path, depth: int) -> Itera
         if found_elsewhere or all(one.kind == "import" for one in bound(view.index, node.value)):
             return
     bases = origins(view, node.value, (), depth + 1)
+    later = list(changes(view, node.value, node.attr))
     for base in [base for base in bases if not _is_parser(view, base)]:
         inner = of_field(view.index, base.option, node.attr) if base.option is not None else None
-        found = [inner] if inner else list(members(view.at(base.node), base.node, base.path, node.attr))
-        yield from _given(found or [None], node, path)
-    yield from _given(changes(view.index, node.value, node.attr), node, path)
+        at = view.at(base.node)
+        found = [inner] if inner else list(members(at, base.node, base.path, node.attr))
+        if not base.path and not (at is view and last_name(node.value) in _given_names(at, base.node)):
+            found += set_on(at, base.node, node.attr)
+        if found or not (later and _is_parsed(base)):
+            yield from _given(found or [None], node, path)
+    yield from _given(later, node, path)
+
+
+def _is_parsed(base: Origin) -> bool:
+    """Whether an object has what a parser gives it, and what the script adds."""
+    return isinstance(base.node, ast.Call) and last_name(base.node.func) in PARSES
+
+
+def _given_names(view: View, made: ast.AST) -> tuple[str, ...]:
+    """The name that an object is first given: what is set by it is a change that is known already."""
+    outer = view.index.parents.get(made)
+    return tuple(map(last_name, outer.targets)) if isinstance(outer, ast.Assign) else ()
 
 
 def _is_parser(view: View, base: Origin) -> bool:

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from autotune.scan.python.index import Binding, Function, Index, last_name
 from autotune.scan.python.names import full_name
 
+METHODS = frozenset({"staticmethod", "classmethod"})
+"""Decorators that leave what a function returns as it is."""
+
 MAX_CALLERS = 200
 """Uses of functions that are followed from one place; more is no script that a person wrote."""
 
@@ -50,7 +53,7 @@ def uses(index: Index, function: Function) -> Iterator[ast.expr]:
     if class_ is None:
         yield from index.reads.get(function.name, ())
     elif function.name == "__init__":
-        yield from index.reads.get(class_.name, ())
+        yield from (read for read in index.reads.get(class_.name, ()) if not _is_owner(index, read))
     else:
         yield from index.attributes.get(function.name, ())
     for other in index.program.importers(index) if index.program is not None else ():
@@ -65,8 +68,14 @@ def _imported(index: Index, definition: Function | ast.ClassDef) -> Iterator[ast
     names = {definition.name, *index.aliases.get(definition.name, ())}
     reads = (read for name in sorted(names) for read in index.reads.get(name, ()))
     for node in (*reads, *index.attributes.get(definition.name, ())):
-        if any(one.node is definition for one in bound(index, node)):
+        is_asked = isinstance(definition, ast.ClassDef) and _is_owner(index, node)
+        if not is_asked and any(one.node is definition for one in bound(index, node)):
             yield node
+
+
+def _is_owner(index: Index, node: ast.expr) -> bool:
+    """Whether a class is only asked for something of its own, `Config.default`, and not made."""
+    return isinstance(index.parents.get(node), ast.Attribute)
 
 
 def defaults(function: Function) -> Iterator[tuple[str, ast.expr]]:
@@ -80,14 +89,16 @@ def defaults(function: Function) -> Iterator[tuple[str, ast.expr]]:
 
 
 def called_function(index: Index, call: ast.Call) -> Function | None:
-    """The function or method of the project that a call runs: `train(...)`, or `self.train(...)` in its class."""
+    """The function or method of the project that a call runs: `train(...)`, `self.train(...)` in its class, or
+    `Config.default()` of another."""
     func = call.func
     if nodes := [binding.node for binding in bound(index, func)]:
         found = nodes[0] if len(nodes) == 1 else None
         return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
-    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id in ("self", "cls"):
+    if isinstance(func, ast.Attribute):
         around = index.function(call)
-        class_ = index.method_class(around) if around else None
+        is_self = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
+        class_ = (index.method_class(around) if around else None) if is_self else called_class(index, func.value)
         nodes = [binding.node for binding in index.inner[class_].bindings.get(func.attr, ())] if class_ else []
         found = nodes[0] if len(nodes) == 1 else None
         return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
@@ -126,7 +137,8 @@ def with_callers(index: Index, node: ast.AST) -> Iterator[ast.AST]:
 
 def returned(index: Index, function: Function) -> Sequence[ast.expr]:
     """What the function returns; nothing for a coroutine, and where a decorator may change it."""
-    if function.decorator_list or isinstance(function, ast.AsyncFunctionDef):
+    decorators = [last_name(one) for one in function.decorator_list]
+    if set(decorators) - METHODS or isinstance(function, ast.AsyncFunctionDef):
         return ()
     return index.returns.get(function, ())
 

@@ -131,7 +131,8 @@ def _changed_later(view: View, option: Option) -> str:
     names = {option_name(flag).rpartition(".")[2] for flag in option.flags}
     every = list(view.views.values()) or [view]
     stores = [store for one in every for name in names for store in one.index.stores.get(name, ())]
-    again = [store.node for store in stores if not _is_of_other(view, store.node, store.base, option)]
+    own = [store for store in stores if not _is_of_other(view, store.node, store.base, option)]
+    again = [store.node for store in own if view.reach(view, store.node) is not False]
     if again:
         return f"the script sets it again at {_line(view, again[0])}"
     updates = [call for one in every for call in one.index.called.get("vars", ()) if _is_changed(one.index, call)]

@@ -50,6 +50,14 @@ def no_document(reference: str, beside: str) -> None:
     """Where no other file can be read."""
 
 
+Reach = Callable[["View", ast.AST], bool | None]
+"""Whether a run comes to a node: what follows values cannot ask for conditions itself."""
+
+
+def unknown_reach(view: View, node: ast.AST) -> None:
+    """Where no condition is worked out."""
+
+
 Sections = Callable[[ast.ClassDef], tuple[str, ...]]
 
 
@@ -72,7 +80,8 @@ class View:
     `views` are those of all files of the run, by their trees: they share all that is remembered, and a node of any of
     them may be asked for. `documents` reads the config that a script loads. `configured` is what the configs that the
     command names give, by dotted key, to options that no flag gives; `sections` says below which of these keys the
-    arguments of a class stand, `composed` is what Hydra puts together for the script.
+    arguments of a class stand, `composed` is what Hydra puts together for the script. `reach` says whether a run comes
+    to a node.
     """
 
     index: Index
@@ -95,6 +104,7 @@ class View:
     configured: Mapping[str, Given] = field(default_factory=dict)
     sections: Sections = no_sections
     composed: Mapping[str, Given] = field(default_factory=dict)
+    reach: Reach = unknown_reach
 
     def at(self, node: ast.AST) -> View:
         """The view of the file in which `node` stands."""
