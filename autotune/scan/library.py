@@ -50,6 +50,7 @@ class Library:
     _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
     _others: set[str] = field(default_factory=set)
+    _missing: set[str] = field(default_factory=set)
 
     def named(self, syntax: str) -> Iterator[str]:
         """The names of all files of one syntax, in their order."""
@@ -145,8 +146,11 @@ class Library:
             return is_wanted or name not in self._others
         if name.startswith(("../", "/")) or matches(name, self.exclude):
             return False
+        if name in self._missing:
+            return False
         read = read_below(self.root, name)
         if isinstance(read, Note):
+            self._missing.add(name)
             return False
         if not is_relevant(read):
             if not is_wanted:

@@ -14,6 +14,7 @@ from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_values
 from autotune.scan.library import BUNDLE_STEPS, Library
 from autotune.scan.python import Index, View, opened
+from autotune.scan.python.across import LIBRARIES
 from autotune.scan.python.index import Binding, Scope, last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.uses import called_class
@@ -104,6 +105,8 @@ class Program:
 
     def _bindings(self, name: str, beside: str, depth: int) -> tuple[Binding, ...]:
         """What binds the last part of a full name in the module that the parts before it name."""
+        if name.partition(".")[0] in LIBRARIES:
+            return ()
         module, _, last = name.rpartition(".")
         file = self.file(module if module.strip(".") else f"{module}.", beside) if depth else None
         view = self.module(file) if file is not None else None
@@ -144,7 +147,8 @@ class Program:
 
     def _definitions(self, view: View) -> Iterator[str]:
         """Modules that are imported, and modules that have what is imported of them; a package only hands it on."""
-        for name in dict.fromkeys((*sorted(view.index.imports), *_names(view))):
+        names = dict.fromkeys((*sorted(view.index.imports), *_names(view)))
+        for name in [name for name in names if name.partition(".")[0] not in LIBRARIES]:
             module = self.file(name, view.file) if name.strip(".") else None
             if module is not None and not module.endswith("__init__.py"):
                 yield module

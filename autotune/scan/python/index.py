@@ -141,6 +141,7 @@ class Index:
     def root(self, node: ast.AST) -> ast.AST:
         """The file, as its tree, in which `node` stands."""
         while (outer := self.nodes.parents.get(node)) is not None:
+            self.work.spend()
             node = outer
         return node
 

@@ -131,7 +131,8 @@ def _attribute(view: View, node: ast.Attribute, path: Path, depth: int) -> Itera
     for base in [base for base in bases if not _is_parser(view, base)]:
         inner = of_field(view.index, base.option, node.attr) if base.option is not None else None
         at = view.at(base.node)
-        found = [inner] if inner else list(members(at, base.node, base.path, node.attr))
+        found: list[ast.expr | Option | None] = [inner] if inner is not None else []
+        found += members(at, base.node, base.path, node.attr) if inner is None else ()
         if not base.path and not (at is view and last_name(node.value) in _given_names(at, base.node)):
             found += set_on(at, base.node, node.attr)
         if found or not (later and _is_parsed(base)):

@@ -68,6 +68,7 @@ def _imported(index: Index, definition: Function | ast.ClassDef) -> Iterator[ast
     names = {definition.name, *index.aliases.get(definition.name, ())}
     reads = (read for name in sorted(names) for read in index.reads.get(name, ()))
     for node in (*reads, *index.attributes.get(definition.name, ())):
+        index.work.spend()
         is_asked = isinstance(definition, ast.ClassDef) and _is_owner(index, node)
         if not is_asked and any(one.node is definition for one in bound(index, node)):
             yield node
