@@ -83,13 +83,12 @@ def test_evaluations_that_were_not_timed_come_on_top(
     assert ("  Its evaluations come on top: none was timed." in [line.text for line in eta.lines(made, 80)]) is said
 
 
-def test_a_run_whose_evaluations_were_not_timed_has_no_length_and_says_so() -> None:
+def test_a_run_whose_evaluations_were_not_timed_is_counted_without_them_and_says_so() -> None:
     window = replace(step(forward=1000.0), run_ms=None)
     facts = {"run": {"evaluation.interval_steps": 500, "evaluation.num_seen": 0}}
     made = report(run=run(planned_steps=3600), step=window, evidence=evidence(facts))
     assert [line.text for line in eta.lines(made, 80)] == [
-        "  now, 1,000 steps        17 min",
-        "  The length of the run is not known: times are per 1,000 steps.",
+        "  this run, 3,600 steps     1 h 0 min",
         "  Its evaluations come on top: none was timed.",
     ]
     begun = replace(made, evidence=evidence({"run": {"evaluation.interval_steps": 500, "evaluation.num_seen": 1}}))
