@@ -22,7 +22,7 @@ MIN_EXAMPLES = 3
 def mistakes(rule: Rule) -> Iterator[str]:
     """Everything that is wrong with a rule whose keys are all there."""
     found = [*_claims(rule), *_refutation(rule), *_limits(rule), *_examples(rule), *_static(rule)]
-    yield from found or _unanswered(rule)
+    yield from found or list(_unanswered(rule)) or _open(rule)
 
 
 def _claims(rule: Rule) -> Iterator[str]:
@@ -74,6 +74,26 @@ def _unanswered(rule: Rule) -> Iterator[str]:
             yield from (
                 f"fix {number}: `{name}` needs a run: add a [[static.fix]]" for name in quoted if needs_a_run(name)
             )
+
+
+def _open(rule: Rule) -> Iterator[str]:
+    """What a message quotes outside of [ ] although its condition may be true without it."""
+    parts = {"message": rule, "static.message": rule.as_static()} if rule.static is not None else {"message": rule}
+    for key, part in parts.items():
+        known = _known(parse(part.when))
+        for name in message.always(part.message):
+            if not name.startswith("limits.") and name not in known:
+                yield f"{key}: `{name}` may be unknown where `when` is true: put what it says into [ ]"
+
+
+def _known(tree: ast.expr) -> set[str]:
+    """The names without which `tree` cannot be true."""
+    if isinstance(tree, ast.BoolOp):
+        parts = [_known(value) for value in tree.values]
+        return set.union(*parts) if isinstance(tree.op, ast.And) else set.intersection(*parts)
+    if isinstance(tree, ast.Call) or (isinstance(tree, ast.UnaryOp) and not isinstance(tree.operand, ast.Attribute)):
+        return set()
+    return set(names_in(tree))
 
 
 def quoted_numbers(when: str) -> tuple[str, ...]:

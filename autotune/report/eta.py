@@ -15,6 +15,7 @@ from autotune.report.gains import (
     marginal,
     on_top,
     saved_s,
+    saves_nothing,
     speedup,
     unchanged,
 )
@@ -70,7 +71,7 @@ def _left_s(seconds: float, gain: Gain, report: Report) -> float:
 
 
 def _counted(recommendations: Sequence[Recommendation]) -> list[Recommendation]:
-    return [each for each in recommendations if marginal(each) is not None]
+    return [each for each in recommendations if marginal(each) is not None and not saves_nothing(each)]
 
 
 def _numbers(recommendations: Sequence[Recommendation]) -> str:

@@ -16,6 +16,9 @@ MIN_STEPS = 10
 FAR_ABOVE = 4.0
 """An upper end that many times the gain itself comes of intervals that add up to a whole step, and bounds nothing."""
 
+NEXT_TO_NOTHING = 0.002
+"""Of the step."""
+
 _WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "bound")
 
 
@@ -39,6 +42,12 @@ def basis(gain: Gain, step: Step | None) -> Basis:
 def marginal(recommendation: Recommendation) -> Gain | None:
     """What it adds to the numbers before it, or None; a gain by itself counts for the first number only."""
     return recommendation.after or (recommendation.gain if recommendation.number == 1 else None)
+
+
+def saves_nothing(recommendation: Recommendation) -> bool:
+    """Whether those before it leave next to nothing for it to save; not where its gain is unknown."""
+    gain = marginal(recommendation)
+    return gain is not None and gain.share < NEXT_TO_NOTHING
 
 
 def combined(recommendations: Sequence[Recommendation]) -> Gain | None:
@@ -85,6 +94,8 @@ def saved(gain: Gain, report: Report) -> str:
     seconds, unit = saved_s(gain, report), "" if counts_run(report) else _PER
     if seconds is None:
         return ""
+    if 0 <= gain.share < NEXT_TO_NOTHING:
+        return "saves nothing more"
     verb = "costs" if seconds < 0 else "saves at most" if gain.basis == "bound" else "saves"
     return f"{verb} {duration(abs(seconds))}{unit}"
 
