@@ -32,6 +32,7 @@ _FACT_PHASES: Mapping[str, tuple[str, ...]] = {
     "step.compute_share": _COMPUTE,
     "step.all_logging_share": ("logging",),
     "device.busy_share": _TRAINING,
+    "device.pageable_share": ("h2d",),
     "replay.determinism_share": _TRAINING,
     "replay.anomaly_share": _TRAINING,
     "optimizer.step_share": ("optimizer",),

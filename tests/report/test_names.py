@@ -10,6 +10,8 @@ from autotune.report import names
 
 NO_PHASE = {
     "SY001": "idle gaps of the device lie between phases",
+    "SY012": "a profiler slows all of them down",
+    "SY017": "tracing memory slows all of them down",
     "DD007": "communication overlaps with several",
 }
 """Rules whose gain acts on no phase that is shown, and why."""
