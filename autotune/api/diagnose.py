@@ -153,13 +153,27 @@ def _known(recordings: Sequence[Recording], known: Known) -> tuple[Evidence, Ste
     quota = values.get("machine.cpu_quota")
     per_rank = float(quota) / max(local) if isinstance(quota, int | float) and local else None
     memory = values.get("machine.memory_limit_bytes")
+    counted = (fact.value for fact in known.static_facts if fact.name == "code.num_epochs")
     derived = derive.derive(
-        recordings, cpus_per_rank=per_rank, memory_limit_bytes=memory if isinstance(memory, int) else None
+        recordings,
+        cpus_per_rank=per_rank,
+        memory_limit_bytes=memory if isinstance(memory, int) else None,
+        fair_share=_fair_share(values, max(local, default=1)),
+        code_epochs=next((epochs for epochs in counted if isinstance(epochs, int)), None),
     )
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
     observed = engine.join([*known.facts, *more, *derived.facts], derived.settings)
     evidence = engine.observed_over(engine.join(known.static_facts, known.static_settings), observed)
     return evidence, derived.step
+
+
+def _fair_share(values: Mapping[str, Value], processes: int) -> float | None:
+    """Of a CPU, what each of `processes` that ask for all of one gets beside the programs that ran before them."""
+    quota, load, host = (values.get(f"machine.{name}") for name in ("cpu_quota", "load", "host_cpus"))
+    if not isinstance(quota, int | float) or not isinstance(load, int | float):
+        return None
+    spare = max(0.0, host - quota) if isinstance(host, int | float) else 0.0
+    return min(1.0, quota / (processes + max(0.0, load - spare)))
 
 
 def _gain(finding: Finding, evidence: Evidence) -> Gain | None:

@@ -31,12 +31,16 @@ WORTH_LAST_CORE = 1.2
 """A worker for the last core, which training uses too, has to bring batches this many times as fast."""
 
 
-def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
-    """Facts `loader.*` but those of its lengths. `cpus_per_rank`: CPUs that this process may use, None if unknown."""
+def facts(view: View, cpus_per_rank: float | None, fair_share: float | None = None) -> Iterator[Fact]:
+    """Facts `loader.*` but those of its lengths. `cpus_per_rank`: CPUs that this process may use, None if unknown.
+
+    `fair_share` is the part of a CPU that a process which asks for all of one got before the run, beside others.
+    """
     for loader in view.loaders:
         values = {**_described(view, loader), **_waits(view, loader), **_costs(view, loader)}
         if cpus_per_rank is not None and (loader.num_workers or 0) > cpus_per_rank:
             values |= _alone_cpu_share(view, loader)
+        values["cpu_demand_share"] = _demand(values.get("batch_cpu_share"), fair_share)
         if loader.feeds_training:
             values |= _of_training(view, loader, values, cpus_per_rank)
         if loader.is_train:
@@ -136,7 +140,7 @@ def _of_training(
     known = {name: value for name, value in values.items() if isinstance(value, int | float)}
     compute, alone = compute_ms(view, known), alone_ms(view, loader)
     trained = _core_ms(view, compute, cpus_per_rank)
-    most = most_workers(known.get("batch_cpu_share"), cpus_per_rank, known.get("batch_ms"), trained)
+    most = most_workers(known.get("cpu_demand_share"), cpus_per_rank, known.get("batch_ms"), trained)
     needed = workers_needed(known.get("batch_ms"), compute, most, alone)
     return {
         "workers_needed": needed,
@@ -156,6 +160,11 @@ def alone_ms(view: View, loader: Loader) -> dict[int, float]:
         and what_if.arguments.get("loader") in loader.ids
     }
     return {count: ms for count, ms in tried.items() if ms is not None}
+
+
+def _demand(cpu_share: Value | None, fair_share: float | None) -> float | None:
+    """CPU time of preparing a batch, of the time in which a CPU was to be had: waiting for others is no I/O."""
+    return min(1.0, cpu_share / (fair_share or 1.0)) if isinstance(cpu_share, int | float) else None
 
 
 def _alone_cpu_share(view: View, loader: Loader) -> dict[str, Value | None]:

@@ -15,11 +15,11 @@ BASES: tuple[Basis, ...] = ("measured", "modelled", "bound")
 """The strongest first."""
 
 Part = tuple[str, Gain]
-"""A gain and the part of the step that it removes: a phase, "compute", "workers" (the wait, by more workers), or
-CPUS (both at once)."""
+"""A gain and the part of the step that it removes: a phase, "compute", "workers" (the wait, by more workers),
+THREADS, or CPUS."""
 
-CPUS = "cpus"
-"""What workers and another number of threads remove together: they share the CPUs, so neither has its own part."""
+THREADS, CPUS = "threads", "cpus"
+"""Fewer threads shorten what is computed and the wait for batches; CPUS are these and workers together."""
 
 
 def target(spec: GainSpec) -> str:
@@ -29,8 +29,8 @@ def target(spec: GainSpec) -> str:
     """
     if spec.what_if == "measured_ceiling":
         return "data_wait"
-    if spec.what_if == "workers":
-        return "workers"
+    if spec.what_if in ("workers", THREADS):
+        return spec.what_if
     if spec.what_if == "amortised":
         return spec.arguments["cost"]
     if spec.what_if in ("batch_curve", "padding"):
@@ -101,7 +101,7 @@ def _together(speedups: Sequence[tuple[str, float]], compute: float | None, pace
         largest[phase] = max(share, largest.get(phase, share))
     # What one part leaves by itself is not taken back.
     most = max(1 - paced, *largest.values())
-    both = largest.pop(CPUS, 0.0)
+    both = max(largest.pop(CPUS, 0.0), largest.pop(THREADS, 0.0))
     whole = largest.pop("compute", 0.0)
     inside = sum(share for name, share in largest.items() if name in COMPUTE)
     outside = sum(share for name, share in largest.items() if name not in COMPUTE)

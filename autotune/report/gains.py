@@ -116,8 +116,9 @@ def counts_run(report: Report) -> bool:
     """
     if not report.run.planned_steps or report.step is None:
         return False
-    is_in_window = any(report.step.breakdown_ms.get(phase) for phase in ("checkpoint", "evaluation"))
-    return report.planned_s is not None or (bool(on_top(report)) and not is_in_window)
+    seen = [phase for phase in ("checkpoint", "evaluation") if report.step.breakdown_ms.get(phase)]
+    is_known = all(report.evidence.lookup(RUN, f"{phase}.cost_share") is not None for phase in seen)
+    return report.planned_s is not None or (bool(on_top(report)) and is_known)
 
 
 def on_top(report: Report) -> list[str]:
