@@ -115,11 +115,7 @@ def _refused(change: PatchChange, refusal: str) -> PatchChange:
 def _wanted(recommendation: Recommendation, report: Report) -> Iterator[Wanted]:
     rules = tuple(finding.rule.id for finding in recommendation.findings)
     gain = recommendation.gain
-    words = (
-        f"{gain.speedup:.2f}x ({interval(gain, ' to ')}), {basis(gain, report.step)}"
-        if gain is not None
-        else ""
-    )
+    words = f"{gain.speedup:.2f}x ({interval(gain, ' to ')}), {basis(gain, report.step)}" if gain is not None else ""
     for change in recommendation.changes:
         subject = next(
             (one.subject for one in recommendation.findings if change in one.changes), recommendation.first.subject

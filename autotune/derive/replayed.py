@@ -185,7 +185,9 @@ def _threads(view: View, step_ms: float) -> Iterator[Fact]:
     yield Fact("replay.threads_share", RUN, _saved(best))
     now = view.recording.torch_state.get("num_threads")
     if now is not None:
-        yield Fact("replay.best_threads", RUN, min((ratio, threads) for threads, ratio in {now: 1.0, **tried}.items())[1])
+        yield Fact(
+            "replay.best_threads", RUN, min((ratio, threads) for threads, ratio in {now: 1.0, **tried}.items())[1]
+        )
     if 1 in tried:
         yield Fact("replay.one_thread_ms", RUN, tried[1] * step_ms)
     if most > 1:

@@ -13,6 +13,9 @@ from autotune.report.units import duration
 MIN_STEPS = 10
 """Fewer measured steps than this make no gain "measured": their mean is not known well enough."""
 
+NO_BOUND = 0.99 * speedup_without(1.0)
+"""Bounds that add up to a whole step bound nothing."""
+
 FAR_ABOVE = 4.0
 """An upper end that many times the gain itself comes of intervals that add up to a whole step, and bounds nothing."""
 
@@ -78,7 +81,7 @@ def speedup(gain: Gain, step: Step | None) -> str:
 def claimed(gain: Gain) -> str:
     """The same of a gain whose basis may be claimed."""
     if gain.basis == "bound":
-        return f"at most {gain.speedup:.2f}x"
+        return f"at most {gain.speedup:.2f}x" if gain.speedup < NO_BOUND else "no bound known"
     return f"{gain.speedup:.2f}x ({interval(gain)}) {gain.basis}"
 
 

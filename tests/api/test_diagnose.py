@@ -147,3 +147,13 @@ def test_before_any_recording_only_the_program_is_shown(tmp_path):
     collected = collect.Collected(tmp_path, (), "script", 1, 1.0, None, None)
     run = outcome.summarise(collected, ("train.py", "--password", "planted"), "python", "", False, tmp_path)
     assert run.command == ("train.py",)
+
+
+@pytest.mark.parametrize(
+    ("load", "host", "processes", "share"),
+    [(0.0, 2, 1, 1.0), (6.0, 2, 2, 0.25), (6.0, 8, 2, 1.0), (None, 2, 1, None)],
+    ids=["alone", "beside six programs", "which have CPUs of their own", "not known"],
+)
+def test_what_a_process_gets_of_a_cpu(load, host, processes: int, share) -> None:
+    values = {"machine.cpu_quota": 2.0, "machine.host_cpus": host, "machine.load": load}
+    assert api._fair_share(values, processes) == share

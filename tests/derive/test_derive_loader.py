@@ -22,6 +22,14 @@ def test_what_a_batch_costs_leaves_out_the_first_of_each_process():
     assert (facts["loader.wait_ms"], facts["loader.wait_share"]) == (10.0, 10 / 65)
 
 
+@pytest.mark.parametrize(("fair", "demand"), [(None, 0.25), (1.0, 0.25), (0.5, 0.5), (0.2, 1.0)])
+def test_waiting_for_a_cpu_that_others_have_is_no_io(fair, demand):
+    rows = fetches([500, 20, 20, 20], cpu_ms=5)
+    facts = train(script=steps(4), fetches=rows, limits={"cpus_per_rank": 1.0, "fair_share": fair})
+    assert facts["loader.cpu_demand_share"] == demand
+    assert (facts["loader.workers_needed"] > 1) is (demand < 0.3)
+
+
 def test_one_batch_per_process_says_nothing_of_a_steady_one():
     assert "loader.batch_ms" not in train(script=steps(3), fetches=fetches([10]))
 

@@ -289,6 +289,8 @@ def part(name, share, basis="measured"):
         pytest.param([("compute", 0.4), ("data_wait", 0.2)], 0.8, 0.6, id="compute and waiting are disjoint"),
         pytest.param([("data_wait", 0.7), ("checkpoint", 0.6)], None, 0.99, id="never all of it"),
         pytest.param([("workers", 0.3), ("data_wait", 0.2), ("checkpoint", 0.2)], None, 0.5, id="workers end the wait"),
+        pytest.param([("threads", 0.8), ("data_wait", 0.2)], 0.7, 0.84, id="of all that is computed less is left"),
+        pytest.param([("cpus", 0.8), ("optimizer", 0.5)], 0.7, 0.9, id="workers and threads shorten each phase"),
     ],
 )
 def test_combine(parts, compute, share):
