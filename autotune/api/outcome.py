@@ -69,7 +69,8 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
 def _declined(finding: Finding) -> str:
     assert finding.gain is not None
     said = f"{finding.gain.speedup:.2f}x ({interval(finding.gain, ' to ')})"
-    return f"{finding.rule.id} is left out ({finding.message}): {said} is predicted for its change {finding.gain.note or 'here'}"
+    change = f"its change {finding.gain.note or 'here'}"
+    return f"{finding.rule.id} is left out ({finding.message}): {said} is predicted for {change}"
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:

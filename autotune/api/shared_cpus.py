@@ -1,5 +1,4 @@
-"""Workers and threads share the CPUs: what both change together is predicted together, and a change may take the gain of
-another away."""
+"""Workers and threads share the CPUs: their changes are predicted together, and one may take the other's gain away."""
 
 from __future__ import annotations
 

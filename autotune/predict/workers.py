@@ -24,7 +24,7 @@ SLACK = 0.25
 """CPUs that may be wanted beyond those there are before training gets visibly slower."""
 
 FEWER_THREADS = 0.25
-"""A worker has one thread. Where the process has several, a batch that is so much shorter in a worker is so for that."""
+"""A worker has one thread: where the process has several, a batch that much shorter in a worker is so for that."""
 
 CORES = "machine.cpus_per_rank"
 NEEDED = "loader.workers_needed"

@@ -75,7 +75,7 @@ def found(evidence: Evidence) -> dict[str, Finding]:
 
 
 def test_one_thread_and_no_workers_beats_a_worker_beside_it() -> None:
-    """Two threads make each batch eight times as slow as in a worker, which has one thread: that is all a worker wins."""
+    """Two threads make a batch eight times as slow as in a worker, which has one: that is all that a worker wins."""
     evidence = known(machine__cpus_per_rank=1.1, loader__one_worker_ms=9.0)
     findings = found(evidence)
     assert set(findings) == {"CP001", "DL001"}
