@@ -97,6 +97,10 @@ _TOPICS = {
     "software.": "installed versions",
     "env.": "environment variables",
     "memory.": "memory",
+    "replay.threads": "numbers of threads",
+    "replay.best_threads": "numbers of threads",
+    "replay.mo": "numbers of threads",
+    "replay.determinism": "deterministic algorithms",
     "replay.": "steps without loading",
     "batch_curve.": "other batch sizes",
     "checkpoint.bytes": "size of checkpoints",
@@ -190,7 +194,7 @@ _LACKS = {
     "model": "it does not tell",
     "optimizer": "it does not tell",
     "logging": "none was seen",
-    FILES: "no file that was read says it",
+    FILES: "the files that were read do not show it",
     _REST: "the run does not tell",
 }
 """The fact that is missing for a topic, in words, where nothing more is known of the reason."""
@@ -269,6 +273,8 @@ def _reason(topic: str, report: Report) -> str:
         "data loading": "" if known.subjects("loader") else "no DataLoader",
         "what batches repeat": untried,
         "steps without loading": untried,
+        "numbers of threads": untried,
+        "deterministic algorithms": untried,
         "other batch sizes": untried,
     }
     return reasons.get(topic) or _LACKS[topic]
@@ -282,4 +288,6 @@ def _untried(report: Report) -> str:
         return "training went on after the window"
     if report.run.outcome == "ended_early":
         return "the script ended before it could be tried"
+    if report.run.replayed:
+        return "the time for trying more after the window was over"
     return "it was not tried after the window"

@@ -95,7 +95,7 @@ def test_a_setting_is_known_as_well_as_a_fact() -> None:
         ([skipped("CK003", "config.limits_checkpoints", "checkpoint.bytes")], 1,
          ["size of checkpoints (it was not measured)"]),
         ([skipped("FS003", "config.fsdp"), skipped("GA003", "code.accumulation_mistake")], 1,
-         ["settings and code (no file that was read says it)"]),
+         ["settings and code (the files that were read do not show it)"]),
         ([skipped("DL006", "loader.constant_share")], 2,
          ["what batches repeat (with several processes nothing is tried after the window)"]),
         ([skipped("DL006", "loader.constant_share"), skipped("ME005", "batch_curve.fixed_share")], 1,
@@ -119,6 +119,13 @@ def test_no_fact_or_setting_is_named_as_the_catalogue_names_it() -> None:
     skips = tuple(skipped("A", name) for name in names())
     made = report(run=run(num_processes=2), step=step(forward=1.0), skipped=skips)
     assert not [phrase for phrase in coverage.not_looked_at(skips, made) if re.search(r"[._]", phrase)]
+
+
+def test_what_there_was_no_time_to_try_is_not_said_to_have_been_left_out() -> None:
+    skips = (skipped("CP001", "replay.best_threads"),)
+    made = report(run=run(replayed=True), step=step(forward=1.0), skipped=skips)
+    said = ["numbers of threads (the time for trying more after the window was over)"]
+    assert coverage.not_looked_at(skips, made) == said
 
 
 def test_every_fact_and_setting_has_a_reason_in_words_why_it_may_be_missing() -> None:
