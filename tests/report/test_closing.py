@@ -107,3 +107,10 @@ def test_how_earlier_predictions_did_is_said_where_it_is_known() -> None:
     assert "Predictions here: of 14 predictions 13 inside the range" in [line.text for line in closing.lines(told, 80)]
     silent = [line.text for line in closing.lines(replace(told, calibration=""), 80)]
     assert not any("Predictions here" in text for text in silent)
+
+
+def test_saves_that_were_seen_are_not_said_to_have_been_none() -> None:
+    made = report(run=run(), step=step(30, forward=1.0, checkpoint=0.1))
+    assert closing.lines(made, 120)[-1].text == (
+        "Job stopped after 35 steps. Its saves went to no file of yours; it was not seen to push or log anything."
+    )
