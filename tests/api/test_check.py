@@ -278,3 +278,21 @@ def said_of_the_gpu(root: Path, on_cpu: str) -> set[str]:
 def test_nothing_is_said_of_a_gpu_that_the_configuration_does_not_use(tmp_path: Path) -> None:
     assert {"SY001", "SY004", "SY005"} <= said_of_the_gpu(tmp_path, "false")
     assert said_of_the_gpu(tmp_path, "true") == set()
+
+
+def test_a_recording_is_of_the_run_that_its_command_starts(tmp_path: Path, monkeypatch) -> None:
+    """Of several runs in a folder, what was measured of one is not said of the others, and is not forgotten."""
+    (tmp_path / ".git").mkdir()
+    for name in ("train.py", "other.py"):
+        (tmp_path / name).write_text(textwrap.dedent(WRONG))
+    seen = {RUN: {"device.type": "cpu"}, "loader#train": {"loader.is_train": True, "loader.wait_share": 0.0}}
+    of_train = SimpleNamespace(
+        evidence=Evidence(seen, {}), run=SimpleNamespace(command=("python", "./train.py", "--a"))
+    )
+    monkeypatch.setattr(api, "_load", lambda name, cwd: of_train if name else None)
+    found = {
+        bundle.bundle.name: {one.rule.id for one in bundle.findings}
+        for bundle in check(tmp_path, profile="last").bundles
+    }
+    assert "SY005" in found["other.py"]
+    assert "SY005" not in found["train.py"]
