@@ -133,7 +133,7 @@ def _judged(bundle: Bundle, rules: Sequence[Rule], known: Sequence[Fact], observ
 
 
 def _recorded(bundles: Sequence[Bundle], profile: Report | None) -> tuple[Bundle, ...]:
-    """The bundles of several that a recording is of: its command names the script, or a config, that they begin with."""
+    """The bundles of several that a recording is of: its command names the script or config that they begin with."""
     command = profile.run.command if profile is not None else ()
     named = {os.path.normpath(word) for word in command if Path(word).suffix}
     return tuple(one for one in bundles if any(one.name == name or name.endswith(f"/{one.name}") for name in named))
