@@ -62,10 +62,13 @@ def check(options: Options, *, cwd: Path) -> Checked:
     known, versions = _environment(options.python, cwd) if options.env else ((), None)
     profile = _load(options.profile, cwd)
     scanned = scan(paths, root=root, exclude=config.exclude, versions=versions)
-    observed = _observed(profile.evidence, root) if profile is not None and len(scanned.bundles) == 1 else None
+    observed = _observed(profile.evidence, root) if profile is not None else None
+    recorded = scanned.bundles if len(scanned.bundles) == 1 else _recorded(scanned.bundles, profile)
     left: list[Note] = []
     judged = (
-        attempt(bundle.name, partial(_judged, bundle, rules, known, observed), left.append)
+        attempt(
+            bundle.name, partial(_judged, bundle, rules, known, observed if bundle in recorded else None), left.append
+        )
         for bundle in scanned.bundles
     )
     bundles = [each for each in judged if each is not None]
@@ -128,6 +131,13 @@ def _judged(bundle: Bundle, rules: Sequence[Rule], known: Sequence[Fact], observ
     evidence = engine.observed_over(read, observed) if observed is not None else read
     found = engine.evaluate(rules, evidence, static=True)
     return CheckedBundle(bundle, found.findings, found.skipped, len(found.passed))
+
+
+def _recorded(bundles: Sequence[Bundle], profile: Report | None) -> tuple[Bundle, ...]:
+    """The bundles of several that a recording is of: its command names the script or config that they begin with."""
+    command = profile.run.command if profile is not None else ()
+    named = {os.path.normpath(word) for word in command if Path(word).suffix}
+    return tuple(one for one in bundles if any(one.name == name or name.endswith(f"/{one.name}") for name in named))
 
 
 def _observed(profile: Evidence, root: Path) -> Evidence:

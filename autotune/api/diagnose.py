@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import extras, manifest, missing, outcome, outlook, patching, remembered, searches
+from autotune.api import extras, manifest, missing, outcome, outlook, patching, remembered, searches, shared_cpus
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.collect.scratch_changes import Change
@@ -18,10 +18,11 @@ from autotune.errors import ScriptError, UsageError
 from autotune.invocation import invoked
 from autotune.machine.software import release
 from autotune.model.evidence import RUN, Evidence, Fact, Value
-from autotune.model.finding import Finding, Gain
+from autotune.model.finding import Finding, Gain, Passed
 from autotune.model.recording import Recording
 from autotune.model.report import Report, Step
 from autotune.model.rule import Rule
+from autotune.predict.combine import CPUS
 from autotune.scan.command import outside, pins, scan_command
 from autotune.verify import history
 
@@ -134,6 +135,9 @@ def build(
     evidence, step = _known(recordings, known)
     evaluation = engine.evaluate(rules, evidence)
     evaluation, declined = engine.decline(evaluation, lambda finding: _gain(finding, evidence))
+    settled, left_out = shared_cpus.settled(evaluation.findings, evidence)
+    passed = (*evaluation.passed, *(Passed(one.rule, one.subject) for one in left_out))
+    evaluation, declined = replace(evaluation, findings=settled, passed=passed), (*declined, *left_out)
     findings = [extras.completed(one, evidence, known.run.python, place, known.pins) for one in evaluation.findings]
     recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
@@ -159,8 +163,12 @@ def _known(recordings: Sequence[Recording], known: Known) -> tuple[Evidence, Ste
     quota = values.get("machine.cpu_quota")
     per_rank = float(quota) / max(local) if isinstance(quota, int | float) and local else None
     memory = values.get("machine.memory_limit_bytes")
+    counted = (fact.value for fact in known.static_facts if fact.name == "code.num_epochs")
     derived = derive.derive(
-        recordings, cpus_per_rank=per_rank, memory_limit_bytes=memory if isinstance(memory, int) else None
+        recordings,
+        cpus_per_rank=per_rank,
+        memory_limit_bytes=memory if isinstance(memory, int) else None,
+        code_epochs=next((epochs for epochs in counted if isinstance(epochs, int)), None),
     )
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
     observed = engine.join([*known.facts, *more, *derived.facts], derived.settings)
@@ -174,8 +182,10 @@ def _gain(finding: Finding, evidence: Evidence) -> Gain | None:
 
 
 def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:
-    parts = [(predict.target(one.rule.gain), one.gain) for one in findings if one.rule.gain and one.gain]
-    return predict.combine(parts, evidence)
+    pair, shared = shared_cpus.together(findings, evidence)
+    alone = [one for one in findings if one not in pair]
+    parts = [(predict.target(one.rule.gain), one.gain) for one in alone if one.rule.gain and one.gain]
+    return predict.combine([*parts, *([(CPUS, shared)] if shared else [])], evidence)
 
 
 def storage(recordings: Sequence[Recording], changes: Sequence[Change]) -> Iterable[Fact]:

@@ -12,6 +12,7 @@ from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Finding
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
+from autotune.report.gains import interval
 
 BUSY_SHARE = 0.75
 """Load per CPU before the run above which its times are called less true."""
@@ -69,8 +70,9 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
 
 def _declined(finding: Finding) -> str:
     assert finding.gain is not None
-    said = f"{finding.gain.speedup:.2f}x ({finding.gain.low:.2f} to {finding.gain.high:.2f})"
-    return f"{finding.rule.id} is left out ({finding.message}): {said} is predicted for its change here"
+    said = f"{finding.gain.speedup:.2f}x ({interval(finding.gain, ' to ')})"
+    change = f"its change {finding.gain.note or 'here'}"
+    return f"{finding.rule.id} is left out ({finding.message}): {said} is predicted for {change}"
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:

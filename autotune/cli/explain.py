@@ -54,6 +54,7 @@ def sections(rule: Rule) -> Iterator[tuple[str, list[str]]]:
         "Why": _wrapped(rule.why, 2),
         f"When (of {'the' if rule.subject == 'run' else 'each'} {rule.subject})": _condition(rule),
         "Without a run (autotune check)": _static(rule),
+        "Taken back by a run in which": _wrapped(rule.refuted_by, 2),
         "Limits": (line for name, limit in rule.limits.items() for line in _limit(name, limit)),
         "What it reads": _reads(rule),
         "Fix": (line for fix in rule.fixes for line in _fix(fix, rule)),
@@ -107,7 +108,8 @@ def _limit(name: str, limit: Limit) -> Iterator[str]:
 
 def _reads(rule: Rule) -> Iterator[str]:
     parts = (rule, rule.as_static())
-    names = dict.fromkeys(name for part in parts for name in compile_expression(part.when, part.limits).names)
+    conditions = [*(part.when for part in parts), *([rule.refuted_by] if rule.refuted_by else [])]
+    names = dict.fromkeys(name for when in conditions for name in compile_expression(when, rule.limits).names)
     for name in names:
         meaning = facts()[name].meaning if name in facts() else settings()[name].meaning
         yield from _item(f"{name}: {meaning}")

@@ -30,18 +30,21 @@ def derive(
     recordings: Sequence[Recording],
     cpus_per_rank: float | None = None,
     memory_limit_bytes: int | None = None,
+    code_epochs: int | None = None,
 ) -> Derived:
     """What the Recordings of one run say: rank 0's window, and all ranks against one another.
 
     `cpus_per_rank` (CPUs that one process may use) and `memory_limit_bytes` (of the host) are the machine's;
-    None leaves out what needs them. Raises ValueError without a Recording.
+    None leaves out what needs them. `code_epochs` are those that the script's own loop counts.
+    Raises ValueError without a Recording.
     """
     if not recordings:
         raise ValueError("derive needs at least one Recording")
-    views = [view.of(recording) for recording in sorted(recordings, key=lambda r: r.process["rank"])]
+    views = [view.of(recording, code_epochs) for recording in sorted(recordings, key=lambda r: r.process["rank"])]
     late = ranks.compare(views)
     first = ranks.without_wait(views[0], late, views)
-    facts = (*_facts(first, cpus_per_rank, memory_limit_bytes), *ranks.facts(late))
+    of_loaders = loader.facts(first, cpus_per_rank)
+    facts = (*_facts(first, memory_limit_bytes), *of_loaders, *ranks.facts(late))
     measured = step.step(first, interruptions.run_ms(first))
     return Derived(facts=facts, settings=tuple(settings.settings(first)), step=measured)
 
@@ -51,10 +54,9 @@ def subjects(recording: Recording) -> Mapping[int, str]:
     return {i: loader.subject for loader in view.of(recording).loaders for i in loader.ids}
 
 
-def _facts(first: view.View, cpus_per_rank: float | None, memory_limit_bytes: int | None) -> Iterator[Fact]:
+def _facts(first: view.View, memory_limit_bytes: int | None) -> Iterator[Fact]:
     for subject in (step, own_logging, calls, run, lengths, optimizer, interruptions, device):
         yield from subject.facts(first)
-    yield from loader.facts(first, cpus_per_rank)
     yield from restarts.facts(first)
     yield from memory.facts(first, memory_limit_bytes)
     yield from what_ifs.facts(first, memory_limit_bytes)

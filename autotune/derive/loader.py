@@ -111,9 +111,7 @@ def _costs(view: View, loader: Loader) -> dict[str, Value | None]:
         values["batch_bytes"] = round(sum(sizes) / len(sizes))
     if wall_ns:
         values["batch_ms"] = wall_ns / len(rows) / MS
-        values["batch_cpu_share"] = _cpu_share(
-            sum(row.cpu_ns for row in rows), wall_ns, sum(row.queued_ns or 0 for row in rows)
-        )
+        values |= _cpu_shares(sum(row.cpu_ns for row in rows), wall_ns, sum(row.queued_ns or 0 for row in rows))
         values["collate_share"] = min(1.0, sum(row.collate_wall_ns for row in rows) / wall_ns)
     return values
 
@@ -138,7 +136,7 @@ def _of_training(
     known = {name: value for name, value in values.items() if isinstance(value, int | float)}
     compute, alone = compute_ms(view, known), alone_ms(view, loader)
     trained = _core_ms(view, compute, cpus_per_rank)
-    most = most_workers(known.get("batch_cpu_share"), cpus_per_rank, known.get("batch_ms"), trained)
+    most = most_workers(known.get("cpu_demand_share"), cpus_per_rank, known.get("batch_ms"), trained)
     needed = workers_needed(known.get("batch_ms"), compute, most, alone)
     return {
         "workers_needed": needed,
@@ -167,13 +165,17 @@ def _alone_cpu_share(view: View, loader: Loader) -> dict[str, Value | None]:
         if is_serial and what_if.outcome == "completed" and what_if.arguments.get("loader") in loader.ids:
             wall_ns = sum(what_if.result["batch_ns"])
             queued_ns = what_if.result.get("queued_ns") or 0
-            return {"batch_cpu_share": _cpu_share(what_if.result["cpu_ns"], wall_ns, queued_ns)} if wall_ns else {}
+            return _cpu_shares(what_if.result["cpu_ns"], wall_ns, queued_ns) if wall_ns else {}
     return {}
 
 
-def _cpu_share(cpu_ns: float, wall_ns: float, queued_ns: float) -> float:
-    """CPU time of the time that is not spent in the queue for a CPU: beside other work that is no wait for storage."""
-    return min(1.0, cpu_ns / max(wall_ns - queued_ns, cpu_ns)) if cpu_ns else 0.0
+def _cpu_shares(cpu_ns: float, wall_ns: float, queued_ns: float) -> dict[str, Value | None]:
+    """CPU time of the wall time, and of the time outside the queue for a CPU: beside other work, that queue is no I/O.
+
+    A system that does not tell the queue gives 0: both are the same there.
+    """
+    demand = min(1.0, cpu_ns / max(wall_ns - queued_ns, cpu_ns)) if cpu_ns else 0.0
+    return {"batch_cpu_share": min(1.0, cpu_ns / wall_ns), "cpu_demand_share": demand}
 
 
 def _steady_ms(what_if: WhatIf) -> float | None:

@@ -42,6 +42,9 @@ _NAMES = (
 )
 """TrainingArguments first: the Trainer makes an Accelerator of its own."""
 
+OWN_LOOPS = ("raw", "accelerate", "fabric")
+"""Where the script's own loop goes through the epochs."""
+
 BUILT_ON_TRAINER = ("trl", "llamafactory", "axolotl")
 """Packages that extend TrainingArguments."""
 
@@ -130,7 +133,7 @@ def num_steps(view: View) -> int | None:
     estimated = values.get("estimated_stepping_batches")
     if estimated is not None and 0 < estimated < math.inf:
         return int(estimated)
-    epochs, per_epoch = _told_epochs(values), steps_per_epoch(view)
+    epochs, per_epoch = _planned_epochs(view), steps_per_epoch(view)
     return math.ceil(epochs * per_epoch) if epochs is not None and per_epoch else None
 
 
@@ -140,10 +143,15 @@ def num_epochs(view: View) -> float | None:
     if values.get("max_steps", 0) > 0:
         per_epoch = steps_per_epoch(view)
         return values["max_steps"] / per_epoch if per_epoch else None
-    return _told_epochs(values)
+    return _planned_epochs(view)
 
 
-def _told_epochs(values: Json) -> float | None:
+def _planned_epochs(view: View) -> float | None:
+    """As the framework's object was told; a loop of the script's own counts them in its code."""
+    found = framework(view.recording)
+    if found.name in OWN_LOOPS:
+        return view.code_epochs
+    values = found.values
     epochs = values.get("num_train_epochs", values.get("max_epochs"))
     return float(epochs) if epochs is not None and epochs > 0 else None
 

@@ -183,6 +183,11 @@ def _threads(view: View, step_ms: float) -> Iterator[Fact]:
     # A script with few threads is not asked to have fewer.
     best = tried[most] + _delay_ms(view, most) / step_ms if _is_more(view, most) else min(tried.values())
     yield Fact("replay.threads_share", RUN, _saved(best))
+    now = view.recording.torch_state.get("num_threads")
+    if now is not None:
+        yield Fact(
+            "replay.best_threads", RUN, min((ratio, threads) for threads, ratio in {now: 1.0, **tried}.items())[1]
+        )
     if 1 in tried:
         yield Fact("replay.one_thread_ms", RUN, tried[1] * step_ms)
     if most > 1:

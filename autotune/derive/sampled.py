@@ -39,13 +39,16 @@ PIL_DECODES = frozenset({"open", "load", "convert"})
 
 
 def shares(view: View, loader: Loader, collate_share: Value | None) -> dict[str, Value | None]:
-    """Facts `loader.tokenize_share`, `decode_share`, `constant_share` and `repeated_share`; none that is not known."""
+    """Facts `loader.tokenize_share`, `decode_share`, `constant_share`, `repeated_share` ...; none that is not known."""
     seen = _seen(view, loader, collate_share)
     constant = _constant_share(view, loader)
     # What workers compute again is not what is waited for, or not all of it.
     computed = [constant] if constant is not None and not loader.num_workers else []
     known = [*([sum(seen.values())] if seen else []), *computed]
-    return {**seen, "constant_share": constant, "repeated_share": max(known, default=None)}
+    # Tokenising and decoding are a part of what is computed anew, as far as __getitem__ does them.
+    other = None if constant is None else max(0.0, constant - sum(seen.values()))
+    own = {"constant_share": constant, "other_constant_share": other}
+    return {**seen, **own, "repeated_share": max(known, default=None)}
 
 
 def _seen(view: View, loader: Loader, collate_share: Value | None) -> dict[str, float]:

@@ -55,7 +55,8 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class View:
     """`nodes` are the events until the end of the window (of the recording, without a window), `stretches`
-    the evaluations among them. `window` is None when no step was measured.
+    the evaluations among them. `window` is None when no step was measured. `code_epochs` are those that the loop of the
+    script counts, as its code says, None where that is not certain.
     """
 
     recording: Recording
@@ -63,6 +64,7 @@ class View:
     loaders: tuple[Loader, ...]
     stretches: tuple[Stretch, ...]
     window: Measured | None
+    code_epochs: int | None = None
 
     @property
     def train(self) -> Loader | None:
@@ -100,7 +102,7 @@ class View:
         return counts
 
 
-def of(recording: Recording) -> View:
+def of(recording: Recording, code_epochs: int | None = None) -> View:
     """The View of one Recording."""
     # What follows the window are the what-ifs' own steps, on batches that were seen before.
     end = recording.window.end_ns if recording.window else None
@@ -108,7 +110,7 @@ def of(recording: Recording) -> View:
     found = loaders.group(recording.loaders, nodes)
     last = max((node.end_ns for node in nodes), default=0)
     evaluated = stretches.find(nodes, found, end or last)
-    return View(recording, nodes, found, evaluated, _measured(recording, nodes, evaluated))
+    return View(recording, nodes, found, evaluated, _measured(recording, nodes, evaluated), code_epochs)
 
 
 def _measured(recording: Recording, nodes: Sequence[Node], evaluated: Sequence[Stretch]) -> Measured | None:

@@ -21,8 +21,8 @@ MIN_EXAMPLES = 3
 
 def mistakes(rule: Rule) -> Iterator[str]:
     """Everything that is wrong with a rule whose keys are all there."""
-    found = [*_claims(rule), *_limits(rule), *_examples(rule), *_static(rule)]
-    yield from found or _unanswered(rule)
+    found = [*_claims(rule), *_refutation(rule), *_limits(rule), *_examples(rule), *_static(rule)]
+    yield from found or list(_unanswered(rule)) or _open(rule)
 
 
 def _claims(rule: Rule) -> Iterator[str]:
@@ -32,6 +32,17 @@ def _claims(rule: Rule) -> Iterator[str]:
     yield from _quotes(rule) if _is_syntax(rule.when) else ()
     for number, fix in enumerate(rule.fixes, 1):
         yield from _fix(rule, f"fix {number}", fix)
+
+
+def _refutation(rule: Rule) -> Iterator[str]:
+    """Mistakes of the condition by which a run takes a finding of files back."""
+    if not rule.refuted_by:
+        return
+    yield from _expression(rule, "refuted_by", rule.refuted_by, "bool")
+    if _is_syntax(rule.refuted_by) and not any(map(needs_a_run, names_in(parse(rule.refuted_by)))):
+        yield "refuted_by: it reads nothing that needs a run"
+    if not decides_without_a_run(rule):
+        yield "refuted_by: `when` needs a run already; write it there"
 
 
 def _static(rule: Rule) -> Iterator[str]:
@@ -63,6 +74,26 @@ def _unanswered(rule: Rule) -> Iterator[str]:
             yield from (
                 f"fix {number}: `{name}` needs a run: add a [[static.fix]]" for name in quoted if needs_a_run(name)
             )
+
+
+def _open(rule: Rule) -> Iterator[str]:
+    """What a message quotes outside of [ ] although its condition may be true without it."""
+    parts = {"message": rule, "static.message": rule.as_static()} if rule.static is not None else {"message": rule}
+    for key, part in parts.items():
+        known = _known(parse(part.when))
+        for name in message.always(part.message):
+            if not name.startswith("limits.") and name not in known:
+                yield f"{key}: `{name}` may be unknown where `when` is true: put what it says into [ ]"
+
+
+def _known(tree: ast.expr) -> set[str]:
+    """The names without which `tree` cannot be true."""
+    if isinstance(tree, ast.BoolOp):
+        parts = [_known(value) for value in tree.values]
+        return set.union(*parts) if isinstance(tree.op, ast.And) else set.intersection(*parts)
+    if isinstance(tree, ast.Call) or (isinstance(tree, ast.UnaryOp) and not isinstance(tree.operand, ast.Attribute)):
+        return set()
+    return set(names_in(tree))
 
 
 def quoted_numbers(when: str) -> tuple[str, ...]:
@@ -161,7 +192,8 @@ def _limits(rule: Rule) -> Iterator[str]:
     """Limits that nothing uses; not asked while an expression that might use one cannot be read."""
     parts = (rule, rule.as_static())
     fixes = [fix for part in parts for fix in part.fixes]
-    expressions = [*(part.when for part in parts), *(text for fix in fixes for text in (fix.when, fix.value) if text)]
+    conditions = [*(part.when for part in parts), *([rule.refuted_by] if rule.refuted_by else [])]
+    expressions = [*conditions, *(text for fix in fixes for text in (fix.when, fix.value) if text)]
     if not all(map(_is_syntax, expressions)):
         return
     used = {f"limits.{name}" for text in expressions for name in limits_in(parse(text))}

@@ -69,10 +69,20 @@ def _outcomes(rule: Rule, evidence: Evidence, static: bool) -> Iterator[Outcome]
 
 
 def _decided(rule: Rule, evidence: Evidence, subject: str) -> Outcome:
+    if _is_refuted(rule, evidence, subject):
+        return Passed(rule, subject)
     answer, missing = compile_expression(rule.when, rule.limits).evaluate(lambda name: evidence.lookup(subject, name))
     if answer is None:
         return Skipped(rule, subject, missing)
     return _finding(rule, evidence, subject) if answer else Passed(rule, subject)
+
+
+def _is_refuted(rule: Rule, evidence: Evidence, subject: str) -> bool:
+    """Whether a run shows that what the files say does not hold for it; without a run nothing does."""
+    if not rule.refuted_by:
+        return False
+    answer, _ = compile_expression(rule.refuted_by, rule.limits).evaluate(lambda name: evidence.lookup(subject, name))
+    return answer is True
 
 
 def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:

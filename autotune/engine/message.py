@@ -1,4 +1,8 @@
-"""Sentences of a rule: `{fact.name}` and `{limits.name}` become values with units, `{name:plain}` the bare value."""
+"""Sentences of a rule: `{fact.name}` and `{limits.name}` become values with units, `{name:plain}` the bare value.
+
+What stands in [ ] is left out where a value in it is not known, empty or zero (a plain zero stays: rank 0); of
+[this|that|more] those parts stay that have all of theirs, with commas between.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,21 @@ from autotune.model.evidence import Value
 from autotune.model.rule import Limit
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
+_OPTIONAL = re.compile(r"\[([^\[\]]*\{[^\[\]]*)\]")
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 UNKNOWN = "unknown"
 
 
 def render(template: str, lookup: Lookup, limits: Mapping[str, Limit]) -> str:
-    """`template` with its values filled in; a value that is not known reads "unknown"."""
+    """`template` with its values filled in; outside of [ ] a value that is not known reads "unknown"."""
+
+    def known(match: re.Match[str]) -> str:
+        return ", ".join(part for part in match[1].split("|") if all(map(is_said, _PLACE.findall(part))))
+
+    def is_said(place: str) -> bool:
+        name, _, style = place.partition(":")
+        value = True if name.startswith("limits.") else lookup(name)
+        return value is not None and value != "" and (style == "plain" or isinstance(value, bool) or value != 0)
 
     def fill(match: re.Match[str]) -> str:
         name, _, style = match[1].partition(":")
@@ -28,7 +41,12 @@ def render(template: str, lookup: Lookup, limits: Mapping[str, Limit]) -> str:
         kind = "text" if style == "plain" else _limit_kind(limit) if limit is not None else kinds()[name]
         return show(value, kind)
 
-    return _PLACE.sub(fill, template)
+    return _PLACE.sub(fill, _OPTIONAL.sub(known, template))
+
+
+def always(template: str) -> tuple[str, ...]:
+    """The names that `template` quotes outside of [ ]: these have to be known."""
+    return names(_OPTIONAL.sub("", template))
 
 
 def names(template: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ KEYS = (
     "subject",
     "cause",
     "when",
+    "refuted_by",
     "message",
     "why",
     "references",
@@ -69,6 +70,7 @@ def parse_rule(data: Mapping[str, Any], file: str, mistakes: list[str]) -> Rule:
         file=file,
         cause=top.text("cause") if "cause" in data else "",
         static=_static(top.below("static"), severity, confidence, fixes) if "static" in data else None,
+        refuted_by=top.text("refuted_by") if "refuted_by" in data else "",
     )
 
 

@@ -125,6 +125,8 @@ class Rule:
     """Findings of one subject whose rules name the same cause are one recommendation."""
     static: Static | None = None
     """What `check` says while `when` is undecided."""
+    refuted_by: str = ""
+    """A condition on what a run shows: where it is true, what files say of this rule does not hold for that run."""
 
     def as_static(self) -> Rule:
         """The rule of its [static] part, with those of its examples; the rule itself where it has none."""

@@ -16,6 +16,7 @@ from autotune.predict.measured_ceiling import measured_ceiling
 from autotune.predict.padding import padding
 from autotune.predict.share_removed import share_removed
 from autotune.predict.step_time import step_ms
+from autotune.predict.threads import threads
 from autotune.predict.workers import workers
 
 __all__ = ["WHAT_IFS", "combine", "predict", "step_ms", "target"]
@@ -26,6 +27,7 @@ WHAT_IFS: Mapping[str, Callable[[Arguments, Evidence, str], Gain | None]] = {
     "padding": padding,
     "measured_ceiling": measured_ceiling,
     "workers": workers,
+    "threads": threads,
     "amortised": amortised,
     "batch_curve": batch_curve,
 }

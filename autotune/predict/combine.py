@@ -15,7 +15,11 @@ BASES: tuple[Basis, ...] = ("measured", "modelled", "bound")
 """The strongest first."""
 
 Part = tuple[str, Gain]
-"""A gain and the part of the step that it removes: a phase, "compute", or "workers" (the wait, by more workers)."""
+"""A gain and the part of the step that it removes: a phase, "compute", "workers" (the wait, by more workers),
+THREADS, or CPUS."""
+
+THREADS, CPUS = "threads", "cpus"
+"""Fewer threads shorten what is computed and the wait for batches; CPUS are these and workers together."""
 
 
 def target(spec: GainSpec) -> str:
@@ -25,8 +29,8 @@ def target(spec: GainSpec) -> str:
     """
     if spec.what_if == "measured_ceiling":
         return "data_wait"
-    if spec.what_if == "workers":
-        return "workers"
+    if spec.what_if in ("workers", THREADS):
+        return spec.what_if
     if spec.what_if == "amortised":
         return spec.arguments["cost"]
     if spec.what_if in ("batch_curve", "padding"):
@@ -82,7 +86,7 @@ def _paced_share(names: set[str], evidence: Evidence) -> float:
     per_step, step = number(evidence, TRAIN, "loader.batches_per_step"), number(evidence, RUN, "step.mean_ms")
     count, batch = number(evidence, TRAIN, "loader.num_workers"), number(evidence, TRAIN, "loader.batch_ms")
     pace = batch / count if batch and count else None
-    if "workers" in names:
+    if names & {"workers", CPUS}:
         pace = number(evidence, TRAIN, "loader.alone_batch_ms")
     if "data_wait" in names or pace is None or not per_step or not step:
         return 0.0
@@ -97,10 +101,12 @@ def _together(speedups: Sequence[tuple[str, float]], compute: float | None, pace
         largest[phase] = max(share, largest.get(phase, share))
     # What one part leaves by itself is not taken back.
     most = max(1 - paced, *largest.values())
+    both = max(largest.pop(CPUS, 0.0), largest.pop(THREADS, 0.0))
     whole = largest.pop("compute", 0.0)
     inside = sum(share for name, share in largest.items() if name in COMPUTE)
     outside = sum(share for name, share in largest.items() if name not in COMPUTE)
-    return speedup_without(min(most, outside + _overlapping(whole, inside, compute)))
+    rest = outside + _overlapping(whole, inside, compute)
+    return speedup_without(min(most, both + (1 - both) * rest))
 
 
 def _overlapping(whole: float, inside: float, compute: float | None) -> float:

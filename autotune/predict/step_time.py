@@ -11,7 +11,7 @@ from autotune.model.forecast import Forecast
 from autotune.predict.known import TRAIN, number
 from autotune.predict.local_ratio import RATIO_ERROR
 from autotune.predict.micro_batch import LARGER_ERROR, PADDING_ERROR, larger_ratio, padding_ratio
-from autotune.predict.pipeline import epoch_ms
+from autotune.predict.pipeline import Pipeline, epoch_ms
 from autotune.predict.timeline import Timeline, timeline
 from autotune.predict.workers import model_error, unexplained
 
@@ -138,9 +138,17 @@ def _threads(now: Timeline, value: Value, evidence: Evidence) -> Timeline | None
     if then is None or not replayed or not isinstance(value, int):
         return None
     ratio = then / replayed
-    loader = now.loader and replace(now.loader, threads=min(float(value), now.loader.cores))
+    loader = now.loader and _prepared(now.loader, value, evidence)
     changed = replace(now, micro_ms=now.micro_ms * ratio, update_ms=now.update_ms * ratio, loader=loader)
     return changed.doubting(THREADS_ERROR)
+
+
+def _prepared(loader: Pipeline, threads: int, evidence: Evidence) -> Pipeline:
+    """The loader of a process with that many threads. With one it prepares batches as a worker does, which has one."""
+    serial, one = (number(evidence, TRAIN, f"loader.{name}") for name in ("serial_ms", "one_worker_ms"))
+    faster = min(1.0, one / serial) if threads == 1 and one and serial else 1.0
+    cores = min(float(threads), loader.cores)
+    return replace(loader, threads=cores, serial_ms=loader.serial_ms * faster)
 
 
 def _persistent(now: Timeline, value: Value, evidence: Evidence) -> Timeline | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from autotune.model.evidence import RUN, Evidence
-from autotune.model.finding import Gain
+from autotune.model.finding import Gain, speedup_without
 from autotune.predict.known import Arguments, gain, number, step_error
 from autotune.predict.measured_ceiling import measured_ceiling, replayed_ms
 from autotune.predict.pipeline import Pipeline, batch_ms, epoch_ms
@@ -22,6 +22,9 @@ SLOWER_ALONE = 1.0
 
 SLACK = 0.25
 """CPUs that may be wanted beyond those there are before training gets visibly slower."""
+
+FEWER_THREADS = 0.25
+"""A worker has one thread: where the process has several, a batch that much shorter in a worker is so for that."""
 
 CORES = "machine.cpus_per_rank"
 NEEDED = "loader.workers_needed"
@@ -52,7 +55,8 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     each = number(evidence, subject, "loader.prefetch_factor") or PREFETCH
     before = batch_ms(costs, round(now), round(each))
     after = batch_ms(costs, round(count), round(float(arguments.get("prefetch", each))))
-    speedup, noise = before / after, number(evidence, subject, "step.noise_share") or 0.0
+    speedup = min(before / after, _most(evidence, subject, now))
+    noise = number(evidence, subject, "step.noise_share") or 0.0
     starting = max(epoch_ms(costs, round(now)) / before, epoch_ms(costs, round(count)) / after)
     error = math.hypot(model_error(evidence, costs, after, starting), unexplained(evidence, subject, before))
     doubt = step_error(evidence, error)
@@ -60,6 +64,16 @@ def workers(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     most = max(speedup, before / costs.warm_ms * (1 + noise))
     interval = speedup * (1 - doubt), min(speedup * (1 + doubt), most)
     return gain(evidence, subject, speedup, interval, "modelled")
+
+
+def _most(evidence: Evidence, subject: str, workers: float) -> float:
+    """No more than what batches cost can go: the wait, and what preparing them slows training down by.
+
+    With workers already the wait is not all that more of them would change.
+    """
+    shares = [number(evidence, subject, name) for name in ("loader.wait_share", "loader.input_share")]
+    cost = max((share for share in shares if share is not None), default=1.0)
+    return speedup_without(cost) if workers == 0 else math.inf
 
 
 def _at_most(evidence: Evidence, subject: str, count: float | None) -> Gain | None:
@@ -90,8 +104,9 @@ def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | N
     if len(known) < len(COSTS) or trained is None:
         return None
     serial, one, handover, start, end, cpu_share, cores = known
-    if one < serial:
-        # Nothing is faster in a worker: what was measured twice is one time.
+    has_threads = (number(evidence, subject, "run.num_threads") or 1.0) > 1
+    if one < serial and not (has_threads and one < serial * (1 - FEWER_THREADS)):
+        # Nothing is faster in a worker, but for its one thread: what was measured twice is one time.
         serial = one = (serial + one) / 2
     left = max(1.0, cores - _others(evidence))
     in_worker = min(one, serial * max(1.0, cores) + SLOWER_ALONE)

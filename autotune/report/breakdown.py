@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from autotune.model.evidence import RUN
 from autotune.model.report import PHASES, RANK_WAIT, Frame, Report, Step
+from autotune.report.gains import saves_nothing
 from autotune.report.layout import Line, clean, shorten, wrap
 from autotune.report.names import PHASES as PHASE_NAMES
 from autotune.report.names import path, phases
@@ -64,10 +65,11 @@ def reader_rate(report: Report, step: Step) -> str:
 
 
 def _numbers(phase: str, report: Report) -> str:
+    """The recommendations that act on a phase and, after those before them, still save something."""
     numbers = [
         str(each.number)
         for each in report.recommendations
-        if any(phase in phases(finding.rule) for finding in each.findings)
+        if any(phase in phases(finding.rule) for finding in each.findings) and not saves_nothing(each)
     ]
     return f"  <- {', '.join(numbers)}" if numbers else ""
 

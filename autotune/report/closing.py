@@ -76,7 +76,7 @@ def _stop(report: Report) -> str:
     if run.outcome in ("completed", "timed_out", "interrupted"):
         replays = ", then replayed some of them: what it printed after that is no training" if run.replayed else ""
         stopped = f"Job stopped after {_count(report)}{replays}."
-    return f"{stopped} {_untouched(run)}".strip()
+    return f"{stopped} {_untouched(report)}".strip()
 
 
 def _count(report: Report) -> str:
@@ -84,13 +84,16 @@ def _count(report: Report) -> str:
     return "the window" if count is None else "1 step" if count == 1 else f"{count:,} steps"
 
 
-def _untouched(run: RunSummary) -> str:
+def _untouched(report: Report) -> str:
+    run = report.run
     if run.escaped:
         return "Saves, pushes and logs were redirected or blocked, but for what is named as changed in your files."
     if run.not_isolated:
         return "Saves, pushes and logs were redirected or blocked, but for what is named as not isolated."
     if run.redirected or run.blocked:
         return "Its saves, pushes and logs were redirected or blocked: your files are as they were."
+    if report.step is not None and report.step.breakdown_ms.get("checkpoint"):
+        return "Its saves went to no file of yours; it was not seen to push or log anything."
     return "It was not seen to save, push or log anything."
 
 

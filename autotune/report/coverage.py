@@ -80,23 +80,36 @@ USELESS = (
     ),
 )
 
+FILES = "settings and code"
+
 _TOPICS = {
     "ranks.": "communication",
     "device.": "device kernels",
     "calls.user_sync": "waiting for the device",
     "calls.": "calls that cost time",
     "machine.gpu": "GPU state",
+    "machine.num_gpus": "GPU state",
+    "machine.num_foreign": "GPU state",
+    "machine.driver": "GPU state",
     "machine.shm": "shared memory",
     "machine.": "CPUs of the machine",
+    "software.torch_cuda": "CUDA version",
     "software.": "installed versions",
     "env.": "environment variables",
     "memory.": "memory",
+    "replay.threads": "numbers of threads",
+    "replay.best_threads": "numbers of threads",
+    "replay.mo": "numbers of threads",
+    "replay.determinism": "deterministic algorithms",
     "replay.": "steps without loading",
     "batch_curve.": "other batch sizes",
+    "checkpoint.bytes": "size of checkpoints",
+    "checkpoint.storage": "storage of checkpoints",
     "checkpoint.": "saves",
     "evaluation.": "evaluation",
     "loader.len": "lengths",
     "loader.at_limit": "lengths",
+    "loader.shorter": "lengths",
     "data.max_length": "lengths",
     "data.packing": "lengths",
     "data.": "padding",
@@ -107,37 +120,84 @@ _TOPICS = {
     "loader.dynamic_pad": "padding",
     "loader.doubled_growth": "padding",
     "loader.storage": "storage of the data",
+    "loader.seen_on": "storage of the data",
     "loader.read_bytes": "storage of the data",
+    "loader.tokenize": "what batches repeat",
+    "loader.decode": "what batches repeat",
+    "loader.constant": "what batches repeat",
     "loader.": "data loading",
+    "step.logging": "logging",
+    "step.own_logging": "logging",
     "step.": "step times",
     "run.planned": "length of the run",
     "run.num_planned": "length of the run",
+    "run.step": "length of the run",
     "run.autocast": "precision",
     "run.grad_scaler": "precision",
     "run.legacy_amp": "precision",
     "run.clips": "precision",
     "run.compiled": "compilation",
+    "run.num_compiling": "compilation",
+    "run.num_recompiles": "compilation",
+    "run.num_graph": "compilation",
     "train.precision": "precision",
     "train.matmul_precision": "precision",
     "train.compile": "compilation",
-    "train.": "training settings",
     "model.attention": "attention",
     "model.supports_sdpa": "attention",
     "model.outputs_attentions": "attention",
+    "model.load_in": "quantisation",
+    "model.bnb": "quantisation",
+    "model.device_map": FILES,
     "model.": "model",
     "optimizer.": "optimizer",
     "logging.": "logging",
-    "code.": "the script's files",
-    "config.": "the script's files",
-    "arguments.": "the script's files",
-    "ddp.": "the script's files",
-    "fsdp.": "the script's files",
-    "zero.": "the script's files",
+    "train.": FILES,
+    "code.": FILES,
+    "config.": FILES,
+    "arguments.": FILES,
+    "ddp.": FILES,
+    "fsdp.": FILES,
+    "zero.": FILES,
 }
 """What a missing fact would have shown, by the start of its name; the first start that fits counts."""
 
 _REST = "how the job is set up"
 """What any other fact would have shown."""
+
+_LACKS = {
+    "communication": "its collectives were not timed",
+    "device kernels": "none was recorded",
+    "waiting for the device": "no read of it was timed",
+    "calls that cost time": "none was timed",
+    "GPU state": "no driver tells it",
+    "shared memory": "its size is not known",
+    "CPUs of the machine": "they were not counted",
+    "CUDA version": "torch is built without CUDA",
+    "installed versions": "a package is not installed, or its version is not known",
+    "environment variables": "they were not recorded",
+    "memory": "its peak or its limit is not known",
+    "size of checkpoints": "it was not measured",
+    "storage of checkpoints": "no file was seen",
+    "saves": "fewer than two were seen",
+    "evaluation": "fewer than two were seen",
+    "lengths": "the batches do not show them",
+    "padding": "the batches do not show it",
+    "storage of the data": "where it lies is not known",
+    "data loading": "too few batches were seen",
+    "step times": "no step was measured",
+    "length of the run": "the script does not tell",
+    "precision": "no autocast and no dtype was seen",
+    "compilation": "the model is not compiled",
+    "attention": "the model does not name its kind",
+    "quantisation": "no model in 4 bits was seen",
+    "model": "it does not tell",
+    "optimizer": "it does not tell",
+    "logging": "none was seen",
+    FILES: "the files that were read do not show it",
+    _REST: "the run does not tell",
+}
+"""The fact that is missing for a topic, in words, where nothing more is known of the reason."""
 
 
 def lines(report: Report, width: int) -> list[Line]:
@@ -176,17 +236,20 @@ def _is_pointless(remark: Remark, subject: str, evidence: Evidence) -> bool:
 
 
 def not_looked_at(skipped: Sequence[Skipped], report: Report) -> list[str]:
-    """One phrase per topic: "communication (one process)", "memory (too little seen for ME001, ME005)".
+    """The topics of the rules that lacked a fact, by reason: "communication (one process)", "lengths, padding (...)".
 
-    The facts that were missing are in the JSON report, by name.
+    The rules and the facts that were missing are in the JSON report, by name.
     """
-    rules: dict[str, dict[str, None]] = {}
-    for each in skipped:
-        rules.setdefault(topic_of(each.needs[0]), {})[each.rule.id] = None
-    return [
-        f"{topic} ({_reason(topic, report) or f'too little seen for {_some(list(ids))}'})"
-        for topic, ids in rules.items()
-    ]
+    by_reason: dict[str, dict[str, None]] = {}
+    for topic in dict.fromkeys(_topic(each) for each in skipped):
+        by_reason.setdefault(_reason(topic, report), {})[topic] = None
+    return [f"{', '.join(topics)} ({reason})" for reason, topics in by_reason.items()]
+
+
+def _topic(skipped: Skipped) -> str:
+    """That of the first missing fact that a run could have shown: what files do not say is seldom what is missing."""
+    topics = [topic_of(each) for each in skipped.needs]
+    return next((topic for topic in topics if topic != FILES), FILES)
 
 
 def topic_of(fact: str) -> str:
@@ -195,26 +258,36 @@ def topic_of(fact: str) -> str:
 
 
 def _reason(topic: str, report: Report) -> str:
-    """Why a topic could not be looked at, where the facts say it; "" leaves the rules that wanted it."""
+    """Why a topic could not be looked at: the circumstance of this run, else the fact that is missing."""
     known = report.evidence
+    is_cpu = known.lookup(RUN, "device.type") == "cpu"
+    untried = _untried(report)
     reasons = {
         "communication": "one process" if report.run.num_processes == 1 else "",
-        "device kernels": "CPU run" if known.lookup(RUN, "device.type") == "cpu" else "",
-        "GPU state": "no GPU" if known.lookup(RUN, "machine.num_gpus") == 0 else "",
-        "length of the run": "not all of it was timed" if report.run.planned_steps else "the script does not tell",
-        "saves": "" if known.lookup(RUN, "checkpoint.cost_share") is not None else "interval not seen",
+        "device kernels": "CPU run" if is_cpu else "",
+        "waiting for the device": "CPU run" if is_cpu else "",
+        "GPU state": "no GPU" if known.lookup(RUN, "machine.num_gpus") == 0 else "CPU run" if is_cpu else "",
+        "length of the run": "not all of it was timed" if report.run.planned_steps else "",
+        "saves": "none seen" if known.lookup(RUN, "checkpoint.num_seen") == 0 else "",
         "evaluation": "none seen" if known.lookup(RUN, "evaluation.num_seen") == 0 else "",
         "data loading": "" if known.subjects("loader") else "no DataLoader",
-        "the script's files": "they do not tell",
-        "padding": "the batches do not tell" if _has_no_lengths(known) else "",
+        "what batches repeat": untried,
+        "steps without loading": untried,
+        "numbers of threads": untried,
+        "deterministic algorithms": untried,
+        "other batch sizes": untried,
     }
-    return reasons.get(topic, "")
+    return reasons.get(topic) or _LACKS[topic]
 
 
-def _has_no_lengths(evidence: Evidence) -> bool:
-    return all(evidence.lookup(each, "loader.num_lengths") is None for each in evidence.subjects("loader"))
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    return ", ".join(names[:2]) + rest
+def _untried(report: Report) -> str:
+    """Why nothing was tried after the window."""
+    if report.run.num_processes > 1:
+        return "with several processes nothing is tried after the window"
+    if report.run.kept_going:
+        return "training went on after the window"
+    if report.run.outcome == "ended_early":
+        return "the script ended before it could be tried"
+    if report.run.replayed:
+        return "the time for trying more after the window was over"
+    return "it was not tried after the window"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.model.evidence import RUN
 from autotune.model.finding import MOST_REMOVED, Gain, Recommendation
 from autotune.model.report import Report, Step
 from autotune.report.gains import (
     basis,
     combined,
     counted_steps,
+    counts_run,
     decisions,
     marginal,
+    on_top,
     saved_s,
+    saves_nothing,
     speedup,
     unchanged,
 )
@@ -24,12 +26,6 @@ Row = tuple[str, float, Gain | None]
 
 _UNVERIFIED = "modelled: computed from this window, unverified"
 
-_NOW_AND_THEN = {
-    "saves": ("checkpoint.interval_steps", "checkpoint.save_s", "checkpoint.num_seen"),
-    "evaluations": ("evaluation.interval_steps", "evaluation.eval_s", "evaluation.num_seen"),
-}
-"""What comes at an interval, the time that one takes, and how many were seen."""
-
 
 def lines(report: Report, width: int) -> list[Line]:
     """This run, with the unchanged group, with the decisions as well: a row each; nothing without a step."""
@@ -37,7 +33,7 @@ def lines(report: Report, width: int) -> list[Line]:
         return []
     rows = _rows(report, report.step)
     notes = [f"{why}: times are per 1,000 steps."] if (why := _unknown(report, report.step)) else []
-    notes += [f"Its {what} come on top: none was timed." for what in _on_top(report)]
+    notes += [f"Its {what} come on top: none was timed." for what in on_top(report)]
     if any(gain is not None and basis(gain, report.step) == "modelled" for _, _, gain in rows):
         notes.append(f"({_UNVERIFIED})")
     return [
@@ -48,25 +44,17 @@ def lines(report: Report, width: int) -> list[Line]:
 
 def _unknown(report: Report, step: Step) -> str:
     """What keeps the time of the whole run unknown; "" when it is known."""
-    if step.run_ms is None and not _on_top(report):
+    if step.run_ms is None and not on_top(report):
         return "How often this run saves or evaluates, or for how long, is not known, and some of it is in these steps"
-    return "" if report.planned_s is not None else "The length of the run is not known"
-
-
-def _on_top(report: Report) -> list[str]:
-    """What these times leave out: it comes within the run, none was seen, and how long one takes is not known."""
-    found = []
-    for what, (interval, one, seen) in _NOW_AND_THEN.items():
-        steps = report.evidence.lookup(RUN, interval)
-        is_within = isinstance(steps, int) and (report.run.planned_steps or steps) >= steps
-        if is_within and report.evidence.lookup(RUN, one) is None and not report.evidence.lookup(RUN, seen):
-            found.append(what)
-    return found
+    if counts_run(report):
+        return ""
+    planned = report.run.planned_steps
+    return f"Not all of this run of {planned:,} steps was timed" if planned else "The length of the run is not known"
 
 
 def _rows(report: Report, step: Step) -> list[Row]:
     steps = counted_steps(report)
-    label = f"this run, {steps:,} steps" if report.planned_s is not None else f"now, {steps:,} steps"
+    label = f"this run, {steps:,} steps" if counts_run(report) else f"now, {steps:,} steps"
     seconds = steps * (step.mean_ms if step.run_ms is None else step.run_ms) / 1000
     rows: list[Row] = [(label, seconds, None)]
     now, later = _counted(unchanged(report)), _counted(decisions(report))
@@ -83,7 +71,7 @@ def _left_s(seconds: float, gain: Gain, report: Report) -> float:
 
 
 def _counted(recommendations: Sequence[Recommendation]) -> list[Recommendation]:
-    return [each for each in recommendations if marginal(each) is not None]
+    return [each for each in recommendations if marginal(each) is not None and not saves_nothing(each)]
 
 
 def _numbers(recommendations: Sequence[Recommendation]) -> str:

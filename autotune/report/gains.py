@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from autotune.model.evidence import RUN
 from autotune.model.finding import Basis, Gain, Recommendation, speedup_without
 from autotune.model.report import STEPS_WITHOUT_LENGTH, Report, Step
 from autotune.report.units import duration
 
 MIN_STEPS = 10
 """Fewer measured steps than this make no gain "measured": their mean is not known well enough."""
+
+NO_BOUND = 0.99 * speedup_without(1.0)
+"""Bounds that add up to a whole step bound nothing."""
+
+FAR_ABOVE = 4.0
+"""An upper end that many times the gain itself comes of intervals that add up to a whole step, and bounds nothing."""
+
+NEXT_TO_NOTHING = 0.002
+"""Of the step."""
 
 _WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "bound")
 
@@ -35,6 +45,12 @@ def basis(gain: Gain, step: Step | None) -> Basis:
 def marginal(recommendation: Recommendation) -> Gain | None:
     """What it adds to the numbers before it, or None; a gain by itself counts for the first number only."""
     return recommendation.after or (recommendation.gain if recommendation.number == 1 else None)
+
+
+def saves_nothing(recommendation: Recommendation) -> bool:
+    """Whether those before it leave next to nothing for it to save; not where its gain is unknown."""
+    gain = marginal(recommendation)
+    return gain is not None and gain.share < NEXT_TO_NOTHING
 
 
 def combined(recommendations: Sequence[Recommendation]) -> Gain | None:
@@ -65,15 +81,24 @@ def speedup(gain: Gain, step: Step | None) -> str:
 def claimed(gain: Gain) -> str:
     """The same of a gain whose basis may be claimed."""
     if gain.basis == "bound":
-        return f"at most {gain.speedup:.2f}x"
-    return f"{gain.speedup:.2f}x ({gain.low:.2f}-{gain.high:.2f}) {gain.basis}"
+        return f"at most {gain.speedup:.2f}x" if gain.speedup < NO_BOUND else "no bound known"
+    return f"{gain.speedup:.2f}x ({interval(gain)}) {gain.basis}"
+
+
+def interval(gain: Gain, to: str = "-") -> str:
+    """ "1.24-1.28"; "at least 1.34x" where the upper end is so far off that nothing is known of it."""
+    if gain.high > FAR_ABOVE * gain.speedup:
+        return f"at least {gain.low:.2f}x" if gain.low > 1 else "it may also be slower"
+    return f"{gain.low:.2f}{to}{gain.high:.2f}"
 
 
 def saved(gain: Gain, report: Report) -> str:
     """Over the planned run or per 1,000 steps: "saves 18 min", "saves at most 40 s per 1,000 steps"."""
-    seconds, unit = saved_s(gain, report), "" if report.planned_s is not None else _PER
+    seconds, unit = saved_s(gain, report), "" if counts_run(report) else _PER
     if seconds is None:
         return ""
+    if 0 <= gain.share < NEXT_TO_NOTHING:
+        return "saves nothing more"
     verb = "costs" if seconds < 0 else "saves at most" if gain.basis == "bound" else "saves"
     return f"{verb} {duration(abs(seconds))}{unit}"
 
@@ -84,7 +109,37 @@ _PER = f" per {STEPS_WITHOUT_LENGTH:,} steps"
 def counted_steps(report: Report) -> int:
     """The steps that times are given for: all that are planned, or 1,000 where their time is unknown."""
     planned = report.run.planned_steps
-    return planned if planned and report.planned_s is not None else STEPS_WITHOUT_LENGTH
+    return planned if planned and counts_run(report) else STEPS_WITHOUT_LENGTH
+
+
+def counts_run(report: Report) -> bool:
+    """Whether times are of the whole run: its length is known, and nothing of what comes at intervals is half counted.
+
+    What was not timed and is in none of the measured steps is named as what comes on top (`on_top`).
+    """
+    if not report.run.planned_steps or report.step is None:
+        return False
+    seen = [phase for phase in ("checkpoint", "evaluation") if report.step.breakdown_ms.get(phase)]
+    is_known = all(report.evidence.lookup(RUN, f"{phase}.cost_share") is not None for phase in seen)
+    return report.planned_s is not None or (bool(on_top(report)) and is_known)
+
+
+def on_top(report: Report) -> list[str]:
+    """What these times leave out: it comes within the run, none was seen, and how long one takes is not known."""
+    found = []
+    for what, (interval_steps, one, seen) in _AT_INTERVALS.items():
+        steps = report.evidence.lookup(RUN, interval_steps)
+        is_within = isinstance(steps, int) and (report.run.planned_steps or steps) >= steps
+        if is_within and report.evidence.lookup(RUN, one) is None and not report.evidence.lookup(RUN, seen):
+            found.append(what)
+    return found
+
+
+_AT_INTERVALS = {
+    "saves": ("checkpoint.interval_steps", "checkpoint.save_s", "checkpoint.num_seen"),
+    "evaluations": ("evaluation.interval_steps", "evaluation.eval_s", "evaluation.num_seen"),
+}
+"""What comes at an interval, the time that one takes, and how many were seen."""
 
 
 def saved_s(gain: Gain, report: Report) -> float | None:

@@ -113,7 +113,7 @@ def _verdict(report: Report) -> Json | None:
     """What takes the largest part of a step, and the rule whose change saves most."""
     if report.step is None:
         return None
-    name, share = bound(report.step)
+    name, share = bound(report, report.step)
     first = report.evaluation.findings[0].rule.id if report.evaluation.findings else None
     return {"bound": name, "share": share, "first": first}
 

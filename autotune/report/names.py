@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from autotune.model.evidence import Location
 from autotune.model.rule import Rule
@@ -21,17 +22,31 @@ PHASES = {
     "other": "other",
 }
 
-_FACT_PHASES = {
-    "loader.wait_share": "data_wait",
-    "loader.input_share": "data_wait",
-    "loader.epoch_start_share": "data_wait",
-    "optimizer.step_share": "optimizer",
-    "checkpoint.cost_share": "checkpoint",
-    "evaluation.cost_share": "evaluation",
-    "calls.empty_cache_share": "other",
-    "calls.gc_share": "other",
+_TRAINING = ("forward", "recompute", "backward")
+_COMPUTE = (*_TRAINING, "optimizer")
+_FACT_PHASES: Mapping[str, tuple[str, ...]] = {
+    "loader.wait_share": ("data_wait",),
+    "loader.input_share": ("data_wait",),
+    "loader.epoch_start_share": ("data_wait",),
+    "step.loader_start_share": ("data_wait",),
+    "step.compute_share": _COMPUTE,
+    "step.all_logging_share": ("logging",),
+    "device.busy_share": _TRAINING,
+    "device.pageable_share": ("h2d",),
+    "replay.determinism_share": _TRAINING,
+    "replay.anomaly_share": _TRAINING,
+    "optimizer.step_share": ("optimizer",),
+    "checkpoint.cost_share": ("checkpoint",),
+    "evaluation.cost_share": ("evaluation",),
+    "calls.empty_cache_share": ("other",),
+    "calls.gc_share": ("other",),
 }
-_WHAT_IF_PHASES = {"measured_ceiling": "data_wait"}
+_WHAT_IF_PHASES: Mapping[str, tuple[str, ...]] = {
+    "measured_ceiling": ("data_wait",),
+    "workers": ("data_wait",),
+    "padding": _TRAINING,
+    "batch_curve": _TRAINING,
+}
 _STEP_FACT = re.compile(r"\bstep\.(\w+?)_(?:share|ms)\b")
 _PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
 
@@ -42,15 +57,19 @@ def words(rule: Rule) -> str:
 
 
 def phases(rule: Rule) -> frozenset[str]:
-    """The phases of the step that the rule's gain comes from, from the facts that its `[gain]` reads."""
+    """The phases of the step that the change of a rule acts on, from its what-if and the facts that it reads."""
     if rule.gain is None:
         return frozenset()
-    text = " ".join(rule.gain.arguments.values())
-    named = {phase for phase in _STEP_FACT.findall(text) if phase in PHASES}
-    named |= {phase for fact, phase in _FACT_PHASES.items() if re.search(rf"\b{re.escape(fact)}\b", text)}
     if rule.gain.what_if in _WHAT_IF_PHASES:
-        named.add(_WHAT_IF_PHASES[rule.gain.what_if])
-    return frozenset(named)
+        return frozenset(_WHAT_IF_PHASES[rule.gain.what_if])
+    texts = rule.gain.arguments
+    if "cost" in texts:
+        return frozenset({texts["cost"]})
+    # A part of a part: the whole says where it is.
+    text = texts.get("of") or " ".join(texts.values())
+    named = {phase for phase in _STEP_FACT.findall(text) if phase in PHASES}
+    of_facts = (found for fact, found in _FACT_PHASES.items() if re.search(rf"\b{re.escape(fact)}\b", text))
+    return frozenset(named.union(*of_facts))
 
 
 def path(file: str, folder: str) -> str:

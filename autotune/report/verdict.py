@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autotune.model.evidence import RUN
 from autotune.model.report import Report, Step
+from autotune.report import unanswered
 from autotune.report.gains import speedup
 from autotune.report.layout import Line, wrap
 from autotune.report.names import path, words
@@ -20,6 +21,7 @@ _SENTENCES = {
     "rank_wait": "Rank-bound: {share} of each step this rank waits for a later one.",
     "other": "The largest part of each step, {share}, is in no known phase{frame}.",
 }
+_INPUT = "Input-bound: batches cost {share} of each step: {wait} waiting, the rest slows training down beside them."
 _HOST = "Host-bound: the device is busy {share} of the time; it waits for the host between kernels."
 
 
@@ -27,7 +29,7 @@ def lines(report: Report, width: int) -> list[Line]:
     """One or two sentences; nothing when there is no step (the failure section says what happened)."""
     if report.step is None:
         return []
-    return wrap(f"{_lead(report)} {_first(report)}", width)
+    return wrap(" ".join(part for part in (_lead(report), unanswered.sentence(report), _first(report)) if part), width)
 
 
 def _lead(report: Report) -> str:
@@ -42,17 +44,26 @@ def _lead(report: Report) -> str:
     return f"Nothing to report, but nothing was decided either: {num_skipped} rules lack a fact. {bound}"
 
 
-def bound(step: Step) -> tuple[str, float]:
-    """What takes the largest part of a step, "compute" or a phase, and its share."""
+def bound(report: Report, step: Step) -> tuple[str, float]:
+    """What takes the largest part of a step, "compute" or a phase, and its share.
+
+    What preparing batches takes from training on the same CPUs counts as input, and not as the phases that it slows.
+    """
     known = {phase: ms or 0.0 for phase, ms in step.breakdown_ms.items()}
-    parts = {name: known.get(name, 0.0) for name in _SENTENCES}
-    parts["compute"] = sum(known.get(phase, 0.0) for phase in _COMPUTE)
+    parts = {name: known.get(name, 0.0) / step.mean_ms for name in _SENTENCES}
+    parts["compute"] = sum(known.get(phase, 0.0) for phase in _COMPUTE) / step.mean_ms
     name = max(parts, key=lambda each: parts[each])
-    return name, parts[name] / step.mean_ms
+    cost, wait = report.evidence.lookup(unanswered.TRAIN, "loader.input_share"), parts["data_wait"]
+    if name == "compute" and isinstance(cost, float) and cost > wait and cost > parts[name] - (cost - wait):
+        return "data_wait", cost
+    return name, parts[name]
 
 
 def _bound(report: Report, step: Step) -> str:
-    name, share = bound(step)
+    name, share = bound(report, step)
+    wait = (step.breakdown_ms.get("data_wait") or 0.0) / step.mean_ms
+    if name == "data_wait" and percent(wait) != percent(share):
+        return _INPUT.format(share=percent(share), wait=percent(wait))
     busy = report.evidence.lookup(RUN, "device.busy_share")
     if name == "compute" and isinstance(busy, float) and busy < 0.5:
         return _HOST.format(share=percent(busy))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from autotune.model.finding import Gain
 from autotune.model.verified import Losses, Memory, Resumed, Sameness, Turns, Verdict, Verified
+from autotune.report.gains import interval
 from autotune.report.layout import MIN_WIDTH, Line, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, percent, size, step_time
 
@@ -70,8 +71,8 @@ def _lines(verified: Verified, width: int) -> Iterator[Line]:
 def _verdict(verified: Verified) -> tuple[str, str]:
     found = verified.estimate
     word, style = _VERDICTS[verified.verdict]
-    interval = f"{found.speedup:.2f}x, 95 % interval {found.low:.2f} to {found.high:.2f}"
-    return f"{word}: {interval}{f'; {verified.why}' if verified.why else ''}.", style
+    measured = f"{found.speedup:.2f}x, 95 % interval {found.low:.2f} to {found.high:.2f}"
+    return f"{word}: {measured}{f'; {verified.why}' if verified.why else ''}.", style
 
 
 def _step(verified: Verified) -> str:
@@ -118,7 +119,7 @@ def _predicted(verified: Verified) -> str:
 def _said(gain: Gain) -> str:
     """ "1.40x (1.20 to 1.60)", "at most 1.60x", and where a part of it is a bound "1.20x to at most 1.60x"."""
     if gain.basis != "bound":
-        return f"{gain.speedup:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
+        return f"{gain.speedup:.2f}x ({interval(gain, ' to ')})"
     return f"{gain.low:.2f}x to at most {gain.high:.2f}x" if gain.low > 1 else f"at most {gain.high:.2f}x"
 
 

@@ -147,13 +147,15 @@ def bundle(
 ) -> Bundle:
     """The Bundle of `parts`, whose packages have these versions or ranges; `software` are facts about the versions."""
     settings = settings_of(parts.calls, versions)
+    told = tuple(stated.facts(parts.calls))
     facts = [
+        *_told_of_cuda(told),
         *parts.facts,
         _framework(parts.calls),
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions, ranges or {}),
         *relations.facts(parts.calls, settings, parts.launches),
-        *stated.facts(parts.calls),
+        *told,
         *environment.facts(parts.launches),
         *software,
     ]
@@ -370,6 +372,11 @@ def _framework(calls: Sequence[Call]) -> Fact:
     names = [known_dialects()[call.dialect]["frameworks"][0] for call in calls]
     rank = {name: place for place, name in enumerate(COMMON)}
     return Fact("run.framework", RUN, min(names, key=lambda name: rank.get(name, -1), default="raw"))
+
+
+def _told_of_cuda(told: Iterable[Fact]) -> Iterator[Fact]:
+    """A configuration that keeps training on the CPU has the last word on what a script could do."""
+    return (Fact("code.uses_cuda", RUN, False, one.places) for one in told if one.name == "config.trains_on_cpu")
 
 
 def _train_loader(settings: Iterable[Setting], facts: Iterable[Fact]) -> Iterator[Fact]:

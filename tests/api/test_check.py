@@ -239,3 +239,60 @@ def test_what_was_measured_goes_before_what_is_written(project, monkeypatch) -> 
     assert evidence.lookup(RUN, "train.compile") is None
     assert evidence.lookup(RUN, "code.num_scalar_reads_in_step") != 3
     assert evidence.lookup(RUN, "code.uses_cuda") is True
+
+
+HF_ON_CPU = """
+    import torch
+    from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+    class Own(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            loss = model(**inputs).loss
+            print(loss.item())
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+            return loss
+
+    (args,) = HfArgumentParser((TrainingArguments,)).parse_yaml_file("config.yaml")
+    Own(model=None, args=args).train()
+"""
+
+HF_CONFIG = """
+    output_dir: out
+    per_device_train_batch_size: 4
+    logging_steps: 1
+    torch_empty_cache_steps: 1
+    use_cpu: {on_cpu}
+"""
+
+
+def said_of_the_gpu(root: Path, on_cpu: str) -> set[str]:
+    (root / ".git").mkdir(exist_ok=True)
+    (root / "train.py").write_text(textwrap.dedent(HF_ON_CPU))
+    (root / "config.yaml").write_text(textwrap.dedent(HF_CONFIG.format(on_cpu=on_cpu)))
+    (root / "run.sh").write_text("python train.py config.yaml\n")
+    found = [one for bundle in check(root).bundles for one in bundle.findings]
+    return {one.rule.id for one in found if "GPU" in one.message or "empty_cache" in one.message}
+
+
+def test_nothing_is_said_of_a_gpu_that_the_configuration_does_not_use(tmp_path: Path) -> None:
+    assert {"SY001", "SY004", "SY005"} <= said_of_the_gpu(tmp_path, "false")
+    assert said_of_the_gpu(tmp_path, "true") == set()
+
+
+def test_a_recording_is_of_the_run_that_its_command_starts(tmp_path: Path, monkeypatch) -> None:
+    """Of several runs in a folder, what was measured of one is not said of the others, and is not forgotten."""
+    (tmp_path / ".git").mkdir()
+    for name in ("train.py", "other.py"):
+        (tmp_path / name).write_text(textwrap.dedent(WRONG))
+    seen = {RUN: {"device.type": "cpu"}, "loader#train": {"loader.is_train": True, "loader.wait_share": 0.0}}
+    of_train = SimpleNamespace(
+        evidence=Evidence(seen, {}), run=SimpleNamespace(command=("python", "./train.py", "--a"))
+    )
+    monkeypatch.setattr(api, "_load", lambda name, cwd: of_train if name else None)
+    found = {
+        bundle.bundle.name: {one.rule.id for one in bundle.findings}
+        for bundle in check(tmp_path, profile="last").bundles
+    }
+    assert "SY005" in found["other.py"]
+    assert "SY005" not in found["train.py"]

@@ -24,11 +24,14 @@ def test_what_a_batch_costs_leaves_out_the_first_of_each_process():
     assert (facts["loader.wait_ms"], facts["loader.wait_share"]) == (10.0, 10 / 65)
 
 
-def test_the_queue_for_a_cpu_is_no_wait_for_storage():
-    rows = [replace(row, queued_ns=12 * MS) for row in fetches([500, 20, 20], cpu_ms=8)]
-    facts = train(script=steps(4), fetches=rows, batches=batches([(4, 8)]))
-    assert facts["loader.batch_ms"] == 20.0
-    assert facts["loader.batch_cpu_share"] == 1.0
+@pytest.mark.parametrize(("queued_ms", "demand"), [(None, 0.25), (0, 0.25), (10, 0.5), (15, 1.0)])
+def test_the_queue_for_a_cpu_is_no_wait_for_storage(queued_ms, demand):
+    queued_ns = None if queued_ms is None else queued_ms * MS
+    rows = [replace(row, queued_ns=queued_ns) for row in fetches([500, 20, 20, 20], cpu_ms=5)]
+    facts = train(script=steps(4), fetches=rows, limits={"cpus_per_rank": 1.0})
+    assert facts["loader.batch_cpu_share"] == 0.25
+    assert facts["loader.cpu_demand_share"] == demand
+    assert (facts["loader.workers_needed"] > 1) is (demand < 0.3)
 
 
 def test_one_batch_per_process_says_nothing_of_a_steady_one():

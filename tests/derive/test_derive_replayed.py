@@ -228,3 +228,10 @@ def test_without_a_loader_what_interrupts_the_window_is_no_gain():
     facts = facts_of(script=script, what_ifs=tried, loaders=())
     assert facts["replay.determinism_share"] == pytest.approx(0.0, abs=0.01)
     assert facts["replay.threads_share"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("one", "now", "best"), [(45, 2, 1), (60, 2, 2), (50, 2, 1)])
+def test_the_number_of_threads_with_the_shortest_step(one, now, best):
+    tried = replay([one], 1, "replay_changed", threads=1)
+    facts = facts_of(script=steps(3), what_ifs=(AS_IS, tried), torch_state={"num_threads": now})
+    assert facts["replay.best_threads"] == best

@@ -734,3 +734,20 @@ def test_threads_that_nobody_gave_are_the_default(environment, software, num_pro
 def test_the_precision_of_torch_itself_is_the_default(precision, environment, origin):
     rows = settings_of(script=steps(2), torch_state={"matmul_precision": precision}, environment=environment)
     assert rows["run", "train.matmul_precision"].origin == origin
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "epochs", "planned"),
+    [
+        ({}, 4, 100),
+        ({"accelerator": entry()}, 4, 100),
+        ({}, None, None),
+        ({"hf_args": entry(num_train_epochs=2)}, 4, 50),
+        ({"lightning": entry("Trainer", "lightning", max_epochs=3)}, 4, 75),
+    ],
+    ids=["a loop of its own", "with accelerate", "not certain", "the Trainer was told", "Lightning was told"],
+)
+def test_the_length_of_a_run_whose_loop_counts_its_epochs(frameworks, epochs, planned):
+    made = {"script": steps(3), "frameworks": frameworks, "loaders": (loader(0, num_batches=25),)}
+    facts = facts_of(limits={"code_epochs": epochs}, **made)
+    assert facts.get("run.num_planned_steps") == planned

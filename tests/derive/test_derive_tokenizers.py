@@ -82,3 +82,18 @@ def test_what_repeats_is_the_larger_of_what_was_seen_and_what_was_read_twice():
     rows = (sample("/home/me/train.py", "encode", 10), sample("/home/me/train.py", "crop", 30))
     facts = facts_of("loader#train", script=steps(3), samples=rows, what_ifs=(alone,))
     assert (facts["loader.tokenize_share"], facts["loader.repeated_share"]) == (0.25, pytest.approx(0.6))
+
+
+@pytest.mark.parametrize("decoding", [0, 10, 36, 40])
+def test_the_parts_of_preparing_a_batch_are_no_more_than_all_of_it(decoding):
+    """What __getitem__ decodes is a part of what it computes again: the two are not added up."""
+    items = {"batch_size": 10, "is_own": True, "are_same": True, "item_ns": [60_000], "item_cpu_ns": [60_000]}
+    alone = what_if("loader_alone", {"loader": 0, "num_workers": 0}, batch_ns=[MS] * 4, items=items)
+    rows = (
+        sample("/usr/lib/python3.11/json/decoder.py", "load", decoding),
+        sample("/home/me/train.py", "crop", 40 - decoding),
+    )
+    facts = facts_of("loader#train", script=steps(3), samples=rows, what_ifs=(alone,))
+    parts = [facts[f"loader.{name}"] for name in ("tokenize_share", "decode_share", "other_constant_share")]
+    assert sum(parts) == pytest.approx(max(0.6, decoding / 40))
+    assert facts["loader.repeated_share"] == pytest.approx(sum(parts))

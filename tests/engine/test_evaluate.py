@@ -24,6 +24,30 @@ def test_a_finding_has_message_advice_and_subject() -> None:
     assert found == Finding(asked, TRAIN, "72 % of the step waits", (), ("wait less than 72 %",))
 
 
+@pytest.mark.parametrize(
+    ("seen", "answer"),
+    [({}, Finding), ({"device.type": "cuda"}, Finding), ({"device.type": "cpu"}, Passed)],
+    ids=["no run", "a run that shows it", "a run that shows the contrary"],
+)
+def test_a_run_takes_back_what_files_say(seen, answer: type) -> None:
+    asked = rule(subject=RUN, when="code.uses_cuda", message="on CUDA", limits={}, refuted_by='device.type == "cpu"')
+    assert isinstance(evaluate_subject(asked, evidence({"code.uses_cuda": True, **seen}), RUN), answer)
+
+
+def test_a_run_takes_back_the_static_part_too() -> None:
+    part = Static("code.uses_cuda", "maybe on CUDA", Severity.LOW, "low", ())
+    asked = rule(
+        subject=RUN,
+        when="code.uses_cuda and machine.num_gpus > 0",
+        message="on CUDA",
+        limits={},
+        static=part,
+        refuted_by='device.type == "cpu"',
+    )
+    known = evidence({"code.uses_cuda": True, "device.type": "cpu"})
+    assert isinstance(evaluate_subject(asked, known, RUN, static=True), Passed)
+
+
 def test_skipped_says_what_it_needs() -> None:
     asked = rule(when="loader.is_train and loader.wait_share >= limits.min_wait")
     assert evaluate_subject(asked, evidence({"loader.is_train": True}), TRAIN) == Skipped(

@@ -83,3 +83,35 @@ def test_names() -> None:
 )
 def test_mistakes(template: str, found: list[str]) -> None:
     assert list(mistakes(template, LIMITS)) == found
+
+
+TEMPLATE = (
+    "batches cost {loader.input_share}[ ({loader.wait_share} waiting)]"
+    "[; tokenising is {loader.tokenize_share}|decoding is {loader.decode_share}]"
+)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({}, "batches cost unknown"),
+        ({"loader.input_share": 0.0, "loader.wait_share": 0.0}, "batches cost 0 %"),
+        ({"loader.input_share": 0.5, "loader.wait_share": 0.2}, "batches cost 50 % (20 % waiting)"),
+        ({"loader.input_share": 0.5, "loader.tokenize_share": 0.9, "loader.decode_share": 0.0},
+         "batches cost 50 %; tokenising is 90 %"),
+        ({"loader.input_share": 0.5, "loader.tokenize_share": 0.6, "loader.decode_share": 0.3},
+         "batches cost 50 %; tokenising is 60 %, decoding is 30 %"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_or_zero_is_left_out_of_brackets(known, said: str) -> None:
+    assert render(TEMPLATE, known.get, {}) == said
+
+
+def test_a_plain_zero_is_a_number_and_an_empty_text_is_none() -> None:
+    known = {"ranks.slowest": 0, "env.cuda_launch_blocking": ""}
+    template = "a rank[ ({ranks.slowest:plain})] is late[ {env.cuda_launch_blocking}]"
+    assert render(template, known.get, {}) == "a rank (0) is late"
+
+
+def test_brackets_without_a_place_stay() -> None:
+    assert render("x[0] of {limits.few}[1]", {}.get, {"few": Limit(2, "steps", "")}) == "x[0] of 2[1]"

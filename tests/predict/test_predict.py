@@ -262,11 +262,12 @@ def test_without_facts_there_is_no_gain(name):
 @pytest.mark.parametrize("name", WHAT_IFS)
 def test_a_what_if_reads_the_arguments_that_are_declared_and_no_others(name):
     entry = what_ifs()[name]
-    modules = {name, "share_removed"} if name == "padding" else {name}
+    handed_on = name in ("padding", "threads")
+    modules = {name, "share_removed"} if handed_on else {name}
     sources = [(Path(autotune.predict.__file__).parent / f"{each}.py").read_text(encoding="utf-8") for each in modules]
     read = {word for source in sources for found in READ.findall(source) for word in found if word}
     declared = {*entry.required, *entry.optional}
-    assert declared <= read if name == "padding" else declared == read
+    assert declared <= read if handed_on else declared == read
 
 
 def test_an_unknown_what_if_is_an_error():
@@ -288,6 +289,8 @@ def part(name, share, basis="measured"):
         pytest.param([("compute", 0.4), ("data_wait", 0.2)], 0.8, 0.6, id="compute and waiting are disjoint"),
         pytest.param([("data_wait", 0.7), ("checkpoint", 0.6)], None, 0.99, id="never all of it"),
         pytest.param([("workers", 0.3), ("data_wait", 0.2), ("checkpoint", 0.2)], None, 0.5, id="workers end the wait"),
+        pytest.param([("threads", 0.8), ("data_wait", 0.2)], 0.7, 0.84, id="of all that is computed less is left"),
+        pytest.param([("cpus", 0.8), ("optimizer", 0.5)], 0.7, 0.9, id="workers and threads shorten each phase"),
     ],
 )
 def test_combine(parts, compute, share):

@@ -218,3 +218,17 @@ def test_a_host_whose_cpus_are_all_allowed_shares_each_of_them():
 def test_a_machine_that_was_slower_while_the_loader_was_tried_is_no_loss():
     twice = {"loader__serial_ms": 60.0, "loader__one_worker_ms": 60.0, "loader__two_workers_ms": 30.0}
     assert gain({"workers": "1"}, **twice).speedup == pytest.approx(gain({"workers": "1"}).speedup)
+
+
+@pytest.mark.parametrize(("cost", "most"), [(0.2, 1 / 0.8), (None, 1 / 0.8)])
+def test_workers_give_back_no_more_than_batches_cost(cost, most):
+    """A replay that happened to be faster than the window is no gain of workers."""
+    found = gain(loader__wait_share=0.2, loader__wait_ms=10.0, loader__input_share=cost, replay__step_ms=10.0)
+    assert found.speedup == pytest.approx(most)
+
+
+@pytest.mark.parametrize(("threads", "one", "cpu_ms"), [(1, 10.0, 20.0), (2, 10.0, 10.0), (2, 29.0, 29.5)])
+def test_a_batch_is_shorter_in_a_worker_where_the_process_has_several_threads(threads, one, cpu_ms):
+    named = {"run.num_threads": threads, "loader.one_worker_ms": one, "loader.batch_cpu_share": 1.0}
+    costs = pipeline(evidence(named | {"loader.two_workers_ms": None}), LOADER, False)
+    assert costs.cpu_ms + costs.io_ms == pytest.approx(cpu_ms, rel=0.01)

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_builders import evidence, finding, gain_from, recommendation, report, rule, run, step
+from report_builders import evidence, finding, gain, gain_from, recommendation, report, rule, run, step
 
 from autotune.model.evidence import Value
 from autotune.model.report import PHASES, Frame, Report, Step
+from autotune.model.rule import GainSpec
 from autotune.report import breakdown
 
 
@@ -74,6 +75,19 @@ def test_a_bar_names_the_recommendations_that_shrink_it() -> None:
         step=step(data_wait=50.0, forward=50.0),
     )
     assert [line.split("#")[-1] for line in shown(made)[1:3]] == ["  <- 1, 2", ""]
+
+
+def test_a_bar_names_no_recommendation_that_saves_nothing_more() -> None:
+    """Workers take the wait away, and what was repeated for every batch is then not waited for."""
+    workers, repeated = rule(gain=GainSpec("workers", {})), rule("DL006", gain=gain_from("loader.input_share"))
+    won, nothing = gain(2.0, 1.8, 2.1), gain(1.0, 1.0, 1.0, "bound")
+    made = report(
+        recommendation(1, finding(workers, "m", gain=won), after=won),
+        recommendation(2, finding(repeated, "m", gain=gain(2.0, 1.0, 2.0, "bound")), after=nothing),
+        run=run(),
+        step=step(data_wait=50.0, forward=50.0),
+    )
+    assert [line.split("#")[-1] for line in shown(made)[1:3]] == ["  <- 1", ""]
 
 
 @pytest.mark.parametrize(("share", "is_bar"), [(0.0199, False), (0.02, True)])

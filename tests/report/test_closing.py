@@ -118,3 +118,10 @@ def test_what_held_the_files_is_said_with_its_limits() -> None:
     made = run(isolation="hooks", isolation_why="no namespaces", is_compared=False)
     (line,) = [line for line in last(report(run=made, step=None)) if line.startswith("Files held by: hooks")]
     assert "as the kernel could not (no namespaces)" in line
+
+
+def test_saves_that_were_seen_are_not_said_to_have_been_none() -> None:
+    made = report(run=run(), step=step(30, forward=1.0, checkpoint=0.1))
+    assert closing.lines(made, 120)[-1].text == (
+        "Job stopped after 35 steps. Its saves went to no file of yours; it was not seen to push or log anything."
+    )

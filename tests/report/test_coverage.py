@@ -83,20 +83,25 @@ def test_a_setting_is_known_as_well_as_a_fact() -> None:
     ("skips", "processes", "expected"),
     [
         ([skipped("DD006", "ranks.spread_share")], 1, ["communication (one process)"]),
-        ([skipped("DD006", "ranks.spread_share")], 2, ["communication (too little seen for DD006)"]),
+        ([skipped("DD006", "ranks.spread_share")], 2, ["communication (its collectives were not timed)"]),
         ([skipped("A", "checkpoint.save_s"), skipped("B", "checkpoint.save_s")], 1,
-         ["saves (interval not seen)"]),
-        ([skipped("A", "evaluation.cost_share")], 1, ["evaluation (too little seen for A)"]),
+         ["saves (fewer than two were seen)"]),
         ([skipped("A", "loader.wait_share")], 1, ["data loading (no DataLoader)"]),
-        ([skipped("A", "loader.pad_share")], 1, ["padding (the batches do not tell)"]),
+        ([skipped("A", "loader.pad_share")], 1, ["padding (the batches do not show it)"]),
         ([skipped(each, "memory.peak_bytes") for each in "ABCD"], 1,
-         ["memory (too little seen for A, B and 2 more)"]),
+         ["memory (its peak or its limit is not known)"]),
         ([skipped("A", "run.planned_s")], 1, ["length of the run (the script does not tell)"]),
-        ([skipped("DL006", "device.pageable_share", "loader.tokenize_share")], 1,
-         ["device kernels (too little seen for DL006)"]),
-        ([skipped("A", "x.y")], 1, ["how the job is set up (too little seen for A)"]),
+        ([skipped("AT005", "model.attention", "train.precision")], 1, ["attention (the model does not name its kind)"]),
+        ([skipped("CK003", "config.limits_checkpoints", "checkpoint.bytes")], 1,
+         ["size of checkpoints (it was not measured)"]),
+        ([skipped("FS003", "config.fsdp"), skipped("GA003", "code.accumulation_mistake")], 1,
+         ["settings and code (the files that were read do not show it)"]),
+        ([skipped("DL006", "loader.constant_share")], 2,
+         ["what batches repeat (with several processes nothing is tried after the window)"]),
+        ([skipped("DL006", "loader.constant_share"), skipped("ME005", "batch_curve.fixed_share")], 1,
+         ["what batches repeat, other batch sizes (it was not tried after the window)"]),
         ([skipped("A", "x.y"), skipped("A", "x.y", subject=TRAIN)], 1,
-         ["how the job is set up (too little seen for A)"]),
+         ["how the job is set up (the run does not tell)"]),
         ([], 1, []),
     ],
 )  # fmt: skip
@@ -114,6 +119,21 @@ def test_no_fact_or_setting_is_named_as_the_catalogue_names_it() -> None:
     skips = tuple(skipped("A", name) for name in names())
     made = report(run=run(num_processes=2), step=step(forward=1.0), skipped=skips)
     assert not [phrase for phrase in coverage.not_looked_at(skips, made) if re.search(r"[._]", phrase)]
+
+
+def test_what_there_was_no_time_to_try_is_not_said_to_have_been_left_out() -> None:
+    skips = (skipped("CP001", "replay.best_threads"),)
+    made = report(run=run(replayed=True), step=step(forward=1.0), skipped=skips)
+    said = ["numbers of threads (the time for trying more after the window was over)"]
+    assert coverage.not_looked_at(skips, made) == said
+
+
+def test_every_fact_and_setting_has_a_reason_in_words_why_it_may_be_missing() -> None:
+    made = report(run=run(num_processes=2), step=step(forward=1.0))
+    for name in names():
+        (said,) = coverage.not_looked_at([skipped("A", name)], made)
+        assert re.fullmatch(r"[^()]+ \([^()]{7,}\)", said), f"{name}: {said}"
+        assert "too little" not in said
 
 
 def test_gpu_kernels_of_a_cpu_run() -> None:

@@ -83,13 +83,12 @@ def test_evaluations_that_were_not_timed_come_on_top(
     assert ("  Its evaluations come on top: none was timed." in [line.text for line in eta.lines(made, 80)]) is said
 
 
-def test_a_run_whose_evaluations_were_not_timed_has_no_length_and_says_so() -> None:
+def test_a_run_whose_evaluations_were_not_timed_is_counted_without_them_and_says_so() -> None:
     window = replace(step(forward=1000.0), run_ms=None)
     facts = {"run": {"evaluation.interval_steps": 500, "evaluation.num_seen": 0}}
     made = report(run=run(planned_steps=3600), step=window, evidence=evidence(facts))
     assert [line.text for line in eta.lines(made, 80)] == [
-        "  now, 1,000 steps        17 min",
-        "  The length of the run is not known: times are per 1,000 steps.",
+        "  this run, 3,600 steps     1 h 0 min",
         "  Its evaluations come on top: none was timed.",
     ]
     begun = replace(made, evidence=evidence({"run": {"evaluation.interval_steps": 500, "evaluation.num_seen": 1}}))
@@ -98,10 +97,21 @@ def test_a_run_whose_evaluations_were_not_timed_has_no_length_and_says_so() -> N
     assert "on top" not in said
 
 
+@pytest.mark.parametrize(("cost", "is_whole"), [(0.01, True), (None, False)])
+def test_saves_among_the_steps_count_as_they_fell_where_their_interval_is_known(cost, is_whole: bool) -> None:
+    window = replace(step(forward=990.0, checkpoint=10.0), run_ms=None)
+    facts = {"evaluation.interval_steps": 500, "evaluation.num_seen": 0, "checkpoint.cost_share": cost}
+    known = {name: value for name, value in facts.items() if value is not None}
+    made = report(run=run(planned_steps=3600), step=window, evidence=evidence({"run": known}))
+    first, *rest = [line.text for line in eta.lines(made, 80)]
+    assert first.startswith("  this run, 3,600 steps" if is_whole else "  now, 1,000 steps")
+    assert any("not all of this run" in line.lower() for line in rest) is not is_whole
+
+
 def test_a_sum_of_bounds_leaves_some_time() -> None:
     each = gain(4.0, 1.0, 4.0, "bound", saved_s=2700.0)
     parts = [recommendation(at, finding(rule(), "m", change("a.b", 1, 2), gain=each), after=each) for at in (1, 2)]
-    assert rows(*parts)[1].endswith("  36 s  at most 100.00x")
+    assert rows(*parts)[1].endswith("  36 s  no bound known")
 
 
 def test_saves_that_come_who_knows_how_often_are_said() -> None:

@@ -121,3 +121,17 @@ def test_seconds_are_per_1000_steps_where_the_time_of_the_run_is_unknown() -> No
 
 def test_nothing_is_saved_of_a_run_without_step() -> None:
     assert gains.saved(gain(2.0, 1.5, 2.5), report(run=run("no_step"), step=None)) == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (1.34, 100.0, "4.08x (at least 1.34x) modelled"),
+        (1.34, 16.33, "4.08x (at least 1.34x) modelled"),
+        (1.34, 16.31, "4.08x (1.34-16.31) modelled"),
+        (0.5, 16.33, "4.08x (it may also be slower) modelled"),
+    ],
+    ids=["everything goes away", "far above", "just within", "nothing is known"],
+)
+def test_an_upper_end_that_bounds_nothing_is_not_said(low: float, high: float, said: str) -> None:
+    assert gains.claimed(gain(4.08, low, high, "modelled")) == said

@@ -3,9 +3,18 @@ from __future__ import annotations
 import pytest
 from report_builders import gain_from, rule
 
+from autotune.engine import load_rules
 from autotune.model.report import PHASES
-from autotune.model.rule import GainSpec
+from autotune.model.rule import GainSpec, Rule
 from autotune.report import names
+
+NO_PHASE = {
+    "SY001": "idle gaps of the device lie between phases",
+    "SY012": "a profiler slows all of them down",
+    "SY017": "tracing memory slows all of them down",
+    "DD007": "communication overlaps with several",
+}
+"""Rules whose gain acts on no phase that is shown, and why."""
 
 FOLDER = "/home/user/project/.autotune/runs/1"
 
@@ -23,13 +32,23 @@ def test_every_phase_has_a_name() -> None:
         (gain_from("loader.wait_share"), {"data_wait"}),
         (gain_from("loader.input_share"), {"data_wait"}),
         (gain_from("calls.gc_share + calls.empty_cache_share"), {"other"}),
-        (gain_from("step.compute_share"), set()),
+        (gain_from("step.compute_share"), {"forward", "recompute", "backward", "optimizer"}),
+        (gain_from("step.all_logging_share"), {"logging"}),
+        (GainSpec("share_removed", {"share": "loader.repeated_share", "of": "loader.input_share"}), {"data_wait"}),
+        (GainSpec("local_ratio", {"share": "optimizer.step_share", "low": "3", "high": "30"}), {"optimizer"}),
+        (GainSpec("amortised", {"cost": "checkpoint"}), {"checkpoint"}),
         (GainSpec("measured_ceiling", {}), {"data_wait"}),
-        (GainSpec("batch_curve", {"factor": "2"}), set()),
+        (GainSpec("workers", {"persistent": "true"}), {"data_wait"}),
+        (GainSpec("batch_curve", {"factor": "2"}), {"forward", "recompute", "backward"}),
     ],
 )
 def test_phases_follow_from_the_gain(spec: GainSpec | None, expected: set[str]) -> None:
     assert names.phases(rule(gain=spec)) == expected
+
+
+@pytest.mark.parametrize("made", [each for each in load_rules() if each.gain], ids=lambda each: each.id)
+def test_a_gain_of_a_rule_has_a_phase_or_a_reason_why_not(made: Rule) -> None:
+    assert bool(names.phases(made)) is (made.id not in NO_PHASE)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ NEIGHBOUR: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 def survivors(rule: Rule) -> list[str]:
     """One line for every mutant, of the rule or its [static] part, that does with each example what the rule does."""
-    static = [] if rule.static is None else [f"[static] {what}" for what in _survivors(rule.as_static())]
+    # What takes a finding back is the same in both parts: the rule's own examples are of it.
+    part = replace(rule.as_static(), refuted_by="")
+    static = [] if rule.static is None else [f"[static] {what}" for what in _survivors(part)]
     return [
         f"{rule.id}: mutant {what} survives: add an example that it would get wrong"
         for what in [*_survivors(rule), *static]
@@ -46,6 +48,8 @@ def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
     """(what was changed, the changed rule)."""
     for what, when in conditions(rule.when):
         yield f"`{what}`", replace(rule, when=when)
+    for what, refuted_by in conditions(rule.refuted_by) if rule.refuted_by else ():
+        yield f"refuted_by `{what}`", replace(rule, refuted_by=refuted_by)
     for name in compile_expression(rule.when, rule.limits).limits:
         limit = rule.limits[name]
         for value in shifted(limit.value):

@@ -9,7 +9,9 @@ from mutants import survivors
 
 from autotune.catalogue import what_ifs
 from autotune.engine.examples import failures
+from autotune.engine.expr import compile_expression
 from autotune.engine.load import load_rule, load_rules, rules_folder
+from autotune.engine.static import needs_a_run
 from autotune.model.rule import Rule, Severity
 from autotune.predict import WHAT_IFS
 from autotune.predict.combine import target
@@ -31,6 +33,43 @@ def test_what_was_not_measured_is_said_modestly(rule: Rule) -> None:
     part = rule.as_static()
     assert part.severity.rank >= Severity.MEDIUM.rank
     assert part.confidence in ("medium", "low")
+
+
+STAND = {
+    "AT010": "it says what is switched off, whatever the device",
+    "BA008": "a second start is not seen in a window",
+    "CO006": "the run tells train.compile",
+    "EN009": "it is about the installed release",
+    "EN012": "a reader that ignores unknown keys trains all the same, with the default",
+    "EV002": "the run tells the interval",
+    "FS005": "it is about what is not maintained any more",
+    "FS010": "memory that is not pinned is slower with one process, too",
+    "GA002": "the run tells the accumulation",
+    "GA003": "a loss of the wrong size trains all the same",
+    "GA005": "the run tells the accumulation",
+    "GA006": "the run tells the accumulation",
+    "DL018": "equal random numbers train all the same",
+    "ME003": "it is about a deprecated default",
+    "ME008": "memory grows over more steps than a window has",
+    "ME009": "it costs memory, on every device",
+    "PR004": "the run tells both",
+    "PR005": "the run tells both",
+    "PR008": "the run tells it",
+    "PR013": "the run does not tell the dtype that a layer computes in",
+    "SY007": "the run tells it",
+    "SY015": "the timers run with one process, too",
+    "SY017": "the run tells the setting",
+}
+"""Rules of files alone that nothing a run shows can take back, and why."""
+
+
+def test_what_files_say_can_be_taken_back_by_a_run_or_says_why_not() -> None:
+    of_files = {rule.id: rule for rule in load_rules() if not any(map(needs_a_run, _names(rule)))}
+    assert {name for name, rule in of_files.items() if not rule.refuted_by} == set(STAND)
+
+
+def _names(rule: Rule) -> tuple[str, ...]:
+    return compile_expression(rule.when, rule.limits).names
 
 
 def test_all_files_load_together() -> None:

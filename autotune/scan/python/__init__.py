@@ -18,6 +18,7 @@ from autotune.scan.python import (
     datasets,
     distributed,
     environment,
+    epochs,
     evaluated,
     facts,
     hot,
@@ -112,6 +113,7 @@ def _facts(parts: Parts) -> Iterator[Fact]:
     yield from styles.facts(parts.view, parts.found)
     yield from hot.facts(parts.view, parts.steps, parts.path)
     yield from accumulation.facts(parts)
+    yield from epochs.facts(parts)
     yield from precision.facts(parts)
     yield from tf32.facts(parts)
     yield from distributed.facts(parts)

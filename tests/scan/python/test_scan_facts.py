@@ -550,6 +550,7 @@ EVERYTHING = (
         "import torch\nfrom accelerate import Accelerator\n"
         "accelerator = Accelerator()\ntorch.distributed.init_process_group('nccl')\nsampler.set_epoch(1)\n",
     ),
+    scan("for epoch in range(2):\n    for x in loader:\n        loss.backward()\n        optimizer.step()", {}),
     looped("info_nce(x)\nweights = model(x).attentions\n" + STEP),
 )
 

@@ -1,0 +1,74 @@
+"""A wait that no recommendation is about has its reason."""
+
+from __future__ import annotations
+
+import pytest
+from report_builders import TRAIN, evidence, finding, passed, recommendation, report, rule, run, skipped, step
+
+from autotune.model.report import Report
+from autotune.model.rule import GainSpec
+from autotune.report import unanswered, verdict
+
+WORKERS = rule(gain=GainSpec("workers", {}))
+
+
+def waiting(*recommendations, share: float = 0.71, workers: int = 0, cpus: float = 1.0, processes: int = 2, **facts):
+    known = {
+        "run": {"step.data_wait_share": share, "machine.cpus_per_rank": cpus, **facts},
+        TRAIN: {"loader.wait_share": share, "loader.num_workers": workers},
+    }
+    return report(
+        *recommendations,
+        run=run(num_processes=processes),
+        step=step(data_wait=100 * share, forward=100 * (1 - share)),
+        evidence=evidence(known),
+        passed=passed("DL001", subject=TRAIN),
+        skipped=(skipped("DL006", "loader.constant_share", subject=TRAIN),),
+    )
+
+
+def said(made: Report) -> str:
+    return " ".join(line.text for line in verdict.lines(made, 80))
+
+
+def test_one_cpu_for_each_of_several_processes() -> None:
+    assert (
+        "71 % of each step is spent waiting for data. Nothing is recommended for the wait for data (71 %): a further "
+        "worker would need a CPU of its own, and a process has 1 CPU; whether its batches repeat work was not tried "
+        "(there are several processes)."
+    ) in said(waiting())
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"workers": 2, "cpus": 2.0}, "a process has 2 CPUs"),
+        ({"cpus": 4.0}, "a further worker would not make this faster"),
+        ({"cpus": 4.0, "step.starts_loader": True}, "each step starts the loader again"),
+        ({"processes": 1}, "whether its batches repeat work was not tried."),
+    ],
+)
+def test_other_reasons(given: dict, why: str) -> None:
+    assert why in unanswered.sentence(waiting(**given))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        waiting(share=0.099),
+        waiting(recommendation(1, finding(WORKERS, "m", subject=TRAIN))),
+        report(run=run(), step=step(forward=1.0)),
+    ],
+    ids=["a small wait", "a change for it", "no wait was seen"],
+)
+def test_nothing_to_explain(made: Report) -> None:
+    assert unanswered.sentence(made) == ""
+
+
+def test_what_batches_cost_beside_the_wait_is_no_computing() -> None:
+    facts = {TRAIN: {"loader.input_share": 0.57}, "run": {"step.data_wait_share": 0.31}}
+    made = report(run=run(), step=step(data_wait=31.0, forward=49.0, other=20.0), evidence=evidence(facts))
+    assert "Input-bound: batches cost 57 % of each step: 31 % waiting" in said(made)
+    less = {TRAIN: {"loader.input_share": 0.35}, "run": {"step.data_wait_share": 0.31}}
+    made = report(run=run(), step=step(data_wait=31.0, forward=49.0, other=20.0), evidence=evidence(less))
+    assert "Compute-bound: 49 %" in said(made)
