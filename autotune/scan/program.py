@@ -31,6 +31,10 @@ CONFIG_CALLS = frozenset(
 )
 """Calls by which a script fills its options from a file."""
 
+MAX_FOLLOWED, FEW_MODULES = 100, 5
+"""Modules that all scripts of one scan follow together, and those of each script from there on: a library of hundreds
+of modules is no project of scripts."""
+
 MAX_IMPORTS = 8
 """Files through which one name is handed on."""
 
@@ -163,10 +167,12 @@ class Program:
         named = {file for file, _ in self._classes(script.file)}
         for view in (waiting := [script]):
             for file in sorted((self._used(view) | named) - found.keys()):
-                if len(found) > MAX_MODULES or self.library.main.left < BUNDLE_STEPS // 2:
+                most = MAX_MODULES if self.library.followed < MAX_FOLLOWED else FEW_MODULES
+                if len(found) > most or self.library.main.left < BUNDLE_STEPS // 2:
                     return list(found.values())[1:]
                 module = self.module(file)
                 if module is not None:
+                    self.library.followed += 1
                     found[file] = module
                     waiting.append(module)
         return list(found.values())[1:]
