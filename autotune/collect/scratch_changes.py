@@ -42,7 +42,7 @@ def every(plan: OverlayPlan) -> Iterator[Change]:
 
 def _upper(upper: str, real: str) -> Iterator[Change]:
     for entry in _entries(upper):
-        if entry.name == _BYTECODE:
+        if entry.name == _BYTECODE or entry.name.startswith(SCRATCH):
             continue
         path = f"{real.rstrip('/')}/{entry.name}"
         about = entry.stat(follow_symlinks=False)
