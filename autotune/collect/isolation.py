@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -260,4 +261,12 @@ def _sockets() -> tuple[str, ...]:
         return ()
     rows = [line.split(None, 7) for line in lines]
     paths = [row[7] for row in rows if len(row) == 8 and row[7].startswith("/") and row[3] == "00010000"]
-    return tuple(path for path in dict.fromkeys(paths) if Path(path).is_socket())[:_MOST_SOCKETS]
+    return tuple(path for path in dict.fromkeys(paths) if _is_socket(path))[:_MOST_SOCKETS]
+
+
+def _is_socket(path: str) -> bool:
+    """False, too, where it lies in a private folder of another user: the script cannot reach it either."""
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except OSError:
+        return False

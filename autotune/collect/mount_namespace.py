@@ -100,28 +100,43 @@ def _enter(plan: dict[str, Any]) -> list[str]:
 
 
 def _mount_all(rows: list[dict[str, Any]], options: tuple[str, ...]) -> list[str]:
-    """Opened before the first mount covers it: what is mounted is always the real folder. That takes descriptors."""
+    """Mount `rows`; returns the folders that stay real instead.
+
+    All are opened before the first mount covers one: what is mounted is always the real folder. That takes descriptors.
+    """
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # the hard limit is above what the system allows meanwhile
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
     try:
-        sources = [_opened(row) for row in rows]
+        sources = [_opened(row, options) for row in rows]
         return [row["lower"] for row, source in zip(rows, sources, strict=True) if not _mount_row(row, source, options)]
     finally:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def _opened(row: dict[str, Any]) -> list[str]:
-    """The descriptors of what a row mounts; none where it was deleted since the plan was made."""
-    paths = [row["source"]] if row["kind"] == "bind" else [row["lower"], row["upper"], row["work"]]
-    if not os.path.lexists(paths[0]):
+def _opened(row: dict[str, Any], options: tuple[str, ...]) -> list[str]:
+    """What a row mounts, as paths of descriptors: the real folder, and of an overlay its three layers.
+
+    Nothing where it was deleted since the plan was made; the folder alone where no overlay can be made over it.
+    """
+    real = row["source"] if row["kind"] == "bind" else row["lower"]
+    if not os.path.lexists(real):
         return []
-    return [f"/proc/self/fd/{_opened_path(path)}" for path in paths]
+    opened = _opened_path(real)
+    if row["kind"] == "bind":
+        return [opened]
+    try:
+        lower = _overlay_below(row["below"], opened, options) if row["below"] else opened
+        return [opened, lower, _opened_path(row["upper"]), _opened_path(row["work"])]
+    except _StepFailedError:
+        if row["is_needed"]:
+            raise
+        return [opened]
 
 
-def _opened_path(path: str) -> int:
-    return _step(f"open {path}", lambda: os.open(path, os.O_PATH))
+def _opened_path(path: str) -> str:
+    return f"/proc/self/fd/{_step(f'open {path}', lambda: os.open(path, os.O_PATH))}"
 
 
 def _mount_row(row: dict[str, Any], source: list[str], options: tuple[str, ...]) -> bool:
@@ -132,14 +147,15 @@ def _mount_row(row: dict[str, Any], source: list[str], options: tuple[str, ...])
     if row["kind"] == "bind":
         _bind(at, source[0], row["read_only"])
         return True
-    try:
-        _overlay(row, source, options)
-    except _StepFailedError:
-        if row["is_needed"]:
-            raise
-        _bind(at, source[0], False)
-        return False
-    return True
+    if len(source) > 1:
+        try:
+            _overlay(at, source[1:], options)
+            return True
+        except _StepFailedError:
+            if row["is_needed"]:
+                raise
+    _bind(at, source[0], False)
+    return False
 
 
 def _bind(at: str, source: str, is_read_only: bool) -> None:
@@ -149,16 +165,14 @@ def _bind(at: str, source: str, is_read_only: bool) -> None:
         _mount(f"protect {at}", None, at, None, _BIND | _REMOUNT | _READ_ONLY | kept)
 
 
-def _overlay(row: dict[str, Any], source: list[str], options: tuple[str, ...]) -> None:
-    lower, upper, work = source
-    if row["below"]:
-        lower = _overlay_below(row["below"], lower, options)
+def _overlay(at: str, layers: list[str], options: tuple[str, ...]) -> None:
+    lower, upper, work = layers
     data = [f"lowerdir={lower},upperdir={upper},workdir={work}{more}" for more in options]
     for words in data[:-1]:
         with suppress(_StepFailedError):
-            _mount("", "overlay", row["at"], "overlay", 0, words)
+            _mount("", "overlay", at, "overlay", 0, words)
             return
-    _mount(f"overlay {row['at']}", "overlay", row["at"], "overlay", 0, data[-1])
+    _mount(f"overlay {at}", "overlay", at, "overlay", 0, data[-1])
 
 
 def _overlay_below(folder: str, lower: str, options: tuple[str, ...]) -> str:
@@ -172,7 +186,7 @@ def _overlay_below(folder: str, lower: str, options: tuple[str, ...]) -> str:
     more = options[0] if options is _USER_OPTIONS else ""
     data = f"lowerdir={lower}:{folder}/empty{more}"
     _mount(f"overlay below {folder}", "overlay", f"{folder}/real", "overlay", 0, data)
-    return f"/proc/self/fd/{_opened_path(f'{folder}/real')}"
+    return _opened_path(f"{folder}/real")
 
 
 def _map(user: int, group: int) -> None:

@@ -288,7 +288,7 @@ class _Planner:
             self._leave(folder, is_hidden)
         elif not _is_folder(folder):
             if is_hidden or self._is_writable(folder):
-                self._bind(folder, read_only=Path(folder).is_file())
+                self._bind(folder, read_only=os.path.isfile(folder))
         elif self._is_refused(folder):
             if self._is_writable(folder):
                 self.gaps.append(folder)

@@ -51,7 +51,7 @@ def _upper(upper: str, real: str) -> Iterator[Change]:
         elif not stat.S_ISDIR(about.st_mode):
             yield Change(path, "write", about.st_size if stat.S_ISREG(about.st_mode) else 0)
         else:
-            if not Path(path).is_dir():
+            if not os.path.isdir(path):
                 yield Change(path, "mkdir")
             yield from _upper(entry.path, path)
 
@@ -65,7 +65,7 @@ def _stand_in(stand_in: StandIn, plan: OverlayPlan, covered: set[str]) -> Iterat
             continue
         about = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(about.st_mode):
-            if not Path(path).is_dir():
+            if not os.path.isdir(path):
                 yield Change(path, "mkdir")
                 yield from _upper(entry.path, path)
         elif not _is_same(about, path):
