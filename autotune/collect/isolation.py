@@ -84,8 +84,8 @@ class SideEffects:
     """What became of the script's writes. `redirected` are those that the kernel layer held; hooks tell in Recordings.
 
     `escaped` are real files of the project that changed during the run, `gaps` writable folders that the layer leaves
-    out, `ended` the programs that outlived the script and were ended, `other_devices` where the scratch was not on the
-    file system of the folder. `is_whole` is False where the project has more files than were looked at.
+    out, `ended` the programs that outlived the script and were ended, `other_devices` folders that were written and had
+    their scratch on another file system. `is_whole` is False where the project has more files than were looked at.
     """
 
     layer: str = ""
@@ -137,7 +137,7 @@ def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
         redirected=scratch_changes.read(plan) if plan is not None else (),
         escaped=tuple(path for path in escaped if not Path(path).name.startswith(SCRATCH)),
         gaps=(*plan.gaps, *_refused(Path(isolation.settings["run_dir"]))) if plan is not None else (),
-        other_devices=plan.other_devices if plan is not None else (),
+        other_devices=_written_elsewhere(plan) if plan is not None else (),
         ended=tuple(ended),
         is_whole=isolation.before.is_whole,
     )
@@ -152,6 +152,11 @@ def failure(run_dir: Path) -> tuple[str, int, str] | None:
 def _refused(run_dir: Path) -> tuple[str, ...]:
     """The folders over which the kernel refused an overlay: they stayed real."""
     return tuple(map(str, _failure_row(run_dir).get("refused", ())))
+
+
+def _written_elsewhere(plan: OverlayPlan) -> tuple[str, ...]:
+    written = scratch_changes.written_folders(plan)
+    return tuple(folder for folder in plan.other_devices if folder in written)
 
 
 def _failure_row(run_dir: Path) -> dict[str, Any]:

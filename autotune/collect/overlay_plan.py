@@ -378,9 +378,9 @@ class _Planner:
             scratch = self._any_scratch()
             self.other_devices.append(folder)
         layer = self._new_layer(scratch)
-        for name in ("upper", "work", "below"):
-            os.mkdir(f"{layer}/{name}")
         below = f"{layer}/below" if self._holds_scratch(folder) else ""
+        for path in (f"{layer}/upper", f"{layer}/work", *([below] if below else [])):
+            os.mkdir(path)
         for path in self.scratch.values():
             if os.path.dirname(path) == folder:
                 with suppress(OSError):  # a whiteout (overlayfs): the script does not see its own scratch

@@ -30,6 +30,12 @@ def read(plan: OverlayPlan) -> tuple[Change, ...]:
     return _grouped(list(every(plan)))
 
 
+def written_folders(plan: OverlayPlan) -> frozenset[str]:
+    """The covered folders in which something was changed."""
+    overlays = [mount for mount in plan.mounts if isinstance(mount, Overlay)]
+    return frozenset(mount.lower for mount in overlays if next(_upper(mount.upper, mount.lower), None) is not None)
+
+
 def every(plan: OverlayPlan) -> Iterator[Change]:
     """Each changed path."""
     for mount in plan.mounts:
