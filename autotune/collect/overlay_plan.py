@@ -54,6 +54,9 @@ _REFUSED = frozenset(["vfat", "msdos", "exfat", "ntfs", "ntfs3", "hfs", "hfsplus
 _UPPER = frozenset(["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "zfs", "bcachefs"])
 """File systems that can hold an upper layer; the network ones cannot."""
 
+_SUBVOLUMES = frozenset(["btrfs", "bcachefs"])
+"""File systems whose subvolumes have device numbers of their own."""
+
 _SPECIAL = ("/dev", "/proc", "/sys", "/run", "/var/run", "/var/tmp")
 
 _SHARE = 0x40049409
@@ -339,14 +342,14 @@ class _Planner:
         scratch = [self._within(path) for path in self.scratch.values()]
         return any(other == kind and is_below(path, inside) for other, path in scratch)
 
-    def _within(self, path: str) -> tuple[tuple[str, str], str]:
+    def _within(self, path: str) -> tuple[tuple[str, str | int | None], str]:
         """A file system, and the path of `path` in it: a folder may be mounted at several places."""
         point = self._mount_of(path)
         mount = self.mounts_at.get(point)
         if mount is None:
-            return ("", ""), path
-        rest = path[len(point.rstrip("/")) :]
-        return (mount.type, mount.device), mount.root.rstrip("/") + rest or "/"
+            return ("", _device(path)), path
+        place = mount.root.rstrip("/") + path[len(point.rstrip("/")) :] or "/"
+        return (mount.type, mount.device if mount.type in _SUBVOLUMES else _device(path)), place
 
     def _is_small(self, folder: str) -> bool:
         """Whether a stand-in serves `folder` as well: not a folder of the script, and what it copies is little."""

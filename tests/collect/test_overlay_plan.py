@@ -254,6 +254,18 @@ def test_what_the_kernel_lets_nothing_cover_stays_real_and_is_told(disk, wanted,
         plan(replace(wanted, is_privileged=True, protected=(stick,)), table(disk, Mount("/", stick, kind, "x")))
 
 
+@pytest.mark.parametrize("root", ["/disk/home/other", "/elsewhere"])
+def test_a_folder_mounted_at_two_places_is_known_to_hold_the_scratch(disk, wanted, root):
+    view = disk / "view"
+    view.mkdir()
+    mounts = [Mount("/disk", str(disk), "ext4", "x"), Mount(root, str(view), "ext4", "x")]
+    nearby = (str(disk / "home" / "other"),)
+    found = plan(replace(wanted, is_privileged=False, nearby=nearby, protected=(str(view),)), mounts)
+    (overlay,) = [row for row in found.mounts if isinstance(row, Overlay) and row.lower == str(view)]
+    assert bool(overlay.below) is (root == "/disk/home/other")
+    overlay_plan.remove(found.scratch)
+
+
 def test_only_overlays_of_protected_folders_are_needed(disk, wanted):
     other, inner = str(disk / "scratch"), str(disk / "home" / "project" / "data")
     mounts = table(disk, Mount("/", other, "nfs4", "a"), Mount("/", inner, "nfs4", "b"))
