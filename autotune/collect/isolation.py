@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from autotune.collect import overlay_plan, scratch_changes, tripwire
-from autotune.collect.leftovers import SCRATCH_LIST
-from autotune.collect.overlay_plan import NotPossibleError, OverlayPlan, Wanted
+from autotune.collect.leftovers import SCRATCH_LIST, remove_abandoned
+from autotune.collect.overlay_plan import SCRATCH, NotPossibleError, OverlayPlan, Wanted
 from autotune.collect.scratch_changes import Change
 from autotune.machine.mounts import mounts
 
@@ -83,8 +84,8 @@ class SideEffects:
     """What became of the script's writes. `redirected` are those that the kernel layer held; hooks tell in Recordings.
 
     `escaped` are real files of the project that changed during the run, `gaps` writable folders that the layer leaves
-    out, `ended` the programs that outlived the script and were ended, `other_devices` where the scratch was not on the
-    file system of the folder. `is_whole` is False where the project has more files than were looked at.
+    out, `ended` the programs that outlived the script and were ended, `other_devices` folders that were written and had
+    their scratch on another file system. `is_whole` is False where the project has more files than were looked at.
     """
 
     layer: str = ""
@@ -130,13 +131,14 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
 def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
     """What was redirected and what escaped; to be asked before the scratch is deleted."""
     plan = isolation.plan
+    escaped = tripwire.changed(isolation.before)
     return SideEffects(
         layer=isolation.layer,
         why=isolation.why,
         redirected=scratch_changes.read(plan) if plan is not None else (),
-        escaped=tripwire.changed(isolation.before),
-        gaps=plan.gaps if plan is not None else (),
-        other_devices=plan.other_devices if plan is not None else (),
+        escaped=tuple(path for path in escaped if not Path(path).name.startswith(SCRATCH)),
+        gaps=(*plan.gaps, *_refused(Path(isolation.settings["run_dir"]))) if plan is not None else (),
+        other_devices=_written_elsewhere(plan) if plan is not None else (),
         ended=tuple(ended),
         is_whole=isolation.before.is_whole,
     )
@@ -157,11 +159,26 @@ def added(before: SideEffects, now: SideEffects) -> SideEffects:
 
 def failure(run_dir: Path) -> tuple[str, int, str] | None:
     """Which step of entering the namespace failed, its errno and the system's words; None when none did."""
+    row = _failure_row(run_dir)
+    return (str(row["step"]), int(row["errno"]), str(row["text"])) if "step" in row else None
+
+
+def _refused(run_dir: Path) -> tuple[str, ...]:
+    """The folders over which the kernel refused an overlay: they stayed real."""
+    return tuple(map(str, _failure_row(run_dir).get("refused", ())))
+
+
+def _written_elsewhere(plan: OverlayPlan) -> tuple[str, ...]:
+    written = scratch_changes.written_folders(plan)
+    return tuple(folder for folder in plan.other_devices if folder in written)
+
+
+def _failure_row(run_dir: Path) -> dict[str, Any]:
     try:
         row = json.loads((run_dir / FAILURE).read_bytes())
     except (OSError, ValueError):
-        return None
-    return str(row["step"]), int(row["errno"]), str(row["text"])
+        return {}
+    return row if isinstance(row, dict) else {}
 
 
 def _planned(
@@ -174,10 +191,13 @@ def _planned(
     if sys.platform != "linux":
         raise NotPossibleError("mount namespaces are Linux's")
     is_privileged = _can_mount()
+    if not is_privileged and os.geteuid() == 0:
+        raise NotPossibleError("root has no CAP_SYS_ADMIN here, and could give no file away in a user namespace")
     if not is_privileged:
         _check_owners(protected, before)
+    named = {os.path.realpath(folder) for folder in _named_caches(environ)}
     for folder in exempt:
-        if not any(overlay_plan.is_below(folder, path) for path in protected):
+        if folder in named or not any(overlay_plan.is_below(folder, path) for path in protected):
             _make_cache(folder)
     home = _home(environ)
     wanted = Wanted(
@@ -190,7 +210,10 @@ def _planned(
         user=os.geteuid(),
         group=os.getegid(),
     )
-    return overlay_plan.plan(wanted, mounts())
+    plan = overlay_plan.plan(wanted, mounts())
+    for folder in plan.scratch:
+        remove_abandoned(Path(folder).parent)
+    return plan
 
 
 def _check_owners(protected: Sequence[str], before: tripwire.Snapshot) -> None:
@@ -213,14 +236,18 @@ def _write(plan: Mapping[str, Any], scratch: Sequence[str], run_dir: Path) -> No
             file.write(f"{os.stat(folder).st_dev} {folder}\n")
 
 
+def _named_caches(environ: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(environ[name] for name in ("XDG_CACHE_HOME", *CACHES) if environ.get(name))
+
+
 def _exempt(run_dir: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     home = _home(environ)
     folders = [
         str(run_dir),
         tempfile.gettempdir(),
-        environ.get("XDG_CACHE_HOME") or str(home / ".cache"),
+        *([] if environ.get("XDG_CACHE_HOME") else [str(home / ".cache")]),
         *(str(home / name) for name in HOME_CACHES),
-        *(environ[name] for name in CACHES if environ.get(name)),
+        *_named_caches(environ),
         str(_PROBE_CACHE),
     ]
     return tuple(dict.fromkeys(os.path.realpath(folder) for folder in folders))
@@ -248,9 +275,17 @@ def _can_mount() -> bool:
 def _sockets() -> tuple[str, ...]:
     """Paths of the sockets that processes of this machine listen on (proc_net(5): type 1, flag 10000)."""
     try:
-        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").split("\n")[1:]
     except OSError:
         return ()
     rows = [line.split(None, 7) for line in lines]
     paths = [row[7] for row in rows if len(row) == 8 and row[7].startswith("/") and row[3] == "00010000"]
-    return tuple(path for path in dict.fromkeys(paths) if Path(path).is_socket())[:_MOST_SOCKETS]
+    return tuple(path for path in dict.fromkeys(paths) if _is_socket(path))[:_MOST_SOCKETS]
+
+
+def _is_socket(path: str) -> bool:
+    """False, too, where it lies in a private folder of another user: the script cannot reach it either."""
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except OSError:
+        return False

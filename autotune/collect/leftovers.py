@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from autotune.collect.artefacts import MANIFEST, read_json, runs
-from autotune.collect.overlay_plan import unlock
+from autotune.collect.overlay_plan import SCRATCH, unlock
 from autotune.errors import UsageError
 from autotune.machine import is_gone
 
@@ -34,9 +36,25 @@ def remove_leftovers(root: Path) -> tuple[Path, ...]:
     return tuple(folder for run in runs(root) if is_dead(run) for folder in remove_scratch(run))
 
 
-def is_dead(run: Path) -> bool:
-    """Whether the process that made `run` has certainly ended: "pid", "process_start", "host" in run.json.
+def remove_abandoned(folder: Path) -> tuple[Path, ...]:
+    """Delete the scratch in `folder` that the kernel layer of this user's dead runs left, of whichever project."""
+    return tuple(path for path in folder.glob(SCRATCH + "*") if _is_abandoned(path) and _delete(path))
 
+
+def _is_abandoned(scratch: Path) -> bool:
+    """Nobody but the user may have been able to write into it."""
+    try:
+        about = scratch.lstat()
+    except OSError:
+        return False
+    is_ours = about.st_uid == os.geteuid() and stat.S_ISDIR(about.st_mode) and not about.st_mode & 0o077
+    return is_ours and is_dead(scratch)
+
+
+def is_dead(run: Path) -> bool:
+    """Whether the process that made `run`, a run folder or a scratch, has certainly ended.
+
+    Its run.json says "pid", "process_start" and "host".
     False in doubt: without a readable run.json, and for a run of another host on a shared disk.
     """
     try:
@@ -75,9 +93,10 @@ def remove_scratch(run: Path) -> tuple[Path, ...]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return []
+    return [line for line in text.split("\n") if line]
 
 
 def _remove(list_of_them: Path, ours: Sequence[Path]) -> tuple[Path, ...]:

@@ -30,6 +30,12 @@ def read(plan: OverlayPlan) -> tuple[Change, ...]:
     return _grouped(list(every(plan)))
 
 
+def written_folders(plan: OverlayPlan) -> frozenset[str]:
+    """The covered folders in which something was changed."""
+    overlays = [mount for mount in plan.mounts if isinstance(mount, Overlay)]
+    return frozenset(mount.lower for mount in overlays if next(_upper(mount.upper, mount.lower), None) is not None)
+
+
 def every(plan: OverlayPlan) -> Iterator[Change]:
     """Each changed path."""
     for mount in plan.mounts:
@@ -42,7 +48,7 @@ def every(plan: OverlayPlan) -> Iterator[Change]:
 
 def _upper(upper: str, real: str) -> Iterator[Change]:
     for entry in _entries(upper):
-        if entry.name == _BYTECODE:
+        if entry.name == _BYTECODE or entry.name.startswith(SCRATCH):
             continue
         path = f"{real.rstrip('/')}/{entry.name}"
         about = entry.stat(follow_symlinks=False)
@@ -51,7 +57,7 @@ def _upper(upper: str, real: str) -> Iterator[Change]:
         elif not stat.S_ISDIR(about.st_mode):
             yield Change(path, "write", about.st_size if stat.S_ISREG(about.st_mode) else 0)
         else:
-            if not Path(path).is_dir():
+            if not os.path.isdir(path):
                 yield Change(path, "mkdir")
             yield from _upper(entry.path, path)
 
@@ -65,7 +71,7 @@ def _stand_in(stand_in: StandIn, plan: OverlayPlan, covered: set[str]) -> Iterat
             continue
         about = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(about.st_mode):
-            if not Path(path).is_dir():
+            if not os.path.isdir(path):
                 yield Change(path, "mkdir")
                 yield from _upper(entry.path, path)
         elif not _is_same(about, path):

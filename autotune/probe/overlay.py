@@ -5,8 +5,9 @@ and the real tree does not change.
     report()           what was redirected, what was blocked, what could not be isolated
     uninstall()        everything back
 
-Policy: a write goes to the real tree only in an exempt folder and outside of the protected ones, in the run folder, or
-below /dev, /proc, /sys; every other write goes to scratch on the device of its target, so that it takes as long.
+Policy: a write goes to the real tree only in an exempt folder, in the run folder, or below /dev, /proc, /sys; of exempt
+and protected folders around a place the deepest decides; every other write goes to scratch on the device of its target,
+so that it takes as long.
 
 Limits: io.FileIO(path) called by name, `posix.*` called directly, modules that the script writes over existing ones,
 UNIX sockets bound in the tree, compiled code of unknown libraries and child programs other than Python are outside:

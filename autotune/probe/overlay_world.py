@@ -26,6 +26,11 @@ def is_below(path: str, roots) -> bool:
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
+def _depth(path: str, roots) -> int:
+    """The length of the deepest of `roots` that `path` lies in, -1 where it is in none."""
+    return max((len(root) for root in roots if is_below(path, (root,))), default=-1)
+
+
 def _parts(text: str) -> list:
     """The names in a path, last first."""
     return [part for part in reversed(text.split("/")) if part not in ("", ".")]
@@ -139,7 +144,7 @@ class World:
             return True
         if any(is_below(place, (layer.folder,)) for layer in self._layers.values()):
             return True
-        return is_below(place, self._exempt) and not is_below(place, self._protected)
+        return _depth(place, self._exempt) > _depth(place, self._protected)
 
     # -- what is where -------------------------------------------------------------------------------------------
 

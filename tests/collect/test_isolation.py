@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from autotune.collect import isolation, tripwire
 from autotune.collect.isolation import HOOKS, KERNEL
+from autotune.collect.leftovers import remove_scratch
 from autotune.collect.overlay_plan import NotPossibleError
 from autotune.errors import ScriptError
 
@@ -147,6 +149,52 @@ def test_without_privileges_files_of_others_that_can_be_written_need_the_hooks(
             isolation._check_owners([str(tmp_path)], before)
     else:
         isolation._check_owners([str(tmp_path)], before)
+
+
+def test_root_without_the_right_to_mount_gets_hooks(tmp_path, monkeypatch):
+    monkeypatch.setattr(isolation, "_can_mount", lambda: False)
+    monkeypatch.setattr(isolation.os, "geteuid", lambda: 0)
+    held = isolation.choose(tmp_path, [tmp_path], {"HOME": str(tmp_path)})
+    if isolation.sys.platform == "linux":
+        assert (held.layer, held.why[:26]) == (HOOKS, "root has no CAP_SYS_ADMIN ")
+
+
+def test_a_socket_in_a_private_folder_is_left_out(tmp_path, monkeypatch):
+    def refuse(path, **_):
+        raise PermissionError(13, "Permission denied", path)
+
+    (tmp_path / "unix").write_text(f"Num\n0: 2 0 00010000 0001 01 1 {tmp_path}/s\n")
+    monkeypatch.setattr(isolation, "Path", lambda path: tmp_path / "unix" if path == "/proc/net/unix" else Path(path))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        assert isolation._sockets() == (str(tmp_path / "s"),)
+        monkeypatch.setattr(isolation.os, "stat", refuse)
+        assert isolation._sockets() == ()
+
+
+def test_caches_that_the_environment_names_are_made_inside_the_project_too(tmp_path):
+    run = tmp_path / ".autotune" / "runs" / "20260101-000000-abcdef"
+    run.mkdir(parents=True)
+    environ = {"HOME": str(tmp_path), "HF_HOME": str(tmp_path / "hf")}
+    held = isolation.choose(run, [tmp_path], environ)
+    remove_scratch(run)
+    if held.layer == KERNEL:
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".autotune", "hf"]
+    assert str(tmp_path / "hf") in held.settings["exempt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "refused"),
+    [
+        ('{"refused": ["/a", "/b"]}', None, ("/a", "/b")),
+        ('{"step": "overlay /", "errno": 1, "text": "no"}', ("overlay /", 1, "no"), ()),
+        ("", None, ()),
+        ("[]", None, ()),
+    ],
+)
+def test_what_the_launcher_tells(tmp_path, text, failed, refused):
+    (tmp_path / isolation.FAILURE).write_text(text)
+    assert (isolation.failure(tmp_path), isolation._refused(tmp_path)) == (failed, refused)
 
 
 def test_a_refusal_of_the_kernel_falls_back_to_hooks(place_in, tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from autotune.collect.leftovers import (
     is_dead,
     is_scratch,
     make_sockets,
+    remove_abandoned,
     remove_leftovers,
     remove_scratch,
 )
@@ -104,6 +105,60 @@ def test_a_run_that_may_live_is_left_alone(run, ended, manifest):
 def test_only_names_of_our_own_are_scratch(run, name, ours):
     folder = Path(name.format(root=run.parents[2], run=run, id=run.name))
     assert is_scratch(folder, run) is ours
+
+
+@pytest.fixture
+def left(tmp_path, ended):
+    """The scratch that a killed run of any project left in a folder."""
+    folder = tmp_path / ".autotune-scratch-20200101-000000-abcdef"
+    (folder / "1" / "upper").mkdir(parents=True)
+    folder.chmod(0o700)
+    write_json(folder / "run.json", ended)
+    return folder
+
+
+def test_scratch_of_dead_runs_of_other_projects_is_deleted(left, tmp_path):
+    (tmp_path / "other").mkdir()
+    assert remove_abandoned(tmp_path) == (left,)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize("case", ["alive", "open to others", "another user's", "no name", "a link", "no process"])
+def test_scratch_that_may_be_in_use_or_anothers_stays(left, tmp_path, monkeypatch, case):
+    if case == "alive":
+        write_json(left / "run.json", identity())
+    elif case == "open to others":
+        left.chmod(0o770)
+    elif case == "another user's":
+        monkeypatch.setattr("autotune.collect.leftovers.os.geteuid", lambda: left.stat().st_uid + 1)
+    elif case == "no name":
+        left.rename(tmp_path / "precious")
+    elif case == "a link":
+        left.rename(tmp_path / "precious")
+        left.symlink_to(tmp_path / "precious")
+    else:
+        (left / "run.json").unlink()
+    assert remove_abandoned(tmp_path) == ()
+    assert [path for path in tmp_path.iterdir() if (path / "1" / "upper").is_dir()]
+
+
+@pytest.mark.parametrize("name", ["caf\udce9", "a\u2028b", "a\x0bb", "a\x85b"])
+def test_scratch_is_found_again_below_any_name(tmp_path, name):
+    run = new_run(tmp_path)
+    scratch = tmp_path / name / f".autotune-scratch-{run.name}"
+    scratch.mkdir(parents=True)
+    (run / SCRATCH_LIST).write_text(f"1 {scratch}\n", encoding="utf-8", errors="surrogateescape")
+    assert remove_scratch(run) == (scratch,)
+    assert not (run / SCRATCH_LIST).exists()
+
+
+def test_no_permission_is_changed_through_a_link(left, tmp_path):
+    precious = tmp_path / "precious" / "work" / "work"
+    precious.mkdir(parents=True)
+    precious.chmod(0o500)
+    (left / "2").symlink_to(tmp_path / "precious")
+    assert remove_abandoned(tmp_path) == (left,)
+    assert precious.stat().st_mode & 0o777 == 0o500
 
 
 def test_a_link_is_never_followed(run, tmp_path):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from autotune.collect import overlay_plan
 from autotune.collect.overlay_plan import Bind, NotPossibleError, Overlay, Wanted, plan
+from autotune.machine import identity
 from autotune.machine.mounts import Mount
 
 RUN = "20260101-000000-abcdef"
@@ -124,12 +128,150 @@ def test_a_socket_that_somebody_listens_on_shows_through(disk, wanted):
     overlay_plan.remove(found.scratch)
 
 
+@pytest.fixture
+def beside(disk, wanted, monkeypatch):
+    """A scratch in home/other, below a folder that no overlay can cover as something is mounted in it."""
+    monkeypatch.setattr(overlay_plan, "_share", lambda path, copy: False)
+    return replace(wanted, nearby=(str(disk / "home" / "other"),)), table(
+        disk, Mount("/", f"{disk}/home/.cache", "x", "x")
+    )
+
+
 @pytest.mark.usefixtures("own")
-def test_a_large_file_beside_the_scratch_is_shown_read_only(disk, wanted, monkeypatch):
-    monkeypatch.setattr(overlay_plan, "LARGEST_COPY", 3)
-    found = plan(replace(wanted, nearby=(str(disk / "home" / "other"),)), table(disk))
+def test_a_large_file_beside_the_scratch_is_shown_read_only(disk, beside, monkeypatch):
+    monkeypatch.setattr(overlay_plan, "MOST_COPIED", 3)
+    found = plan(*beside)
     notes = str(disk / "home" / "notes.txt")
     assert Bind(notes, notes, read_only=True) in found.mounts
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_all_copies_together_have_a_limit(disk, beside, monkeypatch):
+    for name in "abc":
+        (disk / "home" / name).write_text("1234")
+    monkeypatch.setattr(overlay_plan, "MOST_COPIED", 10)
+    found = plan(*beside)
+    shown = [path for path in made(found.mounts, Bind) if os.path.isfile(path)]
+    assert sorted(shown) == [f"{disk}/home/{name}" for name in ("c", "notes.txt")]
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_large_file_of_the_project_is_never_read_only(disk, beside, monkeypatch):
+    monkeypatch.setattr(overlay_plan, "MOST_COPIED", 3)
+    wanted, mounts = beside
+    with pytest.raises(NotPossibleError, match=r"notes\.txt is too large to copy"):
+        plan(replace(wanted, protected=(str(disk / "home"),)), mounts)
+    assert os.listdir(disk / "home" / "other") == []
+
+
+@pytest.mark.usefixtures("own")
+def test_entries_of_all_stand_ins_have_a_limit(disk, beside, monkeypatch):
+    monkeypatch.setattr(overlay_plan, "MOST_ENTRIES", 4)
+    wanted, mounts = beside
+    found = plan(wanted, mounts)
+    assert str(disk / "home") in found.gaps
+    assert str(disk / "home" / "project") not in found.gaps
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("large", ["of the project", "beside it"])
+def test_where_copies_will_not_do_an_overlay_lies_between(disk, wanted, monkeypatch, large):
+    home = str(disk / "home")
+    monkeypatch.setattr(overlay_plan, "MOST_COPIED", 3 if large == "beside it" else 1 << 20)
+    protected = (str(disk),) if large == "of the project" else wanted.protected
+    found = plan(replace(wanted, nearby=(home + "/other",), protected=protected), table(disk))
+    folder = home if large == "beside it" else str(disk)
+    (overlay,) = [row for row in found.mounts if isinstance(row, Overlay) and row.lower == folder]
+    assert overlay.below.startswith(home + "/other/" + overlay_plan.SCRATCH)
+    assert overlay.is_needed
+    assert not [row for row in found.stand_ins if row.real == folder]
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_scratch_in_the_covered_folder_is_hidden(disk, wanted):
+    home = str(disk)
+    found = plan(replace(wanted, nearby=(), exempt=(), protected=(home,)), table(disk))
+    (overlay,) = [row for row in found.mounts if isinstance(row, Overlay)]
+    (name,) = os.listdir(overlay.upper)
+    assert found.scratch == (f"{home}/{name}",)
+    about = os.lstat(f"{overlay.upper}/{name}")
+    assert (stat.S_ISCHR(about.st_mode), about.st_rdev) == (True, 0), "a whiteout"
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_scratch_is_made_outside_of_protected_folders_where_there_is_room(disk, wanted):
+    home = str(disk / "home")
+    found = plan(replace(wanted, nearby=(home + "/.cache", str(disk / "scratch")), protected=(home,)), table(disk))
+    assert [os.path.dirname(path) for path in found.scratch] == [str(disk / "scratch")]
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_the_scratch_names_the_process_that_made_it(disk, wanted):
+    found = plan(wanted, table(disk))
+    (scratch,) = found.scratch
+    assert json.loads((Path(scratch) / "run.json").read_text()) == identity()
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_of_exempt_and_protected_folders_the_deepest_decides(disk, wanted):
+    home = disk / "home"
+    (home / "project" / "hf" / "own").mkdir(parents=True)
+    exempt = (*wanted.exempt, str(home / "project" / "hf"))
+    protected = (str(home), str(home / "project"), str(home / "project" / "hf" / "own"))
+    found = plan(replace(wanted, exempt=exempt, protected=protected), table(disk))
+    assert made(found.mounts, Overlay) == {str(home), protected[-1]}
+    assert made(found.mounts, Bind) >= {str(home / ".cache"), str(home / "project" / "hf"), wanted.run_dir}
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+def test_below_a_real_folder_mounts_are_covered(disk, wanted):
+    shared = disk / "home" / "shared"
+    (shared / "volume").mkdir(parents=True)
+    mounts = [Mount("/", str(shared), "autofs", "x"), Mount("/", str(shared / "volume"), "nfs4", "x")]
+    found = plan(wanted, table(disk, *mounts))
+    assert str(shared / "volume") in made(found.mounts, Overlay)
+    assert str(shared) not in made(found.mounts, Overlay)
+    overlay_plan.remove(found.scratch)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("kind", ["vfat", "exfat", "ntfs3"])
+def test_what_the_kernel_lets_nothing_cover_stays_real_and_is_told(disk, wanted, kind):
+    stick = str(disk / "home" / "other")
+    found = plan(replace(wanted, is_privileged=True), table(disk, Mount("/", stick, kind, "x")))
+    assert found.gaps == (stick,)
+    assert found.stage + stick in made(found.mounts, Bind)
+    overlay_plan.remove(found.scratch)
+    with pytest.raises(NotPossibleError, match="other cannot be covered"):
+        plan(replace(wanted, is_privileged=True, protected=(stick,)), table(disk, Mount("/", stick, kind, "x")))
+
+
+@pytest.mark.parametrize("root", ["/disk/home/other", "/elsewhere"])
+def test_a_folder_mounted_at_two_places_is_known_to_hold_the_scratch(disk, wanted, root):
+    view = disk / "view"
+    view.mkdir()
+    mounts = [Mount("/disk", str(disk), "ext4", "x"), Mount(root, str(view), "ext4", "x")]
+    nearby = (str(disk / "home" / "other"),)
+    found = plan(replace(wanted, is_privileged=False, nearby=nearby, protected=(str(view),)), mounts)
+    (overlay,) = [row for row in found.mounts if isinstance(row, Overlay) and row.lower == str(view)]
+    assert bool(overlay.below) is (root == "/disk/home/other")
+    overlay_plan.remove(found.scratch)
+
+
+def test_only_overlays_of_protected_folders_are_needed(disk, wanted):
+    other, inner = str(disk / "scratch"), str(disk / "home" / "project" / "data")
+    mounts = table(disk, Mount("/", other, "nfs4", "a"), Mount("/", inner, "nfs4", "b"))
+    found = plan(replace(wanted, is_privileged=True, exempt=(), nearby=()), mounts)
+    needed = {row.lower: row.is_needed for row in found.mounts if isinstance(row, Overlay)}
+    assert (needed[other], needed[inner]) == (False, True)
     overlay_plan.remove(found.scratch)
 
 

@@ -219,11 +219,16 @@ def test_run_folder_and_devices_are_written_for_real(project):
     assert overlay.report()["redirected"] == []
 
 
-def test_an_exempt_folder_inside_a_protected_one_is_protected(project):
+def test_of_exempt_and_protected_folders_the_deepest_decides(project):
+    out = project.root / "out"
     overlay.uninstall()
-    overlay.install(project.settings(exempt=[str(project.root / "out")]))
-    save("out/ckpt.pt", "new")
-    assert rows("write") == {"out/ckpt.pt": 3}
+    overlay.install(project.settings(exempt=["/", str(out)], protected=[str(project.root), str(out / "checkpoint-10")]))
+    save("out/cached", "new")
+    save("out/checkpoint-10/model.bin", "new")
+    save("train.log", "new")
+    assert rows("write") == {"out/checkpoint-10/model.bin": 3, "train.log": 3}
+    assert (out / "cached").read_text() == "new"
+    (out / "cached").unlink()
 
 
 def test_scratch_lies_in_the_run_folder_and_is_registered(project):
