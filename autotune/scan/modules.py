@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
@@ -13,6 +14,7 @@ from autotune.scan.configs import givens
 from autotune.scan.library import Library
 from autotune.scan.program import Program
 from autotune.scan.python import Script, View, read_view, training
+from autotune.scan.python.index import last_name
 from autotune.scan.python.loops import Step
 from autotune.syntax.python import Source
 
@@ -32,16 +34,16 @@ def read_whole(
 ) -> tuple[Script, tuple[str, ...]] | None:
     """The script with what its modules add, and the files of both, itself first; None when it cannot be read.
 
-    A script that trains nothing is alone. Where the script calls a function of a module, what the function does counts,
-    with what the script passes, and a loop in it is the script's own. Paths are seen from the file `beside`; `configs`
-    are what the command names.
+    A script that trains nothing is alone, and so is a module that only defines things: no run starts there. Where the
+    script calls a function of a module, what the function does counts, with what the script passes, and a loop in it is
+    the script's own. Paths are seen from the file `beside`; `configs` are what the command names.
     """
     program = Program(library, beside or name, _configured(library, configs))
     view = program.start(source, name, flags, is_open=is_open)
     alone = _read(library, program.alone(view)) if view is not None else None
     if view is None or alone is None:
         return None
-    if not (alone.trains or alone.parses or alone.called or flags is not None):
+    if flags is None and not (_starts(source.tree) and (alone.trains or alone.parses or alone.called)):
         return alone, (name,)
     views = program.modules(view)
     if not views:
@@ -55,6 +57,16 @@ def read_whole(
         return script, (name,)
     whole = reduce(joined, reversed(modules), script)
     return whole, tuple(dict.fromkeys((name, *_files(whole, modules))))
+
+
+def _starts(tree: ast.Module) -> bool:
+    """Whether running the file does something: a loop, a call or a main guard at its top."""
+    return any(
+        isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.With)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+        or (isinstance(node, ast.If) and "__name__" in map(last_name, ast.walk(node.test)))
+        for node in tree.body
+    )
 
 
 def _configured(library: Library, configs: Iterable[str]) -> dict[str, Given]:
