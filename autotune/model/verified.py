@@ -21,6 +21,13 @@ class Verdict(StrEnum):
     CANNOT_TELL = "cannot_tell"
 
 
+class Clock(StrEnum):
+    """What the times of the steps are: time that passed, or CPU time of the training thread."""
+
+    WALL = "wall"
+    CPU = "cpu"
+
+
 class Sameness(StrEnum):
     """What may be said of the losses; NOT_COMPARED is no pass."""
 
@@ -35,10 +42,12 @@ class Sameness(StrEnum):
 class Start:
     """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
-    `times_ms` are the measured steps one by one, `losses` those of each step since the script began. `memory_bytes` is
-    the peak, on the device where it trains on one. `read_bytes` came from storage in the window, and not from the page
-    cache. `may_be_stopped` says that it is one process that trains on the CPU, so that it can take turns with another;
-    `wait_s` is about how long it waits at a time for something that is no CPU (0.0: hardly ever).
+    `times_ms` are the measured steps one by one, `cpu_ms` the CPU time of the training thread in each of them; empty
+    unless its steps consist of nothing else. `cpus` is how many CPUs its processes kept busy in the window. `losses`
+    are those of each step since the script began. `memory_bytes` is the peak, on the device where it trains on one.
+    `read_bytes` came from storage in the window, and not from the page cache. `may_be_stopped` says that it is one
+    process that trains on the CPU, so that it can take turns with another; `wait_s` is about how long it waits at a
+    time for something that is no CPU (0.0: hardly ever).
     Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
     `throttled_share` of the time a CPU quota held the script back, `slowed_share` heat or power the GPU. None where the
     system does not tell. `epoch_steps` are those of an epoch, None where it has no known end. `escaped` are files of
@@ -52,6 +61,8 @@ class Start:
     wall_s: float
     samples: float | None = None
     times_ms: tuple[float, ...] = ()
+    cpu_ms: tuple[float, ...] = ()
+    cpus: float | None = None
     losses: tuple[float | None, ...] = ()
     memory_bytes: int | None = None
     is_on_device: bool = False
@@ -92,10 +103,15 @@ class Schedule:
     seconds: float
     turns: Turns | None = None
 
+    @property
+    def pair_s(self) -> float:
+        """Seconds of a pair."""
+        return 2 * self.seconds / len(self.order)
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` the 99 % one.
+    """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` that of 99 % or more.
 
     `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
     one side was faster than every start of the other. `in_turns` are pairs that ran at once, one stopped meanwhile. An
@@ -156,7 +172,8 @@ class Verified:
     """One verification. `step_ms` are medians over the starts of each side, or undisturbed as the estimate is.
 
     `against` names what was compared with what, `beside` what else could have been meant and how to ask for it;
-    `predicted` is the gain that the diagnosis gave to the changes.
+    `predicted` is the gain that the diagnosis gave to the changes. `clock` is what the times are, and `worth` says in
+    words what the interval holds for.
     """
 
     against: str
@@ -174,3 +191,5 @@ class Verified:
     predicted: Gain | None = None
     notes: tuple[str, ...] = ()
     beside: str = ""
+    clock: Clock = Clock.WALL
+    worth: str = ""

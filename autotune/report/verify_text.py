@@ -45,6 +45,7 @@ def measured(verified: Verified, width: int, advice: str = "") -> Iterator[Line]
     `advice` says how losses could be compared that were not.
     """
     yield from paragraph("Step", _step(verified), width)
+    yield from paragraph("Clock", verified.worth, width)
     yield from paragraph("Losses", f"{_losses(verified.losses)}{advice}", width)
     yield from paragraph("Memory", _memory(verified.memory), width)
     yield from paragraph("Predicted", _predicted(verified), width)

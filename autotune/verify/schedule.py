@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, Schedule, Start, Turns
@@ -39,6 +39,8 @@ MEMORY_SHARE = 0.7
 LEAST_STEPS, MOST_STEPS = 10, 1000
 REHEARSED_STEPS = 6
 
+Pair = tuple[str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Free:
@@ -48,10 +50,14 @@ class Free:
     cpus: float
 
 
-def order(pairs: int) -> tuple[str, ...]:
+def pair(number: int) -> Pair:
     """A B B A A B B A ...: a machine that slowly gets faster or slower favours no side."""
-    there, back = (BEFORE, AFTER), (AFTER, BEFORE)
-    return tuple(side for pair in range(pairs) for side in (back if pair % 2 else there))
+    return (AFTER, BEFORE) if number % 2 else (BEFORE, AFTER)
+
+
+def order(pairs: int) -> tuple[str, ...]:
+    """The sides of so many pairs."""
+    return tuple(side for number in range(pairs) for side in pair(number))
 
 
 def schedule(
@@ -83,6 +89,21 @@ def schedule(
         most = int((left_s / SLACK / pairs - fixed_s) / step_s)
         steps = max(steps, min(_steps(rehearsed, LONG_WINDOW_S), most) // each * each)
     return Schedule(order(pairs), steps, warmup, pairs * (fixed_s + steps * step_s), turns)
+
+
+def more(planned: Schedule, made: int, budget_s: float, spent_s: float) -> Schedule:
+    """More pairs like those of `planned`, of which `made` are there. Raises UsageError where the budget holds none, or
+    too few for LEAST_PAIRS in all."""
+    needed = max(1, LEAST_PAIRS - made)
+    pairs = min(MOST_PAIRS, int((budget_s - spent_s) / planned.pair_s))
+    if pairs < needed:
+        raise UsageError(
+            f"{budget_s:.0f} s are too few: {made} pairs are there, and another one takes about {planned.pair_s:.0f} s",
+            where="--budget",
+            to_do=f"The smallest useful budget is {math.ceil(spent_s + needed * planned.pair_s) + 1} s.",
+        )
+    sides = tuple(side for number in range(made, made + pairs) for side in pair(number))
+    return replace(planned, order=sides, seconds=pairs * planned.pair_s)
 
 
 def least_s(rehearsed: Sequence[Start], loss_steps: int | None) -> float:

@@ -17,7 +17,7 @@ from autotune import collect, derive, machine
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording
 from autotune.model.verified import Start, Turns
-from autotune.verify import contention, epochs
+from autotune.verify import clocks, contention, epochs
 from autotune.verify.mirror import Mirror
 from autotune.verify.pace import lasting
 from autotune.verify.schedule import Free
@@ -30,6 +30,8 @@ Show = Callable[[collect.Status], None]
 Ran = tuple[collect.Collected, Start | None, Derived | None]
 Busy = tuple[float | None, float | None]
 """Shares of the CPUs that were busy with other work, and at all."""
+
+HASH_SEED = "PYTHONHASHSEED"
 
 MESSAGES = "stderr"
 """In the folder of a start: what the script wrote there, as ten starts would repeat it on the user's terminal."""
@@ -132,7 +134,7 @@ def free() -> Free:
 
 def one_hash(environ: Mapping[str, str]) -> dict[str, str]:
     """Starts that hash text alike: sets are in one order and dicts in one place, so that losses and times compare."""
-    return {"PYTHONHASHSEED": str(random.randrange(1, 2**32)), **environ}
+    return {HASH_SEED: str(random.randrange(1, 2**32)), **environ}
 
 
 def _ignore(status: collect.Status) -> None:
@@ -175,6 +177,8 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
         wall_s=collected.wall_s if held is None else held.own_s(math.inf),
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
         times_ms=times_ms,
+        cpu_ms=clocks.cpu_ms(first, times_ms) if len(collected.recordings) == 1 else (),
+        cpus=clocks.cpus(collected.recordings, times_ms),
         losses=first.losses,
         memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
         is_on_device=bool(device),
