@@ -50,7 +50,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One batch prepared by a fetcher, in a worker or in the training process (`in_main`)."""
+    """One batch prepared by a fetcher, in a worker or in the training process (`in_main`).
+
+    `queued_ns` is for how long the worker could run and had no CPU; None where the system does not tell, in older
+    Recordings, and in the training process, whose Window has it.
+    """
 
     loader: int
     pid: int
@@ -61,6 +65,7 @@ class Fetch:
     collate_cpu_ns: int
     num_samples: int
     in_main: bool
+    queued_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

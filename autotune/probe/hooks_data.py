@@ -12,8 +12,11 @@ from _thread import get_ident
 from . import batches, clock, sites
 
 ARGUMENTS = ("num_workers", "batch_size", "prefetch_factor", "pin_memory", "persistent_workers", "drop_last")
-ROW = struct.Struct("<qqqqqqqq")
-"""One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples; in the workers' file."""
+ROW = struct.Struct("<qqqqqqqqq")
+"""One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples, queued; in the workers' file."""
+UNKNOWN = -1
+WORKER_OF = "AUTOTUNE_LOADER"
+"""In the environment of a worker: the training process, and the loader."""
 
 
 def install_fetch(session) -> None:
@@ -214,16 +217,23 @@ def _timed_fetch(session, fetch):
             return fetch(self, possibly_batched_index)
         collate, spent = self.collate_fn, [0, 0]
         self.collate_fn = _timed_collate(collate, spent)
+        queued = _queued_in_worker()
         start, cpu = clock.now(), clock.thread_cpu()
         try:
             return fetch(self, possibly_batched_index)
         finally:
             wall, cpu = clock.now() - start, clock.thread_cpu() - cpu
+            queued = UNKNOWN if queued is None else (_queued_in_worker() or 0) - queued
             self.collate_fn = collate
             count = len(possibly_batched_index) if hasattr(possibly_batched_index, "__len__") else 1
-            _keep(session, (start, wall, cpu, spent[0], spent[1], count))
+            _keep(session, (start, wall, cpu, spent[0], spent[1], count), queued)
 
     return timed_fetch
+
+
+def _queued_in_worker():
+    """How long this worker waited for a CPU so far; None elsewhere: the window knows it of the training thread."""
+    return clock.queued() if WORKER_OF in os.environ else None
 
 
 def _timed_collate(collate, spent: list):
@@ -239,9 +249,9 @@ def _timed_collate(collate, spent: list):
     return timed_collate
 
 
-def _keep(session, row: tuple) -> None:
+def _keep(session, row: tuple, queued: int) -> None:
     """In a worker: append to the job's file (O_APPEND writes of one row are atomic). Else: keep in memory."""
-    loader = os.environ.get("AUTOTUNE_LOADER")
+    loader = os.environ.get(WORKER_OF)
     if loader is None:
         if get_ident() == session.recorder.thread:
             session.recorder.fetches.append((session.recorder.loader, os.getpid(), *row))
@@ -250,6 +260,6 @@ def _keep(session, row: tuple) -> None:
     path = os.path.join(session.request["run_dir"], f"fetches-{trainer}")
     descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
     try:
-        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row))
+        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row, queued))
     finally:
         os.close(descriptor)

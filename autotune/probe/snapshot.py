@@ -120,13 +120,14 @@ def _error(recorder):
 
 def _fetches(session, origin: int) -> list:
     recorder = session.recorder
-    rows = [(*row, True) for row in recorder.fetches]
+    rows = [(*row, True, None) for row in recorder.fetches]
     path = os.path.join(session.request["run_dir"], f"fetches-{os.getpid()}")
     if os.path.exists(path):
         with open(path, "rb") as file:
             data = file.read()
         whole = len(data) // hooks_data.ROW.size * hooks_data.ROW.size
-        rows += [(*row, False) for row in hooks_data.ROW.iter_unpack(data[:whole])]
+        for *row, queued in hooks_data.ROW.iter_unpack(data[:whole]):
+            rows.append((*row, False, None if queued == hooks_data.UNKNOWN else queued))
     return [(loader, pid, start - origin, *rest) for loader, pid, start, *rest in rows]
 
 

@@ -3,13 +3,16 @@
 The CPU time of the training thread is the step where that thread does all of the work and waits for nothing but a CPU.
 What it does not know of are other threads, which share the work or spin while they wait, processes that prepare
 batches, disks, devices and sleep: each of them leaves a trace, and with any of them it is the time that passes.
+
+Where training only waits for batches, and its workers for nothing but a CPU, their CPU time is the step: with one
+worker that of a batch, with two half of it. Both sides must have as many workers, for what a batch costs on its way
+to the training process is not in it.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from autotune.model.recording import Fetch, Recording, Window
@@ -22,6 +25,9 @@ OTHER_THREADS = 0.05
 ASLEEP = 0.03
 """Of a window, the time in which the training thread neither ran nor waited for a CPU."""
 
+KEEPS_UP = 0.8
+"""Of the workers' pace, what a step may take of the training thread's CPU time: then it waits for them."""
+
 MOST_DISTURBED = 0.25
 """Share of the starts that may be disturbed before it matters how many CPUs either side wants."""
 
@@ -29,18 +35,23 @@ MORE_CPUS = 1.1
 """A side that kept so many times the CPUs of the other one busy wants more of them."""
 
 
-def cpu_ms(recording: Recording, own_ms: Sequence[float]) -> tuple[float, ...]:
-    """The CPU time of each measured step; empty where it is not all that the step consists of, or that is not known.
+Own = Callable[[int, int], float]
+"""Nanoseconds between two times of a Recording, without those in which the process was stopped."""
 
-    `own_ms` are the times of the steps, without those in which the process was stopped.
-    """
+
+def cpu_ms(recording: Recording, own: Own) -> tuple[float, ...]:
+    """The CPU time of each measured step; empty where it is not all that the step consists of, or that is not known."""
     window = recording.window
-    if window is None or not window.step_cpu_ns or (recording.device or {}).get("type") != "cpu":
+    if window is None or not window.step_cpu_ns or not _is_on_cpu(recording) or _in_workers(recording, window):
         return ()
-    if _in_workers(recording, window) or not _is_alone(window, math.fsum(own_ms) * 1e6):
+    if not _is_alone(window, own(window.start_ns, window.end_ns)):
         return ()
     marks = window.step_cpu_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
     return tuple((end - begin) / 1e6 for begin, end in pairwise(marks))
+
+
+def _is_on_cpu(recording: Recording) -> bool:
+    return (recording.device or {}).get("type") == "cpu"
 
 
 def _is_alone(window: Window, own_ns: float) -> bool:
@@ -51,11 +62,43 @@ def _is_alone(window: Window, own_ns: float) -> bool:
     return others_ns <= OTHER_THREADS * window.cpu_ns and asleep_ns <= ASLEEP * own_ns
 
 
-def cpus(recordings: Sequence[Recording], own_ms: Sequence[float]) -> float | None:
+def loader_ms(recording: Recording, own: Own, num_cpus: float | None) -> float | None:
+    """What the workers need of CPU time for the batches of a step, divided among them, on a machine with so many CPUs;
+    None where that is not what the step consists of, or not known."""
+    window = recording.window
+    if window is None or window.cpu_ns is None or window.queued_ns is None or num_cpus is None:
+        return None
+    fetches = _in_workers(recording, window)
+    if not fetches or not _is_on_cpu(recording) or not _only_compute(fetches, own):
+        return None
+    came = [one for one in recording.events if one.kind == "fetch" and one.flag and _is_in(window, one.end_ns)]
+    workers = num_workers(recording)
+    pace_ns = statistics.fmean(one.cpu_ns for one in fetches) * len(came) / workers
+    own_ns = own(window.start_ns, window.end_ns)
+    asleep_ns = own_ns - window.cpu_ns - window.queued_ns - sum(own(one.start_ns, one.end_ns) for one in came)
+    waits_for_it = window.cpu_ns <= KEEPS_UP * pace_ns and asleep_ns <= ASLEEP * own_ns
+    has_cpus = window.cpu_ns + pace_ns * workers <= num_cpus * pace_ns
+    return pace_ns / window.steps / 1e6 if waits_for_it and has_cpus else None
+
+
+def num_workers(recording: Recording) -> int:
+    """Those that prepared batches."""
+    return len({one.pid for one in recording.fetches if not one.in_main})
+
+
+def _only_compute(fetches: Sequence[Fetch], own: Own) -> bool:
+    """Whether these were prepared without waiting for anything but a CPU."""
+    queued = [one.queued_ns for one in fetches if one.queued_ns is not None]
+    own_ns = sum(own(one.start_ns, one.start_ns + one.wall_ns) for one in fetches)
+    asleep_ns = own_ns - sum(one.cpu_ns for one in fetches) - sum(queued)
+    return len(queued) == len(fetches) and asleep_ns <= ASLEEP * own_ns
+
+
+def cpus(recordings: Sequence[Recording], own: Own) -> float | None:
     """How many CPUs all processes and their workers kept busy in the window; None where that is not known."""
-    used_ns = [_used_ns(one) for one in recordings]
+    window, used_ns = recordings[0].window, [_used_ns(one) for one in recordings]
     known = [used for used in used_ns if used is not None]
-    own_ns = math.fsum(own_ms) * 1e6
+    own_ns = own(window.start_ns, window.end_ns) if window is not None else 0.0
     return sum(known) / own_ns if len(known) == len(used_ns) and own_ns else None
 
 
@@ -67,22 +110,30 @@ def _used_ns(recording: Recording) -> int | None:
 
 
 def _in_workers(recording: Recording, window: Window) -> list[Fetch]:
-    span = range(window.start_ns, window.end_ns + 1)
-    return [one for one in recording.fetches if not one.in_main and one.start_ns in span]
+    return [one for one in recording.fetches if not one.in_main and _is_in(window, one.start_ns)]
+
+
+def _is_in(window: Window, at_ns: int) -> bool:
+    return window.start_ns <= at_ns <= window.end_ns
 
 
 def clock(starts: Sequence[Start]) -> Clock:
     """CPU time where it is the step in all of the starts, those of the rehearsals included."""
-    return Clock.CPU if all(start.cpu_ms for start in starts) else Clock.WALL
+    if all(start.cpu_ms for start in starts):
+        return Clock.CPU
+    is_paced = all(start.loader_ms is not None for start in starts)
+    return Clock.LOADER if is_paced and len({start.workers for start in starts}) == 1 else Clock.WALL
 
 
 def on(chosen: Clock, start: Start) -> tuple[float, ...]:
-    """The times of the measured steps."""
-    return start.cpu_ms if chosen is Clock.CPU else start.times_ms
+    """The times of the measured steps; none on a clock that does not tell them apart."""
+    return {Clock.CPU: start.cpu_ms, Clock.WALL: start.times_ms}.get(chosen, ())
 
 
 def mean_ms(chosen: Clock, start: Start) -> float:
     """The mean step."""
+    if chosen is Clock.LOADER and start.loader_ms is not None:
+        return start.loader_ms
     return statistics.fmean(start.cpu_ms) if chosen is Clock.CPU else start.step_ms
 
 
@@ -116,8 +167,13 @@ def worth(chosen: Clock, starts: Sequence[Start], in_turns: bool) -> str:
     """What the interval holds for, in words."""
     share = others(starts)
     beside = f"; other work had {share:.0%} of the CPUs" if share is not None and share > OTHERS_SHARE else ""
-    if chosen is Clock.CPU:
-        how = f"CPU time of the training thread, which does all of the work and waits for nothing else{beside}"
-        return f"{how}: the interval holds for a quiet machine too, but for shared caches and hyper-threads"
-    how = "the time that passed, of both sides in turns" if in_turns else "the time that passed, one start at a time"
-    return f"{how}{beside}" + (": the interval holds for a machine as busy as this one was" if beside else "")
+    if chosen is Clock.WALL:
+        how = (
+            "the time that passed, of both sides in turns" if in_turns else "the time that passed, one start at a time"
+        )
+        return f"{how}{beside}" + (": the interval holds for a machine as busy as this one was" if beside else "")
+    how = {
+        Clock.CPU: "CPU time of the training thread, which does all of the work and waits for nothing else",
+        Clock.LOADER: "CPU time of the loader's workers, for which training waits",
+    }[chosen]
+    return f"{how}{beside}: the interval holds for a quiet machine too, but for shared caches and hyper-threads"

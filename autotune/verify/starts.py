@@ -165,7 +165,8 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
     first, step, sampled = collected.recordings[0], derived.step, collected.sampled
     if step is None or first.window is None:
         return None
-    times_ms = _times_ms(first, held)
+    own, is_alone = _own(first, held), len(collected.recordings) == 1
+    times_ms = _times_ms(first, own)
     reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
     peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
     device = max((peak for peak in peaks if peak is not None), default=None)
@@ -177,8 +178,10 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
         wall_s=collected.wall_s if held is None else held.own_s(math.inf),
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
         times_ms=times_ms,
-        cpu_ms=clocks.cpu_ms(first, times_ms) if len(collected.recordings) == 1 else (),
-        cpus=clocks.cpus(collected.recordings, times_ms),
+        cpu_ms=clocks.cpu_ms(first, own) if is_alone else (),
+        loader_ms=clocks.loader_ms(first, own, machine.num_cpus()) if is_alone else None,
+        workers=clocks.num_workers(first),
+        cpus=clocks.cpus(collected.recordings, own),
         losses=first.losses,
         memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
         is_on_device=bool(device),
@@ -194,15 +197,24 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
     )
 
 
-def _times_ms(recording: Recording, held: Held | None) -> tuple[float, ...]:
-    """The measured steps; without the time in which they were stopped."""
+def _own(recording: Recording, held: Held | None) -> clocks.Own:
+    """Without the time in which it was stopped."""
+    if held is None:
+        return lambda begin, end: end - begin
+
+    def own_ns(at_ns: int) -> float:
+        return held.own_s((recording.origin_ns + at_ns) / 1e9) * 1e9
+
+    return lambda begin, end: own_ns(end) - own_ns(begin)
+
+
+def _times_ms(recording: Recording, own: clocks.Own) -> tuple[float, ...]:
+    """The measured steps."""
     window = recording.window
     if window is None:
         return ()
     ends = window.step_ends_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
-    at_s = [(recording.origin_ns + end) / 1e9 for end in ends]
-    own_s = at_s if held is None else map(held.own_s, at_s)
-    return tuple((end - begin) * 1e3 for begin, end in pairwise(own_s))
+    return tuple(own(begin, end) / 1e6 for begin, end in pairwise(ends))
 
 
 def _sum(reads: Sequence[int | None]) -> int | None:

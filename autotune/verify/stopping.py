@@ -36,7 +36,7 @@ def wait_s(recording: Recording, derived: Derived) -> float | None:
     wall_ns, cpu_ns = (sum(getattr(one, name) for one in fetches) for name in ("wall_ns", "cpu_ns"))
     has_workers = any(not one.in_main for one in fetches)
     queued_ns = window.queued_ns or 0
-    asleep_ns = wall_ns - cpu_ns - (0 if has_workers else queued_ns)
+    asleep_ns = wall_ns - cpu_ns - (sum(one.queued_ns or 0 for one in fetches) if has_workers else queued_ns)
     of_batch_s = asleep_ns / len(fetches) / 1e9 if asleep_ns > WAITING * wall_ns else 0.0
     # Workers are stopped along with who waits for them.
     asleep_ms = step.mean_ms - (window.cpu_ns + queued_ns) / window.steps / 1e6
