@@ -9,7 +9,7 @@ from autotune import collect
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.model.verified import BEFORE, Start
-from autotune.verify.estimate import LEAST_PAIRS
+from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS
 from autotune.verify.schedule import REHEARSED_STEPS, TOGETHER, least_s
 
 END_S = 0.5
@@ -38,7 +38,7 @@ def expected(root: Path, run: str) -> Start | None:
 
 
 def refuse(budget_s: float, start: Start, loss_steps: int | None, seen: str) -> None:
-    """Raises UsageError where the budget surely does not hold LEAST_PAIRS pairs, by a start of the unchanged script.
+    """Raises UsageError where the budget surely does not hold FEWEST_PAIRS pairs, by a start of the unchanged script.
 
     The changed one starts as slowly, and its steps take no time at all: less than that it cannot cost.
     """
@@ -46,7 +46,7 @@ def refuse(budget_s: float, start: Start, loss_steps: int | None, seen: str) -> 
     if budget_s < TRUST * least:
         raise UsageError(
             f"{budget_s:.0f} s cannot suffice: a start takes about {_start_s(start, loss_steps):.0f} s, {seen}, and "
-            f"a verification at least {2 + 2 * LEAST_PAIRS} of them",
+            f"a verification at least {2 + 2 * FEWEST_PAIRS} of them",
             where="--budget",
             to_do=f"This suffices, where the changed script is no slower: --budget {math.ceil(useful)}s",
         )
@@ -62,7 +62,7 @@ def _rehearsal_s(start: Start) -> float:
 
 def _least_s(start: Start, loss_steps: int | None) -> float:
     both_s = _start_s(start, loss_steps) + start.fixed_s * (1 - TOGETHER if start.may_be_stopped else 1.0)
-    return _rehearsal_s(start) + start.fixed_s + LEAST_PAIRS * both_s
+    return _rehearsal_s(start) + start.fixed_s + FEWEST_PAIRS * both_s
 
 
 def _useful_s(start: Start, loss_steps: int | None) -> float:

@@ -31,10 +31,12 @@ def make(
     """The starts, those of before (`made`) first, and how often they were judged.
 
     `run` makes a pair, the first of which takes about `pair_s`; `deadline` is a time of `clock`. `planned` more pairs
-    are made, and then FURTHER_PAIRS at a time while `is_told`, which gets the starts and the look, says that they do
-    not tell. A pair that the time does not hold any more is left out; the first LEAST_PAIRS may exceed it by one start.
+    are made, LEAST_PAIRS in all where the time holds them, and then FURTHER_PAIRS at a time while `is_told`, which gets
+    the starts and the look, says that they do not tell. A pair that the time does not hold any more is left out; the
+    first LEAST_PAIRS may exceed it by one start.
     """
-    starts, goal = list(made), len(made) // 2 + planned
+    starts = list(made)
+    goal = max(LEAST_PAIRS, len(made) // 2 + planned)
     while True:
         while len(starts) // 2 < goal:
             number = len(starts) // 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, Schedule, Start, Turns
 from autotune.verify import epochs, losses
-from autotune.verify.estimate import LEAST_PAIRS, MOST_PAIRS
+from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS
 
 WINDOW_S = 1.0
 """Seconds that each start measures, about: longer windows narrow little, what differs is one start from the next."""
@@ -68,7 +68,7 @@ def schedule(
     Both sides get the longer warm-up of the two, so that they measure the same steps; `loss_steps` are made in all, and
     never fewer than the losses need; a window holds whole epochs where these are short. Sides that may be stopped take
     turns where what is `free` holds both of them. Raises UsageError, which names the smallest useful budget, when it
-    does not hold LEAST_PAIRS pairs.
+    does not hold FEWEST_PAIRS: from there on the pairs are kept, and others may be added to them.
     """
     warmup, left_s = max(start.warmup for start in rehearsed), budget_s - spent_s
     steps, each = _least(rehearsed, (loss_steps or losses.LEAST_STEPS) - warmup)
@@ -77,11 +77,11 @@ def schedule(
     step_s = sum(start.step_ms / 1000 for start in rehearsed)
     pair_s = fixed_s + steps * step_s
     pairs = min(MOST_PAIRS, int(left_s / pair_s))
-    if pairs < LEAST_PAIRS:
+    if pairs < FEWEST_PAIRS:
         least = math.ceil(spent_s + LEAST_PAIRS * pair_s) + 1
         raise UsageError(
-            f"{budget_s:.0f} s are too few: a start takes about {pair_s / 2:.0f} s, and less than {LEAST_PAIRS} "
-            "of each side tell nothing",
+            f"{budget_s:.0f} s are too few: a start takes about {pair_s / 2:.0f} s, and less than "
+            f"{FEWEST_PAIRS} of each side tell nothing",
             where="--budget",
             to_do=f"The smallest useful budget is {least} s: --budget {least}s",
         )
@@ -93,8 +93,8 @@ def schedule(
 
 def more(planned: Schedule, made: int, budget_s: float, spent_s: float) -> Schedule:
     """More pairs like those of `planned`, of which `made` are there. Raises UsageError where the budget holds none, or
-    too few for LEAST_PAIRS in all."""
-    needed = max(1, LEAST_PAIRS - made)
+    too few for FEWEST_PAIRS in all."""
+    needed = max(1, FEWEST_PAIRS - made)
     pairs = min(MOST_PAIRS, int((budget_s - spent_s) / planned.pair_s))
     if pairs < needed:
         raise UsageError(
