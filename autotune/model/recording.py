@@ -294,6 +294,8 @@ def _check_window(row: Json | None) -> None:
     if row is None:
         return
     ends, first, num_steps = row["step_ends_ns"], row["warmup_steps"], row["steps"]
+    if len(row.get("step_cpu_ns") or ends) != len(ends):
+        raise ValueError(f"{len(row['step_cpu_ns'])} step_cpu_ns are not of {len(ends)} steps")
     if first < 1 or num_steps < 0 or len(ends) < first + num_steps or ends != sorted(ends):
         raise ValueError(f"{len(ends)} step_ends_ns are no {first} steps of warm-up and {num_steps} after them")
 

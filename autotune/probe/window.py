@@ -165,7 +165,8 @@ class Window:
         """
         self.ended_by = reason
         if self._used_at_start is not None and reason in ("steps", "time_limit"):
-            self._used = [end - begin for begin, end in zip(self._used_at_start, self._counters())]
+            pairs = zip(self._used_at_start, self._counters())
+            self._used = [None if begin is None or end is None else end - begin for begin, end in pairs]
         total = len(self.step_ends)
         # A limit may come before the steps that were to pass have passed.
         made = total - (self._request["after"] if reason == "time_limit" else 0)

@@ -66,6 +66,8 @@ def _lines(verified: Verified, width: int) -> Iterator[Line]:
     for note in verified.notes:
         yield from paragraph("Note", note, width)
     yield from paragraph("Cost", _cost(verified), width)
+    if verified.verdict is Verdict.CANNOT_TELL:
+        yield from paragraph("Next", "the same command with --resume adds pairs to these", width)
 
 
 def _verdict(verified: Verified) -> tuple[str, str]:

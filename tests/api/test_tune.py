@@ -17,7 +17,7 @@ from autotune.api import apply, diagnose, searches
 from autotune.api import tune as api
 from autotune.api.search import Search
 from autotune.collect import artefacts
-from autotune.errors import BusyError, ScriptError, UsageError
+from autotune.errors import ScriptError, UsageError
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.finding import Change, Evaluation, Finding, Gain, Recommendation
 from autotune.model.report import Report, RunSummary, Step
@@ -230,10 +230,10 @@ def test_what_does_not_win_the_proof_is_not_recommended(made, root, fields) -> N
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (BusyError("others measure"), "other work disturbed the proof, others measure"),
+        (UsageError("the time held 1 of 3 pairs"), "the time held 1 of 3 pairs"),
         (ScriptError("it crashed"), "it crashed"),
     ],
-    ids=["busy", "failed"],
+    ids=["too slow", "failed"],
 )
 def test_a_proof_that_fails_is_none(made, root, error, why) -> None:
     def fail(trials, chosen):
@@ -327,7 +327,7 @@ def test_what_gives_other_losses_is_taken_back_and_the_rest_is_proven(made, root
 def test_where_the_second_proof_is_disturbed_nothing_of_the_first_is_left(made, root) -> None:
     def disturbed(trials, chosen):
         if len(made.proven) == 2:
-            raise BusyError("others measure")
+            raise UsageError("the time held 1 of 3 pairs")
         return other_losses_with_workers(trials, chosen)
 
     made.speed, made.verified = faster_with(60.0, 50.0), disturbed

@@ -88,6 +88,12 @@ def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> Non
     assert said in err
 
 
+def test_it_may_go_on_from_the_last_one(asked, capsys) -> None:
+    assert run(["verify", "--resume", "train.py"]) == 0
+    assert asked.options == api.Options(("train.py",), 60.0, resume=True)
+    assert "within 60 s; the pairs that are kept, and more" in capsys.readouterr().err
+
+
 def test_json_is_all_there_is_on_stdout(asked, capsys) -> None:
     assert run(["verify", "--format", "json", "--against", "other.py", "train.py"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == "faster"
