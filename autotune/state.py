@@ -4,6 +4,7 @@
       projects/<key>/project.json       the real path, device and inode that make the key
       projects/<key>/patches/           the journals of written patches (patch/journal.py)
       projects/<key>/runs               "<id> <inode>" of each run folder that was made here
+      projects/<key>/verified/          the pairs of the last verifications, to go on from (verify/kept.py)
       projects/<key>/history.jsonl      what verifications said of predictions
 
 A repository is data: a journal, a run or a study that lies in it is acted on only when it is known here. A project
