@@ -19,6 +19,7 @@ from autotune.api import apply, resume
 from autotune.api import verify as api
 from autotune.collect import artefacts
 from autotune.errors import ScriptError, UsageError
+from autotune.machine import num_cpus
 from autotune.model.derived import Derived
 from autotune.model.evidence import Setting, Span
 from autotune.model.patch import Edit, Patch, PatchChange
@@ -29,8 +30,10 @@ from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, Resume, Resumed
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import Store
 from autotune.patch.journal import sha256 as digest
-from autotune.verify import schedule, sides
+from autotune.probe import clock
+from autotune.verify import clocks, schedule, sides
 from autotune.verify.mirror import Mirror
+from autotune.verify.starts import Runner as RealRunner
 
 OLD, NEW = "lr = 0.1\n", "lr = 0.9\n"
 
@@ -698,6 +701,71 @@ def project(place):
 def really(place, **fields):
     options = api.Options(**{"words": ("train.py",), "python": sys.executable, "lock": False, **fields})
     return api.verify(options, lambda *told: None, lambda status: None, cwd=place.cwd, environ=place.environ)
+
+
+STEPS = """
+    import sys, time
+    import torch
+    from torch.utils.data import DataLoader
+
+    kind, threads = sys.argv[1], int(sys.argv[2])
+    torch.set_num_threads(threads)
+    size = 1024 if threads > 1 else 256
+    model, data = torch.nn.Linear(size, size), torch.randn(size, size)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return 10_000
+
+        def __getitem__(self, index):
+            value = torch.ones(1024)
+            for _ in range(4000):
+                value = value.sin()
+            return value[:1]
+
+
+    def batches():
+        if kind == "worker":
+            yield from DataLoader(Samples(), num_workers=1)
+        while True:
+            yield None
+
+
+    for _ in batches():
+        for _ in range(1 if kind == "worker" else 10):
+            loss = model(data).pow(2).mean()
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if kind == "sleep":
+            time.sleep(0.01)
+"""
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("kind", "threads", "chosen"),
+    [
+        ("compute", 1, Clock.CPU),
+        ("compute", 2, Clock.WALL),
+        ("sleep", 1, Clock.WALL),
+        pytest.param(
+            "worker", 1, Clock.LOADER, marks=pytest.mark.skipif((num_cpus() or 0) < 2, reason="it needs two CPUs")
+        ),
+    ],
+)
+def test_of_real_starts_the_clock_is_what_their_steps_consist_of(place, kind: str, threads: int, chosen: Clock) -> None:
+    if clock.queued() is None:
+        pytest.skip("this system does not tell how long a thread waits for a CPU")
+    place.write("pyproject.toml", "")
+    place.write("train.py", STEPS)
+    compared = sides.other(("train.py", kind, str(threads)), "train.py")
+    runner = RealRunner(place.cwd, place.cwd, place.environ, sys.executable, compared, {}, lambda status: None)
+    _, start, _ = runner.run(BEFORE, collect.Request(steps=15, what_ifs=False))
+    assert clocks.clock([start]) is chosen
+    assert start.cpus is not None
 
 
 @pytest.mark.train
