@@ -458,7 +458,7 @@ def test_a_script_that_does_not_run_twice_at_once_is_measured_one_after_the_othe
     runner.fails_together = True
     monkeypatch.setattr(api, "free", lambda: schedule.Free(4000, 2.0))
     found = verified(root)
-    assert len(runner.together) == 1
+    assert len(runner.together) == 2
     assert found.schedule.turns is None
     assert found.verdict is Verdict.FASTER
 
