@@ -67,7 +67,7 @@ def verify(
     leftovers.remove_leftovers(root)
     sides, run = _sides(options, root, cwd)
     python, _ = machine.find_python(options.words, options.python, environ, cwd)
-    place, known = _known(options, sides, run, root, kept.conditions(root, sides, python, environ))
+    place, known = _known(options, sides, run, root, lambda: kept.conditions(root, sides, python, environ))
     with (
         cleaned_up(),
         lock.one_measurement(Path(options.words[0]).name) if options.lock else nullcontext(),
@@ -76,14 +76,14 @@ def verify(
         seeded = {**environ, HASH_SEED: known.hash_seed or one_hash(environ)[HASH_SEED]}
         runner = Runner(root, cwd, seeded, python, sides, mirrors, show)
         began = time.monotonic()
-        known, notes = _rehearsed(runner, replace(known, hash_seed=seeded[HASH_SEED]), options, began)
+        known = _rehearsed(runner, replace(known, hash_seed=seeded[HASH_SEED]), options, began)
         place.save(known)
         spent_s = time.monotonic() - began
         planned, trial = _planned(options, known, spent_s)
         announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s, sides.against)
         ends_at = began + options.budget_s
         known = _made(runner, place, replace(known, planned=planned), options.budget_s, ends_at - trial.seconds)
-        verified = _summarised(sides, known, time.monotonic() - began, notes)
+        verified = _summarised(sides, known, time.monotonic() - began)
         verified = history.kept(root, run, verified)
         tried = _resume(runner, trial, known, ends_at)
         place.save(replace(known, resume=tried))
@@ -92,20 +92,21 @@ def verify(
 
 
 def _known(
-    options: Options, sides: Sides, run: str, root: Path, conditions: Mapping[str, str]
+    options: Options, sides: Sides, run: str, root: Path, ask: Callable[[], Mapping[str, str]]
 ) -> tuple[kept.Place, kept.Kept]:
-    """Where the verification is kept, and what is there of it: nothing of a new one.
+    """Where the verification is kept, and what is there of it: nothing of a new one. `ask` tells the conditions.
 
     Raises UsageError for a budget that cannot suffice, by the last verification of the same or by the diagnosis.
     """
     place = kept.place(root, sides)
-    if options.resume:
-        return place, kept.resumed(place, conditions)
     last = place.load()
+    if options.resume:
+        return place, kept.resumed(last, ask())
+    if last is None and run and (seen := beforehand.expected(root, run)) is not None:
+        beforehand.refuse(options.budget_s, seen, options.loss_steps, f"by the diagnosis {run}")
+    conditions = ask()
     if last is not None and last.rehearsed and last.conditions == conditions:
         beforehand.refuse(options.budget_s, last.rehearsed[0], options.loss_steps, "by its last verification")
-    elif run and (seen := beforehand.expected(root, run)) is not None:
-        beforehand.refuse(options.budget_s, seen, options.loss_steps, f"by the diagnosis {run}")
     return place, kept.Kept(conditions)
 
 
@@ -133,11 +134,11 @@ def _made(runner: Runner, place: kept.Place, known: kept.Kept, budget_s: float, 
     return at(looks)
 
 
-def _summarised(sides: Sides, known: kept.Kept, seconds: float, notes: tuple[str, ...]) -> Verified:
+def _summarised(sides: Sides, known: kept.Kept, seconds: float) -> Verified:
     """Raises UsageError for too few pairs."""
     rounds.refuse_few(known.starts, seconds, known.plan.pair_s)
     made = replace(known.plan, order=tuple(start.side for start in known.starts))
-    return summary.summarise(sides, known.starts, made, seconds, notes, known.rehearsed, known.looks)
+    return summary.summarise(sides, known.starts, made, seconds, known.notes, known.rehearsed, known.looks)
 
 
 def _resume(runner: Runner, trial: resume.Trial, known: kept.Kept, ends_at: float) -> Resume:
@@ -178,20 +179,20 @@ def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
     return of(options.words, wanted, root, cwd)
 
 
-def _rehearsed(runner: Runner, known: kept.Kept, options: Options, began: float) -> tuple[kept.Kept, tuple[str, ...]]:
+def _rehearsed(runner: Runner, known: kept.Kept, options: Options, began: float) -> kept.Kept:
     """With one start of each side that does not count: it fills caches, and tells what a start costs.
 
     Raises UsageError after the first where the budget cannot suffice.
     """
     if known.rehearsed:
-        return known, tuple(unseen(known.rehearsed))
+        return known
     _, first, of_first = _started(runner, BEFORE, _rehearsal(options.budget_s))
     beforehand.refuse(options.budget_s, first, options.loss_steps, "by its first one")
     left_s = max(1.0, options.budget_s - (time.monotonic() - began))
     after, second, of_second = _started(runner, AFTER, _rehearsal(left_s))
     trial = _trial(runner, after, second)
     notes = (*_not_reached(runner.sides.changes, of_first, of_second), *unseen([first, second]))
-    return replace(known, rehearsed=(first, second), trial_why=trial.why_not, trial_s=trial.seconds), notes
+    return replace(known, rehearsed=(first, second), notes=notes, trial_why=trial.why_not, trial_s=trial.seconds)
 
 
 def _rehearsal(limit_s: float) -> collect.Request:

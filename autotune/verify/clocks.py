@@ -18,6 +18,7 @@ from itertools import pairwise
 from autotune.model.recording import Fetch, Recording, Window
 from autotune.model.verified import AFTER, BEFORE, Clock, Start, Verdict
 from autotune.verify.contention import OTHERS_SHARE, disturbances
+from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
 
 OTHER_THREADS = 0.05
 """Of the training thread's CPU time, what all other threads of its process may use: one looks at stacks, for us."""
@@ -141,6 +142,12 @@ def others(starts: Sequence[Start]) -> float | None:
     """The share of the CPUs that other work had, as the median of the starts; None where one of them is not known."""
     known = [start.others_share for start in starts if start.others_share is not None]
     return statistics.median(known) if len(known) == len(starts) and known else None
+
+
+def least_spread(starts: Sequence[Start]) -> float:
+    """By how much starts of the same files differ at least, however well a few of them agree."""
+    share = others(starts)
+    return CROWDED_SPREAD if share is not None and share > OTHERS_SHARE else LEAST_SPREAD
 
 
 def doubt(said: Verdict, starts: Sequence[Start]) -> str:

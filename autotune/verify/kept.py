@@ -45,13 +45,14 @@ _BEGIN = "Leave it out to begin one."
 class Kept:
     """Where a verification is. `planned` is None before the first pair, `looks` how often its starts were judged.
 
-    Of a save and a resume: `trial_why` says why none can be tried ("": it can), `trial_s` what it costs, and `resume`
-    what came of it.
+    `notes` are what the rehearsals told. Of a save and a resume: `trial_why` says why none can be tried ("": it can),
+    `trial_s` what it costs, and `resume` what came of it.
     """
 
     conditions: Mapping[str, str]
     hash_seed: str = ""
     rehearsed: tuple[Start, ...] = ()
+    notes: tuple[str, ...] = ()
     planned: Schedule | None = None
     starts: tuple[Start, ...] = ()
     looks: int = 0
@@ -108,9 +109,8 @@ def place(root: Path, sides: Sides) -> Place:
     return Place(root, _digest(json.dumps([words, files], sort_keys=True).encode("utf-8", "surrogateescape"))[:24])
 
 
-def resumed(place: Place, conditions: Mapping[str, str]) -> Kept:
+def resumed(kept: Kept | None, conditions: Mapping[str, str]) -> Kept:
     """What another verification goes on from. Raises UsageError where there is nothing, or something changed since."""
-    kept = place.load()
     if kept is None:
         what = "no verification of this command and this change is kept"
         raise UsageError(what, where="--resume", to_do=_BEGIN)
@@ -183,6 +183,7 @@ def _kept(row: Mapping[str, Any]) -> Kept:
         conditions=dict(row["conditions"]),
         hash_seed=str(row["hash_seed"]),
         rehearsed=tuple(map(_start, row["rehearsed"])),
+        notes=tuple(map(str, row["notes"])),
         planned=_schedule(planned) if planned is not None else None,
         starts=tuple(map(_start, row["starts"])),
         looks=int(row["looks"]),

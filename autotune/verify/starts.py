@@ -165,8 +165,8 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
     first, step, sampled = collected.recordings[0], derived.step, collected.sampled
     if step is None or first.window is None:
         return None
-    own, is_alone = _own(first, held), len(collected.recordings) == 1
-    times_ms = _times_ms(first, own)
+    times_ms = _times_ms(first, _own(first, held.own_s if held is not None else None))
+    least, is_alone = _own(first, held.least_s if held is not None else None), len(collected.recordings) == 1
     reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
     peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
     device = max((peak for peak in peaks if peak is not None), default=None)
@@ -178,10 +178,10 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
         wall_s=collected.wall_s if held is None else held.own_s(math.inf),
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
         times_ms=times_ms,
-        cpu_ms=clocks.cpu_ms(first, own) if is_alone else (),
-        loader_ms=clocks.loader_ms(first, own, machine.num_cpus()) if is_alone else None,
+        cpu_ms=clocks.cpu_ms(first, least) if is_alone else (),
+        loader_ms=clocks.loader_ms(first, least, machine.num_cpus()) if is_alone else None,
         workers=clocks.num_workers(first),
-        cpus=clocks.cpus(collected.recordings, own),
+        cpus=clocks.cpus(collected.recordings, least),
         losses=first.losses,
         memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
         is_on_device=bool(device),
@@ -197,13 +197,13 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
     )
 
 
-def _own(recording: Recording, held: Held | None) -> clocks.Own:
-    """Without the time in which it was stopped."""
-    if held is None:
+def _own(recording: Recording, turns_s: Callable[[float], float] | None) -> clocks.Own:
+    """Without the time in which it was stopped: `turns_s` are the seconds of its turns before a moment."""
+    if turns_s is None:
         return lambda begin, end: end - begin
 
     def own_ns(at_ns: int) -> float:
-        return held.own_s((recording.origin_ns + at_ns) / 1e9) * 1e9
+        return turns_s((recording.origin_ns + at_ns) / 1e9) * 1e9
 
     return lambda begin, end: own_ns(end) - own_ns(begin)
 

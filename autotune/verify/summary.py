@@ -86,14 +86,15 @@ def _estimated(
     before: Sequence[Start], after: Sequence[Start], per_sample: bool, in_turns: bool, clock: Clock, look: int
 ) -> tuple[Estimate, tuple[float, float]]:
     """The estimate and the step times (ms) of both sides: of all that was measured, or of what was undisturbed."""
-    sides = before, after
-    of_all = estimate(_times(before, per_sample, clock), _times(after, per_sample, clock), in_turns, look)
+    sides, spread = (before, after), clocks.least_spread([*before, *after])
+    times = _times(before, per_sample, clock), _times(after, per_sample, clock)
+    of_all = estimate(*times, in_turns, look, spread)
     if not all(map(_do_the_same, sides)):
         return of_all, (_median_ms(before, clock), _median_ms(after, clock))
     scales = [statistics.median(start.samples or 1 for start in side) if per_sample else 1.0 for side in sides]
-    times = [[clocks.on(clock, start) for start in side] for side in sides]
-    rows = [[[ms / scale for ms in of_start] for of_start in side] for side, scale in zip(times, scales, strict=True)]
-    found = undisturbed.estimate(rows[0], rows[1], of_all, look)
+    steps = [[clocks.on(clock, start) for start in side] for side in sides]
+    rows = [[[ms / scale for ms in of_start] for of_start in side] for side, scale in zip(steps, scales, strict=True)]
+    found = undisturbed.estimate(rows[0], rows[1], of_all, look, spread)
     if found is None:
         return of_all, (_median_ms(before, clock), _median_ms(after, clock))
     old, new = (ms * scale for ms, scale in zip(found[1], scales, strict=True))

@@ -23,7 +23,9 @@ QUANTILE = 0.1
 LEAST_STEPS, LEAST_STARTS = 10, 4
 
 
-def estimate(before: Rows, after: Rows, of_all: Estimate, look: int = 1) -> tuple[Estimate, tuple[float, float]] | None:
+def estimate(
+    before: Rows, after: Rows, of_all: Estimate, look: int = 1, least_spread: float = LEAST_SPREAD
+) -> tuple[Estimate, tuple[float, float]] | None:
     """`before[i][k]` is the time of step k in start i; start i of one side neighbours start i of the other.
 
     The interval is the jackknife's over pairs of starts, wider where starts differ as a whole: then the fastest steps
@@ -39,7 +41,7 @@ def estimate(before: Rows, after: Rows, of_all: Estimate, look: int = 1) -> tupl
     without = [_gain(_without(before, pair), _without(after, pair), steps) for pair in range(size)]
     jackknife = math.sqrt((size - 1) * statistics.pvariance(without))
     as_a_whole = math.hypot(_level_spread(before, steps), _level_spread(after, steps)) / math.sqrt(size)
-    half = max(LEAST_SPREAD * math.sqrt(2 / size), math.hypot(jackknife, as_a_whole))
+    half = max(least_spread * math.sqrt(2 / size), math.hypot(jackknife, as_a_whole))
 
     def interval(level: float) -> tuple[float, float]:
         width = quantile(level, size - 1) * half

@@ -39,6 +39,7 @@ def kept_of(**fields) -> kept.Kept:
     starts = tuple(start(side, times_ms=(1.0, 2.0), losses=(None, math.nan, 0.5)) for side in order(3))
     given = {
         "conditions": {"the machine": "1"}, "hash_seed": "7", "rehearsed": (start(), start(AFTER)), "starts": starts,
+        "notes": ("the edit did not reach the run",),
         "planned": Schedule(order(3), 10, 3, 30.0, Turns(1.0, 0.04)), "looks": 2, "trial_why": "no trainer",
         "trial_s": 4.0, "resume": Resume(Resumed.OK, "went on"), **fields,
     }  # fmt: skip
@@ -53,7 +54,7 @@ def test_what_is_kept_comes_back(root, fields) -> None:
     found = place.load()
     assert repr(found) == repr(kept_of(**fields))  # NaN is not equal to itself
     assert place.why_not == ""
-    assert kept.resumed(place, {"the machine": "1"}) is not None
+    assert kept.resumed(place.load(), {"the machine": "1"}) is not None
 
 
 def test_a_patch_is_the_same_whether_it_is_written_or_not_and_of_any_name(root) -> None:
@@ -64,7 +65,7 @@ def test_a_patch_is_the_same_whether_it_is_written_or_not_and_of_any_name(root) 
 
 def test_without_anything_kept_there_is_nothing_to_go_on_from(root) -> None:
     with pytest.raises(UsageError, match="no verification of this command and this change is kept"):
-        kept.resumed(kept.place(root, sides(root)), {})
+        kept.resumed(None, {})
 
 
 def conditions(root: Path, **environ: str) -> dict[str, str]:
@@ -76,7 +77,7 @@ def changed(root: Path, before: dict[str, str], after: dict[str, str]) -> str:
     place = kept.place(root, sides(root))
     place.save(kept_of(conditions=before))
     with pytest.raises(UsageError) as refused:
-        kept.resumed(place, after)
+        kept.resumed(place.load(), after)
     return refused.value.what.partition("kept: ")[2]
 
 
@@ -89,7 +90,7 @@ def test_the_same_project_on_the_same_machine_is_the_same(root) -> None:
     after = conditions(root, HOME="/elsewhere")
     place = kept.place(root, sides(root))
     place.save(kept_of(conditions=before))
-    assert kept.resumed(place, after).starts
+    assert kept.resumed(place.load(), after).starts
 
 
 def test_what_changed_since_is_named(root) -> None:
