@@ -10,6 +10,7 @@ from verify_builders import start
 from autotune.model.recording import Event, Fetch, Recording, Window
 from autotune.model.verified import AFTER, Clock
 from autotune.verify import clocks
+from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
 
 MS = 1_000_000
 EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
@@ -142,6 +143,19 @@ def test_a_clock_is_that_of_all_starts_or_none(starts, chosen: Clock) -> None:
 def test_a_clock_has_its_times(chosen: Clock, fields, mean: float, steps) -> None:
     assert clocks.mean_ms(chosen, start(**fields)) == pytest.approx(mean)
     assert clocks.on(chosen, start(**fields)) == steps
+
+
+@pytest.mark.parametrize(
+    ("shares", "least"),
+    [
+        ((0.05, 0.1, 0.9), LEAST_SPREAD),
+        ((0.5, 0.6, 0.1), CROWDED_SPREAD),
+        ((0.5, 0.6, None), LEAST_SPREAD),
+        ((None,) * 3, LEAST_SPREAD),
+    ],
+)
+def test_starts_beside_other_work_differ_by_more(shares, least: float) -> None:
+    assert clocks.least_spread([start(others_share=share) for share in shares]) == least
 
 
 def test_what_an_interval_is_worth_depends_on_the_clock_and_on_other_work() -> None:
