@@ -1,7 +1,7 @@
 """Which clock a verification rests on: the time that passes, or CPU time, in which nobody waits for a CPU.
 
-Beside other work CPU time grows, too: caches, hyper-threads and, of a virtual machine, the host's own CPUs are shared (a
-step of 16 ms took up to 33 ms of it beside four to eight busy processes for each CPU). Sides in turns meet that alike.
+Beside other work CPU time grows, too: caches, hyper-threads and, of a virtual machine, the host's own CPUs are shared
+(a step of 16 ms took up to 33 ms beside four to eight busy processes for each CPU). Sides in turns meet that alike.
 
 The CPU time of the training thread is the step where that thread does all of the work and waits for nothing but a CPU.
 What it does not know of are other threads, which share the work or spin while they wait, processes that prepare
