@@ -39,6 +39,7 @@ from autotune.tune import proof
 from autotune.tune.study import Study
 from autotune.tune.trial import Trials, Usual
 from autotune.verify import history
+from autotune.verify.estimate import LEAST_PAIRS
 
 TRAIN = "loader#train"
 SCRIPT = """\
@@ -334,7 +335,7 @@ def test_where_the_second_proof_is_disturbed_nothing_of_the_first_is_left(made, 
     tuned = tune(made, root)
     assert len(made.proven) == 2
     assert (tuned.best, tuned.patch, tuned.verified, tuned.by_hand) == ({}, "", None, ())
-    assert "other work disturbed the proof" in tuned.notes[0]
+    assert "is not proven: the time held 1 of 3 pairs" in tuned.notes[0]
 
 
 def test_what_was_taken_back_without_a_proof_is_told(made, root, monkeypatch) -> None:
@@ -355,7 +356,7 @@ def test_without_time_for_a_second_proof_the_first_one_is_told(made, root, monke
 
 @pytest.mark.parametrize(("left_s", "kept"), [(1000.0, True), (50.0, False)])
 def test_time_for_a_second_proof_is_kept_where_losses_may_be_others(made, root, monkeypatch, left_s, kept) -> None:
-    proof_s = proof.SLACK * 8 * Usual(0.1, 2.0, 32.0).trial_s
+    proof_s = proof.SLACK * 2 * LEAST_PAIRS * Usual(0.1, 2.0, 32.0).trial_s
     monkeypatch.setattr(Search, "left_s", property(lambda self: left_s))
     tune(made, root)
     assert made.left_s == left_s
