@@ -45,9 +45,10 @@ class Start:
     """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
     `times_ms` are the measured steps one by one, `cpu_ms` the CPU time of the training thread in each of them; empty
-    unless its steps consist of nothing else. `loader_ms` is the pace of its `workers`, by their CPU time; None unless
-    its steps wait for nothing else. `cpus` is how many CPUs its processes kept busy in the window. `losses`
-    are those of each step since the script began. `memory_bytes` is the peak, on the device where it trains on one.
+    where others work on them, too. `loader_ms` is the pace of its `workers`, by their CPU time; None where something
+    else is slower. `asleep_share` of the window it waited for something that is no CPU (None: not known). `cpus` is how
+    many CPUs its processes kept busy in the window. `losses` are those of each step since the script began.
+    `memory_bytes` is the peak, on the device where it trains on one.
     `read_bytes` came from storage in the window, and not from the page cache. `may_be_stopped` says that it is one
     process that trains on the CPU, so that it can take turns with another; `wait_s` is about how long it waits at a
     time for something that is no CPU (0.0: hardly ever).
@@ -66,6 +67,7 @@ class Start:
     times_ms: tuple[float, ...] = ()
     cpu_ms: tuple[float, ...] = ()
     loader_ms: float | None = None
+    asleep_share: float | None = None
     workers: int = 0
     cpus: float | None = None
     losses: tuple[float | None, ...] = ()

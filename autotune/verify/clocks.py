@@ -18,8 +18,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from autotune.model.recording import Fetch, Recording, Window
-from autotune.model.verified import AFTER, BEFORE, Clock, Start, Verdict
+from autotune.model.recording import Event, Fetch, Recording, Window
+from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, Start, Verdict
 from autotune.verify.contention import OTHERS_SHARE, disturbances
 from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
 
@@ -27,7 +27,8 @@ OTHER_THREADS = 0.05
 """Of the training thread's CPU time, what all other threads of its process may use: one looks at stacks, for us."""
 
 ASLEEP = 0.03
-"""Of a window, the time in which the training thread neither ran nor waited for a CPU."""
+"""Of the windows of a side, on average: the time in which the training thread, or a worker that it waits for, neither
+ran nor waited for a CPU. So much is missing on the clock of a CPU at most."""
 
 KEEPS_UP = 0.8
 """Of the workers' pace, what a step may take of the training thread's CPU time: then it waits for them."""
@@ -43,12 +44,14 @@ Own = Callable[[int, int], float]
 """Nanoseconds between two times of a Recording, without those in which the process was stopped."""
 
 
-def cpu_ms(recording: Recording, own: Own) -> tuple[float, ...]:
-    """The CPU time of each measured step; empty where it is not all that the step consists of, or that is not known."""
+def cpu_ms(recording: Recording) -> tuple[float, ...]:
+    """The CPU time of each measured step; empty where others work on it, too, or that is not known."""
     window = recording.window
     if window is None or not window.step_cpu_ns or not _is_on_cpu(recording) or _in_workers(recording, window):
         return ()
-    if not _is_alone(window, own(window.start_ns, window.end_ns)):
+    if window.cpu_ns is None or window.process_cpu_ns is None:
+        return ()
+    if window.process_cpu_ns - window.cpu_ns > OTHER_THREADS * window.cpu_ns:
         return ()
     marks = window.step_cpu_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
     return tuple((end - begin) / 1e6 for begin, end in pairwise(marks))
@@ -58,44 +61,47 @@ def _is_on_cpu(recording: Recording) -> bool:
     return (recording.device or {}).get("type") == "cpu"
 
 
-def _is_alone(window: Window, own_ns: float) -> bool:
-    if window.cpu_ns is None or window.process_cpu_ns is None or window.queued_ns is None:
-        return False
-    others_ns = window.process_cpu_ns - window.cpu_ns
-    asleep_ns = own_ns - window.cpu_ns - window.queued_ns
-    return others_ns <= OTHER_THREADS * window.cpu_ns and asleep_ns <= ASLEEP * own_ns
+def asleep_share(recording: Recording, own: Own) -> float | None:
+    """Share of the window in which it waited for something that is no CPU; None where that is not known.
 
-
-def loader_ms(recording: Recording, own: Own, num_cpus: float | None) -> float | None:
-    """What the workers need of CPU time for the batches of a step, divided among them, on a machine with so many CPUs;
-    None where that is not what the step consists of, or not known."""
+    With workers the larger share: of the training thread beside its waits for batches, and of the workers' batches.
+    """
     window = recording.window
-    if window is None or window.cpu_ns is None or window.queued_ns is None or num_cpus is None:
+    own_ns = own(window.start_ns, window.end_ns) if window is not None else 0.0
+    if window is None or window.cpu_ns is None or window.queued_ns is None or not own_ns:
         return None
     fetches = _in_workers(recording, window)
-    if not fetches or not _is_on_cpu(recording) or not _only_compute(fetches, own):
+    waits_ns = sum(own(one.start_ns, one.end_ns) for one in _came(recording, window)) if fetches else 0.0
+    asleep = (own_ns - window.cpu_ns - window.queued_ns - waits_ns) / own_ns
+    of_workers = _asleep_of(fetches, own) if fetches else 0.0
+    return None if of_workers is None else max(asleep, of_workers)
+
+
+def _asleep_of(fetches: Sequence[Fetch], own: Own) -> float | None:
+    queued = [one.queued_ns for one in fetches if one.queued_ns is not None]
+    own_ns = sum(own(one.start_ns, one.start_ns + one.wall_ns) for one in fetches)
+    asleep_ns = own_ns - sum(one.cpu_ns for one in fetches) - sum(queued)
+    return asleep_ns / own_ns if len(queued) == len(fetches) and own_ns else None
+
+
+def loader_ms(recording: Recording, num_cpus: float | None) -> float | None:
+    """What the workers need of CPU time for the batches of a step, divided among them, on a machine with so many CPUs;
+    None where something else is slower, or that is not known."""
+    window = recording.window
+    if window is None or window.cpu_ns is None or num_cpus is None:
         return None
-    came = [one for one in recording.events if one.kind == "fetch" and one.flag and _is_in(window, one.end_ns)]
+    fetches = _in_workers(recording, window)
+    if not fetches or not _is_on_cpu(recording):
+        return None
     workers = num_workers(recording)
-    pace_ns = statistics.fmean(one.cpu_ns for one in fetches) * len(came) / workers
-    own_ns = own(window.start_ns, window.end_ns)
-    asleep_ns = own_ns - window.cpu_ns - window.queued_ns - sum(own(one.start_ns, one.end_ns) for one in came)
-    waits_for_it = window.cpu_ns <= KEEPS_UP * pace_ns and asleep_ns <= ASLEEP * own_ns
+    pace_ns = statistics.fmean(one.cpu_ns for one in fetches) * len(_came(recording, window)) / workers
     has_cpus = window.cpu_ns + pace_ns * workers <= num_cpus * pace_ns
-    return pace_ns / window.steps / 1e6 if waits_for_it and has_cpus else None
+    return pace_ns / window.steps / 1e6 if window.cpu_ns <= KEEPS_UP * pace_ns and has_cpus else None
 
 
 def num_workers(recording: Recording) -> int:
     """Those that prepared batches."""
     return len({one.pid for one in recording.fetches if not one.in_main})
-
-
-def _only_compute(fetches: Sequence[Fetch], own: Own) -> bool:
-    """Whether these were prepared without waiting for anything but a CPU."""
-    queued = [one.queued_ns for one in fetches if one.queued_ns is not None]
-    own_ns = sum(own(one.start_ns, one.start_ns + one.wall_ns) for one in fetches)
-    asleep_ns = own_ns - sum(one.cpu_ns for one in fetches) - sum(queued)
-    return len(queued) == len(fetches) and asleep_ns <= ASLEEP * own_ns
 
 
 def cpus(recordings: Sequence[Recording], own: Own) -> float | None:
@@ -113,6 +119,11 @@ def _used_ns(recording: Recording) -> int | None:
     return window.process_cpu_ns + sum(one.cpu_ns for one in _in_workers(recording, window))
 
 
+def _came(recording: Recording, window: Window) -> list[Event]:
+    """The waits for batches that came in the window."""
+    return [one for one in recording.events if one.kind == "fetch" and one.flag and _is_in(window, one.end_ns)]
+
+
 def _in_workers(recording: Recording, window: Window) -> list[Fetch]:
     return [one for one in recording.fetches if not one.in_main and _is_in(window, one.start_ns)]
 
@@ -122,11 +133,18 @@ def _is_in(window: Window, at_ns: int) -> bool:
 
 
 def clock(starts: Sequence[Start]) -> Clock:
-    """CPU time where it is the step in all of the starts, those of the rehearsals included."""
+    """CPU time where it is the step in the starts, those of the rehearsals included."""
+    if not all(_is_awake([start for start in starts if start.side == side]) for side in SIDES):
+        return Clock.WALL
     if all(start.cpu_ms for start in starts):
         return Clock.CPU
     is_paced = all(start.loader_ms is not None for start in starts)
     return Clock.LOADER if is_paced and len({start.workers for start in starts}) == 1 else Clock.WALL
+
+
+def _is_awake(side: Sequence[Start]) -> bool:
+    known = [start.asleep_share for start in side if start.asleep_share is not None]
+    return len(known) == len(side) and (not known or statistics.fmean(known) <= ASLEEP)
 
 
 def on(chosen: Clock, start: Start) -> tuple[float, ...]:

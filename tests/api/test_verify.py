@@ -476,7 +476,9 @@ def test_other_work_is_no_reason_to_refuse(root, runner, share: float) -> None:
 def test_all_starts_on_the_clock_of_a_cpu_are_told_by_it(root, runner) -> None:
     patched(root)
     crowded = {"others_share": 0.5, "busy_share": 1.0}
-    runner.fields = {side: {"cpu_ms": (ms,) * 20, **crowded} for side, ms in ((BEFORE, 60.0), (AFTER, 40.0))}
+    runner.fields = {
+        side: {"cpu_ms": (ms,) * 20, "asleep_share": 0.0, **crowded} for side, ms in ((BEFORE, 60.0), (AFTER, 40.0))
+    }
     found = verified(root)
     assert (found.clock, found.verdict) == (Clock.CPU, Verdict.FASTER)
     assert found.estimate.speedup == pytest.approx(1.5)

@@ -8,7 +8,7 @@ import pytest
 from verify_builders import start
 
 from autotune.model.recording import Event, Fetch, Recording, Window
-from autotune.model.verified import AFTER, Clock
+from autotune.model.verified import AFTER, BEFORE, Clock
 from autotune.verify import clocks
 from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
 
@@ -36,21 +36,36 @@ def windowed(recording: Recording = CROWDED, **fields) -> Recording:
 
 
 def test_the_cpu_time_of_each_step_is_what_other_work_left_alone() -> None:
-    assert clocks.cpu_ms(CROWDED, passed) == (10.0, 9.0, 12.0, 9.0)
+    assert clocks.cpu_ms(CROWDED) == (10.0, 9.0, 12.0, 9.0)
+    assert clocks.asleep_share(CROWDED, passed) == pytest.approx(1 / 80)
 
 
 def test_time_in_which_it_was_stopped_is_no_sleep() -> None:
-    window = replace(WINDOW, end_ns=900 * MS, queued_ns=0)
-    assert clocks.cpu_ms(replace(CROWDED, window=window), lambda begin, end: 41 * MS) == (10.0, 9.0, 12.0, 9.0)
-    assert clocks.cpu_ms(replace(CROWDED, window=window), passed) == ()
+    stopped = windowed(end_ns=900 * MS, queued_ns=0)
+    assert clocks.asleep_share(stopped, lambda begin, end: 41 * MS) == pytest.approx(1 / 41)
+    assert clocks.asleep_share(stopped, passed) > 0.9
+
+
+def test_sleep_and_disks_are_no_wait_for_a_cpu() -> None:
+    assert clocks.asleep_share(windowed(queued_ns=20 * MS), passed) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
     "recording",
     [
-        pytest.param(windowed(queued_ns=30 * MS), id="it slept, or waited for a disk"),
-        pytest.param(windowed(process_cpu_ns=60 * MS), id="other threads work, or spin"),
         pytest.param(windowed(queued_ns=None), id="the system does not tell"),
+        pytest.param(windowed(cpu_ns=None), id="an older Recording"),
+        pytest.param(replace(CROWDED, window=None), id="no window"),
+    ],
+)
+def test_sleep_that_is_not_known_is_not_none(recording: Recording) -> None:
+    assert clocks.asleep_share(recording, passed) is None
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        pytest.param(windowed(process_cpu_ns=60 * MS), id="other threads work, or spin"),
         pytest.param(windowed(process_cpu_ns=None), id="the script ended the window"),
         pytest.param(windowed(cpu_ns=None), id="an older Recording"),
         pytest.param(windowed(step_cpu_ns=()), id="an older Recording has no steps"),
@@ -60,13 +75,13 @@ def test_time_in_which_it_was_stopped_is_no_sleep() -> None:
         pytest.param(replace(CROWDED, fetches=(Fetch(0, 7, 25 * MS, 1, 1, 0, 0, 8, False),)), id="workers work"),
     ],
 )
-def test_with_anything_else_in_a_step_it_is_the_time_that_passes(recording: Recording) -> None:
-    assert clocks.cpu_ms(recording, passed) == ()
+def test_with_anybody_else_at_work_it_is_the_time_that_passes(recording: Recording) -> None:
+    assert clocks.cpu_ms(recording) == ()
 
 
 def test_batches_that_the_training_thread_prepares_are_its_own_work() -> None:
     own = replace(CROWDED, fetches=(Fetch(0, 7, 25 * MS, 1, 1, 0, 0, 8, True),))
-    assert clocks.cpu_ms(own, passed) == (10.0, 9.0, 12.0, 9.0)
+    assert clocks.cpu_ms(own) == (10.0, 9.0, 12.0, 9.0)
 
 
 def paced(*, workers: int = 1, cpu: int = 15, queued: int | None = 3, own: int = 4, waits: int = 12) -> Recording:
@@ -80,29 +95,40 @@ def paced(*, workers: int = 1, cpu: int = 15, queued: int | None = 3, own: int =
 
 
 def test_the_pace_of_the_workers_is_their_cpu_time() -> None:
-    assert clocks.loader_ms(paced(), passed, 2) == pytest.approx(15.0)
-    assert clocks.loader_ms(paced(workers=2), passed, 4) == pytest.approx(7.5)
+    assert clocks.loader_ms(paced(), 2) == pytest.approx(15.0)
+    assert clocks.loader_ms(paced(workers=2), 4) == pytest.approx(7.5)
     assert clocks.num_workers(paced(workers=2)) == 2
 
 
 @pytest.mark.parametrize(
     ("recording", "cpus"),
     [
-        pytest.param(paced(queued=0), 2, id="workers waited for something else"),
-        pytest.param(paced(queued=None), 2, id="the system does not tell of workers"),
         pytest.param(paced(own=13, waits=5), 2, id="the training thread is the slower one"),
-        pytest.param(replace(paced(), window=replace(paced().window, queued_ns=0)), 2, id="the training thread slept"),
         pytest.param(paced(), 1, id="one CPU holds not both"),
         pytest.param(paced(workers=4), 4, id="workers want more CPUs than there are"),
         pytest.param(paced(), None, id="the CPUs are not known"),
         pytest.param(replace(paced(), device={"type": "cuda"}), 2, id="a device works"),
         pytest.param(CROWDED, 2, id="no workers"),
         pytest.param(replace(paced(), window=None), 2, id="no window"),
-        pytest.param(replace(paced(), window=replace(paced().window, queued_ns=None)), 2, id="no counter"),
     ],
 )
 def test_where_training_waits_for_anything_else_workers_are_no_clock(recording: Recording, cpus) -> None:
-    assert clocks.loader_ms(recording, passed, cpus) is None
+    assert clocks.loader_ms(recording, cpus) is None
+
+
+@pytest.mark.parametrize(
+    ("recording", "asleep"),
+    [
+        pytest.param(paced(), 0.0, id="nothing but CPUs and batches"),
+        pytest.param(paced(queued=0), 3 / 18, id="workers waited for something else"),
+        pytest.param(paced(queued=None), None, id="the system does not tell of workers"),
+        pytest.param(
+            replace(paced(), window=replace(paced().window, queued_ns=0)), 0.2, id="the training thread slept"
+        ),
+    ],
+)
+def test_with_workers_their_sleep_counts_and_the_wait_for_them_does_not(recording: Recording, asleep) -> None:
+    assert clocks.asleep_share(recording, passed) == (asleep if asleep is None else pytest.approx(asleep, abs=1e-9))
 
 
 def test_cpus_are_those_of_all_processes_and_of_their_workers() -> None:
@@ -113,8 +139,8 @@ def test_cpus_are_those_of_all_processes_and_of_their_workers() -> None:
     assert clocks.cpus([CROWDED], lambda begin, end: 0.0) is None
 
 
-CPU = {"cpu_ms": (9.0, 11.0), "times_ms": (18.0, 22.0), "step_ms": 20.0}
-LOADER = {"loader_ms": 15.0, "workers": 1, "times_ms": (18.0, 22.0), "step_ms": 20.0}
+CPU = {"cpu_ms": (9.0, 11.0), "asleep_share": 0.0, "times_ms": (18.0, 22.0), "step_ms": 20.0}
+LOADER = {"loader_ms": 15.0, "workers": 1, "asleep_share": 0.0, "times_ms": (18.0, 22.0), "step_ms": 20.0}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +156,22 @@ LOADER = {"loader_ms": 15.0, "workers": 1, "times_ms": (18.0, 22.0), "step_ms": 
 )
 def test_a_clock_is_that_of_all_starts_or_none(starts, chosen: Clock) -> None:
     assert clocks.clock(starts) is chosen
+
+
+@pytest.mark.parametrize(
+    ("shares", "chosen"),
+    [
+        ((0.0, 0.08, 0.0, 0.0), Clock.CPU),
+        ((0.03, 0.03, 0.03, 0.03), Clock.CPU),
+        ((0.0, 0.0, 0.0, 0.14), Clock.WALL),
+        ((0.0, 0.0, 0.0, None), Clock.WALL),
+    ],
+)
+@pytest.mark.parametrize("side", [BEFORE, AFTER])
+def test_a_side_may_sleep_as_little_on_average_as_the_clock_may_miss(shares, chosen: Clock, side: str) -> None:
+    other = AFTER if side == BEFORE else BEFORE
+    its = [start(side, **{**CPU, "asleep_share": share}) for share in shares]
+    assert clocks.clock([*its, *[start(other, **CPU)] * 4]) is chosen
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_pairs_that_agree_beside_other_work_may_do_so_by_luck(share: float) -> N
 
 def test_the_clock_of_all_starts_is_the_one_that_is_told() -> None:
     planned = Schedule(order(4), 40, 3, 60.0)
-    of = {BEFORE: {"cpu_ms": (60.0,) * 40}, AFTER: {"cpu_ms": (40.0,) * 40}}
+    of = {BEFORE: {"cpu_ms": (60.0,) * 40, "asleep_share": 0.0}, AFTER: {"cpu_ms": (40.0,) * 40, "asleep_share": 0.0}}
     starts = [start(side, times_ms=(100.0,) * 40, losses=(1.0,), **of[side]) for side in planned.order]
     found = summarise(SIDES, starts, planned, 70.0, (), [starts[0], starts[1]], 1)
     assert (found.clock, found.verdict, found.step_ms) == (Clock.CPU, Verdict.FASTER, (60.0, 40.0))
