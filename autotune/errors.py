@@ -4,7 +4,7 @@ AutotuneError
 |- UsageError      2  wrong arguments, configuration or Recording
 |  `- RuleError    2  a rule file, or an expression in it, that cannot be used
 |- ScriptError     3  the user's script failed or reached no step
-`- BusyError       2  another measurement runs on this machine, or other work keeps it too busy
+`- BusyError       2  another measurement runs on this machine
 
 InternalError      4  a bug of ours; no AutotuneError, because the user can only report it
 """
@@ -38,7 +38,7 @@ class RuleError(UsageError):
 
 
 class BusyError(AutotuneError):
-    """Another measurement holds this machine, or other work keeps it too busy to measure."""
+    """Another measurement holds this machine."""
 
 
 class ScriptError(AutotuneError):

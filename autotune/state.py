@@ -7,6 +7,7 @@
       projects/<key>/patch-files        the SHA-256 of each patch file that was made here
       projects/<key>/commands.jsonl     the command of each run, and the folder where it was typed
       projects/<key>/elsewhere          the last run of another project whose command was typed in this one
+      projects/<key>/verified/          the pairs of the last verifications, to go on from (verify/kept.py)
       projects/<key>/history.jsonl      what verifications said of predictions
 
 A repository is data: a journal, a run or a study that lies in it is acted on only when it is known here. A project

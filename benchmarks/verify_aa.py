@@ -1,11 +1,13 @@
-"""Whether `autotune verify` can be believed: runs of identical files, and of files with a slowdown that is planted.
+"""Whether `autotune verify` can be believed: runs of identical files, and of files with a difference that is planted.
 
 python benchmarks/verify_aa.py --runs 20 [--planted 1.10] [--load 1] [--budget 60s] [--out FILE] [--for 480]
 
-Each run is the whole verb on one of two small scripts, in turns: `compute` (ten micro-batches of an MLP a step, on one
-thread) and `loader` (a DataLoader whose samples cost more than the model). Planted are more micro-batches, or more
-work a sample: `--planted 1.10` is 11 instead of 10. Identical files must have no winner; a planted slowdown is to be
-called slower. `--load N` keeps N CPUs busy meanwhile. With `--out FILE` every run is appended as a line at once, and a
+Each run is the whole verb on one of small scripts, in turns: `compute` (ten micro-batches of an MLP a step, on one
+thread), `loader` (a DataLoader whose samples cost more than the model) and `worker` (the same, prepared by one worker).
+Planted is more work of the second side, or less: `--planted 1.10` is 11 micro-batches instead of 10, or as much more
+work a sample, and `--planted 2/3` a gain of 1.5. Identical files must have no winner; what is planted is to be found.
+`--load N` keeps N CPUs busy meanwhile. Each row has the load of the machine before and after, with the processes of the
+run itself in it, and what other work had of the CPUs. With `--out FILE` every run is appended as a line at once, and a
 later call goes on where this one ended; `--for` ends a call in time.
 """
 
@@ -16,11 +18,13 @@ import contextlib
 import json
 import multiprocessing
 import os
+import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import measuring
@@ -31,7 +35,7 @@ import torch
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.0001)
 data = torch.randn(256, 256)
 
 while True:
@@ -62,23 +66,26 @@ class Samples(Dataset):
 
 model = torch.nn.Linear(128, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-for batch in DataLoader(Samples(), batch_size=256):
+for batch in DataLoader(Samples(), batch_size=256, num_workers={workers}):
     loss = model(batch).pow(2).mean()
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
 """
-SCRIPTS = {"compute": (COMPUTE, 10), "loader": (LOADER, 40)}
-"""(text, repeats): steps of about 20 ms."""
+SCRIPTS = {"compute": (COMPUTE, 10, 0), "loader": (LOADER, 40, 0), "worker": (LOADER, 40, 1)}
+"""(text, repeats, workers): steps of about 20 ms."""
 
-KEPT = ("verdict", "speedup", "low", "high", "spread", "undisturbed", "why", "starts", "steps", "seconds", "step_ms")
+ORDER = ("compute", "loader", "compute", "worker")
+
+KEPT = ("verdict", "speedup", "low", "high", "spread", "undisturbed", "clock", "why", "starts", "steps", "seconds",
+        "step_ms", "turn_s", "worth")  # fmt: skip
 VERDICTS = ("faster", "slower", "no_difference", "cannot_tell", "refused", "failed")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20, help="verify runs in all")
-    parser.add_argument("--planted", type=float, default=1.0, help="how much more work the second side does")
+    parser.add_argument("--planted", type=share, default=1.0, help="work of the second side: 1.1, 2/3")
     parser.add_argument("--load", type=int, default=0, help="CPUs that are kept busy beside it")
     parser.add_argument("--budget", default="60s", help="of each run")
     parser.add_argument("--out", type=Path, help="file of the runs so far")
@@ -99,7 +106,7 @@ def measured(given: argparse.Namespace, deadline: float) -> list[measuring.Json]
             began = time.monotonic()
             if began + longest_s > deadline:
                 break
-            name = list(SCRIPTS)[number % len(SCRIPTS)]
+            name = ORDER[number % len(ORDER)]
             rows.append({"script": name, **kind, **once(name, given.planted, given.budget)})
             keep(given.out, rows[-1])
             longest_s = max(longest_s, time.monotonic() - began)
@@ -108,12 +115,13 @@ def measured(given: argparse.Namespace, deadline: float) -> list[measuring.Json]
 
 def once(name: str, planted: float, budget: str) -> measuring.Json:
     """One verify run: what it said, and the load of the machine when it began and ended."""
-    text, repeats = SCRIPTS[name]
+    text, repeats, workers = SCRIPTS[name]
+    more = round(repeats / min(planted, 1.0))
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        (folder / "train.py").write_text(text.format(repeats=repeats))
-        (folder / "other.py").write_text(text.format(repeats=round(repeats * planted)))
+        (folder / "train.py").write_text(text.format(repeats=more, workers=workers))
+        (folder / "other.py").write_text(text.format(repeats=round(more * planted), workers=workers))
         path = os.pathsep.join(filter(None, [str(measuring.ROOT), os.environ.get("PYTHONPATH", "")]))
         argv = [sys.executable, "-m", "autotune", "verify", "--format", "json", "--quiet", "--no-lock"]
         argv += ["--budget", budget, "--python", sys.executable, "--against", "other.py", "train.py"]
@@ -122,9 +130,12 @@ def once(name: str, planted: float, budget: str) -> measuring.Json:
     try:
         document = json.loads(ended.out)
     except ValueError:
-        is_refused = ended.code == 2 and " of the first " in ended.err
-        return {"verdict": "refused" if is_refused else "failed", "why": measuring.failure(ended), **row}
+        return {"verdict": "refused" if ended.code == 2 else "failed", "why": measuring.failure(ended), **row}
     return {**{key: document[key] for key in KEPT}, **row}
+
+
+def share(text: str) -> float:
+    return float(Fraction(text))
 
 
 def stored(out: Path | None) -> list[measuring.Json]:
@@ -159,18 +170,35 @@ def spin() -> None:
 
 
 def text(rows: list[measuring.Json]) -> str:
-    head = ("script", "planted", "load", "budget", "runs", *(kind.replace("_", " ") for kind in VERDICTS))
+    head = ("script", "planted", "busy", "budget", "runs", *(kind.replace("_", " ") for kind in VERDICTS))
     kinds = sorted({(row["planted"], row["load"], row["budget"], row["script"]) for row in rows})
-    return measuring.table((*head, "median speedup", "median spread"), [line(kind, rows) for kind in kinds])
+    tail = ("median speedup", "widest", "CPU clock", "median pairs", "median s", "longest s", "median load")
+    return measuring.table((*head, *tail), [line(kind, rows) for kind in kinds])
 
 
 def line(kind: tuple[float, int, str, str], rows: list[measuring.Json]) -> tuple[str, ...]:
     planted, load, budget, script = kind
     of = [row for row in rows if (row["planted"], row["load"], row["budget"], row["script"]) == kind]
     counts = Counter(row["verdict"] for row in of)
-    told, spreads = (sorted(row[key] for row in of if key in row) for key in ("speedup", "spread"))
-    middles = [f"{values[len(values) // 2]:.3f}" if values else "-" for values in (told, spreads)]
-    return (script, f"{planted:g}", str(load), budget, str(len(of)), *(str(counts[one]) for one in VERDICTS), *middles)
+    told = [row for row in of if "speedup" in row]
+    tail = (
+        middle([row["speedup"] for row in told], "{:.3f}"),
+        next((f"{row['low']:.2f}-{row['high']:.2f}" for row in sorted(told, key=width, reverse=True)), "-"),
+        str(sum(row.get("clock") == "cpu" for row in told)),
+        middle([row["starts"] / 2 for row in told], "{:.0f}"),
+        middle([row["wall_s"] for row in of], "{:.0f}"),
+        f"{max(row['wall_s'] for row in of):.0f}",
+        middle([row["load_after"] for row in of], "{:.1f}"),
+    )
+    return (script, f"{planted:.3g}", str(load), budget, str(len(of)), *(str(counts[one]) for one in VERDICTS), *tail)
+
+
+def width(row: measuring.Json) -> float:
+    return float(row["high"] / row["low"])
+
+
+def middle(values: list[float], form: str) -> str:
+    return form.format(statistics.median(values)) if values else "-"
 
 
 if __name__ == "__main__":

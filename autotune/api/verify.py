@@ -18,15 +18,14 @@ from autotune.machine.signals import cleaned_up
 from autotune.model.derived import Derived
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
-from autotune.model.verified import AFTER, SIDES, Resume, Resumed, Schedule, Start, Verified
+from autotune.model.verified import AFTER, BEFORE, Resume, Resumed, Schedule, Start, Verified
 from autotune.outlet import tell
-from autotune.verify import history, rounds, scratch
+from autotune.verify import beforehand, history, kept, rounds, scratch, summary
 from autotune.verify.contention import unseen
 from autotune.verify.pairs import Pairs
-from autotune.verify.schedule import REHEARSED_STEPS, schedule
+from autotune.verify.schedule import REHEARSED_STEPS, Pair, more, schedule
 from autotune.verify.sides import Sides
-from autotune.verify.starts import Ran, Runner, free, one_hash
-from autotune.verify.summary import summarise
+from autotune.verify.starts import HASH_SEED, Ran, Runner, free, one_hash
 
 Announce = Callable[[Schedule, float, str], None]
 """Told before the starts are made: the schedule, the seconds that the rehearsals took, and what is compared."""
@@ -37,8 +36,8 @@ class Options:
     """What the user asked for. `patch` is a patch file, a run, "last", or the number of a written patch; None is the
     last run's patch, written or not.
 
-    `against` is another script; `loss_steps` the least steps whose losses are compared; the rest is as in apply and
-    diagnose.
+    `against` is another script; `loss_steps` the least steps whose losses are compared; `resume` goes on from the pairs
+    of the last verification of the same command and change; the rest is as in apply and diagnose.
     """
 
     words: tuple[str, ...]
@@ -49,6 +48,7 @@ class Options:
     allow: frozenset[Effect] = field(default_factory=frozenset)
     loss_steps: int | None = None
     python: str | None = None
+    resume: bool = False
     lock: bool = True
 
 
@@ -76,71 +76,105 @@ def verify(
     leftovers.remove_leftovers(root)
     sides, run = _sides(options, root, cwd)
     python, _ = machine.find_python(options.words, options.python, environ, cwd)
+    place, known = _known(options, sides, run, root, lambda: kept.conditions(root, sides, python, environ))
     with (
         cleaned_up(),
         lock.one_measurement(called.title) if options.lock else nullcontext(),
         scratch.mirrored(root, sides.edited) as mirrors,
     ):
-        runner = Runner(root, cwd, one_hash(environ), python, sides, mirrors, show)
+        seeded = {**environ, HASH_SEED: known.hash_seed or one_hash(environ)[HASH_SEED]}
+        runner = Runner(root, cwd, seeded, python, sides, mirrors, show)
         began = time.monotonic()
-        rehearsed, notes, trial = _rehearse(runner, options.budget_s)
+        known = _rehearsed(runner, replace(known, hash_seed=seeded[HASH_SEED]), options, began)
+        place.save(known)
         spent_s = time.monotonic() - began
-        planned, trial = _planned(options, rehearsed, spent_s, trial)
+        planned, trial = _planned(options, known, spent_s)
         announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s, sides.against)
-        request = collect.Request(
-            steps=planned.steps, warmup=planned.warmup, what_ifs=False, time_limit_s=options.budget_s
-        )
         ends_at = began + options.budget_s
-        starts, made, again = _made(runner, request, planned, rehearsed, ends_at - trial.seconds)
-        notes = (*notes, *again)
-        verified = history.kept(root, run, summarise(sides, starts, made, time.monotonic() - began, notes))
-        tried = _resume(runner, trial, ends_at)
-        return replace(verified, resume=tried, seconds=time.monotonic() - began)
+        known = _made(runner, place, replace(known, planned=planned), options.budget_s, ends_at - trial.seconds)
+        verified = _summarised(sides, known, time.monotonic() - began)
+        verified = history.kept(root, run, verified)
+        tried = _resume(runner, trial, known, ends_at)
+        place.save(replace(known, resume=tried))
+        notes = (*verified.notes, *filter(None, [place.why_not]))
+        return replace(verified, resume=tried, notes=notes, seconds=time.monotonic() - began)
 
 
-def _made(
-    runner: Runner, request: collect.Request, planned: Schedule, rehearsed: Sequence[Start], deadline: float
-) -> tuple[list[Start], Schedule, tuple[str, ...]]:
-    """The starts, what was made of the schedule, and a note on those that were made once more."""
-    every: list[Start] = []
+def _known(
+    options: Options, sides: Sides, run: str, root: Path, ask: Callable[[], Mapping[str, str]]
+) -> tuple[kept.Place, kept.Kept]:
+    """Where the verification is kept, and what is there of it: nothing of a new one. `ask` tells the conditions.
+
+    Raises UsageError for a budget that cannot suffice, by the last verification of the same or by the diagnosis.
+    """
+    place = kept.place(root, sides)
+    last = place.load()
+    if options.resume:
+        return place, kept.resumed(last, ask())
+    if last is None and run and (seen := beforehand.expected(root, run)) is not None:
+        beforehand.refuse(options.budget_s, seen, options.loss_steps, f"by the diagnosis {run}")
+    conditions = ask()
+    if last is not None and last.rehearsed and last.conditions == conditions:
+        beforehand.refuse(options.budget_s, last.rehearsed[0], options.loss_steps, "by its last verification")
+    return place, kept.Kept(conditions)
+
+
+def _made(runner: Runner, place: kept.Place, known: kept.Kept, budget_s: float, deadline: float) -> kept.Kept:
+    """With the pairs of its plan, and of more looks while they do not tell; every pair is kept at once."""
+    planned = known.plan
+    request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False, time_limit_s=budget_s)
     pairs = Pairs(runner, planned.turns)
+    first, starts = known.looks + 1, list(known.starts)
 
-    def run(pair: tuple[str, str]) -> list[Start]:
+    def at(look: int) -> kept.Kept:
+        return replace(known, planned=replace(planned, turns=pairs.turns), starts=tuple(starts), looks=look)
+
+    def run(pair: Pair) -> list[Start]:
         ran = pairs.make(dict.fromkeys(pair, request))
-        every.extend(_checked(runner, side, ran[side])[1] for side in pair)
-        return every[-2:]
+        starts.extend(_checked(runner, side, ran[side])[1] for side in pair)
+        place.save(at(known.looks))
+        return starts[-2:]
 
-    starts = rounds.make(run, planned, rehearsed, deadline)
-    made = replace(planned, order=tuple(start.side for start in starts), turns=pairs.turns)
-    again = len(every) - len(starts)
-    words = f"other work crowded pairs of {again} more starts, which were made once more and do not count"
-    return starts, made, (words,) if again else ()
+    def is_told(every: Sequence[Start], look: int) -> bool:
+        return summary.is_told(every, at(look).plan, known.rehearsed, look)
+
+    num, pair_s = len(planned.order) // 2, planned.pair_s
+    _, looks = rounds.make(run, num, pair_s, deadline, is_told, made=known.starts, look=first)
+    return at(looks)
 
 
-def _resume(runner: Runner, trial: resume.Trial, ends_at: float) -> Resume:
+def _summarised(sides: Sides, known: kept.Kept, seconds: float) -> Verified:
+    """Raises UsageError for too few pairs."""
+    rounds.refuse_few(known.starts, seconds, known.plan.pair_s)
+    made = replace(known.plan, order=tuple(start.side for start in known.starts))
+    return summary.summarise(sides, known.starts, made, seconds, known.notes, known.rehearsed, known.looks)
+
+
+def _resume(runner: Runner, trial: resume.Trial, known: kept.Kept, ends_at: float) -> Resume:
+    """That of before, where the verification goes on and it was tried."""
+    if known.resume is not None and known.resume.result is not Resumed.NOT_TRIED:
+        return known.resume
     if trial.why_not:
         return Resume(Resumed.NOT_TRIED, trial.why_not)
     return resume.tried(runner, trial.seconds, ends_at)
 
 
-def _planned(
-    options: Options, rehearsed: list[Start], spent_s: float, trial: resume.Trial
-) -> tuple[Schedule, resume.Trial]:
+def _planned(options: Options, known: kept.Kept, spent_s: float) -> tuple[Schedule, resume.Trial]:
     """The schedule, and the trial of a resume if the budget holds both: the starts come first. Raises UsageError for a
-    budget that is too small, BusyError when that is the work of others."""
+    budget that is too small."""
+    trial = resume.Trial(known.trial_why, known.trial_s)
     try:
-        return _scheduled(options, rehearsed, spent_s + trial.seconds), trial
+        return _scheduled(options, known, spent_s + trial.seconds), trial
     except UsageError:
         why = trial.why_not or "the budget does not hold it: save and resume once by hand before a long run"
-    try:
-        return _scheduled(options, rehearsed, spent_s), resume.Trial(why)
-    except UsageError:
-        rounds.refuse_disturbed(rehearsed)
-        raise
+    return _scheduled(options, known, spent_s), resume.Trial(why)
 
 
-def _scheduled(options: Options, rehearsed: Sequence[Start], spent_s: float) -> Schedule:
-    return schedule(rehearsed, options.budget_s, spent_s, options.loss_steps, free())
+def _scheduled(options: Options, known: kept.Kept, spent_s: float) -> Schedule:
+    """Of a verification that goes on as many more pairs as the budget holds, like those before."""
+    if known.starts:
+        return more(known.plan, len(known.starts) // 2, options.budget_s, spent_s)
+    return schedule(known.rehearsed, options.budget_s, spent_s, options.loss_steps, free())
 
 
 def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
@@ -155,13 +189,24 @@ def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
     return of(options.words, wanted, root, cwd)
 
 
-def _rehearse(runner: Runner, budget_s: float) -> tuple[list[Start], tuple[str, ...], resume.Trial]:
-    """One start of each side that does not count: it fills caches, and tells what a start costs."""
-    request = collect.Request(steps=REHEARSED_STEPS, what_ifs=False, startup_limit_s=budget_s, time_limit_s=budget_s)
-    rehearsed = [_started(runner, side, request) for side in SIDES]
-    starts = [start for _, start, _ in rehearsed]
-    notes = _not_reached(runner.sides.changes, *(derived for _, _, derived in rehearsed))
-    return starts, (*notes, *unseen(starts)), _trial(runner, *rehearsed[-1][:2])
+def _rehearsed(runner: Runner, known: kept.Kept, options: Options, began: float) -> kept.Kept:
+    """With one start of each side that does not count: it fills caches, and tells what a start costs.
+
+    Raises UsageError after the first where the budget cannot suffice.
+    """
+    if known.rehearsed:
+        return known
+    _, first, of_first = _started(runner, BEFORE, _rehearsal(options.budget_s))
+    beforehand.refuse(options.budget_s, first, options.loss_steps, "by its first one")
+    left_s = max(1.0, options.budget_s - (time.monotonic() - began))
+    after, second, of_second = _started(runner, AFTER, _rehearsal(left_s))
+    trial = _trial(runner, after, second)
+    notes = (*_not_reached(runner.sides.changes, of_first, of_second), *unseen([first, second]))
+    return replace(known, rehearsed=(first, second), notes=notes, trial_why=trial.why_not, trial_s=trial.seconds)
+
+
+def _rehearsal(limit_s: float) -> collect.Request:
+    return collect.Request(steps=REHEARSED_STEPS, what_ifs=False, startup_limit_s=limit_s, time_limit_s=limit_s)
 
 
 def _trial(runner: Runner, collected: collect.Collected, start: Start) -> resume.Trial:

@@ -10,7 +10,7 @@ from autotune import patch
 from autotune.api import patching
 from autotune.api.search import Search
 from autotune.collect import artefacts
-from autotune.errors import AutotuneError, BusyError, ScriptError
+from autotune.errors import AutotuneError, ScriptError, UsageError
 from autotune.model.finding import Gain
 from autotune.model.patch import Patch, PatchChange
 from autotune.model.tuned import Axis, Candidate, LeftOut, Outcome, Trial, Tuned
@@ -74,7 +74,7 @@ def _proven(made: Search, choice: Choice, unproven: Tuned) -> Tuned:
     chosen = choice.least.candidate
     try:
         verified = proof.proven(made.trials, chosen, _left_s(made, chosen), made.watch.proving)
-    except (BusyError, ScriptError) as error:
+    except (UsageError, ScriptError) as error:
         made.watch.said(made.trials.said)
         return replace(unproven, notes=(_unproven(made, chosen, error),))
     changes = tuple(_with_gain(change, choice.least) for change in proof.whole(verified.changes))
@@ -111,8 +111,7 @@ def _unproven(made: Search, chosen: Candidate, error: AutotuneError) -> str:
         return _fits(changed(found.changes(chosen)), own[0], its[0])
     new, old = ([speed for one, speed in speeds(trials) if one == each] for each in (chosen, found.current))
     ratio = f" was {fmean(new) / fmean(old):.2f}x as fast as your own in the trials, but that" if new and old else ""
-    why = f"other work disturbed the proof, {error.what}" if isinstance(error, BusyError) else error.what
-    return f"{changed(found.changes(chosen))}{ratio} is not proven: {why}"
+    return f"{changed(found.changes(chosen))}{ratio} is not proven: {error.what}"
 
 
 def _fits(settings: str, own: Trial, its: Trial) -> str:

@@ -36,6 +36,9 @@ RENDERERS = {"text": verify_text.render, "json": verify_json.render}
 )
 @click.option("--require-speedup", type=float, help="Exit with 1 when it is not surely (95 %) faster by it: 1.05.")
 @click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
+@click.option(
+    "--resume", is_flag=True, help="Add pairs to those of the last verification of the same command and change."
+)
 @click.option("--python", help="The interpreter of the script.")
 @click.option("--format", "format_", type=click.Choice(list(RENDERERS)), default="text", help="Output format.")
 @click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
@@ -66,6 +69,7 @@ def _verified(command: Remembered, given: dict[str, Any]) -> Verified:
         allow=frozenset(map(Effect, given["allow"])),
         loss_steps=given["loss_steps"],
         python=command.python,
+        resume=given["resume"],
         lock=not given["no_lock"],
     )
 
@@ -75,7 +79,8 @@ def _verified(command: Remembered, given: dict[str, Any]) -> Verified:
             tell(f"autotune: {against}: {text}")
 
     if not quiet:
-        tell(f"autotune: within {budget_s:.0f} s; first a rehearsal of each side, to learn its cost")
+        first = "the pairs that are kept, and more" if given["resume"] else "first a rehearsal of each side"
+        tell(f"autotune: within {budget_s:.0f} s; {first}")
     with Live(quiet=quiet) as live, watched(command.words, quiet=quiet):
         return api.verify(options, announce, live.update, cwd=command.cwd)
 

@@ -126,7 +126,10 @@ class Window:
     `ended_by`: "steps", "time_limit", "script_ended", "error".
     `device_clock`: pairs of a host time and when the CUDA device had done what was queued until then, in ns since
     the first pair; the ends of the phases are among them. Empty on a CPU run, and where CUDA did not tell.
-    `cpu_ns` is the CPU time of the training thread in it; None where the script ended it.
+    `step_cpu_ns` has the CPU time of the training thread at the end of every step, since the end of the first; empty in
+    older Recordings. Of the window, and None where the script ended it: `cpu_ns` of the training thread,
+    `process_cpu_ns` of all threads of its process, and `queued_ns` for which the training thread could run and had no
+    CPU (None also where the system does not tell).
     """
 
     warmup_steps: int
@@ -138,6 +141,9 @@ class Window:
     ended_by: str
     device_clock: tuple[tuple[int, int], ...] = ()
     cpu_ns: int | None = None
+    process_cpu_ns: int | None = None
+    queued_ns: int | None = None
+    step_cpu_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,13 +294,16 @@ def _check_window(row: Json | None) -> None:
     if row is None:
         return
     ends, first, num_steps = row["step_ends_ns"], row["warmup_steps"], row["steps"]
+    if len(row.get("step_cpu_ns") or ends) != len(ends):
+        raise ValueError(f"{len(row['step_cpu_ns'])} step_cpu_ns are not of {len(ends)} steps")
     if first < 1 or num_steps < 0 or len(ends) < first + num_steps or ends != sorted(ends):
         raise ValueError(f"{len(ends)} step_ends_ns are no {first} steps of warm-up and {num_steps} after them")
 
 
 def _window(row: Json) -> Window:
     marks = tuple((host, device) for host, device in row.get("device_clock", ()))
-    return Window(**{**row, "step_ends_ns": tuple(row["step_ends_ns"]), "device_clock": marks})
+    tuples = {name: tuple(row.get(name, ())) for name in ("step_ends_ns", "step_cpu_ns")}
+    return Window(**{**row, **tuples, "device_clock": marks})
 
 
 def _batch(row: Json) -> Batch:

@@ -21,6 +21,15 @@ class Verdict(StrEnum):
     CANNOT_TELL = "cannot_tell"
 
 
+class Clock(StrEnum):
+    """What the times of the steps are: time that passed, CPU time of the training thread, or what the loader's workers
+    need of CPU time for the batches of a step."""
+
+    WALL = "wall"
+    CPU = "cpu"
+    LOADER = "loader"
+
+
 class Sameness(StrEnum):
     """What may be said of the losses; NOT_COMPARED is no pass."""
 
@@ -35,10 +44,14 @@ class Sameness(StrEnum):
 class Start:
     """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
-    `times_ms` are the measured steps one by one, `losses` those of each step since the script began. `memory_bytes` is
-    the peak, on the device where it trains on one. `read_bytes` came from storage in the window, and not from the page
-    cache. `may_be_stopped` says that it is one process that trains on the CPU, so that it can take turns with another;
-    `wait_s` is about how long it waits at a time for something that is no CPU (0.0: hardly ever).
+    `times_ms` are the measured steps one by one, `cpu_ms` the CPU time of the training thread in each of them; empty
+    where others work on them, too. `loader_ms` is the pace of its `workers`, by their CPU time; None where something
+    else is slower. `asleep_share` of the window it waited for something that is no CPU (None: not known). `cpus` is how
+    many CPUs its processes kept busy in the window. `losses` are those of each step since the script began.
+    `memory_bytes` is the peak, on the device where it trains on one.
+    `read_bytes` came from storage in the window, and not from the page cache. `may_be_stopped` says that it is one
+    process that trains on the CPU, so that it can take turns with another; `wait_s` is about how long it waits at a
+    time for something that is no CPU (0.0: hardly ever).
     Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
     `throttled_share` of the time a CPU quota held the script back, `slowed_share` heat or power the GPU. None where the
     system does not tell. `epoch_steps` are those of an epoch, None where it has no known end. `escaped` are files of
@@ -52,6 +65,11 @@ class Start:
     wall_s: float
     samples: float | None = None
     times_ms: tuple[float, ...] = ()
+    cpu_ms: tuple[float, ...] = ()
+    loader_ms: float | None = None
+    asleep_share: float | None = None
+    workers: int = 0
+    cpus: float | None = None
     losses: tuple[float | None, ...] = ()
     memory_bytes: int | None = None
     is_on_device: bool = False
@@ -93,10 +111,15 @@ class Schedule:
     seconds: float
     turns: Turns | None = None
 
+    @property
+    def pair_s(self) -> float:
+        """Seconds of a pair."""
+        return 2 * self.seconds / len(self.order)
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` the 99 % one.
+    """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` that of 99 % or more.
 
     `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
     one side was faster than every start of the other. `in_turns` are pairs that ran at once, one stopped meanwhile. An
@@ -157,7 +180,8 @@ class Verified:
     """One verification. `step_ms` are medians over the starts of each side, or undisturbed as the estimate is.
 
     `against` names what was compared with what, `beside` what else could have been meant and how to ask for it;
-    `predicted` is the gain that the diagnosis gave to the changes.
+    `predicted` is the gain that the diagnosis gave to the changes. `clock` is what the times are, and `worth` says in
+    words what the interval holds for.
     """
 
     against: str
@@ -175,3 +199,5 @@ class Verified:
     predicted: Gain | None = None
     notes: tuple[str, ...] = ()
     beside: str = ""
+    clock: Clock = Clock.WALL
+    worth: str = ""

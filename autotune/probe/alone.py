@@ -108,7 +108,7 @@ def _take(loader, workers: int) -> dict:
     next(iterator)
     start_ns = clock.now() - begin
     ends = [clock.now()]
-    cpu, queued = clock.thread_cpu(), clock.thread_queued()
+    cpu, queued = clock.thread_cpu(), clock.queued()
     is_over, most = False, _most(loader)
     while not is_over and not _is_enough(len(ends) - 1, ends[-1] - begin, most):
         is_over = next(iterator, None) is None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from threading import get_ident
-from time import monotonic_ns, thread_time_ns
+from time import monotonic_ns, process_time_ns, thread_time_ns
 
 now = monotonic_ns
 """Nanoseconds; only differences mean something."""
 
 thread_cpu = thread_time_ns
 """CPU nanoseconds of the calling thread."""
+
+process_cpu = process_time_ns
+"""CPU nanoseconds of all threads of this process."""
 
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 """CPU time, time in the queue, turns of the calling thread (proc_pid_schedstat)."""
@@ -19,7 +22,7 @@ _descriptors = {}
 """{(process, thread): a descriptor of its file}: opening it takes ten times as long as reading it."""
 
 
-def thread_queued():
+def queued():
     """Nanoseconds for which the calling thread was ready and had no CPU; None where the system does not say it."""
     key = os.getpid(), get_ident()
     try:
@@ -31,6 +34,6 @@ def thread_queued():
 
 
 def queued_since(before):
-    """Nanoseconds in the queue since `before`, a value of thread_queued(); None where that is unknown."""
-    after = None if before is None else thread_queued()
+    """Nanoseconds in the queue since `before`, a value of queued(); None where that is unknown."""
+    after = None if before is None else queued()
     return None if after is None else after - before

@@ -13,8 +13,10 @@ from . import batches, clock, sites
 
 ARGUMENTS = ("num_workers", "batch_size", "prefetch_factor", "pin_memory", "persistent_workers", "drop_last")
 ROW = struct.Struct("<qqqqqqqqq")
-"""A Fetch of a worker; -1 stands for an unknown time in the queue."""
-"""One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples; in the workers' file."""
+"""One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples, queued; in the workers' file."""
+UNKNOWN = -1
+WORKER_OF = "AUTOTUNE_LOADER"
+"""In the environment of a worker: the training process, and the loader."""
 
 
 def install_fetch(session) -> None:
@@ -215,7 +217,7 @@ def _timed_fetch(session, fetch):
             return fetch(self, possibly_batched_index)
         collate, spent = self.collate_fn, [0, 0]
         self.collate_fn = _timed_collate(collate, spent)
-        start, cpu, queued = clock.now(), clock.thread_cpu(), clock.thread_queued()
+        start, cpu, queued = clock.now(), clock.thread_cpu(), clock.queued()
         try:
             return fetch(self, possibly_batched_index)
         finally:
@@ -243,7 +245,7 @@ def _timed_collate(collate, spent: list):
 
 def _keep(session, row: tuple, queued) -> None:
     """In a worker: append to the job's file (O_APPEND writes of one row are atomic). Else: keep in memory."""
-    loader = os.environ.get("AUTOTUNE_LOADER")
+    loader = os.environ.get(WORKER_OF)
     if loader is None:
         if get_ident() == session.recorder.thread:
             session.recorder.fetches.append((session.recorder.loader, os.getpid(), *row, True, queued))
@@ -252,6 +254,6 @@ def _keep(session, row: tuple, queued) -> None:
     path = os.path.join(session.request["run_dir"], f"fetches-{trainer}")
     descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
     try:
-        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row, -1 if queued is None else queued))
+        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row, UNKNOWN if queued is None else queued))
     finally:
         os.close(descriptor)

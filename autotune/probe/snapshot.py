@@ -126,9 +126,8 @@ def _fetches(session, origin: int) -> list:
         with open(path, "rb") as file:
             data = file.read()
         whole = len(data) // hooks_data.ROW.size * hooks_data.ROW.size
-        rows += [
-            (*row, False, None if queued < 0 else queued) for *row, queued in hooks_data.ROW.iter_unpack(data[:whole])
-        ]
+        for *row, queued in hooks_data.ROW.iter_unpack(data[:whole]):
+            rows.append((*row, False, None if queued == hooks_data.UNKNOWN else queued))
     return [(loader, pid, start - origin, *rest) for loader, pid, start, *rest in rows]
 
 

@@ -11,6 +11,7 @@ from .epochs import MOST_NS, Epochs
 LEAST_WARMUP = 3
 MOST_EXTRA_WARMUP = 20
 MOST_STEPS = 1000
+COUNTERS = ("cpu_ns", "process_cpu_ns", "queued_ns")
 
 
 class Window:
@@ -42,8 +43,9 @@ class Window:
         self._averages = False
         self._averaged_now = 0
         self._averaged = []
-        self._cpu = None
-        self._cpu_at_start = None
+        self.step_cpus = []
+        self._used_at_start = None
+        self._used = None
 
     @property
     def is_over(self) -> bool:
@@ -89,7 +91,7 @@ class Window:
             return
         moment = clock.now()
         self.step_ends.append(moment)
-        self._cpu = clock.thread_cpu()
+        self.step_cpus.append(clock.thread_cpu())
         self._profiled.append(describe.is_profiling())
         self._averaged.append(self._averaged_now)
         self._averaged_now = 0
@@ -111,7 +113,7 @@ class Window:
             return
         self.warmup = len(self.step_ends)
         self.start = moment
-        self._cpu_at_start = self._cpu
+        self._used_at_start = self._counters()
         self._session.on_window_start()
 
     def _least_warmup(self) -> int:
@@ -162,17 +164,23 @@ class Window:
         So has a diagnosis that is too slow for any step after the warm-up.
         """
         self.ended_by = reason
+        if self._used_at_start is not None and reason in ("steps", "time_limit"):
+            pairs = zip(self._used_at_start, self._counters())
+            self._used = [None if begin is None or end is None else end - begin for begin, end in pairs]
         total = len(self.step_ends)
         # A limit may come before the steps that were to pass have passed.
         made = total - (self._request["after"] if reason == "time_limit" else 0)
         if made >= 2 and self._is_too_short(reason, total) and not self._hangs(moment):
             self.warmup = total - (made + 1) // 2
             self.start = self.step_ends[self.warmup - 1]
-            self._cpu_at_start = None
+            self._used_at_start = None
         if self.start is not None and total > self.warmup:
             moment = self.step_ends[-1]
         self.end = moment
         self._session.on_window_end()
+
+    def _counters(self) -> list:
+        return [self.step_cpus[-1], clock.process_cpu(), clock.queued()]
 
     def _is_too_short(self, reason: str, total: int) -> bool:
         if self.start is None or total == self.warmup:
@@ -200,5 +208,6 @@ class Window:
             "step_ends_ns": [moment - origin for moment in self.step_ends],
             "steps_by": self.steps_by,
             "ended_by": self.ended_by,
-            "cpu_ns": None if self._cpu_at_start is None else self._cpu - self._cpu_at_start,
+            "step_cpu_ns": [used - self.step_cpus[0] for used in self.step_cpus],
+            **dict(zip(COUNTERS, self._used or [None] * len(COUNTERS))),
         }

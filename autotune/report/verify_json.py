@@ -31,6 +31,8 @@ def document(verified: Verified) -> Json:
         "high": found.high,
         "spread": found.spread,
         "undisturbed": found.is_undisturbed,
+        "clock": verified.clock.value,
+        "worth": verified.worth or None,
         "per_sample": verified.is_per_sample,
         "step_ms": {"before": before_ms, "after": after_ms},
         "losses": _losses(verified.losses),

@@ -46,6 +46,7 @@ def measured(verified: Verified, width: int, advice: str = "") -> Iterator[Line]
     `advice` says how losses could be compared that were not.
     """
     yield from paragraph("Step", _step(verified), width)
+    yield from paragraph("Clock", verified.worth, width)
     yield from paragraph("Losses", f"{_losses(verified.losses)}{advice}", width)
     yield from paragraph("Memory", _memory(verified.memory), width)
     yield from paragraph("Predicted", _predicted(verified), width)
@@ -66,6 +67,8 @@ def _lines(verified: Verified, width: int) -> Iterator[Line]:
     for note in verified.notes:
         yield from paragraph("Note", note, width)
     yield from paragraph("Cost", _cost(verified), width)
+    if verified.verdict is Verdict.CANNOT_TELL:
+        yield from paragraph("Next", "the same command with --resume adds pairs to these", width)
 
 
 def _verdict(verified: Verified) -> tuple[str, str]:

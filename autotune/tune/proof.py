@@ -16,12 +16,11 @@ from autotune.model.tuned import SCHEDULING, Candidate, Key, Outcome, Space
 from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Schedule, Start, Verdict, Verified
 from autotune.tune import headroom
 from autotune.tune.trial import Trials, subject
-from autotune.verify import losses, rounds
+from autotune.verify import losses, rounds, summary
 from autotune.verify.accumulation import explained
 from autotune.verify.pairs import Pairs
 from autotune.verify.schedule import least_s, schedule
 from autotune.verify.starts import MemoryShortError, free
-from autotune.verify.summary import summarise
 
 AGAINST = "the best settings against your own"
 PATIENCE = 10.0
@@ -34,7 +33,7 @@ SLACK = 1.1
 def proven(trials: Trials, best: Candidate, left_s: float, announce: Callable[[Schedule], None]) -> Verified:
     """Measure `best` in turns with the user's own, in `left_s` seconds or what the least number of pairs takes.
 
-    Raises ScriptError when a start fails, BusyError when other work disturbs the starts.
+    Raises ScriptError when a start fails, UsageError when the time holds no two pairs.
     """
     own = trials.space.current
     runner = trials.runner({BEFORE: trials.overlay(own), AFTER: trials.overlay(best)}, AGAINST)
@@ -43,13 +42,25 @@ def proven(trials: Trials, best: Candidate, left_s: float, announce: Callable[[S
     asked = max(trials.request(trials.overlay(one)).default_steps for one in (own, best))
     planned = _planned(rehearsed, asked, left_s - (time.monotonic() - began))
     announce(planned)
-    deadline = time.monotonic() + SLACK * planned.seconds
+    deadline = max(began + left_s, time.monotonic() + SLACK * planned.seconds)
     candidates = {BEFORE: own, AFTER: best}
     pairs = Pairs(runner, planned.turns)
-    starts = rounds.make(lambda pair: _pair(trials, pairs, pair, candidates, planned), planned, rehearsed, deadline)
+
+    def is_told(starts: Sequence[Start], look: int) -> bool:
+        return summary.is_told(starts, replace(planned, turns=pairs.turns), rehearsed, look)
+
+    starts, look = rounds.make(
+        lambda pair: _pair(trials, pairs, pair, candidates, planned),
+        len(planned.order) // 2,
+        planned.pair_s,
+        deadline,
+        is_told,
+    )
+    took_s = time.monotonic() - began
+    rounds.refuse_few(starts, took_s, planned.pair_s)
     made = replace(planned, order=tuple(start.side for start in starts), turns=pairs.turns)
     notes = tuple(filter(None, [headroom.unknown(trials.script.evidence, trials.space, best)]))
-    return summarise(runner.sides, starts, made, time.monotonic() - began, notes)
+    return summary.summarise(runner.sides, starts, made, took_s, notes, rehearsed, look)
 
 
 def has_won(verified: Verified) -> bool:

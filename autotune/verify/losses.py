@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from autotune.model.rule import Effect
 from autotune.model.verified import Losses, Sameness
-from autotune.verify.estimate import T99
+from autotune.verify.estimate import SURELY
+from autotune.verify.student import quantile
 
 Series = Sequence[float | None]
 
@@ -102,7 +103,7 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
     differences = [b - a for a, b in zip(before, _capped(after, before), strict=True)]
     size = steps // NUM_BLOCKS
     blocks = [statistics.fmean(differences[size * at : size * (at + 1)]) for at in range(NUM_BLOCKS)]
-    half = T99[NUM_BLOCKS - 1] * statistics.stdev(blocks) / math.sqrt(NUM_BLOCKS)
+    half = quantile(SURELY, NUM_BLOCKS - 1) * statistics.stdev(blocks) / math.sqrt(NUM_BLOCKS)
     return _told(statistics.fmean(blocks), half, statistics.fmean(map(abs, before)), steps, "steps")
 
 
@@ -117,7 +118,7 @@ def _of_starts(known: list[list[list[float]]], steps: int) -> Losses:
     size = min(map(len, means))
     error = math.sqrt(sum(statistics.variance(side) / len(side) for side in means))
     difference = statistics.fmean(means[1]) - statistics.fmean(means[0])
-    return _told(difference, T99[2 * size - 2] * error, abs(statistics.fmean(means[0])), steps, "starts")
+    return _told(difference, quantile(SURELY, 2 * size - 2) * error, abs(statistics.fmean(means[0])), steps, "starts")
 
 
 def _capped(losses: Sequence[float], usual: Sequence[float]) -> list[float]:

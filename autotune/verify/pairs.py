@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune import collect
 from autotune.model.verified import Turns
@@ -12,20 +12,24 @@ from autotune.verify.starts import MemoryShortError, Ran, Runner
 
 @dataclass(slots=True)
 class Pairs:
-    """Makes pairs of starts. `turns` is None once two did not go well at once: a script may want a port, a lock or the
-    memory for itself, or begin to measure earlier than it was expected to."""
+    """Makes pairs of starts. A start may begin to measure earlier than the rehearsal let expect, as the machine became
+    less busy: then the pair is made again, with turns from half as early on. `turns` is None once that did not go well
+    either, or memory was short: a script may want a port, a lock or the memory for itself."""
 
     runner: Runner
     turns: Turns | None
+    _is_again: bool = False
 
     def make(self, requests: Mapping[str, collect.Request]) -> dict[str, Ran]:
         """The starts of the sides of `requests`, in that order."""
-        if self.turns is not None:
+        while self.turns is not None:
             try:
                 ran = self.runner.in_turns(requests, self.turns)
             except MemoryShortError:
-                ran = None
+                self.turns = None
+                break
             if ran is not None:
                 return ran
-            self.turns = None
+            self.turns = None if self._is_again else replace(self.turns, together_s=self.turns.together_s / 2)
+            self._is_again = True
         return {side: self.runner.run(side, request) for side, request in requests.items()}

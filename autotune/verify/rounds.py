@@ -1,50 +1,65 @@
-"""Making the starts of a schedule, on a machine that other work may disturb."""
+"""Making the starts of a schedule, and more of them while they do not tell and the time holds them."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
-from autotune.errors import BusyError
-from autotune.model.verified import Schedule, Start
-from autotune.verify.contention import disturbances, is_crowded
-from autotune.verify.estimate import LEAST_PAIRS
+from autotune.errors import UsageError
+from autotune.model.verified import Start
+from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS
+from autotune.verify.schedule import Pair, pair
 
-_WAIT = "Wait until that ends, or verify on a machine of its own. Nothing was changed."
+FURTHER_PAIRS = 5
+"""That are made before the starts are judged again."""
+
+MOST_LOOKS = 5
 
 
 def make(
-    run: Callable[[tuple[str, str]], Sequence[Start]],
-    planned: Schedule,
-    rehearsed: Sequence[Start],
+    run: Callable[[Pair], Sequence[Start]],
+    planned: int,
+    pair_s: float,
     deadline: float,
+    is_told: Callable[[Sequence[Start], int], bool],
+    *,
+    made: Sequence[Start] = (),
+    look: int = 1,
     clock: Callable[[], float] = time.monotonic,
-) -> list[Start]:
-    """The starts of `planned`, in its order: `run` makes a pair. `deadline` is a time of `clock`.
+) -> tuple[list[Start], int]:
+    """The starts, those of before (`made`) first, and how often they were judged.
 
-    A pair that other work crowded is made once more while the time holds that and LEAST_PAIRS pairs; past those, a
-    pair that the time does not hold any more is left out. Raises BusyError after the first pair, while most of the
-    budget is still there, when other work disturbed most of the starts so far, rehearsals included.
+    `run` makes a pair, the first of which takes about `pair_s`; `deadline` is a time of `clock`. `planned` more pairs
+    are made, LEAST_PAIRS in all where the time holds them, and then FURTHER_PAIRS at a time while `is_told`, which gets
+    the starts and the look, says that they do not tell. A pair that the time does not hold any more is left out; the
+    first LEAST_PAIRS may exceed it by one start.
     """
-    pairs = list(zip(planned.order[::2], planned.order[1::2], strict=True))
-    pair_s = planned.seconds / len(pairs)
-    starts: list[Start] = []
-    for place, pair in enumerate(pairs):
-        if place == 1:
-            refuse_disturbed([*rehearsed, *starts])
-        missing = LEAST_PAIRS - place
-        if missing <= 0 and clock() + pair_s > deadline:
-            break
-        made = run(pair)
-        if any(map(is_crowded, made)) and clock() + max(1, missing) * pair_s <= deadline:
-            made = run(pair)
-        starts += made
-    return starts
+    starts = list(made)
+    goal = max(LEAST_PAIRS, len(made) // 2 + planned)
+    while True:
+        while len(starts) // 2 < goal:
+            number = len(starts) // 2
+            needed_s = pair_s if number >= LEAST_PAIRS else pair_s / 2
+            if clock() + needed_s > deadline:
+                return starts, look
+            began = clock()
+            starts += run(pair(number))
+            pair_s = clock() - began
+        if look >= MOST_LOOKS or len(starts) // 2 < FEWEST_PAIRS or is_told(starts, look):
+            return starts, look
+        if clock() + pair_s > deadline:
+            return starts, look
+        goal, look = goal + FURTHER_PAIRS, look + 1
 
 
-def refuse_disturbed(starts: Sequence[Start]) -> None:
-    """Raises BusyError when other work disturbed most of the starts."""
-    disturbed = [what for what in disturbances(starts) if what]
-    if 2 * len(disturbed) > len(starts):
-        causes = " or ".join(dict.fromkeys(disturbed))
-        raise BusyError(f"{causes} during {len(disturbed)} of the first {len(starts)} starts", to_do=_WAIT)
+def refuse_few(starts: Sequence[Start], seconds: float, pair_s: float) -> None:
+    """Raises UsageError for fewer pairs than an interval needs."""
+    pairs = len(starts) // 2
+    if pairs < FEWEST_PAIRS:
+        least = math.ceil(max((LEAST_PAIRS - pairs) * pair_s, seconds)) + 1
+        raise UsageError(
+            f"the time held {pairs} of {LEAST_PAIRS} pairs: starts took longer than the rehearsals",
+            where="--budget",
+            to_do=f"It is kept: --resume --budget {least}s goes on from there.",
+        )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, Schedule, Start, Turns
 from autotune.verify import epochs, losses
-from autotune.verify.estimate import LEAST_PAIRS, MOST_PAIRS
+from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS
 
 WINDOW_S = 1.0
 """Seconds that each start measures, about: longer windows narrow little, what differs is one start from the next."""
@@ -39,6 +39,8 @@ MEMORY_SHARE = 0.7
 LEAST_STEPS, MOST_STEPS = 10, 1000
 REHEARSED_STEPS = 6
 
+Pair = tuple[str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Free:
@@ -48,10 +50,14 @@ class Free:
     cpus: float
 
 
-def order(pairs: int) -> tuple[str, ...]:
+def pair(number: int) -> Pair:
     """A B B A A B B A ...: a machine that slowly gets faster or slower favours no side."""
-    there, back = (BEFORE, AFTER), (AFTER, BEFORE)
-    return tuple(side for pair in range(pairs) for side in (back if pair % 2 else there))
+    return (AFTER, BEFORE) if number % 2 else (BEFORE, AFTER)
+
+
+def order(pairs: int) -> tuple[str, ...]:
+    """The sides of so many pairs."""
+    return tuple(side for number in range(pairs) for side in pair(number))
 
 
 def schedule(
@@ -62,7 +68,7 @@ def schedule(
     Both sides get the longer warm-up of the two, so that they measure the same steps; `loss_steps` are made in all, and
     never fewer than the losses need; a window holds whole epochs where these are short. Sides that may be stopped take
     turns where what is `free` holds both of them. Raises UsageError, which names the smallest useful budget, when it
-    does not hold LEAST_PAIRS pairs.
+    does not hold FEWEST_PAIRS: from there on the pairs are kept, and others may be added to them.
     """
     warmup, left_s = max(start.warmup for start in rehearsed), budget_s - spent_s
     steps, each = _least(rehearsed, (loss_steps or losses.LEAST_STEPS) - warmup)
@@ -71,11 +77,11 @@ def schedule(
     step_s = sum(start.step_ms / 1000 for start in rehearsed)
     pair_s = fixed_s + steps * step_s
     pairs = min(MOST_PAIRS, int(left_s / pair_s))
-    if pairs < LEAST_PAIRS:
+    if pairs < FEWEST_PAIRS:
         least = math.ceil(spent_s + LEAST_PAIRS * pair_s) + 1
         raise UsageError(
-            f"{budget_s:.0f} s are too few: a start takes about {pair_s / 2:.0f} s, and less than {LEAST_PAIRS} "
-            "of each side tell nothing",
+            f"{budget_s:.0f} s are too few: a start takes about {pair_s / 2:.0f} s, and less than "
+            f"{FEWEST_PAIRS} of each side tell nothing",
             where="--budget",
             to_do=f"The smallest useful budget is {least} s: --budget {least}s",
         )
@@ -83,6 +89,21 @@ def schedule(
         most = int((left_s / SLACK / pairs - fixed_s) / step_s)
         steps = max(steps, min(_steps(rehearsed, LONG_WINDOW_S), most) // each * each)
     return Schedule(order(pairs), steps, warmup, pairs * (fixed_s + steps * step_s), turns)
+
+
+def more(planned: Schedule, made: int, budget_s: float, spent_s: float) -> Schedule:
+    """More pairs like those of `planned`, of which `made` are there. Raises UsageError where the budget holds none, or
+    too few for FEWEST_PAIRS in all."""
+    needed = max(1, FEWEST_PAIRS - made)
+    pairs = min(MOST_PAIRS, int((budget_s - spent_s) / planned.pair_s))
+    if pairs < needed:
+        raise UsageError(
+            f"{budget_s:.0f} s are too few: {made} pairs are there, and another one takes about {planned.pair_s:.0f} s",
+            where="--budget",
+            to_do=f"The smallest useful budget is {math.ceil(spent_s + needed * planned.pair_s) + 1} s.",
+        )
+    sides = tuple(side for number in range(made, made + pairs) for side in pair(number))
+    return replace(planned, order=sides, seconds=pairs * planned.pair_s)
 
 
 def least_s(rehearsed: Sequence[Start], loss_steps: int | None) -> float:

@@ -17,7 +17,7 @@ from autotune import collect, derive, machine
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording
 from autotune.model.verified import Start, Turns
-from autotune.verify import contention, epochs
+from autotune.verify import clocks, contention, epochs
 from autotune.verify.mirror import Mirror
 from autotune.verify.pace import lasting
 from autotune.verify.schedule import Free
@@ -30,6 +30,8 @@ Show = Callable[[collect.Status], None]
 Ran = tuple[collect.Collected, Start | None, Derived | None]
 Busy = tuple[float | None, float | None]
 """Shares of the CPUs that were busy with other work, and at all."""
+
+HASH_SEED = "PYTHONHASHSEED"
 
 MESSAGES = "stderr"
 """In the folder of a start: what the script wrote there, as ten starts would repeat it on the user's terminal."""
@@ -141,7 +143,7 @@ def free() -> Free:
 
 def one_hash(environ: Mapping[str, str]) -> dict[str, str]:
     """Starts that hash text alike: sets are in one order and dicts in one place, so that losses and times compare."""
-    return {"PYTHONHASHSEED": str(random.randrange(1, 2**32)), **environ}
+    return {HASH_SEED: str(random.randrange(1, 2**32)), **environ}
 
 
 def _ignore(status: collect.Status) -> None:
@@ -172,7 +174,8 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
     first, step, sampled = collected.recordings[0], derived.step, collected.sampled
     if step is None or first.window is None:
         return None
-    times_ms = _times_ms(first, held)
+    times_ms = _times_ms(first, _own(first, held.own_s if held is not None else None))
+    least, is_alone = _own(first, held.least_s if held is not None else None), len(collected.recordings) == 1
     reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
     peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
     device = max((peak for peak in peaks if peak is not None), default=None)
@@ -184,6 +187,11 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
         wall_s=collected.wall_s if held is None else held.own_s(math.inf),
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
         times_ms=times_ms,
+        cpu_ms=clocks.cpu_ms(first) if is_alone else (),
+        loader_ms=clocks.loader_ms(first, machine.num_cpus()) if is_alone else None,
+        asleep_share=clocks.asleep_share(first, least) if is_alone else None,
+        workers=clocks.num_workers(first),
+        cpus=clocks.cpus(collected.recordings, least),
         losses=first.losses,
         memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
         is_on_device=bool(device),
@@ -200,15 +208,24 @@ def _start(side: str, collected: collect.Collected, derived: Derived, busy: Busy
     )
 
 
-def _times_ms(recording: Recording, held: Held | None) -> tuple[float, ...]:
-    """The measured steps; without the time in which they were stopped."""
+def _own(recording: Recording, turns_s: Callable[[float], float] | None) -> clocks.Own:
+    """Without the time in which it was stopped: `turns_s` are the seconds of its turns before a moment."""
+    if turns_s is None:
+        return lambda begin, end: end - begin
+
+    def own_ns(at_ns: int) -> float:
+        return turns_s((recording.origin_ns + at_ns) / 1e9) * 1e9
+
+    return lambda begin, end: own_ns(end) - own_ns(begin)
+
+
+def _times_ms(recording: Recording, own: clocks.Own) -> tuple[float, ...]:
+    """The measured steps."""
     window = recording.window
     if window is None:
         return ()
     ends = window.step_ends_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
-    at_s = [(recording.origin_ns + end) / 1e9 for end in ends]
-    own_s = at_s if held is None else map(held.own_s, at_s)
-    return tuple((end - begin) * 1e3 for begin, end in pairwise(own_s))
+    return tuple(own(begin, end) / 1e6 for begin, end in pairwise(ends))
 
 
 def _sum(reads: Sequence[int | None]) -> int | None:

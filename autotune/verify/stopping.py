@@ -27,16 +27,19 @@ def may_be_stopped(collected: collect.Collected) -> bool:
 
 def wait_s(recording: Recording, derived: Derived) -> float | None:
     """About how long it waits at a time for something that is no CPU: to prepare a batch, and a step at most where the
-    training thread sleeps. None when that thread's CPU time is not known."""
+    training thread sleeps. None when that thread's CPU time is not known. A thread that could run and had no CPU does
+    not sleep, as far as the system tells the two apart."""
     window, step = recording.window, derived.step
     if window is None or window.cpu_ns is None or step is None:
         return None
     fetches = [one for one in recording.fetches if one.start_ns >= window.start_ns]
     wall_ns, cpu_ns = (sum(getattr(one, name) for one in fetches) for name in ("wall_ns", "cpu_ns"))
-    of_batch_s = (wall_ns - cpu_ns) / len(fetches) / 1e9 if wall_ns - cpu_ns > WAITING * wall_ns else 0.0
     has_workers = any(not one.in_main for one in fetches)
+    queued_ns = window.queued_ns or 0
+    asleep_ns = wall_ns - cpu_ns - (sum(one.queued_ns or 0 for one in fetches) if has_workers else queued_ns)
+    of_batch_s = asleep_ns / len(fetches) / 1e9 if asleep_ns > WAITING * wall_ns else 0.0
     # Workers are stopped along with who waits for them.
-    asleep_ms = step.mean_ms - window.cpu_ns / window.steps / 1e6
+    asleep_ms = step.mean_ms - (window.cpu_ns + queued_ns) / window.steps / 1e6
     asleep_ms -= (step.breakdown_ms.get("data_wait") or 0.0) if has_workers else 0.0
     return max(of_batch_s, step.mean_ms / 1000 if asleep_ms > WAITING * step.mean_ms else 0.0)
 

@@ -6,27 +6,35 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from autotune.model.verified import Estimate, Losses, Memory, Schedule, Start, Verified
-from autotune.verify import undisturbed
+from autotune.model.verified import Clock, Estimate, Losses, Memory, Schedule, Start, Verdict, Verified
+from autotune.verify import clocks, undisturbed
 from autotune.verify.accumulation import explained
 from autotune.verify.estimate import estimate
 from autotune.verify.losses import compare
 from autotune.verify.schedule import paired
 from autotune.verify.sides import Sides
-from autotune.verify.verdict import verdict
+from autotune.verify.verdict import by_interval, verdict
 
 _SAME_SAMPLES = 0.01
 """Samples per step that differ by less are the same: the last batch of an epoch is shorter."""
 
 
 def summarise(
-    sides: Sides, starts: Sequence[Start], planned: Schedule, seconds: float, notes: tuple[str, ...]
+    sides: Sides,
+    starts: Sequence[Start],
+    planned: Schedule,
+    seconds: float,
+    notes: tuple[str, ...],
+    rehearsed: Sequence[Start] = (),
+    look: int = 1,
 ) -> Verified:
-    """The verification of `sides`; `seconds` is what it took, rehearsals included."""
+    """The verification of `sides`; `seconds` is what it took, rehearsals included. `look` says how often the starts
+    were judged by now."""
     before, after = paired(starts)
+    clock = clocks.clock([*rehearsed, *starts])
     per_sample = _has_other_samples(before, after)
-    found, step_ms = _estimated(before, after, per_sample, planned.turns is not None)
-    said, why = verdict(found, starts)
+    found, step_ms = _estimated(before, after, per_sample, planned.turns is not None, clock, look)
+    said, why = verdict(found, starts, clock)
     return Verified(
         against=sides.against,
         changes=sides.changes,
@@ -42,7 +50,17 @@ def summarise(
         predicted=sides.predicted,
         beside=sides.beside,
         notes=(*notes, *_changed(starts)),
+        clock=clock,
+        worth=clocks.worth(clock, starts, planned.turns is not None),
     )
+
+
+def is_told(starts: Sequence[Start], planned: Schedule, rehearsed: Sequence[Start], look: int) -> bool:
+    """Whether the starts tell, so that more of them change nothing."""
+    before, after = paired(starts)
+    clock, per_sample = clocks.clock([*rehearsed, *starts]), _has_other_samples(before, after)
+    found, _ = _estimated(before, after, per_sample, planned.turns is not None, clock, look)
+    return by_interval(found) is not Verdict.CANNOT_TELL
 
 
 def _changed(starts: Sequence[Start]) -> Iterator[str]:
@@ -67,18 +85,20 @@ def _has_other_samples(before: Sequence[Start], after: Sequence[Start]) -> bool:
 
 
 def _estimated(
-    before: Sequence[Start], after: Sequence[Start], per_sample: bool, in_turns: bool
+    before: Sequence[Start], after: Sequence[Start], per_sample: bool, in_turns: bool, clock: Clock, look: int
 ) -> tuple[Estimate, tuple[float, float]]:
     """The estimate and the step times (ms) of both sides: of all that was measured, or of what was undisturbed."""
-    sides = before, after
-    of_all = estimate(_times(before, per_sample), _times(after, per_sample), in_turns)
+    sides, spread = (before, after), clocks.least_spread([*before, *after])
+    times = _times(before, per_sample, clock), _times(after, per_sample, clock)
+    of_all = estimate(*times, in_turns, look, spread)
     if not all(map(_do_the_same, sides)):
-        return of_all, (_median_ms(before), _median_ms(after))
+        return of_all, (_median_ms(before, clock), _median_ms(after, clock))
     scales = [statistics.median(start.samples or 1 for start in side) if per_sample else 1.0 for side in sides]
-    rows = [[[ms / scale for ms in one.times_ms] for one in side] for side, scale in zip(sides, scales, strict=True)]
-    found = undisturbed.estimate(rows[0], rows[1], of_all)
+    steps = [[clocks.on(clock, start) for start in side] for side in sides]
+    rows = [[[ms / scale for ms in of_start] for of_start in side] for side, scale in zip(steps, scales, strict=True)]
+    found = undisturbed.estimate(rows[0], rows[1], of_all, look, spread)
     if found is None:
-        return of_all, (_median_ms(before), _median_ms(after))
+        return of_all, (_median_ms(before, clock), _median_ms(after, clock))
     old, new = (ms * scale for ms, scale in zip(found[1], scales, strict=True))
     return found[0], (old, new)
 
@@ -90,12 +110,12 @@ def _do_the_same(side: Sequence[Start]) -> bool:
     return is_known and all(start.losses == first for start in side)
 
 
-def _times(side: Sequence[Start], per_sample: bool) -> list[float]:
-    return [start.step_ms / (start.samples or 1) if per_sample else start.step_ms for start in side]
+def _times(side: Sequence[Start], per_sample: bool, clock: Clock) -> list[float]:
+    return [clocks.mean_ms(clock, start) / ((start.samples or 1) if per_sample else 1) for start in side]
 
 
-def _median_ms(side: Sequence[Start]) -> float:
-    return statistics.median(start.step_ms for start in side)
+def _median_ms(side: Sequence[Start], clock: Clock) -> float:
+    return statistics.median(clocks.mean_ms(clock, start) for start in side)
 
 
 def _memory(before: Sequence[Start], after: Sequence[Start]) -> Memory:

@@ -38,6 +38,8 @@ class Held:
         self._group: int | None = None
         self._went: list[float] = []
         self._stopped: list[float] = []
+        self._surely_went: list[float] = []
+        self._surely_stopped: list[float] = []
         self._is_given_up = False
         self._has_stepped = False
 
@@ -48,6 +50,7 @@ class Held:
             with self._lock:
                 self._group = pid
                 self._went.append(time.monotonic())
+                self._surely_went.append(self._went[-1])
             try:
                 yield
             finally:
@@ -65,6 +68,7 @@ class Held:
                 with _on_cpu(self._group, place):
                     self._went.append(time.monotonic())
                     self._signal(signal.SIGCONT)
+                    self._surely_went.append(time.monotonic())
         time.sleep(seconds)
         self.stop()
         return True
@@ -97,15 +101,18 @@ class Held:
 
     def own_s(self, moment: float) -> float:
         """Seconds of its turns before `moment`."""
-        begun = bisect_right(self._went, moment)
-        ends = [*self._stopped, moment][:begun]
-        return sum(min(end, moment) - went for went, end in zip(self._went[:begun], ends, strict=False))
+        return _spent(self._went, self._stopped, moment)
+
+    def least_s(self, moment: float) -> float:
+        """The same without what passed while it was told to go on or to stop: whoever tells it may be held up, too."""
+        return _spent(self._surely_went, self._surely_stopped, moment)
 
     def _is_going(self) -> bool:
         return len(self._went) > len(self._stopped)
 
     def _stop(self) -> None:
         if self._group is not None and self._is_going():
+            self._surely_stopped.append(time.monotonic())
             self._signal(signal.SIGSTOP)
             self._stopped.append(time.monotonic())
 
@@ -113,6 +120,12 @@ class Held:
         if self._group is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._group, number)
+
+
+def _spent(went: Sequence[float], stopped: Sequence[float], moment: float) -> float:
+    begun = bisect_right(went, moment)
+    ends = [*stopped, moment][:begun]
+    return sum(max(0.0, min(end, moment) - start) for start, end in zip(went[:begun], ends, strict=False))
 
 
 @contextmanager

@@ -12,44 +12,47 @@ import statistics
 from collections.abc import Sequence
 
 from autotune.model.verified import Estimate
-from autotune.verify.estimate import LEAST_SPREAD, T95, T99
+from autotune.verify.estimate import LEAST_SPREAD, LEVEL, surely
+from autotune.verify.student import quantile
 
 Rows = Sequence[Sequence[float]]
 
 QUANTILE = 0.1
 """Of a step's times in the starts of a side, interpolated: of ten starts nearly the second fastest."""
 
-LEAST_STEPS = 10
+LEAST_STEPS, LEAST_STARTS = 10, 4
 
 
-def estimate(before: Rows, after: Rows, of_all: Estimate) -> tuple[Estimate, tuple[float, float]] | None:
+def estimate(
+    before: Rows, after: Rows, of_all: Estimate, look: int = 1, least_spread: float = LEAST_SPREAD
+) -> tuple[Estimate, tuple[float, float]] | None:
     """`before[i][k]` is the time of step k in start i; start i of one side neighbours start i of the other.
 
     The interval is the jackknife's over pairs of starts, wider where starts differ as a whole: then the fastest steps
     are those of the fastest start, and a few of those say little of the next. Returns it with the times of a step on
-    both sides, or None where there are too few steps, where it is wider than that of all times (`of_all`), and where it
-    contradicts those: then times vary by themselves, and the fastest of them say nothing.
+    both sides, or None where there are too few steps or starts, where it is wider than that of all times (`of_all`),
+    and where it contradicts those: then times vary by themselves, and the fastest of them say nothing.
     """
     steps = min(map(len, (*before, *after)))
-    if steps < LEAST_STEPS:
+    if steps < LEAST_STEPS or len(before) < LEAST_STARTS:
         return None
     sides = _step_time(before, steps), _step_time(after, steps)
     size, gain = len(before), math.log(sides[0] / sides[1])
     without = [_gain(_without(before, pair), _without(after, pair), steps) for pair in range(size)]
     jackknife = math.sqrt((size - 1) * statistics.pvariance(without))
     as_a_whole = math.hypot(_level_spread(before, steps), _level_spread(after, steps)) / math.sqrt(size)
-    half = max(LEAST_SPREAD * math.sqrt(2 / size), math.hypot(jackknife, as_a_whole))
+    half = max(least_spread * math.sqrt(2 / size), math.hypot(jackknife, as_a_whole))
 
-    def interval(quantiles: dict[int, float]) -> tuple[float, float]:
-        width = quantiles[size - 1] * half
+    def interval(level: float) -> tuple[float, float]:
+        width = quantile(level, size - 1) * half
         return math.exp(gain - width), math.exp(gain + width)
 
-    low, high = interval(T95)
+    low, high = interval(LEVEL)
     is_narrower = high / low < of_all.high / of_all.low
     if not is_narrower or not of_all.surely[0] <= math.exp(gain) <= of_all.surely[1]:
         return None
     is_apart = min(without) > 0 or max(without) < 0
-    found = Estimate(math.exp(gain), low, high, interval(T99), of_all.spread, is_apart, True, of_all.in_turns)
+    found = Estimate(math.exp(gain), low, high, interval(surely(look)), of_all.spread, is_apart, True, of_all.in_turns)
     return found, sides
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
-from autotune.model.verified import Estimate, Start, Verdict
+from autotune.model.verified import Clock, Estimate, Start, Verdict
 from autotune.verify.cache import is_uneven
-from autotune.verify.contention import disturbances
+from autotune.verify.clocks import doubt
 
 MARGIN = 1.02
 """A winner is faster by more than this for sure: less is not worth a change, and processes differ by it."""
@@ -15,26 +14,34 @@ MARGIN = 1.02
 SAME = 1.05
 """No difference: the speedup lies between 1 / SAME and SAME."""
 
-MOST_DISTURBED = 0.25
-"""Share of the starts that may be disturbed."""
 
-
-def verdict(estimate: Estimate, starts: Sequence[Start]) -> tuple[Verdict, str]:
+def verdict(estimate: Estimate, starts: Sequence[Start], clock: Clock = Clock.WALL) -> tuple[Verdict, str]:
     """The verdict and, where it is not obvious, why."""
-    disturbed = [what for what in disturbances(starts) if what]
-    if len(disturbed) > MOST_DISTURBED * len(starts):
-        kind = statistics.mode(disturbed)
-        return Verdict.CANNOT_TELL, f"{kind} during {disturbed.count(kind)} of {len(starts)} starts"
     if is_uneven(starts):
         return Verdict.CANNOT_TELL, "one side read files from the disk that the other found in memory"
+    said = by_interval(estimate)
+    why = doubt(said, starts) if clock is Clock.WALL and said is not Verdict.CANNOT_TELL else ""
+    if why:
+        return Verdict.CANNOT_TELL, why
+    return said, _WHY.get(said, "").format(low=estimate.low, high=estimate.high, spread=estimate.spread)
+
+
+_WHY = {
+    Verdict.NO_DIFFERENCE: "the speedup is between {low:.2f} and {high:.2f}",
+    Verdict.CANNOT_TELL: "starts of the same files differ by {spread:.1%}, too much for this effect",
+}
+
+
+def by_interval(estimate: Estimate) -> Verdict:
+    """What the interval says; CANNOT_TELL where it is too wide: more pairs may narrow it."""
     least, most = _surely(estimate)
     if least > MARGIN:
-        return Verdict.FASTER, ""
+        return Verdict.FASTER
     if most < 1 / MARGIN:
-        return Verdict.SLOWER, ""
+        return Verdict.SLOWER
     if estimate.low > 1 / SAME and estimate.high < SAME:
-        return Verdict.NO_DIFFERENCE, f"the speedup is between {estimate.low:.2f} and {estimate.high:.2f}"
-    return Verdict.CANNOT_TELL, f"starts of the same files differ by {estimate.spread:.1%}, too much for this effect"
+        return Verdict.NO_DIFFERENCE
+    return Verdict.CANNOT_TELL
 
 
 def _surely(estimate: Estimate) -> tuple[float, float]:

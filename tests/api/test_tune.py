@@ -17,7 +17,7 @@ from autotune.api import apply, diagnose, searches
 from autotune.api import tune as api
 from autotune.api.search import Search
 from autotune.collect import artefacts
-from autotune.errors import BusyError, ScriptError, UsageError
+from autotune.errors import ScriptError, UsageError
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.finding import Change, Evaluation, Finding, Gain, Recommendation
 from autotune.model.report import Report, RunSummary, Step
@@ -39,6 +39,7 @@ from autotune.tune import proof
 from autotune.tune.study import Study
 from autotune.tune.trial import Trials, Usual
 from autotune.verify import history
+from autotune.verify.estimate import LEAST_PAIRS
 
 TRAIN = "loader#train"
 SCRIPT = """\
@@ -230,10 +231,10 @@ def test_what_does_not_win_the_proof_is_not_recommended(made, root, fields) -> N
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (BusyError("others measure"), "other work disturbed the proof, others measure"),
+        (UsageError("the time held 1 of 3 pairs"), "the time held 1 of 3 pairs"),
         (ScriptError("it crashed"), "it crashed"),
     ],
-    ids=["busy", "failed"],
+    ids=["too slow", "failed"],
 )
 def test_a_proof_that_fails_is_none(made, root, error, why) -> None:
     def fail(trials, chosen):
@@ -327,14 +328,14 @@ def test_what_gives_other_losses_is_taken_back_and_the_rest_is_proven(made, root
 def test_where_the_second_proof_is_disturbed_nothing_of_the_first_is_left(made, root) -> None:
     def disturbed(trials, chosen):
         if len(made.proven) == 2:
-            raise BusyError("others measure")
+            raise UsageError("the time held 1 of 3 pairs")
         return other_losses_with_workers(trials, chosen)
 
     made.speed, made.verified = faster_with(60.0, 50.0), disturbed
     tuned = tune(made, root)
     assert len(made.proven) == 2
     assert (tuned.best, tuned.patch, tuned.verified, tuned.by_hand) == ({}, "", None, ())
-    assert "other work disturbed the proof" in tuned.notes[0]
+    assert "is not proven: the time held 1 of 3 pairs" in tuned.notes[0]
 
 
 def test_what_was_taken_back_without_a_proof_is_told(made, root, monkeypatch) -> None:
@@ -355,7 +356,7 @@ def test_without_time_for_a_second_proof_the_first_one_is_told(made, root, monke
 
 @pytest.mark.parametrize(("left_s", "kept"), [(1000.0, True), (50.0, False)])
 def test_time_for_a_second_proof_is_kept_where_losses_may_be_others(made, root, monkeypatch, left_s, kept) -> None:
-    proof_s = proof.SLACK * 8 * Usual(0.1, 2.0, 32.0).trial_s
+    proof_s = proof.SLACK * 2 * LEAST_PAIRS * Usual(0.1, 2.0, 32.0).trial_s
     monkeypatch.setattr(Search, "left_s", property(lambda self: left_s))
     tune(made, root)
     assert made.left_s == left_s

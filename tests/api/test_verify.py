@@ -18,19 +18,22 @@ from autotune import collect, patch, state
 from autotune.api import apply, resume
 from autotune.api import verify as api
 from autotune.collect import artefacts
-from autotune.errors import BusyError, ScriptError, UsageError
+from autotune.errors import ScriptError, UsageError
+from autotune.machine import num_cpus
 from autotune.model.derived import Derived
 from autotune.model.evidence import Setting, Span
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.recording import Recording, Window
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
-from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, Sameness, Start, Turns, Verdict
+from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, Resume, Resumed, Sameness, Start, Turns, Verdict
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import Store
 from autotune.patch.journal import sha256 as digest
-from autotune.verify import contention, schedule, sides
+from autotune.probe import clock
+from autotune.verify import clocks, schedule, sides
 from autotune.verify.mirror import Mirror
+from autotune.verify.starts import Runner as RealRunner
 
 OLD, NEW = "lr = 0.1\n", "lr = 0.9\n"
 
@@ -133,6 +136,7 @@ def runner(monkeypatch):
         return Runner(script, root, cwd, sides, mirrors)
 
     monkeypatch.setattr(api, "Runner", made)
+    monkeypatch.setattr(api.kept, "conditions", lambda *given: {"the machine": "this one"})
     return script
 
 
@@ -401,11 +405,38 @@ def test_a_history_that_cannot_be_written_is_a_note(root, runner, monkeypatch) -
     assert "history.jsonl could not be written (No space left on device)" in found.notes[-1]
 
 
-def test_a_budget_that_is_too_small_is_refused_after_the_rehearsals(root, runner) -> None:
+def test_a_budget_that_cannot_suffice_is_refused_after_the_first_start_and_the_next_time_before_it(
+    root, runner
+) -> None:
     patched(root)
-    with pytest.raises(UsageError, match="10 s are too few"):
-        verified(root, budget_s=10.0)
+    with pytest.raises(UsageError, match="4 s cannot suffice: a start takes about 3 s, by its first one"):
+        verified(root, budget_s=4.0)
+    assert len(runner.requests) == 1
+    assert verified(root).verdict is Verdict.FASTER
+    runner.requests.clear()
+    with pytest.raises(UsageError, match="4 s cannot suffice: a start takes about 3 s, by its last verification"):
+        verified(root, budget_s=4.0)
+    assert runner.requests == []
+
+
+def test_a_budget_that_the_changed_script_makes_too_small_is_refused_after_the_rehearsals(root, runner) -> None:
+    patched(root)
+    runner.step_ms[AFTER] = 5000.0
+    with pytest.raises(UsageError, match="60 s are too few"):
+        verified(root, budget_s=60.0)
     assert len(runner.requests) == 2
+
+
+def test_a_budget_that_cannot_suffice_by_the_diagnosis_starts_nothing(root, runner, monkeypatch) -> None:
+    run = patched(root)
+    asked = []
+    slow = Start(BEFORE, 1000.0, 20, 3, 83.0)
+    monkeypatch.setattr(api.beforehand, "expected", lambda *given: asked.append(given) or slow)
+    with pytest.raises(UsageError, match=f"60 s cannot suffice: a start takes about 80 s, by the diagnosis {run}"):
+        verified(root, budget_s=60.0)
+    assert asked == [(root, run)]
+    assert runner.requests == []
+    assert verified(root, budget_s=600.0).verdict is Verdict.FASTER
 
 
 def test_processes_that_may_be_stopped_take_turns_where_there_is_memory_for_both(root, runner, monkeypatch) -> None:
@@ -427,28 +458,143 @@ def test_a_script_that_does_not_run_twice_at_once_is_measured_one_after_the_othe
     runner.fails_together = True
     monkeypatch.setattr(api, "free", lambda: schedule.Free(4000, 2.0))
     found = verified(root)
-    assert len(runner.together) == 1
+    assert len(runner.together) == 2
     assert found.schedule.turns is None
     assert found.verdict is Verdict.FASTER
 
 
-def test_a_budget_that_other_work_makes_too_small_is_refused_for_that(root, runner) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_other_work_is_no_reason_to_refuse(root, runner, share: float) -> None:
     patched(root)
-    runner.fields = {side: {"others_share": 0.5, "busy_share": 1.0} for side in SIDES}
-    with pytest.raises(BusyError, match="other work kept the CPUs busy during 2 of the first 2 starts"):
-        verified(root, budget_s=10.0)
-    with pytest.raises(BusyError, match="other work kept the CPUs busy during 4 of the first 4 starts"):
-        verified(root, budget_s=1000.0)
+    runner.fields = {side: {"others_share": share, "busy_share": 1.0, "cpus": 1.0} for side in SIDES}
+    found = verified(root)
+    assert found.verdict is Verdict.FASTER
+    assert len(runner.requests) == 2 + len(found.schedule.order)
+    assert ("as busy as this one was" in found.worth) == (share > 0)
 
 
-def test_starts_that_were_made_once_more_are_said(root, runner) -> None:
+def test_all_starts_on_the_clock_of_a_cpu_are_told_by_it(root, runner) -> None:
     patched(root)
     crowded = {"others_share": 0.5, "busy_share": 1.0}
-    runner.fields = {BEFORE: {}, AFTER: crowded}
+    runner.fields = {
+        side: {"cpu_ms": (ms,) * 20, "asleep_share": 0.0, **crowded} for side, ms in ((BEFORE, 60.0), (AFTER, 40.0))
+    }
     found = verified(root)
-    again = len(runner.requests) - 2 - len(found.schedule.order)
-    assert again > 0
-    assert f"other work crowded pairs of {again} more starts, which were made once more and do not count" in found.notes
+    assert (found.clock, found.verdict) == (Clock.CPU, Verdict.FASTER)
+    assert found.estimate.speedup == pytest.approx(1.5)
+    assert found.step_ms == (60.0, 40.0)
+
+
+def noisy(monkeypatch, runner, spread: float) -> None:
+    """Starts of the changed side that differ by so much from one to the next."""
+    run = Runner.run
+
+    def ran(self, side, request):
+        runner.step_ms[AFTER] = 80.0 * (1 + spread * (len(runner.requests) % 3))
+        return run(self, side, request)
+
+    monkeypatch.setattr(Runner, "run", ran)
+
+
+def test_it_goes_on_from_the_pairs_that_are_there(root, runner, monkeypatch) -> None:
+    run = patched(root)
+    noisy(monkeypatch, runner, 0.5)
+    first = verified(root, budget_s=36.0)
+    made = len(first.schedule.order) // 2
+    assert first.verdict is Verdict.CANNOT_TELL
+    announced: list = []
+    second = verified(root, announced, budget_s=20.0, resume=True)
+    more = len(second.schedule.order) // 2
+    assert more > made
+    assert len(runner.requests) == 2 * (more - made)
+    assert [side for side, _ in runner.requests] == list(schedule.order(more))[2 * made :]
+    assert second.schedule.order == schedule.order(more)
+    assert (second.schedule.steps, second.schedule.warmup) == (first.schedule.steps, first.schedule.warmup)
+    assert (announced[0][0].order[0], announced[0][2]) == (second.schedule.order[2 * made], first.against)
+    assert second.estimate.high / second.estimate.low < first.estimate.high / first.estimate.low
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    third = verified(root, budget_s=20.0, resume=True)
+    assert third.against == "patch 1, which is written"
+    assert len(third.schedule.order) // 2 > more
+    assert run in first.against
+
+
+def test_without_it_a_verification_begins_anew(root, runner) -> None:
+    patched(root)
+    first, second = verified(root), verified(root)
+    assert first.schedule.order == second.schedule.order
+    assert len(runner.requests) == 2 + len(second.schedule.order)
+
+
+def test_it_goes_on_after_a_start_that_failed_or_was_interrupted(root, runner, monkeypatch) -> None:
+    patched(root)
+    run = Runner.run
+
+    def ended(self, side, request):
+        if len(runner.requests) >= 6:
+            raise KeyboardInterrupt
+        return run(self, side, request)
+
+    with monkeypatch.context() as patch_, pytest.raises(KeyboardInterrupt):
+        patch_.setattr(Runner, "run", ended)
+        verified(root)
+    found = verified(root, resume=True)
+    assert found.verdict is Verdict.FASTER
+    assert len(runner.requests) == len(found.schedule.order) - 4
+
+
+def test_it_goes_on_from_rehearsals_whose_budget_was_too_small(root, runner) -> None:
+    patched(root)
+    runner.step_ms[AFTER] = 5000.0
+    with pytest.raises(UsageError, match="too few"):
+        verified(root, budget_s=60.0)
+    found = verified(root, budget_s=1e4, resume=True)
+    assert len(runner.requests) == len(found.schedule.order)
+    assert found.verdict is Verdict.SLOWER
+
+
+def test_its_hash_seed_is_that_of_the_pairs_that_are_there(root, runner, monkeypatch) -> None:
+    seeds, made = [], api.Runner
+
+    def seeded(root, cwd, environ, *rest):
+        seeds.append(environ["PYTHONHASHSEED"])
+        return made(root, cwd, environ, *rest)
+
+    monkeypatch.setattr(api, "Runner", seeded)
+    patched(root)
+    for options in ({}, {"resume": True}, {}):
+        verified(root, **options)
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_what_is_not_the_same_any_more_is_refused(root, runner, monkeypatch) -> None:
+    patched(root)
+    with pytest.raises(UsageError, match="no verification of this command and this change is kept"):
+        verified(root, resume=True)
+    verified(root)
+    with pytest.raises(UsageError, match="no verification of this command"):
+        verified(root, words=("train.py", "--lr", "1"), resume=True)
+    monkeypatch.setattr(api.kept, "conditions", lambda *given: {"the machine": "another one"})
+    with pytest.raises(UsageError, match="not the same as in the verification that is kept: the machine"):
+        verified(root, resume=True)
+
+
+def test_a_resume_that_was_tried_is_not_tried_again(root, runner, monkeypatch) -> None:
+    tried = []
+    patched(root)
+    runner.recorded = {side: {"frameworks": {"lightning": {}}} for side in SIDES}
+    monkeypatch.setattr(resume, "tried", lambda *given: tried.append(1) or Resume(Resumed.OK, "went on"))
+    assert [verified(root, **options).resume.why for options in ({}, {"resume": True})] == ["went on", "went on"]
+    assert len(tried) == 1
+
+
+def test_pairs_that_cannot_be_kept_are_a_note(root, runner, monkeypatch) -> None:
+    def full(place, known):
+        place.why_not = "its pairs could not be kept"
+
+    patched(root)
+    monkeypatch.setattr(api.kept.Place, "save", full)
+    assert verified(root).notes[-1] == "its pairs could not be kept"
 
 
 def test_a_start_up_that_exceeds_the_budget_ends_it(root, runner) -> None:
@@ -457,6 +603,15 @@ def test_a_start_up_that_exceeds_the_budget_ends_it(root, runner) -> None:
     with pytest.raises(UsageError, match="no optimizer step"):
         verified(root)
     assert [one.startup_limit_s for _, one in runner.requests] == [60.0]
+
+
+def test_the_second_rehearsal_gets_what_the_first_one_left(root, runner, monkeypatch) -> None:
+    patched(root)
+    moments = iter([0.0, *[20.0] * 99])
+    monkeypatch.setattr(api.time, "monotonic", lambda: next(moments))
+    with pytest.raises(UsageError, match="too few"):
+        verified(root, budget_s=25.0)
+    assert [one.startup_limit_s for _, one in runner.requests] == [25.0, 5.0]
 
 
 @pytest.mark.parametrize("ended_by", ["probe", "time_limit"])
@@ -473,7 +628,7 @@ def test_a_start_may_take_the_budget(root, runner) -> None:
     patched(root)
     runner.step_ms = dict.fromkeys(SIDES, 500.0)
     verified(root, budget_s=10_000.0, loss_steps=500)
-    assert {one.time_limit_s for _, one in runner.requests} == {10_000.0}
+    assert {round(one.time_limit_s) for _, one in runner.requests} == {10_000}
 
 
 @pytest.mark.parametrize(
@@ -550,6 +705,71 @@ def really(place, **fields):
     return api.verify(options, lambda *told: None, lambda status: None, cwd=place.cwd, environ=place.environ)
 
 
+STEPS = """
+    import sys, time
+    import torch
+    from torch.utils.data import DataLoader
+
+    kind, threads = sys.argv[1], int(sys.argv[2])
+    torch.set_num_threads(threads)
+    size = 1024 if threads > 1 else 256
+    model, data = torch.nn.Linear(size, size), torch.randn(size, size)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+
+
+    class Samples(torch.utils.data.Dataset):
+        def __len__(self):
+            return 10_000
+
+        def __getitem__(self, index):
+            value = torch.ones(1024)
+            for _ in range(4000):
+                value = value.sin()
+            return value[:1]
+
+
+    def batches():
+        if kind == "worker":
+            yield from DataLoader(Samples(), num_workers=1)
+        while True:
+            yield None
+
+
+    for _ in batches():
+        for _ in range(1 if kind == "worker" else 10):
+            loss = model(data).pow(2).mean()
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if kind == "sleep":
+            time.sleep(0.01)
+"""
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("kind", "threads", "chosen"),
+    [
+        ("compute", 1, Clock.CPU),
+        ("compute", 2, Clock.WALL),
+        ("sleep", 1, Clock.WALL),
+        pytest.param(
+            "worker", 1, Clock.LOADER, marks=pytest.mark.skipif((num_cpus() or 0) < 2, reason="it needs two CPUs")
+        ),
+    ],
+)
+def test_of_real_starts_the_clock_is_what_their_steps_consist_of(place, kind: str, threads: int, chosen: Clock) -> None:
+    if clock.queued() is None:
+        pytest.skip("this system does not tell how long a thread waits for a CPU")
+    place.write("pyproject.toml", "")
+    place.write("train.py", STEPS)
+    compared = sides.other(("train.py", kind, str(threads)), "train.py")
+    runner = RealRunner(place.cwd, place.cwd, place.environ, sys.executable, compared, {}, lambda status: None)
+    _, start, _ = runner.run(BEFORE, collect.Request(steps=15, what_ifs=False))
+    assert clocks.clock([start]) is chosen
+    assert start.cpus is not None
+
+
 @pytest.mark.train
 @pytest.mark.parametrize(
     ("effect", "why"),
@@ -559,7 +779,6 @@ def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(projec
     monkeypatch.setattr(schedule, "MOST_PAIRS", schedule.LEAST_PAIRS)
     monkeypatch.setattr(schedule, "WINDOW_S", 0.3)
     monkeypatch.setattr(schedule, "LONG_WINDOW_S", 0.3)
-    monkeypatch.setattr(contention, "FULL_SHARE", 2.0)  # the suite may run beside anything
     run = patched(project.cwd, effect=effect)
     before = tree(project.cwd)
     found = really(project, budget_s=250.0, loss_steps=20)

@@ -123,6 +123,12 @@ def test_without_a_command_and_a_run_the_usage_is_said(asked, capsys, tmp_path, 
     assert "no script was given, and this project has no run yet" in capsys.readouterr().err
 
 
+def test_it_may_go_on_from_the_last_one(asked, capsys) -> None:
+    assert run(["verify", "--resume", "train.py"]) == 0
+    assert asked.options == api.Options(("train.py",), 60.0, resume=True)
+    assert "within 60 s; the pairs that are kept, and more" in capsys.readouterr().err
+
+
 def test_json_is_all_there_is_on_stdout(asked, capsys) -> None:
     assert run(["verify", "--format", "json", "--against", "other.py", "train.py"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"] == "faster"

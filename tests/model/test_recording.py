@@ -55,6 +55,20 @@ ROW = {
 }  # fmt: skip
 
 
+def test_the_counters_of_a_window_and_of_workers_become_records():
+    counters = {"cpu_ns": 9, "process_cpu_ns": 10, "queued_ns": None, "step_cpu_ns": [0, 4, 9]}
+    fetches = [[0, 7, 1, 4, 3, 2, 1, 8, False, 5], [0, 7, 1, 4, 3, 2, 1, 8, False, None]]
+    one = wire.from_json(with_(window={**ROW["window"], **counters}, fetches=fetches))
+    assert one.window == wire.Window(1, 2, 10, 30, (10, 20, 30), "optimizer", "steps", (), 9, 10, None, (0, 4, 9))
+    assert [fetch.queued_ns for fetch in one.fetches] == [5, None]
+
+
+@pytest.mark.parametrize("marks", [[0], [0, 1], [0, 1, 2, 3]])
+def test_cpu_times_of_other_steps_are_no_recording(marks):
+    with pytest.raises(ValueError, match="step_cpu_ns"):
+        wire.from_json(with_(window={**ROW["window"], "step_cpu_ns": marks}))
+
+
 def with_(**changes):
     return {**ROW, **changes}
 

@@ -133,12 +133,11 @@ def test_calls_are_counted_and_timed_inside_the_window(attach, monkeypatch):
 def test_a_torn_last_row_of_a_workers_file_is_left_out(trained, tmp_path):
     from autotune.probe import hooks_data
 
-    whole = hooks_data.ROW.pack(0, 77, trained.recorder.origin + 5, 10, 9, 3, 2, 4, -1)
+    whole = hooks_data.ROW.pack(0, 77, trained.recorder.origin + 5, 10, 9, 3, 2, 4, 1)
     (tmp_path / f"fetches-{trained.recorder.pid}").write_bytes(whole + whole[:20])
     rows = wire.from_json(recorded(trained)).fetches
     (row,) = [row for row in rows if not row.in_main]
-    assert (row.loader, row.pid, row.start_ns, row.wall_ns, row.num_samples) == (0, 77, 5, 10, 4)
-    assert row.queued_ns is None
+    assert (row.loader, row.pid, row.start_ns, row.wall_ns, row.num_samples, row.queued_ns) == (0, 77, 5, 10, 4, 1)
 
 
 def test_a_recording_replaces_an_earlier_one_whole(trained, tmp_path):

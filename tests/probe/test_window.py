@@ -141,6 +141,36 @@ def test_ranks_end_at_the_same_step_whatever_their_clocks_say(counted):
     assert run.window.summary(0)["steps"] == 30
 
 
+def used(monkeypatch, queued=5):
+    """Counters that grow by 3, 4 and `queued` ns with each step."""
+    fake = SimpleNamespace(steps=0)
+    monkeypatch.setattr(windows.clock, "thread_cpu", lambda: 3 * fake.steps)
+    monkeypatch.setattr(windows.clock, "process_cpu", lambda: 4 * fake.steps)
+    monkeypatch.setattr(windows.clock, "queued", lambda: queued if queued is None else queued * fake.steps)
+    return fake
+
+
+@pytest.mark.parametrize(("queued", "waited"), [(5, 10), (None, None)])
+def test_what_the_window_used_is_counted_from_its_start_to_its_end(counted, monkeypatch, queued, waited):
+    fake, run = used(monkeypatch, queued), counted(steps=2, warmup=3)
+    for fake.steps in range(1, 6):
+        run.steps(1)
+    fake.steps = 99
+    summary = run.window.summary(0)
+    assert summary["step_cpu_ns"] == [0, 3, 6, 9, 12]
+    assert (summary["cpu_ns"], summary["process_cpu_ns"], summary["queued_ns"]) == (6, 8, waited)
+
+
+def test_where_the_script_ended_the_window_only_its_steps_are_known(counted, monkeypatch):
+    fake, run = used(monkeypatch), counted(steps=9, warmup=1)
+    for fake.steps in range(1, 4):
+        run.steps(1)
+    run.window.close(10, "script_ended")
+    summary = run.window.summary(0)
+    assert summary["step_cpu_ns"] == [0, 3, 6]
+    assert (summary["cpu_ns"], summary["process_cpu_ns"], summary["queued_ns"]) == (None, None, None)
+
+
 def test_steps_after_the_window_do_not_count(counted):
     run = counted(steps=3, warmup=1)
     run.steps(10)

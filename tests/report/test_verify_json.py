@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from verified_builders import verified
 
-from autotune.model.verified import Losses, Memory, Resume, Resumed, Sameness, Verdict
+from autotune.model.verified import Clock, Losses, Memory, Resume, Resumed, Sameness, Verdict
 from autotune.report.verify_json import render
 
 SCHEMA = json.loads((files("autotune.report") / "verify.schema.json").read_text(encoding="utf-8"))
@@ -34,6 +34,7 @@ def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
         {"memory": Memory("device", None, None)},
         {"notes": ("a", "b"), "why": "x", "beside": "patch 1 is written"},
         *({"verdict": verdict} for verdict in Verdict),
+        *({"clock": clock, "worth": "x"} for clock in Clock),
         *({"resume": Resume(result, "x")} for result in Resumed),
         *({"losses": Losses(sameness, 0, "x")} for sameness in Sameness),
         {"losses": Losses(Sameness.NOT_COMPARED, 12, "x", 20)},

@@ -51,6 +51,20 @@ def test_every_verdict_has_its_words(verdict, why: str, said: str) -> None:
     assert said in text(verdict=verdict, why=why)
 
 
+def test_what_the_interval_holds_for_stands_below_the_step() -> None:
+    lines = text(worth="CPU time of the training thread").splitlines()
+    assert lines[4:6] == [
+        "Step: 120 ms -> 80.0 ms (medians of 4 starts each)",
+        "Clock: CPU time of the training thread",
+    ]
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_where_pairs_do_not_tell_more_of_them_may(verdict) -> None:
+    said = "Next: the same command with --resume adds pairs to these\n"
+    assert text(verdict=verdict).endswith(said) == (verdict is Verdict.CANNOT_TELL)
+
+
 @pytest.mark.parametrize("sameness", Sameness)
 def test_losses_that_were_not_compared_do_not_look_like_a_pass(sameness) -> None:
     said = text(losses=Losses(sameness, 0, "a reason"))

@@ -19,6 +19,7 @@ from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Start, Verd
 from autotune.tune import proof, trial
 from autotune.tune.overlay import Overlay
 from autotune.tune.trial import Place, Trials, Usual
+from autotune.verify.estimate import LEAST_PAIRS
 from autotune.verify.schedule import Free
 from autotune.verify.sides import Sides
 from autotune.verify.starts import Runner
@@ -111,7 +112,7 @@ def test_what_it_plans_holds_the_windows_that_use_up_what_workers_have_ready(tri
     told = []
     proof.proven(trials, BEST, -5.0, told.append)
     assert {request.steps for _, request, _ in ran.asked} == {told[0].steps} == {needed}
-    assert told[0].seconds > 4 * needed * (0.1 + 0.08)
+    assert told[0].seconds > LEAST_PAIRS * needed * (0.1 + 0.08)
 
 
 def test_both_sides_measure_the_same_whole_epochs(trials, ran) -> None:
@@ -130,7 +131,7 @@ def test_a_slow_start_is_measured_to_its_end(trials, ran) -> None:
 
 def test_the_least_number_of_pairs_is_made_whatever_is_left(trials, ran) -> None:
     proof.proven(trials, BEST, -5.0, lambda planned: None)
-    assert len(ran.asked) == 8
+    assert len(ran.asked) == 2 * LEAST_PAIRS
 
 
 def test_a_start_that_has_other_settings_is_no_proof(trials, ran) -> None:

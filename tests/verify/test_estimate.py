@@ -7,7 +7,7 @@ import pytest
 from verify_builders import start
 
 from autotune.model.verified import Verdict
-from autotune.verify.estimate import LEAST_PAIRS, LEAST_SPREAD, MOST_PAIRS, estimate
+from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, LEAST_SPREAD, MOST_PAIRS, estimate
 from autotune.verify.schedule import order
 from autotune.verify.verdict import verdict
 
@@ -31,14 +31,14 @@ def verdicts(pairs: int, noise: float, slower: float, runs: int = 1000) -> dict[
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.01, 0.015, 0.03])
-@pytest.mark.parametrize("pairs", [4, 5, 6, 10])
+@pytest.mark.parametrize("pairs", [3, 4, 5, 6, 10])
 def test_identical_files_have_no_winner_in_a_thousand_runs(pairs: int, noise: float) -> None:
     found = verdicts(pairs, noise, 1.0)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] == 0
 
 
 @pytest.mark.parametrize("noise", [0.06, 0.15])
-@pytest.mark.parametrize("pairs", [4, 10])
+@pytest.mark.parametrize("pairs", [3, 4, 10])
 def test_on_a_noisy_machine_a_winner_is_a_rare_accident(pairs: int, noise: float) -> None:
     found = verdicts(pairs, noise, 1.0)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 5
@@ -84,15 +84,45 @@ def test_the_other_way_round_is_the_inverse() -> None:
     assert one.low == pytest.approx(1 / other.high)
 
 
-@pytest.mark.parametrize("sizes", [(LEAST_PAIRS - 1,) * 2, (MOST_PAIRS + 1,) * 2, (5, 6), (0, 0)])
+@pytest.mark.parametrize("sizes", [(FEWEST_PAIRS - 1,) * 2, (5, 6), (0, 0)])
 def test_what_is_no_number_of_pairs_is_refused(sizes) -> None:
     with pytest.raises(ValueError, match="pairs"):
         estimate([1.0] * sizes[0], [1.0] * sizes[1])
 
 
-@pytest.mark.parametrize("pairs", range(LEAST_PAIRS, MOST_PAIRS + 1))
+@pytest.mark.parametrize("pairs", [FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS, 3 * MOST_PAIRS])
 def test_every_number_of_pairs_has_its_quantiles(pairs: int) -> None:
     assert estimate([1.0] * pairs, [1.0] * pairs).speedup == 1
+
+
+def test_two_pairs_say_little_and_more_say_more() -> None:
+    found = [estimate([100.0, 103.0] * half, [66.0, 67.0] * half, in_turns=True) for half in (1, 2, 5)]
+    assert [verdict(one, [start()])[0] for one in found] == [Verdict.CANNOT_TELL, Verdict.FASTER, Verdict.FASTER]
+    widths = [one.high / one.low for one in found]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_a_later_look_has_to_be_surer() -> None:
+    sides = starts(random.Random(3), 10, 0.02)
+    first, second = (estimate(*sides, look=look) for look in (1, 2))
+    assert (first.low, first.high) == (second.low, second.high)
+    assert second.surely[0] < first.surely[0] < first.surely[1] < second.surely[1]
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05, 0.2])
+def test_identical_files_have_no_winner_however_often_they_are_looked_at(noise: float) -> None:
+    """As `rounds` goes on while they do not tell: 10, 15, 20, 25 and 30 pairs."""
+    draw, winners = random.Random(7), 0
+    for _ in range(400):
+        before = [math.exp(draw.gauss(0, 0.3)) for _ in range(30)]
+        after = [one * math.exp(draw.gauss(0, noise)) for one in before]
+        for look in range(1, 6):
+            pairs = 5 + 5 * look
+            said = verdict(estimate(before[:pairs], after[:pairs], True, look), [start()])[0]
+            if said is not Verdict.CANNOT_TELL:
+                break
+        winners += said in (Verdict.FASTER, Verdict.SLOWER)
+    assert winners <= 0.02 * 400
 
 
 def test_what_took_turns_is_told_apart_whatever_the_machine_did_meanwhile() -> None:
@@ -108,7 +138,7 @@ def test_what_took_turns_is_told_apart_whatever_the_machine_did_meanwhile() -> N
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.01, 0.03, 0.1])
-@pytest.mark.parametrize("pairs", [4, 6])
+@pytest.mark.parametrize("pairs", [3, 4, 6])
 def test_identical_files_that_took_turns_have_a_winner_by_rare_accident(pairs: int, noise: float) -> None:
     draw = random.Random(pairs)
     found = []

@@ -3,70 +3,100 @@ from __future__ import annotations
 import pytest
 from verify_builders import start
 
-from autotune.errors import BusyError
-from autotune.model.verified import AFTER, BEFORE, Schedule
+from autotune.errors import UsageError
 from autotune.verify import rounds
+from autotune.verify.estimate import LEAST_PAIRS
 from autotune.verify.schedule import order, paired
-
-CROWDED = {"others_share": 0.5, "busy_share": 0.99}
-REHEARSED = [start(BEFORE), start(AFTER)]
 
 
 class Machine:
-    """Makes starts of 2 s each; `crowded` are the numbers of those that other work disturbs."""
+    """Makes starts of 2 s each, or of so many as `takes` says of a pair; `looks` are (pairs, look) that were judged."""
 
-    def __init__(self, *crowded: int) -> None:
-        self.crowded, self.made, self.now = crowded, [], 0.0
+    def __init__(self, told_at: int = 1, takes=lambda pair: 4.0) -> None:
+        self.told_at, self.takes, self.made, self.looks, self.now = told_at, takes, [], [], 0.0
 
     def run(self, pair: tuple[str, str]):
-        for side in pair:
-            self.now += 2.0
-            number = len(self.made)
-            self.made.append(start(side, step_ms=float(number + 1), **(CROWDED if number in self.crowded else {})))
+        self.now += self.takes(len(self.made) // 2)
+        self.made += [start(side, step_ms=float(len(self.made) + at)) for at, side in enumerate(pair, 1)]
         return self.made[-2:]
 
-    def make(self, pairs: int, deadline: float, rehearsed=REHEARSED):
-        planned = Schedule(order(pairs), 10, 3, pairs * 4.0)
-        return rounds.make(self.run, planned, rehearsed, deadline, clock=lambda: self.now)
+    def is_told(self, starts, look: int) -> bool:
+        self.looks.append((len(starts) // 2, look))
+        return look >= self.told_at
+
+    def make(self, planned: int, deadline: float, **given):
+        return rounds.make(self.run, planned, 4.0, deadline, self.is_told, clock=lambda: self.now, **given)
 
 
-def test_an_undisturbed_machine_makes_what_was_planned() -> None:
+def test_what_was_planned_is_made_and_judged_once() -> None:
     machine = Machine()
-    assert machine.make(5, 20.0) == machine.made
-    assert [one.side for one in machine.made] == list(order(5))
+    starts, look = machine.make(5, 20.0)
+    assert starts == machine.made
+    assert [one.side for one in starts] == list(order(5))
+    assert (look, machine.looks) == (1, [(5, 1)])
 
 
-def test_a_crowded_pair_is_made_once_more_where_the_time_holds_it() -> None:
-    machine = Machine(3)
-    starts = machine.make(4, 20.0)
-    assert len(machine.made) == 10
-    assert not {one.step_ms for one in machine.made[2:4]} & {one.step_ms for one in starts}
-    assert [one.side for one in starts] == list(order(4))
-    assert len(Machine(3).make(4, 19.0)) == 8
-    assert Machine(3, 4).make(4, 60.0)[2].others_share == 0.5
+def test_other_work_ends_nothing_and_leaves_no_pair_out() -> None:
+    machine = Machine(takes=lambda pair: 4.0)
+    crowded = {"others_share": 0.9, "busy_share": 1.0}
+    machine.run = lambda pair: machine.made.extend(start(side, **crowded) for side in pair) or machine.made[-2:]
+    assert len(machine.make(4, 20.0)[0]) == 8
 
 
-def test_the_time_for_four_pairs_is_kept_and_later_pairs_give_way() -> None:
-    machine = Machine(3)
-    starts = machine.make(6, 24.0)
-    before, after = paired(starts)
-    assert (len(before), len(after)) == (5, 5)
-    assert machine.now <= 24.0
+def test_while_they_do_not_tell_more_are_made_and_judged_again() -> None:
+    machine = Machine(told_at=3)
+    starts, look = machine.make(10, 1000.0)
+    more = rounds.FURTHER_PAIRS
+    assert machine.looks == [(10, 1), (10 + more, 2), (10 + 2 * more, 3)]
+    assert (len(starts) // 2, look) == (10 + 2 * more, 3)
+    assert [one.side for one in starts] == list(order(10 + 2 * more))
 
 
-@pytest.mark.parametrize(("crowded", "deadline"), [((0, 1), 16.0), ((0, 1, 2, 3), 40.0)])
-def test_a_busy_machine_is_refused_after_the_first_pair(crowded, deadline: float) -> None:
-    machine = Machine(*crowded)
-    with pytest.raises(BusyError, match="other work kept the CPUs busy during 3 of the first 4 starts"):
-        machine.make(4, deadline, [start(BEFORE, **CROWDED), start(AFTER)])
-    assert machine.now <= deadline / 2
+def test_what_never_tells_has_an_end() -> None:
+    machine = Machine(told_at=99)
+    starts, look = machine.make(10, 1e9)
+    assert look == rounds.MOST_LOOKS
+    assert len(starts) // 2 == 10 + (rounds.MOST_LOOKS - 1) * rounds.FURTHER_PAIRS
 
 
-def test_every_cause_is_named() -> None:
-    quota = [start(BEFORE, throttled_share=0.0), start(BEFORE, throttled_share=0.5)]
-    with pytest.raises(BusyError, match="CPUs busy or a CPU quota held the script back during 2 of the first 3 starts"):
-        rounds.refuse_disturbed([start(AFTER, **CROWDED), *quota])
+def test_the_time_ends_it_between_looks_and_in_one() -> None:
+    machine = Machine(told_at=99)
+    starts, look = machine.make(10, 50.0)
+    assert (len(starts) // 2, look, machine.now) == (12, 2, 48.0)
+    assert Machine(told_at=99).make(10, 42.0)[1] == 1
 
 
-def test_one_disturbed_pair_is_not_refused() -> None:
-    assert len(Machine(0, 1).make(4, 16.0)) == 8
+def test_a_pair_takes_as_long_as_the_one_before() -> None:
+    starts, _ = Machine(takes=lambda pair: 4.0 if pair < 3 else 9.0).make(10, 30.0)
+    assert len(starts) // 2 == 5
+
+
+@pytest.mark.parametrize("takes", [4.0, 9.0, 30.0, 100.0])
+@pytest.mark.parametrize("deadline", [1.0, 14.0, 60.0])
+def test_a_budget_is_exceeded_by_one_start_at_most(takes: float, deadline: float) -> None:
+    machine = Machine(takes=lambda pair: takes)
+    machine.make(10, deadline)
+    assert machine.now <= max(deadline, takes) + takes / 2
+
+
+def test_the_first_pairs_may_exceed_the_time_by_a_start_and_later_ones_may_not() -> None:
+    assert len(Machine().make(10, 4.0 * LEAST_PAIRS - 2.0)[0]) // 2 == LEAST_PAIRS
+    assert len(Machine().make(10, 4.0 * LEAST_PAIRS + 3.9)[0]) // 2 == LEAST_PAIRS
+
+
+def test_it_goes_on_from_what_is_there() -> None:
+    machine = Machine()
+    before = [start(side) for side in order(3)]
+    starts, look = machine.make(2, 100.0, made=before, look=2)
+    assert starts[:6] == before
+    assert [one.side for one in starts] == list(order(5))
+    assert (look, machine.looks) == (2, [(5, 2)])
+    assert len(paired(starts)[0]) == len(paired(starts)[1])
+
+
+@pytest.mark.parametrize("pairs", [0, 1])
+def test_fewer_pairs_than_an_interval_needs_are_kept_for_another_time(pairs: int) -> None:
+    with pytest.raises(UsageError, match=f"the time held {pairs} of {LEAST_PAIRS} pairs") as refused:
+        rounds.refuse_few([start()] * (2 * pairs), 70.0, 40.0)
+    assert refused.value.to_do == f"It is kept: --resume --budget {(LEAST_PAIRS - pairs) * 40 + 1}s goes on from there."
+    rounds.refuse_few([start()] * 4, 70.0, 40.0)

@@ -5,8 +5,8 @@ from verify_builders import start
 
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE
-from autotune.verify.estimate import LEAST_PAIRS, MOST_PAIRS
-from autotune.verify.schedule import MOST_STEPS, TURN_S, Free, least_s, order, paired, schedule
+from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS
+from autotune.verify.schedule import MOST_STEPS, TURN_S, Free, least_s, more, order, paired, schedule
 
 
 def test_the_sides_take_turns_and_each_goes_first_equally_often() -> None:
@@ -37,8 +37,31 @@ def test_the_smallest_useful_budget_is_named_and_is_enough() -> None:
     rehearsed = [start(), start(AFTER)]
     with pytest.raises(UsageError, match=r"20 s are too few") as refused:
         schedule(rehearsed, 20.0, 8.0, None)
-    assert refused.value.to_do == "The smallest useful budget is 49 s: --budget 49s"
-    assert schedule(rehearsed, 49.0, 8.0, None).order == order(LEAST_PAIRS)
+    assert refused.value.to_do == "The smallest useful budget is 39 s: --budget 39s"
+    assert schedule(rehearsed, 39.0, 8.0, None).order == order(LEAST_PAIRS)
+
+
+def test_two_pairs_are_planned_where_a_budget_holds_no_more() -> None:
+    assert schedule([start(), start(AFTER)], 28.0, 8.0, None).order == order(FEWEST_PAIRS)
+    with pytest.raises(UsageError, match="less than 2 of each side"):
+        schedule([start(), start(AFTER)], 27.9, 8.0, None)
+
+
+@pytest.mark.parametrize(("made", "budget_s", "sides"), [(4, 25.0, "baab"), (5, 15.0, "ab"), (0, 1e6, "baab" * 5)])
+def test_more_pairs_go_on_in_turns(made: int, budget_s: float, sides: str) -> None:
+    planned = schedule([start(), start(AFTER)], 1e6, 8.0, None)
+    found = more(planned, made, budget_s, 0.0)
+    assert "".join(side[0] for side in found.order) == sides
+    assert (found.steps, found.warmup, found.pair_s) == (17, 3, pytest.approx(10.0))
+
+
+@pytest.mark.parametrize(("made", "least"), [(0, 24), (1, 14), (5, 14)])
+def test_a_budget_that_holds_no_pair_more_is_refused(made: int, least: int) -> None:
+    planned = schedule([start(), start(AFTER)], 1e6, 8.0, None)
+    with pytest.raises(UsageError, match=f"{made} pairs are there") as refused:
+        more(planned, made, least - 2.0, spent_s=3.0)
+    assert refused.value.to_do == f"The smallest useful budget is {least} s."
+    assert more(planned, made, least, spent_s=3.0).order
 
 
 @pytest.mark.parametrize(("ms", "steps"), [(0.001, MOST_STEPS), (1.0, MOST_STEPS), (50.0, 20), (5000.0, 17)])
@@ -93,12 +116,12 @@ def test_sides_take_turns_where_they_may_and_the_machine_holds_both(rehearsed, f
 
 def test_what_is_left_of_a_budget_makes_the_windows_of_turns_longer() -> None:
     # 3 s, of which 2.4 s are of both at once, and 3 + 17 steps of 0.1 s, for each side: 7.6 s a pair.
-    least, more, most = (schedule(stoppable(), budget_s, 8.0, None, FREE) for budget_s in (38.5, 45.0, 1e6))
+    least, longer, most = (schedule(stoppable(), budget_s, 8.0, None, FREE) for budget_s in (33.0, 36.0, 1e6))
     assert (least.order, least.steps) == (order(LEAST_PAIRS), 17)
-    assert (more.order, more.steps) == (order(LEAST_PAIRS), 21)
-    assert more.seconds <= 37.0 / 1.1
+    assert (longer.order, longer.steps) == (order(LEAST_PAIRS), 21)
+    assert longer.seconds <= 28.0 / 1.1
     assert (most.order, most.steps) == (order(MOST_PAIRS), 30)
-    assert least_s(stoppable(), None) == pytest.approx(40.0)
+    assert least_s(stoppable(), None) == pytest.approx(30.0)
 
 
 @pytest.mark.parametrize(("epoch_steps", "steps"), [(None, 17), (24, 24), (5, 20), (50, 50), (51, 17)])

@@ -7,10 +7,10 @@ import random
 import pytest
 from verify_builders import start
 
-from autotune.model.verified import AFTER, BEFORE, Schedule, Verdict, Verified
+from autotune.model.verified import AFTER, BEFORE, Clock, Schedule, Verdict, Verified
 from autotune.verify.schedule import order
 from autotune.verify.sides import Sides
-from autotune.verify.summary import summarise
+from autotune.verify.summary import is_told, summarise
 
 SIDES = Sides("x", {}, {})
 
@@ -54,6 +54,32 @@ def test_that_the_kernel_did_not_hold_the_files_is_noted_once() -> None:
     starts = [start(side, times_ms=(100.0,) * 40, unheld="no namespaces") for side in planned.order]
     notes = summarise(SIDES, starts, planned, 70.0, ()).notes
     assert notes == ("hooks in Python held the script's writes, as the kernel could not (no namespaces)",)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.6])
+def test_pairs_that_agree_beside_other_work_may_do_so_by_luck(share: float) -> None:
+    planned = Schedule(order(4), 40, 3, 60.0)
+    fields = {"times_ms": (100.0,) * 40, "losses": (1.0,), "others_share": share, "busy_share": 1.0, "cpus": 1.0}
+    found = summarise(SIDES, [start(side, **fields) for side in planned.order], planned, 70.0, ())
+    assert (found.estimate.high / found.estimate.low > 1.06) == (share > 0)
+
+
+def test_the_clock_of_all_starts_is_the_one_that_is_told() -> None:
+    planned = Schedule(order(4), 40, 3, 60.0)
+    of = {BEFORE: {"cpu_ms": (60.0,) * 40, "asleep_share": 0.0}, AFTER: {"cpu_ms": (40.0,) * 40, "asleep_share": 0.0}}
+    starts = [start(side, times_ms=(100.0,) * 40, losses=(1.0,), **of[side]) for side in planned.order]
+    found = summarise(SIDES, starts, planned, 70.0, (), [starts[0], starts[1]], 1)
+    assert (found.clock, found.verdict, found.step_ms) == (Clock.CPU, Verdict.FASTER, (60.0, 40.0))
+    assert "CPU time of the training thread" in found.worth
+    asleep = summarise(SIDES, starts, planned, 70.0, (), [start(), start(AFTER)], 1)
+    assert (asleep.clock, asleep.verdict) == (Clock.WALL, Verdict.NO_DIFFERENCE)
+    assert is_told(starts, planned, (), 1)
+
+
+def test_pairs_that_scatter_do_not_tell() -> None:
+    planned = Schedule(order(4), 40, 3, 60.0)
+    starts = [start(side, step_ms=100.0 + 20 * at) for at, side in enumerate(planned.order)]
+    assert not is_told(starts, planned, (), 1)
 
 
 def test_steps_of_other_sizes_are_compared_by_sample() -> None:

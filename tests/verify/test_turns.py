@@ -53,6 +53,7 @@ def test_only_one_goes_on_at_a_time_and_its_own_time_says_so() -> None:
         gaps = [b - a for a, b in pairwise(times) if b < last]
         assert sum(gap > 0.05 for gap in gaps) >= 3
         assert held.own_s(times[0]) < held.own_s(times[-1]) < 0.8 * (times[-1] - times[0])
+        assert 0.5 * held.own_s(times[-1]) < held.least_s(times[-1]) <= held.own_s(times[-1])
     # 20 ms: a signal and the clock of its sender are not one.
     began = max(first[0], second[0]) + TURNS.together_s
     both = sum(any(abs(a - b) < 0.02 for b in second) for a in first if began < a < last)
@@ -66,6 +67,14 @@ def test_own_time_is_what_it_had_before_a_moment() -> None:
     assert [held.own_s(at) for at in (9.0, 10.0, 10.5, 11.0, 15.0, 20.0, 20.5)] == [0, 0, 0.5, 1, 1, 1, 1.5]
     held._stopped.append(22.0)
     assert held.own_s(float("inf")) == 3.0
+
+
+def test_what_passed_while_it_was_told_to_stop_or_to_go_on_may_not_be_its_own() -> None:
+    held = Held()
+    held._went, held._stopped = [10.0, 20.0], [12.0, 21.0]
+    held._surely_went, held._surely_stopped = [10.5, 20.1], [11.0, 20.9]
+    assert [held.least_s(at) for at in (10.4, 10.7, 15.0, 20.5)] == pytest.approx([0, 0.2, 0.5, 0.9])
+    assert (held.least_s(99.0), held.own_s(99.0)) == (pytest.approx(1.3), 3.0)
 
 
 def test_one_that_fails_ends_the_others_at_once() -> None:

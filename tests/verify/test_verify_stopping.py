@@ -65,6 +65,22 @@ def test_what_is_waited_for_at_a_time_is_a_batch_or_else_a_step(fetches, cpu_ms,
 
 
 @pytest.mark.parametrize(
+    ("fetches", "cpu_ms", "queued_ms", "expected"),
+    [
+        ((), 20.0, 25.0, 0.0),
+        ((), 20.0, 10.0, 0.05),
+        ((fetch(30, 3, in_main=True),), 20.0, 25.0, 0.0),
+        ((replace(fetch(100, 20), queued_ns=75_000_000),), 20.0, 0.0, 0.0),
+        ((replace(fetch(100, 20), queued_ns=20_000_000),), 20.0, 0.0, 0.06),
+    ],
+)
+def test_who_could_run_and_had_no_cpu_does_not_wait_for_anything_else(fetches, cpu_ms, queued_ms, expected) -> None:
+    window = replace(RECORDING.window, cpu_ns=int(20 * cpu_ms * 1e6), queued_ns=int(20 * queued_ms * 1e6))
+    derived = Derived((), (), Step(20, 50.0, 50.0, 60.0, {"data_wait": 30.0}))
+    assert wait_s(replace(RECORDING, fetches=fetches, window=window), derived) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
     ("ended_by", "exit_code", "began", "is_fair"),
     [
         ("probe", -15, 0.0, True),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from verify_builders import start
 
-from autotune.model.verified import AFTER, BEFORE, Estimate, Verdict
+from autotune.model.verified import AFTER, BEFORE, Clock, Estimate, Verdict
 from autotune.verify.verdict import verdict
 
 
@@ -45,21 +45,62 @@ def test_the_interval_decides(found: Estimate, said: Verdict) -> None:
     assert bool(why) == (said in (Verdict.NO_DIFFERENCE, Verdict.CANNOT_TELL))
 
 
-@pytest.mark.parametrize(("crowded", "said"), [(0, Verdict.FASTER), (2, Verdict.FASTER), (3, Verdict.CANNOT_TELL)])
-def test_a_crowded_machine_is_no_place_to_tell(crowded: int, said: Verdict) -> None:
-    starts = [start(others_share=0.5, busy_share=0.99)] * crowded + [start(others_share=0.0, busy_share=0.5)] * (
-        8 - crowded
-    )
-    told, why = verdict(estimated(2.0, 2.1), starts)
+CROWDED = {"others_share": 0.5, "busy_share": 0.99}
+FASTER, SLOWER, SAME = estimated(2.0, 2.1), estimated(0.4, 0.5), estimated(0.98, 1.02)
+
+
+def crowded(old: float | None, new: float | None, num: int = 8):
+    """Starts of sides that keep so many CPUs busy; `num` of eight are crowded."""
+    sides = [(BEFORE, old), (AFTER, new)] * 4
+    return [start(side, cpus=cpus, **(CROWDED if at < num else {})) for at, (side, cpus) in enumerate(sides)]
+
+
+@pytest.mark.parametrize(("found", "said"), [(FASTER, Verdict.FASTER), (SLOWER, Verdict.SLOWER)])
+def test_other_work_is_no_reason_where_both_sides_want_as_many_cpus(found: Estimate, said: Verdict) -> None:
+    assert verdict(found, crowded(1.0, 1.05)) == (said, "")
+    assert verdict(SAME, crowded(1.0, 1.05))[0] is Verdict.NO_DIFFERENCE
+
+
+@pytest.mark.parametrize(
+    ("found", "old", "new", "said"),
+    [
+        (FASTER, 1.0, 1.8, Verdict.FASTER),
+        (SLOWER, 1.0, 1.8, Verdict.CANNOT_TELL),
+        (SAME, 1.0, 1.8, Verdict.CANNOT_TELL),
+        (FASTER, 1.8, 1.0, Verdict.CANNOT_TELL),
+        (SLOWER, 1.8, 1.0, Verdict.SLOWER),
+        (SAME, 1.8, 1.0, Verdict.CANNOT_TELL),
+    ],
+)
+def test_a_side_that_wants_more_cpus_than_are_left_does_not_lose_by_that(found, old, new, said) -> None:
+    told, why = verdict(found, crowded(old, new))
     assert told is said
-    assert why == ("other work kept the CPUs busy during 3 of 8 starts" if crowded == 3 else "")
+    if said is Verdict.CANNOT_TELL:
+        assert why == (
+            "other work kept the CPUs busy during 8 of 8 starts, which slows the side down that wants more CPUs "
+            f"({old:.1f} before, {new:.1f} after)"
+        )
+    assert verdict(found, crowded(old, new, num=2))[1] == verdict(found, crowded(1.0, 1.0))[1]
+
+
+def test_on_the_clock_of_a_cpu_other_work_takes_nothing_away() -> None:
+    assert verdict(SLOWER, crowded(1.0, 1.8), Clock.CPU) == (Verdict.SLOWER, "")
+
+
+def test_unknown_cpus_are_no_equal_ones() -> None:
+    told, why = verdict(FASTER, crowded(1.0, None))
+    assert told is Verdict.CANNOT_TELL
+    assert why.endswith("during 8 of 8 starts, and how many CPUs either side wants is not known")
+    assert verdict(FASTER, crowded(1.0, None, num=2)) == (Verdict.FASTER, "")
 
 
 def test_the_most_frequent_disturbance_is_named() -> None:
-    quiet = [start(throttled_share=0.0)] * 5
-    starts = [start(throttled_share=0.3)] * 2 + [start(others_share=0.5, busy_share=0.99)] + quiet
-    told, why = verdict(estimated(2.0, 2.1), starts)
-    assert (told, why) == (Verdict.CANNOT_TELL, "a CPU quota held the script back during 2 of 8 starts")
+    sides = [(BEFORE, 1.8), (AFTER, 1.0)] * 4
+    starts = [start(side, cpus=cpus, throttled_share=0.3 * (at < 2)) for at, (side, cpus) in enumerate(sides)]
+    starts[2] = start(BEFORE, cpus=1.8, **CROWDED)
+    told, why = verdict(FASTER, starts)
+    assert told is Verdict.CANNOT_TELL
+    assert why.startswith("a CPU quota held the script back during 3 of 8 starts")
 
 
 def test_sides_that_read_from_different_places_cannot_be_told() -> None:

@@ -1,0 +1,209 @@
+"""Which clock a verification rests on: the time that passes, or CPU time, in which nobody waits for a CPU.
+
+Beside other work CPU time grows, too: caches, hyper-threads and, of a virtual machine, the host's own CPUs are shared
+(a step of 16 ms took up to 33 ms beside four to eight busy processes for each CPU). Sides in turns meet that alike.
+
+The CPU time of the training thread is the step where that thread does all of the work and waits for nothing but a CPU.
+What it does not know of are other threads, which share the work or spin while they wait, processes that prepare
+batches, disks, devices and sleep: each of them leaves a trace, and with any of them it is the time that passes.
+
+Where training only waits for batches, and its workers for nothing but a CPU, their CPU time is the step: with one
+worker that of a batch, with two half of it. Both sides must have as many workers, for what a batch costs on its way
+to the training process is not in it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from autotune.model.recording import Event, Fetch, Recording, Window
+from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, Start, Verdict
+from autotune.verify.contention import OTHERS_SHARE, disturbances
+from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
+
+OTHER_THREADS = 0.05
+"""Of the training thread's CPU time, what all other threads of its process may use: one looks at stacks, for us."""
+
+ASLEEP = 0.03
+"""Of the windows of a side, on average: the time in which the training thread, or a worker that it waits for, neither
+ran nor waited for a CPU. So much is missing on the clock of a CPU at most."""
+
+KEEPS_UP = 0.8
+"""Of the workers' pace, what a step may take of the training thread's CPU time: then it waits for them."""
+
+MOST_DISTURBED = 0.25
+"""Share of the starts that may be disturbed before it matters how many CPUs either side wants."""
+
+MORE_CPUS = 1.1
+"""A side that kept so many times the CPUs of the other one busy wants more of them."""
+
+
+Own = Callable[[int, int], float]
+"""Nanoseconds between two times of a Recording, without those in which the process was stopped."""
+
+
+def cpu_ms(recording: Recording) -> tuple[float, ...]:
+    """The CPU time of each measured step; empty where others work on it, too, or that is not known."""
+    window = recording.window
+    if window is None or not window.step_cpu_ns or not _is_on_cpu(recording) or _in_workers(recording, window):
+        return ()
+    if window.cpu_ns is None or window.process_cpu_ns is None:
+        return ()
+    if window.process_cpu_ns - window.cpu_ns > OTHER_THREADS * window.cpu_ns:
+        return ()
+    marks = window.step_cpu_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
+    return tuple((end - begin) / 1e6 for begin, end in pairwise(marks))
+
+
+def _is_on_cpu(recording: Recording) -> bool:
+    return (recording.device or {}).get("type") == "cpu"
+
+
+def asleep_share(recording: Recording, own: Own) -> float | None:
+    """Share of the window in which it waited for something that is no CPU; None where that is not known.
+
+    With workers the larger share: of the training thread beside its waits for batches, and of the workers' batches.
+    """
+    window = recording.window
+    own_ns = own(window.start_ns, window.end_ns) if window is not None else 0.0
+    if window is None or window.cpu_ns is None or window.queued_ns is None or not own_ns:
+        return None
+    fetches = _in_workers(recording, window)
+    waits_ns = sum(own(one.start_ns, one.end_ns) for one in _came(recording, window)) if fetches else 0.0
+    asleep = (own_ns - window.cpu_ns - window.queued_ns - waits_ns) / own_ns
+    of_workers = _asleep_of(fetches, own) if fetches else 0.0
+    return None if of_workers is None else max(asleep, of_workers)
+
+
+def _asleep_of(fetches: Sequence[Fetch], own: Own) -> float | None:
+    queued = [one.queued_ns for one in fetches if one.queued_ns is not None]
+    own_ns = sum(own(one.start_ns, one.start_ns + one.wall_ns) for one in fetches)
+    asleep_ns = own_ns - sum(one.cpu_ns for one in fetches) - sum(queued)
+    return asleep_ns / own_ns if len(queued) == len(fetches) and own_ns else None
+
+
+def loader_ms(recording: Recording, num_cpus: float | None) -> float | None:
+    """What the workers need of CPU time for the batches of a step, divided among them, on a machine with so many CPUs;
+    None where something else is slower, or that is not known."""
+    window = recording.window
+    if window is None or window.cpu_ns is None or num_cpus is None:
+        return None
+    fetches = _in_workers(recording, window)
+    if not fetches or not _is_on_cpu(recording):
+        return None
+    workers = num_workers(recording)
+    pace_ns = statistics.fmean(one.cpu_ns for one in fetches) * len(_came(recording, window)) / workers
+    has_cpus = window.cpu_ns + pace_ns * workers <= num_cpus * pace_ns
+    return pace_ns / window.steps / 1e6 if window.cpu_ns <= KEEPS_UP * pace_ns and has_cpus else None
+
+
+def num_workers(recording: Recording) -> int:
+    """Those that prepared batches."""
+    return len({one.pid for one in recording.fetches if not one.in_main})
+
+
+def cpus(recordings: Sequence[Recording], own: Own) -> float | None:
+    """How many CPUs all processes and their workers kept busy in the window; None where that is not known."""
+    window, used_ns = recordings[0].window, [_used_ns(one) for one in recordings]
+    known = [used for used in used_ns if used is not None]
+    own_ns = own(window.start_ns, window.end_ns) if window is not None else 0.0
+    return sum(known) / own_ns if len(known) == len(used_ns) and own_ns else None
+
+
+def _used_ns(recording: Recording) -> int | None:
+    window = recording.window
+    if window is None or window.process_cpu_ns is None:
+        return None
+    return window.process_cpu_ns + sum(one.cpu_ns for one in _in_workers(recording, window))
+
+
+def _came(recording: Recording, window: Window) -> list[Event]:
+    """The waits for batches that came in the window."""
+    return [one for one in recording.events if one.kind == "fetch" and one.flag and _is_in(window, one.end_ns)]
+
+
+def _in_workers(recording: Recording, window: Window) -> list[Fetch]:
+    return [one for one in recording.fetches if not one.in_main and _is_in(window, one.start_ns)]
+
+
+def _is_in(window: Window, at_ns: int) -> bool:
+    return window.start_ns <= at_ns <= window.end_ns
+
+
+def clock(starts: Sequence[Start]) -> Clock:
+    """CPU time where it is the step in the starts, those of the rehearsals included."""
+    if not all(_is_awake([start for start in starts if start.side == side]) for side in SIDES):
+        return Clock.WALL
+    if all(start.cpu_ms for start in starts):
+        return Clock.CPU
+    is_paced = all(start.loader_ms is not None for start in starts)
+    return Clock.LOADER if is_paced and len({start.workers for start in starts}) == 1 else Clock.WALL
+
+
+def _is_awake(side: Sequence[Start]) -> bool:
+    known = [start.asleep_share for start in side if start.asleep_share is not None]
+    return len(known) == len(side) and (not known or statistics.fmean(known) <= ASLEEP)
+
+
+def on(chosen: Clock, start: Start) -> tuple[float, ...]:
+    """The times of the measured steps; none on a clock that does not tell them apart."""
+    return {Clock.CPU: start.cpu_ms, Clock.WALL: start.times_ms}.get(chosen, ())
+
+
+def mean_ms(chosen: Clock, start: Start) -> float:
+    """The mean step."""
+    if chosen is Clock.LOADER and start.loader_ms is not None:
+        return start.loader_ms
+    return statistics.fmean(start.cpu_ms) if chosen is Clock.CPU else start.step_ms
+
+
+def others(starts: Sequence[Start]) -> float | None:
+    """The share of the CPUs that other work had, as the median of the starts; None where one of them is not known."""
+    known = [start.others_share for start in starts if start.others_share is not None]
+    return statistics.median(known) if len(known) == len(starts) and known else None
+
+
+def least_spread(starts: Sequence[Start]) -> float:
+    """By how much starts of the same files differ at least, however well a few of them agree."""
+    share = others(starts)
+    return CROWDED_SPREAD if share is not None and share > OTHERS_SHARE else LEAST_SPREAD
+
+
+def doubt(said: Verdict, starts: Sequence[Start]) -> str:
+    """Why the time that passed does not bear this verdict on a disturbed machine; "" where it does.
+
+    A side that wants more CPUs than other work leaves is slower here than alone. Faster all the same is faster.
+    """
+    disturbed = [what for what in disturbances(starts) if what]
+    if len(disturbed) <= MOST_DISTURBED * len(starts):
+        return ""
+    sides = [[start.cpus for start in starts if start.side == side] for side in (BEFORE, AFTER)]
+    when = f"{statistics.mode(disturbed)} during {len(disturbed)} of {len(starts)} starts"
+    known = [[value for value in side if value is not None] for side in sides]
+    if any(len(some) < len(every) for some, every in zip(known, sides, strict=True)):
+        return f"{when}, and how many CPUs either side wants is not known"
+    old, new = map(statistics.median, known)
+    handicapped = {old > MORE_CPUS * new: Verdict.FASTER, new > MORE_CPUS * old: Verdict.SLOWER}.get(True)
+    if handicapped is None or said not in (handicapped, Verdict.NO_DIFFERENCE):
+        return ""
+    return f"{when}, which slows the side down that wants more CPUs ({old:.1f} before, {new:.1f} after)"
+
+
+def worth(chosen: Clock, starts: Sequence[Start], in_turns: bool) -> str:
+    """What the interval holds for, in words."""
+    share = others(starts)
+    beside = f"; other work had {share:.0%} of the CPUs" if share is not None and share > OTHERS_SHARE else ""
+    if chosen is Clock.WALL:
+        how = (
+            "the time that passed, of both sides in turns" if in_turns else "the time that passed, one start at a time"
+        )
+        return f"{how}{beside}" + (": the interval holds for a machine as busy as this one was" if beside else "")
+    how = {
+        Clock.CPU: "CPU time of the training thread, which does all of the work and waits for nothing else",
+        Clock.LOADER: "CPU time of the loader's workers, for which training waits",
+    }[chosen]
+    if not beside:
+        return how
+    return f"{how}{beside}: the interval holds for a quiet machine too, if both sides share caches and cores alike"
