@@ -27,7 +27,7 @@ class Slow(Dataset):
     def __len__(self):
         return 4000
     def __getitem__(self, index):
-        time.sleep(0.002)
+        time.sleep(0.005)
         return torch.ones(4)
 
 def main():

@@ -156,17 +156,26 @@ def test_a_module_does_not_say_that_nothing_casts(tmp_path: Path) -> None:
     assert fact(bundle, "run.autocast") is None
 
 
-@pytest.mark.parametrize(
-    ("end", "is_followed"), [("", False), ("if __name__ == '__main__':\n    main()\n", True), ("main()\n", True)]
-)
+STARTS = ("main()\n", "if __name__ == '__main__':\n    main()\n")
+
+
+@pytest.mark.parametrize(("end", "is_followed"), [("", False), *((end, True) for end in STARTS)])
 def test_values_of_other_files_are_followed_from_where_a_run_starts(
     tmp_path: Path, end: str, is_followed: bool
 ) -> None:
-    script = MAIN.format(imports="from sizes import WORKERS", call="optimizer.step()")
-    script = (
-        textwrap.dedent(script).replace("batch_size=4", "batch_size=4, num_workers=WORKERS").partition("if __name__")[0]
-    )
-    (tmp_path / "train.py").write_text(script + end)
+    script = """
+        import torch
+        from torch.utils.data import DataLoader
+        from sizes import WORKERS
+
+        def main():
+            optimizer = torch.optim.AdamW(model.parameters())
+            for x in DataLoader(rows, batch_size=4, num_workers=WORKERS):
+                model(x).sum().backward()
+                optimizer.step()
+
+    """
+    (tmp_path / "train.py").write_text(textwrap.dedent(script) + end)
     (tmp_path / "sizes.py").write_text("WORKERS = 3\n")
     (found,) = scan([tmp_path], root=tmp_path).bundles
     values = [one.value for one in found.settings if one.name == "loader.num_workers"]
