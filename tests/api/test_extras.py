@@ -53,7 +53,7 @@ LOADER = {
     "loader.pad_share": 0.35,
     "loader.wait_share": 0.5,
     "loader.input_share": 0.5,
-    "loader.batch_cpu_share": 0.1,
+    "loader.cpu_demand_share": 0.1,
     "loader.storage": "nfs4",
     "loader.storage_is_network": True,
     "loader.data_path": "/nfs/data/images",

@@ -47,7 +47,7 @@ def change(root: Path, *, effect: Effect = Effect.EQUIVALENT, file: str = "setti
 def patched(root: Path, **fields) -> str:
     """Write the patch of a run that changes lr, as "last"."""
     run = artefacts.new_run(root)
-    (run / NAME).write_text(dumps(Patch(str(root), run.name, ("train.py",), (change(root, **fields),))))
+    artefacts.write_patch(run / NAME, dumps(Patch(str(root), run.name, ("train.py",), (change(root, **fields),))))
     (run / "run.json").write_text("{}")
     artefacts.mark_last(run)
     return run.name
@@ -179,7 +179,7 @@ def test_only_what_was_written_counts_when_another_change_was_so_already(root, r
     so = replace(change(root, file="other.py"), setting="loader.pin_memory")
     risky = replace(change(root, file="train.py"), setting="train.precision", effect=Effect.ALTERING)
     run = artefacts.new_run(root)
-    (run / NAME).write_text(dumps(Patch(str(root), run.name, ("train.py",), (made, so, risky))))
+    artefacts.write_patch(run / NAME, dumps(Patch(str(root), run.name, ("train.py",), (made, so, risky))))
     (run / "run.json").write_text("{}")
     artefacts.mark_last(run)
     (root / "other.py").write_text(NEW)
@@ -191,7 +191,7 @@ def test_of_a_patch_that_was_written_in_part_it_is_that_part(root, runner) -> No
     (root / "other.py").write_text(OLD)
     made, rest = change(root), replace(change(root, file="other.py"), setting="loader.pin_memory", rules=("DL002",))
     run = artefacts.new_run(root)
-    (run / NAME).write_text(dumps(Patch(str(root), run.name, ("train.py",), (made, rest))))
+    artefacts.write_patch(run / NAME, dumps(Patch(str(root), run.name, ("train.py",), (made, rest))))
     (run / "run.json").write_text("{}")
     artefacts.mark_last(run)
     apply.write(apply.plan(apply.Options(select=("DL001",)), cwd=root))
@@ -290,7 +290,7 @@ def test_where_the_last_run_has_nothing_to_write_it_is_the_written_patch(root, r
     project_with_a_written_patch(root)
     last = artefacts.resolve("last", root)
     by_hand = replace(change(root, file="other.py"), setting="train.precision", rules=("PR001",), edits=(), by_hand="x")
-    (last / NAME).write_text(dumps(Patch(str(root), last.name, ("train.py",), (by_hand,))))
+    artefacts.write_patch(last / NAME, dumps(Patch(str(root), last.name, ("train.py",), (by_hand,))))
     assert verified(root).against == "patch 1, which is written"
     with pytest.raises(UsageError, match="writes nothing"):
         verified(root, select=("PR001",))
@@ -303,7 +303,7 @@ def test_what_the_user_types_since_is_part_of_a_written_patch(root, runner) -> N
     typed = Edit(TYPED, "", "--batch", Span(0, 0), "8", "32")
     larger = PatchChange("loader.batch_size", "loader#train", 8, 32, ("tune",), Effect.EQUIVALENT, edits=(typed,))
     command = ("train.py", "--batch", "8")
-    (run / NAME).write_text(dumps(Patch(str(root), run.name, command, (change(root), larger))))
+    artefacts.write_patch(run / NAME, dumps(Patch(str(root), run.name, command, (change(root), larger))))
     (run / "run.json").write_text("{}")
     artefacts.mark_last(run)
     apply.write(apply.plan(apply.Options(), cwd=root))
@@ -801,7 +801,7 @@ def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
     patch.write(store, "x", [(project.cwd / "settings.py", data, data + b"\nraise KeyError(lr)")])
     patch.undo(store)
     run = artefacts.new_run(project.cwd)
-    (run / NAME).write_text(dumps(Patch(str(project.cwd), run.name, ("train.py",), (broken,))))
+    artefacts.write_patch(run / NAME, dumps(Patch(str(project.cwd), run.name, ("train.py",), (broken,))))
     (run / "run.json").write_text("{}")
     before = tree(project.cwd)
     with pytest.raises(ScriptError) as failed:
@@ -822,22 +822,26 @@ def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
 )  # fmt: skip
 def test_being_ended_leaves_no_process_and_no_scratch(project, number: int, code: int, folders: int) -> None:
     run = patched(project.cwd)
-    command = [sys.executable, "-m", "autotune", "verify", "--no-lock", "--python", sys.executable, "train.py"]
+    # A budget that no busy machine uses up.
+    words = ["verify", "--no-lock", "--budget", "1h", "--python", sys.executable, "train.py"]
     path = str(Path(collect.__file__).parents[2])
-    asked = subprocess.Popen(
-        command,
+    with subprocess.Popen(
+        [sys.executable, "-m", "autotune", *words],
         cwd=project.cwd,
         env={**project.environ, "PYTHONPATH": path},
         stderr=subprocess.PIPE,
         start_new_session=True,
-    )
-    while len(list((project.cwd / ".autotune" / "runs").iterdir())) < 1 + folders:
-        assert asked.poll() is None
-        time.sleep(0.1)
-    time.sleep(2)
-    before = tree(project.cwd)
-    asked.send_signal(number)
-    _, err = asked.communicate(timeout=60)
+    ) as asked:
+        try:
+            while len(list((project.cwd / ".autotune" / "runs").iterdir())) < 1 + folders:
+                assert asked.poll() is None
+                time.sleep(0.1)
+            time.sleep(2)
+            before = tree(project.cwd)
+            asked.send_signal(number)
+            _, err = asked.communicate(timeout=60)
+        finally:
+            asked.kill()
     assert asked.returncode == code
     assert b"Traceback" not in err
     assert [one.name for one in (project.cwd / ".autotune" / "runs").iterdir()] == [run]
