@@ -269,10 +269,14 @@ def _inside(root: Path, name: str) -> Path:
 
 
 def _launch(made: Patch, edits: Sequence[Edit], root: Path, cwd: Path) -> str:
-    """The user's launch with what is typed, as it works in `cwd`: they may have typed it in another folder."""
+    """The user's launch with what is typed, as it works in `cwd`: they may have typed it in another folder. "" where
+    only they can put it into their line."""
     _, typed_in, _ = state.commands(root).get(made.run, ((), cwd, None))
     away = "" if typed_in.resolve() == cwd.resolve() else f"cd {shlex.quote(str(typed_in))} && "
-    return f"{away}{launch(made.command, edits)}"
+    try:
+        return f"{away}{launch(made.command, edits)}"
+    except UsageError:
+        return ""
 
 
 def _given(words: Sequence[str], edit: Edit) -> str:

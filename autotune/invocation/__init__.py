@@ -14,10 +14,9 @@ from pathlib import Path
 
 from autotune.catalogue.launchers import SHELLS
 from autotune.invocation.modules import entry_module, first_line, is_of_python, module_file, search_path
-from autotune.invocation.shape import Shape, assigned, name, shape
+from autotune.invocation.shape import Shape, assigned, name, of_shell, shape
 
 _OF_SHELL = (".sh", ".bash")
-_RUNS_A_LINE = ("-c", "-ec", "-lc", "-xc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +143,10 @@ def _is_console_tool(file: Path) -> bool:
 
 
 def _of_shell(made: Invocation, at: int) -> Invocation:
-    flags = at + 1
-    while flags < len(made.words) and made.words[flags].startswith("-"):
-        if made.words[flags] in _RUNS_A_LINE:
-            return replace(made, line=made.words[flags + 1] if flags + 1 < len(made.words) else None)
-        flags += 1
-    if flags >= len(made.words):
+    found = of_shell(made.words, at)
+    if found is None:
         return made
-    return replace(made, file=made.cwd / made.words[flags], at=flags, is_shell=True)
+    place, is_line = found
+    if is_line:
+        return replace(made, line=made.words[place])
+    return replace(made, file=made.cwd / made.words[place], at=place, is_shell=True)

@@ -113,10 +113,27 @@ def _of_python(words: Sequence[str], at: int) -> Shape:
     return Shape(at, python, (at + 1, switch + 1), switch + 1, is_module=True)
 
 
+_SHELLS_VALUES = ("--rcfile", "--init-file")
+
+
+def of_shell(words: Sequence[str], at: int) -> tuple[int, bool] | None:
+    """Where what the shell at `at` runs stands among the words, and whether it is a line (-c) or the name of a file."""
+    place, is_line = at + 1, False
+    while place < len(words) and len(words[place]) > 1 and words[place][0] in "-+":
+        word, is_bundle = words[place], not words[place].startswith("--")
+        is_line = is_line or (is_bundle and word[0] == "-" and "c" in word)
+        place += 2 if word in _SHELLS_VALUES or (is_bundle and word[-1] in "oO") else 1
+        if word == "--":
+            break
+    return (place, is_line) if place < len(words) else None
+
+
 def _with_flags(launcher: Launcher, words: Sequence[str], program: int, first: int) -> Shape:
     """A launcher whose own flags begin at `first`: what it starts is the first word that is none of them."""
     end, has_module = first, launcher.name == "tune"
     while end < len(words) and (found := FLAG.fullmatch(words[end])):
+        if key(found[1]) == "no_python":  # what follows is any program
+            return Shape(program, launcher, (first, end))
         has_module = has_module or key(found[1]) in ("m", "module")
         end += 2 if found[2] is None and key(found[1]) not in launcher.switches else 1
     return Shape(program, launcher, (first, min(end, len(words))), _present(end, words), is_module=has_module)

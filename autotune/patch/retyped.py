@@ -8,19 +8,21 @@ from collections.abc import Sequence
 from functools import reduce
 
 from autotune.catalogue.launchers import SHELLS
+from autotune.errors import UsageError
 from autotune.invocation import typed
-from autotune.invocation.shape import assigned, name
+from autotune.invocation.shape import assigned, name, of_shell
 from autotune.model.patch import Edit
 
-_OPERATORS = re.compile(r"[;&|<>`$\n]")
+_OPERATORS = re.compile(r"[;&|<>`$~*?\[{(#\n]")
+"""What the shell acts on in a line: typing it again would quote it."""
 
 
 def retyped(words: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
     """The words with the new values: behind their flags or in their overrides, or at the end.
 
-    Of a shell that is given a line, that is where they stand.
+    Of a shell that is given a line, that is where they stand. Raises UsageError where a person has to put them.
     """
-    at = _line(words)
+    at = line_at(words)
     if at is None:
         return reduce(_with, edits, tuple(words))
     return (*words[:at], _in_line(words[at], edits), *words[at + 1 :])
@@ -34,23 +36,32 @@ def launch(words: Sequence[str], edits: Sequence[Edit]) -> str:
     return typed((*front, *(["python"] if is_bare else []), *started))
 
 
-def _line(words: Sequence[str]) -> int | None:
+def line_at(words: Sequence[str]) -> int | None:
     """The index of the line that a shell is given to run."""
     shells = (at for at, word in enumerate(words) if name(word) in SHELLS)
     at = next(shells, None)
-    if at is None or at + 2 >= len(words) or not re.fullmatch(r"-[elx]*c", words[at + 1]):
-        return None
-    return at + 2
+    found = of_shell(words, at) if at is not None else None
+    return found[0] if found is not None and found[1] else None
+
+
+def is_involved(line: str) -> bool:
+    """Whether a line has more in it than the words of one command."""
+    return _OPERATORS.search(line) is not None
 
 
 def _in_line(line: str, edits: Sequence[Edit]) -> str:
     """A line of a shell: one command is typed again, and in a longer one values are replaced that stand there."""
-    if not _OPERATORS.search(line):
+    if not is_involved(line):
         return typed(retyped(shlex.split(line), edits))
     for edit in edits:
-        flag = re.escape(edit.key)
-        value = rf"(?<![^\s'\"])({flag}(?:\s+|=)){re.escape(edit.old)}(?=[\s'\";&|]|$)"
-        line = re.sub(value, lambda found, new=edit.new: f"{found[1]}{shlex.quote(new)}", line)  # type: ignore[misc]
+        typed_now = rf"(?<![^\s'\"])({re.escape(edit.key)}(?:\s+|=)){{}}(?=[\s'\";&|]|$)"
+        if edit.new and re.search(typed_now.format(re.escape(edit.new)), line):
+            continue
+        value = typed_now.format(re.escape(edit.old))
+        line, count = re.subn(value, lambda found, new=edit.new: f"{found[1]}{shlex.quote(new)}", line)  # type: ignore[misc]
+        if not (count and edit.old and edit.new):
+            what = f"{edit.key} {edit.new}" if edit.new else f"the line without {edit.key}"
+            raise UsageError(f"the shell's line is too involved to be typed again: {what} is yours to put there")
     return line
 
 

@@ -57,15 +57,28 @@ def _span(hunk: _Hunk, new: Lines, current: Lines, places: Sequence[int | None])
         return found[0], found[-1] + 1
     above = next((place for place in reversed(places[: hunk.first]) if place is not None), -1)
     below = next((place for place in places[hunk.last :] if place is not None), len(current))
-    if current[above + 1 : below] == hunk.old:
+    written = new[hunk.first : hunk.last]
+    moved = _moved(written, current, places)
+    if current[above + 1 : below] == hunk.old and (hunk.old or not moved):
         return above + 1, below
     if not size and (at := _beside(hunk, places)) is not None:
         return at, at
-    written = new[hunk.first : hunk.last]
-    alike = [at for at in range(len(current) - size + 1) if current[at : at + size] == written]
-    if size and len(alike) == 1 and b"".join(written).strip():
-        return alike[0], alike[0] + size
+    if len(moved) == 1 and current[moved[0] : moved[0] + size] == written:
+        return moved[0], moved[0] + size
     raise _edited(hunk, new)
+
+
+def _moved(written: Lines, current: Lines, places: Sequence[int | None]) -> list[int]:
+    """Where the lines of a hunk stand as well, whatever their indentation, and are no other lines of the file."""
+    size, wanted = len(written), [line.strip() for line in written]
+    if not b"".join(wanted):
+        return []
+    others = {place for place in places if place is not None}
+    return [
+        at
+        for at in range(len(current) - size + 1)
+        if [line.strip() for line in current[at : at + size]] == wanted and others.isdisjoint(range(at, at + size))
+    ]
 
 
 def _beside(hunk: _Hunk, places: Sequence[int | None]) -> int | None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
 from autotune.errors import UsageError
+from autotune.invocation import typed
 from autotune.model.finding import Gain
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
 from autotune.patch.journal import WRITTEN, Journal, sha256
-from autotune.patch.retyped import retyped
+from autotune.patch.retyped import is_involved, line_at, retyped
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,10 @@ def _typed(changes: Sequence[PatchChange]) -> list[Edit]:
 
 
 def _has(words: Sequence[str], edit: Edit) -> bool:
-    return retyped(words, [edit]) == tuple(words)
+    try:
+        return retyped(words, [edit]) == tuple(words)
+    except UsageError:
+        return False
 
 
 def _untyped(words: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
@@ -112,6 +117,11 @@ def _untyped(words: Sequence[str], edits: Sequence[Edit]) -> tuple[str, ...]:
 
 def _without(words: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
     """The old value in the place of the new one; nothing where there was none, and a flag again that was taken away."""
+    line = line_at(words)
+    if line is not None and not (edit.old and edit.new):
+        if is_involved(words[line]):
+            raise UsageError(f"the shell's line is too involved to be typed again without {edit.key} {edit.new}")
+        return (*words[:line], typed(_without(tuple(shlex.split(words[line])), edit)), *words[line + 1 :])
     if not edit.new:
         return (*words, edit.key)
     if edit.old:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.invocation.shape import assigned, script_of_python, shape
+from autotune.invocation.shape import assigned, of_shell, script_of_python, shape
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,31 @@ def test_assignments_stand_in_front() -> None:
 def test_the_script_of_a_python() -> None:
     assert script_of_python(["python", "-u", "x.py"]) == 2
     assert script_of_python(["python", "-m", "x"]) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("bash run.sh", (1, False)),
+        ("bash -e run.sh x", (2, False)),
+        ("bash -o pipefail run.sh", (3, False)),
+        ("bash -euo pipefail run.sh", (3, False)),
+        ("bash --rcfile x run.sh", (3, False)),
+        ("bash -c line", (2, True)),
+        ("bash -euc line", (2, True)),
+        ("bash -lic line", (2, True)),
+        ("bash -euo pipefail -c line", (4, True)),
+        ("bash -- run.sh", (2, False)),
+        ("bash", None),
+        ("bash -e", None),
+    ],
+)
+def test_what_a_shell_runs(words, expected) -> None:
+    assert of_shell(words.split(), 0) == expected
+
+
+@pytest.mark.parametrize(
+    "words", ["torchrun --nproc-per-node 2 --no-python python x.py", "accelerate launch --no_python python x.py"]
+)
+def test_a_launcher_of_any_program_names_no_script(words) -> None:
+    assert shape(words.split()).target is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autotune.errors import UsageError
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit
 from autotune.model.scanned import TYPED
@@ -37,8 +38,6 @@ WORKERS = edit("--workers", "0", "4")
         (["bash", "-c", "python train.py --workers 0"], [WORKERS], "bash -c 'python train.py --workers 4'"),
         (["bash", "-c", "cd src && python train.py --workers 0; ls"], [WORKERS],
          "bash -c 'cd src && python train.py --workers 4; ls'"),
-        (["bash", "-c", "cd src && python train.py"], [edit("--workers", "", "4")],
-         "bash -c 'cd src && python train.py'"),
     ],
 )  # fmt: skip
 def test_the_line_that_can_be_pasted(words: list[str], wanted: list[Edit], line: str) -> None:
@@ -49,3 +48,16 @@ def test_what_is_typed_already_stays() -> None:
     words = ("train.py", "--workers", "4")
     assert retyped(words, [WORKERS]) == words
     assert retyped(("train.py",), [edit("--checkpoint", "True", "")]) == ("train.py",)
+
+
+@pytest.mark.parametrize("line", ["python train.py --out ~/x *.yaml", "cd x && python train.py"])
+def test_a_line_that_the_shell_acts_on_is_not_typed_again(line: str) -> None:
+    with pytest.raises(UsageError, match="too involved to be typed again: --workers 4 is yours to put there"):
+        retyped(("bash", "-c", line), [edit("--workers", "", "4")])
+
+
+def test_in_such_a_line_a_value_that_stands_there_is_replaced() -> None:
+    words = ("bash", "-euc", "cd x && python train.py --workers 2")
+    after = ("bash", "-euc", "cd x && python train.py --workers 4")
+    wanted = [edit("--workers", "2", "4")]
+    assert retyped(words, wanted) == after == retyped(after, wanted)

@@ -53,3 +53,24 @@ def test_edits_around_it_stay_byte_for_byte(above: list[bytes], middle: list[byt
     after = [b"first\n", *middle, b"workers = 4\n", b"last\n"]
     now = b"".join([*above, *after, *below])
     assert taken_back(b"".join(before), b"".join(after), now) == b"".join([*above, *before, *below])
+
+
+def test_another_line_like_the_patchs_is_not_taken_for_it() -> None:
+    before = b"train(\n  num_workers=0,\n)\nval(\n  num_workers=2,\n)\n"
+    after = before.replace(b"num_workers=0", b"num_workers=2")
+    now = after.replace(b"num_workers=2", b"num_workers=3", 1)
+    with pytest.raises(UsageError, match="changed since"):
+        taken_back(before, after, now)
+
+
+@pytest.mark.parametrize("indent", [b"", b"    "])
+def test_an_inserted_line_that_a_person_moved_is_not_said_to_be_gone(indent: bytes) -> None:
+    before = b"import torch\nx = 1\ndef main():\n    pass\n"
+    line = b"torch.set_num_threads(4)\n"
+    after = before.replace(b"x = 1\n", line + b"x = 1\n")
+    now = before.replace(b"    pass\n", indent + line + b"    pass\n")
+    if indent:
+        with pytest.raises(UsageError, match="changed since"):
+            taken_back(before, after, now)
+    else:
+        assert taken_back(before, after, now) == before

@@ -142,15 +142,30 @@ def _text(known: Given) -> str | None:
 def _read(view: View, call: ast.Call, value: Value, depth: int) -> _Held | None:
     """The file that a call reads, or what it wraps."""
     if (full_name(view.index, call.func) or "") in READERS and call.args:
-        reference = _path(view, call.args[0], value, 0)
+        try:
+            reference = _path(view, call.args[0], value, 0)
+        except _BesideScriptError:
+            return None
         # A path that is not known is that of the config which the command names.
         entries = view.documents(reference, view.file) if reference else view.configured or None
         return _Held(entries) if entries is not None else None
     if last_name(call.func) not in WRAPPERS:
         return None
     inside = [*call.args, *(one.value for one in call.keywords if one.arg is None)]
-    found = [one for node in inside if (one := _of_origins(view, node, value, depth)) is not None]
-    return found[0] if len(found) == 1 else None
+    found = [(at, one) for at, node in enumerate(inside) if (one := _of_origins(view, node, value, depth)) is not None]
+    if len(found) != 1 or not all(_is_override(view, node) for node in inside[found[0][0] + 1 :]):
+        return None
+    return found[0][1]
+
+
+def _is_override(view: View, node: ast.AST) -> bool:
+    """Whether what is put over a config is the command line, which is known by itself."""
+    ends = [one.node for one in origins(view, node)]
+    return bool(ends) and all(isinstance(end, ast.Call) and last_name(end.func) in OVERRIDES for end in ends)
+
+
+class _BesideScriptError(Exception):
+    """A path is built from `__file__`: it is seen from no folder that is known here."""
 
 
 def _path(view: View, node: ast.AST, value: Value, depth: int) -> str:
@@ -158,6 +173,8 @@ def _path(view: View, node: ast.AST, value: Value, depth: int) -> str:
     known = _text(value(view, node))
     if known is not None or depth > MAX_DEPTH:
         return known or ""
+    if isinstance(node, ast.Name) and node.id == "__file__":
+        raise _BesideScriptError
     parts: list[ast.AST] = []
     if isinstance(node, ast.Name):
         ends = [_opened(one.node) for one in origins(view, node)]

@@ -180,13 +180,9 @@ def _of_option(view: View, option: Option) -> Given:
 
 
 def _configured(view: View, option: Option) -> Given | None:
-    """What a config that the command names gives an option: by its whole name, else by one key that ends with it."""
-    names = [option_name(flag) for flag in option.flags]
-    for name in names:
-        if name in view.configured:
-            return view.configured[name]
-    found = [one for key, one in view.configured.items() if any(f".{key}".endswith(f".{name}") for name in names)]
-    return found[0] if len(found) == 1 else None
+    """What a config that the command names gives an option, by its whole name: a key of a section is another's."""
+    names = (option_name(flag) for flag in option.flags)
+    return next((view.configured[name] for name in names if name in view.configured), None)
 
 
 def _said(option: Option, said: Given) -> Given:
