@@ -55,7 +55,7 @@ def written(run: Path) -> str:
 
 
 def accepted(planned: Sequence[Draft], python: str, place: Place) -> tuple[PatchChange, ...]:
-    """The changes; those that the libraries of `python` refuse, with what they need or all together, are by hand."""
+    """The changes; those that the libraries of `python` refuse, alone or beside the others, are by hand."""
     edited = [each for each in planned if each.change.edits]
     alone = [(each, *_needed(each, edited)) for each in edited]
     answers = _refusals([*alone, *_by_consumer(edited)], python, place)
@@ -64,8 +64,23 @@ def accepted(planned: Sequence[Draft], python: str, place: Place) -> tuple[Patch
     together = _by_consumer(left)
     # Without those that are refused, the others are another object.
     whole = _refusals(together, python, place) if refused else answers[len(alone) :]
-    refused |= {id(each): why for group, why in zip(together, whole, strict=True) for each in group if why}
+    for group, why in zip(together, whole, strict=True):
+        refused |= _refused_together(group, python, place) if why else {}
     return tuple(_refused(each.change, refused.get(id(each), "")) for each in planned)
+
+
+def _refused_together(group: Sequence[Draft], python: str, place: Place) -> dict[int, str]:
+    """Why changes of one consumer are left out that it does not take together: the first, which gain more, stay."""
+    kept: list[Draft] = []
+    refused = {}
+    for draft in group:
+        (why,) = _refusals([(*kept, draft)], python, place)
+        if why:
+            others = ", ".join(f"{other.change.setting} = {other.change.new}" for other in kept)
+            refused[id(draft)] = f"not together with {others}: {why}" if kept else why
+        else:
+            kept.append(draft)
+    return refused
 
 
 def _needed(draft: Draft, edited: Sequence[Draft]) -> Iterator[Draft]:

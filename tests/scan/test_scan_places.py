@@ -632,3 +632,42 @@ def test_a_class_of_arguments_that_is_held_ready_is_checked(tmp_path: Path) -> N
     write(tmp_path, {"arguments.py": "from transformers import TrainingArguments\n" + text})
     (found,) = scan([tmp_path], root=tmp_path).bundles
     assert {one.name: one.value for one in found.settings} == {"train.activation_checkpointing": True}
+
+
+READS = """
+    import yaml, argparse
+    {more}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config")
+    parser.add_argument("--num_workers", type=int, default=0)
+    args = parser.parse_args()
+    model = make({read})
+    """
+
+
+def test_a_key_of_a_section_is_no_option_of_that_name(tmp_path: Path) -> None:
+    text = textwrap.dedent(READS.format(more="", read="yaml.safe_load(open(args.config))"))
+    text = TRAIN + HERE + text + MADE.format(value="args.num_workers") + loop("loader")
+    write(tmp_path, {"train.py": text, "model.yaml": "eval:\n  num_workers: 0\n"})
+    file, _ = place(tmp_path, "train.py --config model.yaml", "loader.num_workers", 0)
+    assert file == "train.py"
+
+
+@pytest.mark.parametrize(
+    "later", ["{'num_workers': 8}", "OmegaConf.create({'num_workers': 8})", "override(x)", "OmegaConf.from_cli()"]
+)
+def test_what_is_merged_over_a_config_later_may_decide(tmp_path: Path, later: str) -> None:
+    text = "from omegaconf import OmegaConf\n" + TRAIN + HERE
+    text += f"cfg = OmegaConf.merge(OmegaConf.load('c.yaml'), {later})\n"
+    text += MADE.format(value="cfg.num_workers") + loop("loader")
+    write(tmp_path, {"train.py": text, "c.yaml": "num_workers: 0\n"})
+    found = place(tmp_path, "train.py", "loader.num_workers", 0)
+    assert (found == ("c.yaml", "1: 0")) is ("from_cli" in later)
+
+
+def test_a_config_beside_the_script_is_not_that_of_the_working_folder(tmp_path: Path) -> None:
+    text = "import yaml\nfrom pathlib import Path\n" + TRAIN + HERE
+    text += "cfg = yaml.safe_load((Path(__file__).parent / 'config.yaml').read_text())\n"
+    text += MADE.format(value="cfg['num_workers']") + loop("loader")
+    write(tmp_path, {"sub/train.py": text, "config.yaml": "num_workers: 0\n", "sub/config.yaml": "num_workers: 0\n"})
+    assert isinstance(place(tmp_path, "sub/train.py", "loader.num_workers", 0), str)

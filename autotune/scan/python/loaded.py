@@ -165,7 +165,7 @@ def _is_override(view: View, node: ast.AST) -> bool:
 
 
 class _BesideScriptError(Exception):
-    """A path is built from `__file__`: it is seen from no folder that is known here."""
+    """A path is built from `__file__` in a folder of the project: it may be seen from there, or from one above it."""
 
 
 def _path(view: View, node: ast.AST, value: Value, depth: int) -> str:
@@ -173,7 +173,7 @@ def _path(view: View, node: ast.AST, value: Value, depth: int) -> str:
     known = _text(value(view, node))
     if known is not None or depth > MAX_DEPTH:
         return known or ""
-    if isinstance(node, ast.Name) and node.id == "__file__":
+    if "/" in view.file and any(isinstance(one, ast.Name) and one.id == "__file__" for one in ast.walk(node)):
         raise _BesideScriptError
     parts: list[ast.AST] = []
     if isinstance(node, ast.Name):
