@@ -113,10 +113,10 @@ def _held_by(run: RunSummary) -> str:
     left_out = f"; not covered: {', '.join(run.not_covered)}" if run.not_covered else ""
     if run.other_devices:
         left_out += f"; written on another file system, at its speed: {', '.join(run.other_devices)}"
-    if not run.is_compared:
-        left_out += "; the project has too many files to compare all of them before and after"
     if run.isolation == "kernel":
         return f"the kernel (overlay mounts){left_out}"
+    if not run.is_compared:
+        left_out += ", among the first 50,000 files of it"
     if run.isolation == "hooks":
         return (
             f"hooks in Python, as the kernel could not ({run.isolation_why}). They hold the writes of Python and known "
