@@ -115,13 +115,12 @@ def _held_by(run: RunSummary) -> str:
         left_out += f"; written on another file system, at its speed: {', '.join(run.other_devices)}"
     if run.isolation == "kernel":
         return f"the kernel (overlay mounts){left_out}"
-    if not run.is_compared:
-        left_out += ", among the first 50,000 files of it"
     if run.isolation == "hooks":
+        looked_at = "" if run.is_compared else ", among the first 50,000 files of it"
         return (
             f"hooks in Python, as the kernel could not ({run.isolation_why}). They hold the writes of Python and known "
             "libraries; those of other compiled code and other programs are only seen where they change the project"
-            f"{left_out}"
+            f"{looked_at}{left_out}"
         )
     return ""
 
