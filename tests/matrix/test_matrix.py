@@ -133,7 +133,7 @@ def checked(shape: Shape, what: str):
     return pytest.param(shape, what, id=f"{shape.name}-{what}", marks=marks)
 
 
-CHECKED = [(shape, what) for shape in shapes() for what in ("folder", "script", "script-and-config")]
+CHECKED = [(shape, what) for shape in shapes() for what in ("script", "script-and-config")]
 
 
 @pytest.mark.parametrize(("shape", "what"), [checked(*one) for one in CHECKED])
