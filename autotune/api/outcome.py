@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +18,11 @@ from autotune.report.gains import interval
 
 BUSY_SHARE = 0.75
 """Load per CPU before the run above which its times are called less true."""
+
+_FULL_DISK = (
+    "What it writes while it is measured goes to scratch on the same disk, which is deleted afterwards: make room, or"
+    " let it save less."
+)
 
 NO_MACHINE = "nothing is known of the machine: this Recording came without the run.json of its run"
 
@@ -135,10 +142,11 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
             to_do="Give it the answer as an argument or a setting.",
         )
     if run.error:
+        has_no_space = os.strerror(errno.ENOSPC) in run.error
         return ScriptError(
             f"it failed {when}: {run.error}",
             where=script,
-            to_do="Its own message stands above. Repair it, then diagnose again.",
+            to_do=_FULL_DISK if has_no_space else "Its own message stands above. Repair it, then diagnose again.",
         )
     if collected.exit_code:
         return ScriptError(

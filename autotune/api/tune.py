@@ -28,6 +28,7 @@ from autotune.tune.search import search
 from autotune.tune.stopping import Stopping
 from autotune.tune.study import Asked, Study
 from autotune.verify.estimate import LEAST_PAIRS
+from autotune.verify.summary import side_effects
 
 LEAST_TRIALS = 3
 """A budget that holds fewer beside the proof finds nothing."""
@@ -129,7 +130,9 @@ def _searched(made: Search, options: Options) -> Tuned:
     tried, stopped = search(found, made.forecast, made.attempt, stopping, made.study)
     _check_own(tried, found, options.words)
     tuned = winner(made, stopped)
-    return replace(tuned, stopped=f"{tuned.stopped}; {made.study.lost}") if made.study.lost else tuned
+    effects = side_effects((each.escaped, each.why) for each in made.trials.effects)
+    said = f"{tuned.stopped}; {made.study.lost}" if made.study.lost else tuned.stopped
+    return replace(tuned, stopped=said, side_effects=effects)
 
 
 class _Told(Study):

@@ -35,6 +35,7 @@ def document(tuned: Tuned) -> Json:
         "probes_s": tuned.probes_s,
         "patch": tuned.patch or None,
         "notes": list(tuned.notes),
+        "side_effects": list(tuned.side_effects),
     }
 
 

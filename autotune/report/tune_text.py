@@ -53,8 +53,8 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
     yield from _verdict(tuned, width)
     if tuned.verified is not None:
         yield from measured(tuned.verified, width)
-        for note in tuned.verified.notes:
-            yield from paragraph("Note", note, width)
+    for note in dict.fromkeys((*(tuned.verified.notes if tuned.verified else ()), *tuned.side_effects)):
+        yield from paragraph("Note", note, width)
     if tuned.trials:
         yield Line("")
         yield from _table(tuned, width)

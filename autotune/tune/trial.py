@@ -112,7 +112,8 @@ class Place:
 
 @dataclass(slots=True)
 class Trials:
-    """The trials of one search. `starts` are the measured ones, by candidate; `said` is what the last start wrote to
+    """The trials of one search. `starts` are the measured ones, by candidate, `effects` what became of
+    the writes of each start; `said` is what the last start wrote to
     stderr, "" where it was measured to its end."""
 
     place: Place
@@ -120,6 +121,7 @@ class Trials:
     space: Space
     usual: Usual
     starts: dict[Candidate, Start] = field(default_factory=dict)
+    effects: list[collect.SideEffects] = field(default_factory=list)
     said: str = ""
 
     def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> Trial:
@@ -167,6 +169,7 @@ class Trials:
         """How a start went that should have the settings `asked`, and `kept` where those are seen: counted in the
         user's own samples."""
         collected, start, derived = ran
+        self.effects.append(collected.effects)
         by_tokens = is_rebatched(name for _, name in asked)
         counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence)) if by_tokens else start
         self.said = "" if collected.ended_by == "probe" else runner.told(collected.said)

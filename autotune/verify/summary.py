@@ -49,7 +49,7 @@ def summarise(
         seconds=seconds,
         predicted=sides.predicted,
         beside=sides.beside,
-        notes=(*notes, *_changed(starts)),
+        notes=(*notes, *side_effects((start.escaped, start.unheld) for start in starts)),
         clock=clock,
         worth=clocks.worth(clock, starts, planned.turns is not None),
     )
@@ -63,11 +63,16 @@ def is_told(starts: Sequence[Start], planned: Schedule, rehearsed: Sequence[Star
     return by_interval(found) is not Verdict.CANNOT_TELL
 
 
-def _changed(starts: Sequence[Start]) -> Iterator[str]:
-    """What the starts changed in the user's files, although nothing of theirs was to be written."""
-    if escaped := dict.fromkeys(path for start in starts for path in start.escaped):
+def side_effects(starts: Iterable[tuple[Sequence[str], str]]) -> tuple[str, ...]:
+    """What starts changed in the user's files all the same, and which layer held their writes where it was not the
+    kernel: of each start the changed files, and why the kernel could not hold it ("" where it did)."""
+    return tuple(_side_effects(list(starts)))
+
+
+def _side_effects(starts: Sequence[tuple[Sequence[str], str]]) -> Iterator[str]:
+    if escaped := dict.fromkeys(path for paths, _ in starts for path in paths):
         yield f"the script changed files of yours while it was measured: {', '.join(escaped)}"
-    if unheld := next((start.unheld for start in starts if start.unheld), ""):
+    if unheld := next((why for _, why in starts if why), ""):
         yield f"hooks in Python held the script's writes, as the kernel could not ({unheld})"
 
 

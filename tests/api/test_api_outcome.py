@@ -93,6 +93,18 @@ def test_a_script_that_made_no_step_and_changed_files_is_told_so(tmp_path: Path)
     assert error.value.to_do.endswith("Changed in your files meanwhile: made.txt, /other")
 
 
+def test_a_full_disk_is_told_from_a_fault_of_the_script(tmp_path: Path) -> None:
+    error = {"type": "OSError", "message": "[Errno 28] No space left on device", "traceback": ["train.py:3 main"]}
+    recording = SimpleNamespace(
+        process={"argv": ["train.py"], "executable": "python"}, window=None, what_ifs=(), error=error, events=(),
+        outcome="raised", side_effects=NO_EFFECTS,
+    )  # fmt: skip
+    full = replace(NONE, recordings=(recording,), exit_code=1)  # type: ignore[arg-type]
+    with pytest.raises(ScriptError) as raised:
+        check(summarise(full, ("train.py",), "python", "", False, tmp_path), full)
+    assert raised.value.to_do.endswith("make room, or let it save less.")
+
+
 def test_a_finding_that_is_left_out_is_named_with_the_reason() -> None:
     rule = SimpleNamespace(id="DL001")
     finding = SimpleNamespace(rule=rule, message="61 % of the step waits", gain=Gain(0.78, 0.7, 0.9, "modelled"))

@@ -164,6 +164,13 @@ def test_what_is_not_known_of_the_winner_is_a_note() -> None:
     assert "Note: memory at the longest batch is not known" in found
 
 
+def test_what_became_of_the_writes_is_said_once_whatever_won() -> None:
+    changed_files = "the script changed files of yours while it was measured: log.txt"
+    assert f"Note: {changed_files}" in text(kept(verified=None, side_effects=(changed_files,)))
+    both = text(tuned(verified=verified(notes=(changed_files,)), side_effects=(changed_files,)))
+    assert both.count("while it was measured") == 1
+
+
 SAVES = Beyond(("CK001",), "saving takes 45 % of the step", Gain(1.82, 1.6, 2.0, "measured"))
 
 

@@ -14,6 +14,7 @@ import pytest
 from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 
 from autotune.collect import Status
+from autotune.collect.isolation import HOOKS, KERNEL
 from autotune.machine import limits
 from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
 from autotune.tune import trial as module
@@ -71,6 +72,8 @@ def attempt(root, monkeypatch):
             made = trials.attempt(point, (point,), None)
         assert running(root) == []
         assert list((root / ".autotune" / "runs").iterdir()) == []
+        assert len(trials.effects) == (not made.error.startswith("ended by autotune"))
+        assert all(each.layer in (KERNEL, HOOKS) and each.escaped == () for each in trials.effects)
         return made
 
     yield run
