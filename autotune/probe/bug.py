@@ -19,8 +19,11 @@ def leave_note(error: BaseException) -> None:
     text = "\n".join([type(error).__name__, *frames[-MOST_FRAMES:], ""])
     folder = os.path.dirname(os.environ["AUTOTUNE_REQUEST"])
     # Not open(): what failed may be the overlay, which stands in for it.
-    descriptor = posix.open(f"{folder}/bug-{posix.getpid()}", posix.O_CREAT | posix.O_WRONLY | posix.O_TRUNC, 0o644)
+    part = f"{folder}/part-of-bug-{posix.getpid()}"
+    descriptor = posix.open(part, posix.O_CREAT | posix.O_WRONLY | posix.O_TRUNC, 0o644)
     try:
         posix.write(descriptor, os.fsencode(text))
     finally:
         posix.close(descriptor)
+    # The parent reads the note as soon as it is there.
+    posix.rename(part, f"{folder}/bug-{posix.getpid()}")

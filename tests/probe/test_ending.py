@@ -41,6 +41,7 @@ def test_a_bug_of_ours_ends_the_process_and_says_whose_it_is(exits, capsys, tmp_
     assert exits == [ending.BUG]
     assert "a bug of ours" in capsys.readouterr().err
     lines = (tmp_path / f"bug-{os.getpid()}").read_text().splitlines()
+    assert [path.name for path in tmp_path.glob("*bug*")] == [f"bug-{os.getpid()}"]
     assert lines[0] == "KeyError"
     assert lines[-1].startswith(f"  {__file__}:")
     assert lines[-1].endswith(" <lambda>")
