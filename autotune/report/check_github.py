@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
-from autotune.outlet import visible
+from autotune.outlet import plain, visible
 from autotune.report import check_words as say
 from autotune.report.layout import clean
 
@@ -54,7 +54,8 @@ def _command(name: str, properties: dict[str, str], message: str) -> str:
 
 
 def _data(text: str) -> str:
-    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    # Azure Pipelines finds its own commands inside of a line, too.
+    return plain(visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

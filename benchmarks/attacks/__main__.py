@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 import benchmarks.attacks as package
-from benchmarks.attacks.case import Case
 
 _NO_AREA = ("__main__", "case")
 
@@ -33,7 +32,7 @@ def main() -> int:
     parser.add_argument("area", nargs="*", choices=[*areas(), []], help="only these areas")
     parser.add_argument("--list", action="store_true", help="print each attack, not only those that succeeded")
     options = parser.parse_args()
-    failed: list[tuple[str, Case]] = []
+    num_failed = 0
     print(f"{'area':<48} {'tried':>6} {'failed':>7} {'seconds':>8}")
     for name in options.area or areas():
         area = importlib.import_module(f"benchmarks.attacks.{name}")
@@ -41,14 +40,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix=f"attacks-{name}-") as scratch:
             tried = list(area.cases(Path(scratch)))
         bad = [case for case in tried if case.failure]
-        failed += [(name, case) for case in bad]
+        num_failed += len(bad)
         print(f"{area.TITLE:<48} {len(tried):>6} {len(bad):>7} {time.monotonic() - began:>8.0f}", flush=True)
         if options.list:
             for case in tried:
                 print(f"    {case.name}: {case.failure or 'held'}{f' ({case.detail})' if case.detail else ''}")
-    for name, case in failed:
-        print(f"FAILED {name}: {case.name}: {case.failure}")
-    return 1 if failed else 0
+        for case in bad:
+            print(f"FAILED {name}: {case.name}: {case.failure}", flush=True)
+    return 1 if num_failed else 0
 
 
 if __name__ == "__main__":

@@ -104,11 +104,11 @@ PLACES: Mapping[str, Callable[[Path, str], object]] = {
     "name of a script": lambda root, p: _written(root / f"{_named(p)}.py", _python()),
     "name of a folder": lambda root, p: _written(root / _named(p) / "train.py", _python()),
     "name of a config": lambda root, p: _written(root / f"{_named(p)}.yaml", YAML),
-    "name of a broken script": lambda root, p: _written(root / f"{_named(p)}.py", "def f(:\n"),
+    "name of a broken script": lambda root, p: _written(root / f"{_named(p)}.py", _python("def f(:\n")),
     "name of a notebook": lambda root, p: _written(root / f"{_named(p)}.ipynb", "{"),
     "name of a launcher": lambda root, p: _written(root / f"{_named(p)}.sh", "torchrun --nproc_per_node 2 train.py --bf16 --fp16\n"),
     "target of a link": lambda root, p: (root / "linked.py").symlink_to(_named(p)),
-    "a line that is no Python": lambda root, p: _written(root / "bad.py", f"x = ({p}\n"),
+    "a line that is no Python": lambda root, p: _written(root / "bad.py", _python(f"x = ({p}\n")),
     "a literal": lambda root, p: _written(root / "a.py", _python(f"TrainingArguments({_quoted(p)}, optim={_quoted(p)}, bf16=True, fp16=True, report_to={_quoted(p)})\n")),
     "a key of **": lambda root, p: _written(root / "a.py", _python(f"TrainingArguments(**{{{_quoted(p)}: 3, 'bf16': True, 'fp16': True}})\n")),
     "a comment of ours": lambda root, p: _written(root / "a.py", _python(f"# autotune: ignore[{p}]\nx = 1  # autotune: ignore[XX999] {p}\n")),
@@ -156,7 +156,7 @@ def cases(scratch: Path) -> Iterator[Case]:
             arrived += seen
             yield Case(f"{place}: {name}", "; ".join(failures), "repeated" if seen else "")
     yield from _of_runs(scratch / "runs")
-    yield Case("payloads arrive", "" if arrived > 200 else f"only {arrived} were repeated", f"{arrived} were repeated")
+    yield Case("payloads arrive", "" if arrived > 150 else f"only {arrived} were repeated", f"{arrived} were repeated")
 
 
 def _checked(root: Path, place: str, payload: str) -> tuple[list[str], bool]:

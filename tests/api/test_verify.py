@@ -31,7 +31,7 @@ from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import Store
 from autotune.patch.journal import sha256 as digest
 from autotune.probe import clock
-from autotune.verify import clocks, schedule, sides
+from autotune.verify import clocks, rounds, schedule, sides
 from autotune.verify.mirror import Mirror
 from autotune.verify.starts import Runner as RealRunner
 
@@ -776,19 +776,17 @@ def test_of_real_starts_the_clock_is_what_their_steps_consist_of(place, kind: st
 
 
 @pytest.mark.train
-@pytest.mark.parametrize(
-    ("effect", "why"),
-    [(Effect.EXACT, "said to be exact, and step 2 has"), (Effect.EQUIVALENT, "the mean differs by")],
-)
-def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(project, monkeypatch, effect, why) -> None:
+def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(project, monkeypatch) -> None:
+    # However the times disagree: the losses of the first pairs decide.
+    monkeypatch.setattr(rounds, "MOST_LOOKS", 1)
     monkeypatch.setattr(schedule, "MOST_PAIRS", schedule.LEAST_PAIRS)
     monkeypatch.setattr(schedule, "WINDOW_S", 0.3)
     monkeypatch.setattr(schedule, "LONG_WINDOW_S", 0.3)
-    run = patched(project.cwd, effect=effect)
+    run = patched(project.cwd, effect=Effect.EXACT)
     before = tree(project.cwd)
     found = really(project, budget_s=250.0, loss_steps=20)
     assert found.losses.sameness is Sameness.DIFFERENT
-    assert why in found.losses.why
+    assert "said to be exact, and step 2 has" in found.losses.why
     assert found.losses.steps >= 20
     assert found.verdict in Verdict
     assert found.memory.before > 10 << 20
