@@ -121,7 +121,7 @@ def test_matches(name: str, pattern: str, expected: bool) -> None:
     assert matches(name, [pattern]) is expected
 
 
-@pytest.mark.parametrize(("name", "limit"), [("big.py", "1 MB"), ("big.json", "2 MB"), ("big.yml", "300 kB")])
+@pytest.mark.parametrize(("name", "limit"), [("big.py", "500 kB"), ("big.json", "2 MB"), ("big.yml", "300 kB")])
 def test_a_large_file_is_noted_and_not_read(name: str, limit: str, tmp_path) -> None:
     with (tmp_path / name).open("wb") as file:
         file.truncate(100_000_000)
