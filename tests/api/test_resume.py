@@ -301,10 +301,9 @@ def really(place, script: str):
     ("script", "said"),
     [
         (HF, "its losses are those of the run that did not stop"),
-        (LIGHTNING, "other data or other random draws"),
         (ACCUMULATED, "other data or other random draws"),
     ],
-    ids=["transformers", "lightning, which begins its loader anew", "lightning with accumulation"],
+    ids=["transformers", "lightning, which begins its loader anew, with accumulation"],
 )
 def test_a_real_trainer_saves_and_goes_on(place, script: str, said: str) -> None:
     found = really(place, script)
