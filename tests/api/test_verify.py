@@ -820,9 +820,8 @@ def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
 @pytest.mark.parametrize(
     ("number", "code", "folders"),
     # The mirror's folder and that of a rehearsal, or those of two starts that take turns.
-    [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 2), (signal.SIGINT, 130, 3),
-     (signal.SIGTERM, 143, 3)],
-)  # fmt: skip
+    [(signal.SIGTERM, 143, 2), (signal.SIGHUP, 129, 2), (signal.SIGINT, 130, 3)],
+)
 def test_being_ended_leaves_no_process_and_no_scratch(project, number: int, code: int, folders: int) -> None:
     run = patched(project.cwd)
     # A budget that no busy machine uses up.
