@@ -8,11 +8,11 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path
 
-from autotune.catalogue.launchers import SHELLS
 from autotune.errors import ScriptError, UsageError
-from autotune.invocation import Invocation, invoked
+from autotune.invocation import Invocation, invoked, typed
 from autotune.invocation.modules import first_line
 from autotune.invocation.shape import PYTHON, script_of_python
 from autotune.machine import find_python
@@ -98,14 +98,25 @@ def _argv(called: Invocation, python: str, environ: Mapping[str, str]) -> tuple[
 
 
 def _through_first_line(called: Invocation, python: str) -> tuple[str, ...]:
-    """A script that is named by its path: it is executed where it may be, else started by what it is written for."""
+    """A script that is named by its path: the system executes it where it may, else the words of its first line do,
+    flags and all. A name without a folder is none that the system finds; without a first line bash starts it."""
     assert called.file is not None
-    if called.file.suffix not in (".sh", ".bash") and os.access(called.file, os.X_OK):
+    line = first_line(called.file)
+    if called.is_shell and not line:
+        return ("bash", *called.words)
+    if shutil.which(line[0]) is None:
+        raise UsageError(
+            f"its first line names {line[0]}, which is not there",
+            where=called.program,
+            to_do="Correct that line, or name what starts it: "
+            f"autotune diagnose -- {typed(('bash' if called.is_shell else 'python', *called.words))}",
+        )
+    if "/" in called.program and os.access(called.file, os.X_OK):
         return called.words
-    if not called.is_shell:
-        return (python, *called.words)
-    shell = next((Path(word).name for word in first_line(called.file) if Path(word).name in SHELLS), "bash")
-    return (shell, *called.words)
+    if called.is_shell:
+        return (*line, *called.words)
+    flags = dropwhile(lambda word: not PYTHON.fullmatch(Path(word).name), line)
+    return injected((python, *tuple(flags)[1:], *called.words))
 
 
 def environment(environ: Mapping[str, str], request: Path) -> dict[str, str]:

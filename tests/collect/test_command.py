@@ -21,6 +21,15 @@ def cwd(tmp_path):
     (tmp_path / "launch").chmod(0o755)
     (tmp_path / "plain").write_text("#!/usr/bin/env zsh\n")
     (tmp_path / "start").write_text("#!/usr/bin/env python3\n")
+    (tmp_path / "unbuffered").write_text("#!/usr/bin/env -S python3 -u -W ignore\n")
+    (tmp_path / "alone").write_text("#!/usr/bin/python3 -I\n")
+    (tmp_path / "flags.sh").write_text("#!/bin/sh -e\n")
+    (tmp_path / "split.sh").write_text("#!/usr/bin/env -S bash -euo pipefail\n")
+    (tmp_path / "mine.sh").write_text("#!/bin/sh -e\n")
+    (tmp_path / "bare.sh").write_text("echo\n")
+    (tmp_path / "lost.sh").write_text("#!/no/such/shell -e\n")
+    for name in ("mine.sh", "bare.sh"):
+        (tmp_path / name).chmod(0o755)
     (tmp_path / "notes.txt").write_text("")
     return tmp_path
 
@@ -40,8 +49,16 @@ def cwd(tmp_path):
         (["python", "-c", "import x"], [PYTHON, "-c", "import x"], None),
         (["run.sh", "a"], ["bash", "run.sh", "a"], "run.sh"),
         (["./launch", "train.py"], ["./launch", "train.py"], "launch"),
-        (["./plain", "a"], ["zsh", "./plain", "a"], "plain"),
+        (["./plain", "a"], ["/usr/bin/env", "zsh", "./plain", "a"], "plain"),
         (["./start", "a"], [PYTHON, "./start", "a"], "start"),
+        (["./unbuffered", "a"], [PYTHON, "-u", "-W", "ignore", "./unbuffered", "a"], "unbuffered"),
+        (["./alone"], [*injected([PYTHON, "-I", "./alone"])], "alone"),
+        (["./flags.sh", "a"], ["/bin/sh", "-e", "./flags.sh", "a"], "flags.sh"),
+        (["flags.sh"], ["/bin/sh", "-e", "flags.sh"], "flags.sh"),
+        (["split.sh"], ["/usr/bin/env", "-S", "bash", "-euo", "pipefail", "split.sh"], "split.sh"),
+        (["./mine.sh", "a"], ["./mine.sh", "a"], "mine.sh"),
+        (["mine.sh", "a"], ["/bin/sh", "-e", "mine.sh", "a"], "mine.sh"),
+        (["./bare.sh"], ["bash", "./bare.sh"], "bare.sh"),
         (["-m", "pkg", "a"], [PYTHON, "-m", "pkg", "a"], "pkg.py"),
         (["env", "python", "train.py"], [PYTHON, "train.py"], "train.py"),
         (["sh", "run.sh"], ["sh", "run.sh"], "run.sh"),
@@ -62,6 +79,7 @@ def test_what_is_started(cwd, words, argv, script):
         (["python", "train"], "no such script", "train"),
         (["no-such-program", "x"], "no such script or program", "no-such-program"),
         (["./notes.txt"], "no such script or program", "./notes.txt"),
+        (["./lost.sh"], "its first line names /no/such/shell, which is not there", "./lost.sh"),
     ],
 )
 def test_what_cannot_be_started_is_said_before_anything_starts(cwd, words, what, where):
