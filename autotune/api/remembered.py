@@ -7,6 +7,7 @@ may hold a secret are not kept.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,13 @@ from autotune import state
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.invocation import invoked, typed
+from autotune.invocation.shape import name as program_name
 from autotune.invocation.shown import is_whole
 from autotune.patch.file import NAME
+
+
+_VERB = re.compile(r"[a-z]+([_-][a-z]+)*")
+"""What stands behind a program and says what it does; a config or a number does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,19 @@ def _known(run: Path) -> Remembered | None:
 
 
 def _subject(words: Sequence[str], cwd: Path) -> str:
-    """What a command trains, however it is named: the real path of its script, else its module or program."""
+    """What a command trains, however it is named: the real path of its script, its module, or a program with its verb
+    or recipe. A line that is given to a shell or a Python is its own text, in its folder."""
     called = invoked(words, cwd)
-    if called.file is not None:
+    if called.file is not None and called.module is None:
         return str(called.file.resolve())
-    return called.module or (called.program if called.words else "")
+    if not called.words or called.parts is None:
+        return typed(called.words)
+    if called.line is not None:
+        return f"{called.cwd.resolve()}: {typed(called.words[called.words.index(called.line) :])}"
+    launcher, target = called.parts.launcher, called.parts.target
+    if launcher is not None and target is None:
+        return f"{called.cwd.resolve()}: {typed(called.words[called.parts.program :])}"
+    if called.module is not None and launcher is not None:  # -m
+        return str(called.file.resolve()) if called.file is not None else called.module
+    verb = called.words[target] if target is not None else next(filter(_VERB.fullmatch, called.arguments[:1]), "")
+    return f"{called.module or program_name(called.program)} {verb}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from itertools import count
 from pathlib import Path
@@ -86,6 +87,49 @@ def test_a_command_finds_its_own_run(root: Path) -> None:
         remembered.of_command(("src/main.py", "a b"), root)
     assert error.value.where == "other.py"
     assert error.value.to_do == "Diagnose this one first: autotune diagnose -- src/main.py 'a b'"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("trl sft --model a", "trl dpo --model a"),
+        ("litgpt finetune_lora x", "litgpt pretrain x"),
+        ("bash -c 'python train.py'", "bash -c 'python other.py'"),
+        ("bash -c 'python $0' train.py", "bash -c 'python $0' other.py"),
+        ("python -c 'import a'", "python -c 'import b'"),
+        ("tune run full_finetune --config a", "tune run lora_finetune --config a"),
+        ("tune run --nproc_per_node 2 full_finetune", "tune run --nproc_per_node 2 lora_finetune"),
+        ("torchrun --no-python ./a", "torchrun --no-python ./b"),
+        ("make train", "make evaluate"),
+        ("{tool} train --lr 1", "{tool} pre-train --lr 1"),
+    ],
+)
+def test_the_verbs_and_recipes_of_a_program_are_commands_of_their_own(root: Path, one: str, other: str) -> None:
+    tool = root / "bin" / "mine"
+    tool.parent.mkdir()
+    tool.write_text(f"#!{tool.parent}/python\nfrom mine.cli import main\nmain()\n")
+    tool.chmod(0o755)
+    first, second = (tuple(shlex.split(line.format(tool=tool))) for line in (one, other))
+    own = made(root, *first)
+    made(root, *second)
+    assert remembered.of_command(first, root) == str(own)
+    assert remembered.of_command(second, root) == "last"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("trl sft --model a", "/env/bin/trl sft --model b"),
+        ("tune run full_finetune --config a", "tune run --nproc_per_node 2 full_finetune --config b"),
+        ("bash -c 'python train.py'", "bash -lc 'python train.py'"),
+        ("python -m src.main --lr 1", "python src/main.py --lr 2"),
+        ("make train", "make train LR=1"),
+        ("mine config.yaml", "mine other.yaml"),
+    ],
+)
+def test_other_arguments_are_the_same_command(root: Path, one: str, other: str) -> None:
+    made(root, *shlex.split(one))
+    assert remembered.of_command(shlex.split(other), root) == "last"
 
 
 def test_a_run_that_proposed_nothing_is_not_its_own(root: Path) -> None:
