@@ -42,9 +42,18 @@ class BusyError(AutotuneError):
 
 
 class ScriptError(AutotuneError):
-    """The user's script failed, could not be injected or reached no optimizer step."""
+    """The user's script failed, could not be injected or reached no optimizer step.
+
+    `status` is the exit code with which it ended by itself, `said` the end of its stderr where that is known.
+    """
 
     exit_code = 3
+
+    def __init__(
+        self, what: str, *, where: str = "", to_do: str = "", status: int | None = None, said: str = ""
+    ) -> None:
+        super().__init__(what, where=where, to_do=to_do)
+        self.status, self.said = status, said
 
 
 class InternalError(Exception):

@@ -81,7 +81,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     try:
         outcome.check(run, collected)
     except ScriptError as error:
-        error.to_do += missing.hint(options.words, run, cwd, environ)
+        error.to_do += missing.hint(options.words, run, collected.raised, cwd, environ)
         raise
     artefacts.mark_last(folder, cwd)
     remembered.keep(folder, remembered.Remembered(folder.name, options.words, cwd, options.python), run.command)

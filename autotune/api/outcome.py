@@ -147,6 +147,8 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
             f"it failed {when}: {run.error}",
             where=script,
             to_do=_FULL_DISK if has_no_space else "Its own message stands above. Repair it, then diagnose again.",
+            status=collected.exit_code,
+            said=collected.said,
         )
     if collected.exit_code:
         return ScriptError(

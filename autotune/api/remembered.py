@@ -20,7 +20,6 @@ from autotune.invocation.shape import name as program_name
 from autotune.invocation.shown import is_whole
 from autotune.patch.file import NAME
 
-
 _VERB = re.compile(r"[a-z]+([_-][a-z]+)*")
 """What stands behind a program and says what it does; a config or a number does not."""
 

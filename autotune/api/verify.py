@@ -234,12 +234,12 @@ def _gone_well(
         raise _too_slow("made no optimizer step in", collected.wall_s)
     run = outcome.summarise(collected, words, runner.python, "", False, runner.cwd)
     if run.error and not collected.bugs:
-        raise _failed(side, runner.told(run.error), words)
+        raise _failed(side, runner.told(run.error), words, collected)
     if start is None and collected.ended_by in ("probe", "time_limit") and not collected.bugs:
         raise _too_slow("measured no step in", collected.wall_s)
     outcome.check(run, collected)
     if start is None or derived is None or run.outcome not in ("completed", "ended_early"):
-        raise _failed(side, run.outcome, words)
+        raise _failed(side, run.outcome, words, collected)
     return collected, start, derived
 
 
@@ -251,10 +251,14 @@ def _too_slow(what: str, seconds: float) -> UsageError:
     )
 
 
-def _failed(side: str, why: str, words: tuple[str, ...]) -> ScriptError:
+def _failed(side: str, why: str, words: tuple[str, ...], collected: collect.Collected) -> ScriptError:
     which, unwritten = ("changed", " Your files are as they were.") if side == AFTER else ("unchanged", "")
     return ScriptError(
-        f"the {which} script failed: {why}", where=words[0], to_do=f"Its own message stands above.{unwritten}"
+        f"the {which} script failed: {why}",
+        where=words[0],
+        to_do=f"Its own message stands above.{unwritten}",
+        status=collected.exit_code,
+        said=collected.said,
     )
 
 

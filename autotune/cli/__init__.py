@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments` and return the exit code that DESIGN gives each outcome."""
     try:
         _say_interrupted(arguments)
-        result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False)
+        result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False, obj=tuple(arguments))
     except AutotuneError as error:
         tell(f"autotune: {error}")
         return error.exit_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -16,28 +17,57 @@ from autotune.outlet import tell
 
 MOST_BYTES = 1_000_000
 
+OF_A_PARSER = 2
+"""The exit code with which argparse and click refuse arguments."""
+
 
 @contextmanager
 def watched(words: tuple[str, ...], *, quiet: bool) -> Iterator[None]:
-    """Say of autotune's own options behind the script that they stand before it: at once where the script does not
-    mention them, and beside its error where it fails."""
+    """Say of autotune's own options behind the script, where the script does not mention them, that they stand before
+    it: at once, and beside its error where its parser refuses them."""
     context = click.get_current_context()
-    command, called = context.command, invoked(words, Path.cwd())
-    own, line = _own(command, called), ""
-    if own:
-        named = ", ".join(dict.fromkeys(word.partition("=")[0] for word in own if word.startswith("--")))
-        rest = [*called.front, *called.words[: len(called.words) - len(called.arguments)], *_others(command, called)]
-        stands, it = ("stand", "them") if "," in named else ("stands", "it")
-        line = f"{named} {stands} behind the script, which gets {it}. Options of autotune stand first:"
-        line += f"\n    autotune {context.info_name} {typed(own)} -- {typed(rest)}"
-    if line and not quiet and not _mentions(called, own):
+    called = invoked(words, Path.cwd())
+    own = _own(context.command, called)
+    names = list(dict.fromkeys(word.partition("=")[0] for word in own if word.startswith("--")))
+    line = "" if not own or _mentions(called, names) else _line(context, words, called, own, names)
+    if line and not quiet:
         tell(f"autotune: {line}")
     try:
         yield
     except ScriptError as error:
-        if line:
+        if line and _is_refused(error, names):
             error.to_do += f"\n{line}"
         raise
+
+
+def _line(context: click.Context, words: tuple[str, ...], called: Invocation, own: list[str], names: list[str]) -> str:
+    """Where the options belong, and the command with them there."""
+    rest = [*called.front, *called.words[: len(called.words) - len(called.arguments)]]
+    rest += _others(context.command, called)
+    is_one = len(names) == 1
+    they, them = ("it is", "it") if is_one else ("they are", "them")
+    what = f"{', '.join(names)} {'is an option' if is_one else 'are options'} of autotune {context.info_name} too"
+    where = f"Behind the script {they} given to the script. To give {them} to autotune, type {them} first:"
+    return (
+        f"{what}. {where}\n    autotune {context.info_name} {typed([*_first(context, words), *own])} -- {typed(rest)}"
+    )
+
+
+def _first(context: click.Context, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The options that were typed before the command."""
+    typed_words: tuple[str, ...] = context.obj or ()
+    if typed_words[-len(words) :] != words:
+        return ()
+    return tuple(word for word in typed_words[1 : -len(words)] if word != "--")
+
+
+def _is_refused(error: ScriptError, names: list[str]) -> bool:
+    """Whether the script's own parser ended it because of one of these options, as far as its words are known."""
+    return error.status == OF_A_PARSER and (not error.said or any(map(partial(_has, error.said), names)))
+
+
+def _has(text: str, flag: str) -> bool:
+    return re.search(rf"{re.escape(flag)}(?![\w-])", text) is not None
 
 
 def _own(command: click.Command, called: Invocation) -> list[str]:
@@ -62,12 +92,11 @@ def _split(command: click.Command, called: Invocation) -> Iterator[tuple[bool, t
         del words[:size]
 
 
-def _mentions(called: Invocation, own: list[str]) -> bool:
+def _mentions(called: Invocation, names: list[str]) -> bool:
     """Whether the script speaks of one of these options: as a flag, or as a field that a parser fills."""
     try:
         text = b"" if called.file is None else reading.read(called.file, follow=True, most_bytes=MOST_BYTES)
     except OSError:
         return False
-    names = {word.partition("=")[0].removeprefix("--") for word in own if word.startswith("--")}
-    flags = (re.escape(name).replace("\\-", "[-_]").encode() for name in names)
-    return any(re.search(rb"--%b\b|^\s+%b\s*:" % (flag, flag), text, re.MULTILINE) for flag in flags)
+    flags = (re.escape(name.removeprefix("--")).replace("\\-", "[-_]").encode() for name in names)
+    return any(re.search(rb"--%b(?![\w-])|^\s+%b\s*:" % (flag, flag), text, re.MULTILINE) for flag in flags)

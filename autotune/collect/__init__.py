@@ -4,12 +4,13 @@ from autotune.collect.command import Command, plan_command
 from autotune.collect.isolation import SideEffects
 from autotune.collect.progress import Status
 from autotune.collect.request import Request
-from autotune.collect.run import Collected, collect, not_held, write_manifest
+from autotune.collect.run import Collected, Raised, collect, not_held, write_manifest
 from autotune.collect.stored import load
 
 __all__ = [
     "Collected",
     "Command",
+    "Raised",
     "Request",
     "SideEffects",
     "Status",

@@ -29,13 +29,24 @@ Hold = Callable[[int], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
+class Raised:
+    """The exception that ended a Python process before torch came: its type, the module that a ModuleNotFoundError
+    misses ("" of others), and the interpreter."""
+
+    type: str
+    module: str
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
 class Collected:
     """What one measurement brought. `ended_by`: probe | script | bug | startup_limit | time_limit |
     not_injected.
 
     `startup_s` is from the start to the first optimizer step (None: never), `exit_code` the command's own.
     `waiting_in` is where the training thread was last seen before its first step, `bugs` the notes (type and frames)
-    of processes that the probe ended because it failed itself. `said` are the last lines that the command wrote to
+    of processes that the probe ended because it failed itself, `raised` what ended the last process that an exception
+    ended before torch came. `said` are the last lines that the command wrote to
     stderr, where that went into a file. `pid` is the process that was started, the first of its group. `effects` is
     what became of the script's writes.
     """
@@ -49,6 +60,7 @@ class Collected:
     sampled: Sampled | None
     waiting_in: str = ""
     bugs: tuple[str, ...] = ()
+    raised: Raised | None = None
     said: str = ""
     pid: int | None = None
     effects: SideEffects = field(default_factory=SideEffects)
@@ -234,7 +246,14 @@ def _watch(
         waiting_in=seen.where,
         pid=child.pid,
         bugs=tuple(note.read_text("utf-8", "replace") for note in sorted(folder.glob("bug-*"))),
+        raised=_raised(folder),
     )
+
+
+def _raised(folder: Path) -> Raised | None:
+    notes = sorted(folder.glob("raised-*"), key=lambda note: note.stat().st_mtime_ns)
+    lines = notes[-1].read_text("utf-8", "replace").split("\n") if notes else []
+    return Raised(*lines[:3]) if len(lines) > 2 else None
 
 
 def _first_step_s(recordings: tuple[Recording, ...], began: float) -> float | None:

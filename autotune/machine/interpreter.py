@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,27 +45,6 @@ def candidates(module: str, command: Sequence[str], environ: Mapping[str, str], 
     places += [str(python) for folder in environments.of_user(environ) for python in _pythons(folder)]
     having = (place for place in places if environments.has(place, module))
     return tuple({os.path.realpath(Path(place).parent): place for place in reversed(list(having))}.values())[::-1]
-
-
-def lacking(python: str, modules: Sequence[str]) -> str | None:
-    """The first of `modules` (names without a dot) that an interpreter does not find; it imports none. None where it
-    finds all, or does not answer."""
-    try:
-        done = subprocess.run(
-            [python, "-c", _ASK, *modules], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
-
-
-_TIMEOUT_S = 30.0
-_ASK = """
-import sys
-sys.path = [entry for entry in sys.path if entry]
-from importlib.util import find_spec
-print(next((name for name in sys.argv[1:] if find_spec(name) is None), ""))
-"""
 
 
 def _named(called: Invocation, environ: Mapping[str, str]) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ It imports the standard library and the user's own torch, nothing else. It is lo
 import os
 import sys
 
-from . import imports
+from . import imports, raised
 from .aside import aside
 
 
@@ -18,6 +18,7 @@ def start(request_path: str) -> None:
     """
     request = _read(request_path)
     _say_hello(request["run_dir"])
+    raised.note_at_exit(request["run_dir"])
     callbacks = {"torch": [_on_torch]}
     if request["isolate"] is not None:
         from . import effects

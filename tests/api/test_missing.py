@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 
 from autotune.api import missing
+from autotune.collect import Raised
 from autotune.model.report import RunSummary
 
-SCRIPT = """\
-import os, own
-from json import dumps
-try:
-    import apex
-except ImportError:
-    apex = None
-import no_such_a
-import no_such_b.c
-"""
+LACKS = Raised("ModuleNotFoundError", "no_such_a", "/its/bin/python")
 
 
 def environment(folder: Path, *packages: str) -> Path:
@@ -40,7 +32,7 @@ def environment(folder: Path, *packages: str) -> Path:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "own.py").write_text("")
-    (tmp_path / "my train.py").write_text(SCRIPT)
+    (tmp_path / "my train.py").write_text("")
     (tmp_path / "run.sh").write_text("python train.py\n")
     return tmp_path
 
@@ -60,19 +52,19 @@ def run(error: str = "exit code 1", processes: int = 0) -> RunSummary:
 def test_the_environment_that_has_it_is_named_with_the_command(project: Path) -> None:
     bin_ = environment(project / ".venv", "no_such_a")
     words = ("A=x y", "python", "my train.py", "--lr", "1")
-    said = missing.hint(words, run(), project, {"PATH": "", "HOME": str(project)}).splitlines()
-    assert said[1] == f"{sys.executable} has no 'no_such_a'; {bin_ / 'python'} has it:"
+    said = missing.hint(words, run(), LACKS, project, {"PATH": "", "HOME": str(project)}).splitlines()
+    assert said[1] == f"/its/bin/python has no 'no_such_a'; {bin_ / 'python'} has it:"
     line = shlex.split(said[2])
     assert line == ["autotune", "diagnose", "--python", str(bin_ / "python"), "--", "A=x y", *words[1:]]
 
 
 def test_a_launcher_and_a_shell_reach_it_in_their_own_ways(project: Path) -> None:
-    bin_ = environment(project / ".venv", "no_such_a", "no_such_b")
+    bin_ = environment(project / ".venv", "no_such_a")
     environ = {"PATH": "", "HOME": str(project)}
-    error = run("ModuleNotFoundError: No module named 'no_such_b.c' at train.py:3", 1)
+    error = run("ModuleNotFoundError: No module named 'no_such_a' at train.py:3", 1)
 
     def line(*words: str) -> str:
-        return missing.hint(words, error, project, environ).splitlines()[-1].strip()
+        return missing.hint(words, error, None, project, environ).splitlines()[-1].strip()
 
     assert line("torchrun", "my train.py") == f"autotune diagnose -- {bin_ / 'torchrun'} 'my train.py'"
     assert line("bash", "run.sh") == f"PATH={bin_}:$PATH autotune diagnose -- bash run.sh"
@@ -80,14 +72,24 @@ def test_a_launcher_and_a_shell_reach_it_in_their_own_ways(project: Path) -> Non
 
 
 def test_where_none_has_it_that_is_said(project: Path) -> None:
-    said = missing.hint(("my train.py",), run(), project, {"PATH": "", "HOME": str(project)})
-    assert said.startswith(f"\n{sys.executable} has no 'no_such_a', and no Python that was looked at has it:")
+    said = missing.hint(("my train.py",), run(), LACKS, project, {"PATH": "", "HOME": str(project)})
+    assert said.startswith("\n/its/bin/python has no 'no_such_a', and no Python that was looked at has it:")
 
 
-def test_another_failure_has_nothing_to_do_with_packages(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("recorded", "raised"),
+    [
+        (run("ValueError: no", 1), None),
+        (run("ValueError: no", 1), LACKS),
+        (run("exit code 2"), None),
+        (run(), Raised("FileNotFoundError", "", "/its/bin/python")),
+        (run(), Raised("ModuleNotFoundError", "own", "/its/bin/python")),
+        (run(), Raised("ModuleNotFoundError", "torch.no_such", "/its/bin/python")),
+    ],
+)
+def test_another_failure_has_nothing_to_do_with_packages(
+    project: Path, recorded: RunSummary, raised: Raised | None
+) -> None:
     environ = {"PATH": "", "HOME": str(project)}
-    assert missing.hint(("my train.py",), run("ValueError: no", 1), project, environ) == ""
-    (project / "good.py").write_text("import os, own, torch\n")
-    assert missing.hint(("good.py",), run(), project, environ) == ""
-    (project / "broken.py").write_text("import (\n")
-    assert missing.hint(("broken.py",), run(), project, environ) == ""
+    for words in (("my train.py",), ("bash", "run.sh")):
+        assert missing.hint(words, recorded, raised, project, environ) == ""

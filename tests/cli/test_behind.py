@@ -37,8 +37,9 @@ def test_the_script_gets_them_and_the_user_is_told(project, words, capsys) -> No
     run(["diagnose", "A=x y", "plain.py", "--lr", "1", "--steps", "30", "--format=json", "--no-lock"])
     assert words == [("A=x y", "plain.py", "--lr", "1", "--steps", "30", "--format=json", "--no-lock")]
     said = capsys.readouterr().err.splitlines()
-    named = "--steps, --format, --no-lock stand behind the script, which gets them"
-    assert said[0] == f"autotune: {named}. Options of autotune stand first:"
+    named = "--steps, --format, --no-lock are options of autotune diagnose too"
+    behind = "Behind the script they are given to the script. To give them to autotune, type them first:"
+    assert said[0] == f"autotune: {named}. {behind}"
     assert said[1] == "    autotune diagnose --steps 30 --format=json --no-lock -- A='x y' plain.py --lr 1"
 
 
@@ -54,16 +55,41 @@ def test_the_script_gets_them_and_the_user_is_told(project, words, capsys) -> No
 )
 def test_nothing_is_said_of_options_that_are_the_scripts(project, words, capsys, line) -> None:
     run(["diagnose", *line])
-    assert "stand" not in capsys.readouterr().err
+    assert "too. Behind" not in capsys.readouterr().err
 
 
-def test_a_script_that_fails_with_them_is_answered(project, monkeypatch, capsys) -> None:
+UNKNOWN = "train.py: error: unrecognized arguments: --steps 30"
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "said", "is_answered"),
+    [
+        ("plain.py", 2, "", True),
+        ("plain.py", 2, UNKNOWN, True),
+        ("plain.py", 2, "train.py: error: the following arguments are required: --out", False),
+        ("plain.py", 2, UNKNOWN.replace("--steps", "--steps-per-epoch"), False),
+        ("plain.py", 1, UNKNOWN, False),
+        ("plain.py", None, "", False),
+        ("parses.py", 2, UNKNOWN, False),
+    ],
+)
+def test_a_parser_that_refuses_them_is_answered(
+    project, monkeypatch, capsys, script, status, said, is_answered
+) -> None:
     def diagnose(options, show, *, cwd):
-        raise ScriptError("it ended with exit code 2", to_do="Its own message stands above.")
+        raise ScriptError("it failed", to_do="Its own message stands above.", status=status, said=said)
 
     monkeypatch.setattr(api, "diagnose", diagnose)
-    assert run(["diagnose", "--quiet", "parses.py", "--steps", "30"]) == 3
-    assert capsys.readouterr().err.splitlines()[-2:] == [
-        "--steps stands behind the script, which gets it. Options of autotune stand first:",
-        "    autotune diagnose --steps 30 -- parses.py",
-    ]
+    assert run(["diagnose", "--quiet", script, "--steps", "30"]) == 3
+    assert capsys.readouterr().err.splitlines()[2:] == [
+        "--steps is an option of autotune diagnose too. Behind the script it is given to the script. To give it to autotune, type it first:",
+        "    autotune diagnose --steps 30 -- plain.py",
+    ] * is_answered  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "is_said"), [("--resume", False), ("--resume-from a --resume_at b", True)])
+def test_an_option_of_a_longer_name_is_another(project, words, monkeypatch, capsys, text, is_said) -> None:
+    (project / "plain.py").write_text(text)
+    run(["verify", "plain.py", "--resume"])
+    said = "autotune: --resume is an option of autotune verify too." in capsys.readouterr().err
+    assert said is is_said

@@ -11,7 +11,7 @@ import pytest
 
 from autotune.invocation import invoked
 from autotune.machine import environments
-from autotune.machine.interpreter import candidates, find_python, lacking
+from autotune.machine.interpreter import candidates, find_python
 
 
 def environment(folder: Path, *packages: str, config: str = "") -> str:
@@ -96,10 +96,3 @@ def test_a_folder_that_others_may_write_holds_no_environment(project: Path, tmp_
     (project / "pyproject.toml").unlink()
     environment(tmp_path / ".venv", "torch")
     assert list(environments.of_project(invoked(("src/train.py",), project))) == []
-
-
-def test_an_interpreter_is_asked_what_it_lacks(tmp_path: Path) -> None:
-    assert lacking(sys.executable, ["json", "no_such_package", "torch"]) == "no_such_package"
-    assert lacking(sys.executable, ["json"]) is None
-    assert lacking(environment(tmp_path / "broken"), ["json"]) is None
-    assert lacking(str(tmp_path / "missing"), ["json"]) is None
