@@ -82,8 +82,9 @@ def test_a_parser_that_refuses_them_is_answered(
     monkeypatch.setattr(api, "diagnose", diagnose)
     assert run(["diagnose", "--quiet", script, "--steps", "30"]) == 3
     assert capsys.readouterr().err.splitlines()[2:] == [
-        "--steps is an option of autotune diagnose too. Behind the script it is given to the script. To give it to autotune, type it first:",
-        "    autotune diagnose --steps 30 -- plain.py",
+        "--steps is an option of autotune diagnose too. Behind the script it is given to the script. "
+        "To give it to autotune, type it first:",
+        "    autotune diagnose --quiet --steps 30 -- plain.py",
     ] * is_answered  # fmt: skip
 
 
