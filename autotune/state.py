@@ -21,7 +21,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from autotune.errors import UsageError
@@ -62,6 +62,17 @@ def known_project(root: Path, environ: Mapping[str, str] = os.environ) -> Path |
     except (OSError, UsageError):
         return None
     return folder
+
+
+def projects(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
+    """The roots of all known projects that are still where they were."""
+    for file in sorted((_home(environ) / "projects").glob("*/project.json")):
+        try:
+            root = Path(json.loads(file.read_text(encoding="utf-8"))["path"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if root.is_absolute() and known_project(root, environ) == file.parent:
+            yield root
 
 
 def register_patch(root: Path, data: bytes) -> None:

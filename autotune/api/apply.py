@@ -1,4 +1,4 @@
-"""apply and undo: from a patch file to the files, and back. No rule runs."""
+"""apply: from a patch file to the files. No rule runs."""
 
 from __future__ import annotations
 
@@ -105,18 +105,6 @@ def write(planned: Planned) -> Journal | None:
     changes = [(change.setting, change.subject) for change in inside]
     store = Store(planned.root, state.project(planned.root) / PATCHES)
     return patch.write(store, planned.title, planned.files, changes=changes)
-
-
-def undo(number: int | None, *, cwd: Path) -> Journal:
-    """Give the files of the newest written patch, or of patch `number`, their bytes from before."""
-    store = kept_patches(cwd)
-    if store is None:
-        raise UsageError(
-            "there is no written patch to undo",
-            where=str(cwd),
-            to_do="A project that was copied or moved knows none: undo works where `apply` was typed.",
-        )
-    return patch.undo(store, number)
 
 
 def recover(cwd: Path) -> tuple[Journal, ...]:

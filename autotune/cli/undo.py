@@ -6,27 +6,38 @@ from pathlib import Path
 
 import click
 
-from autotune.api import apply as api
-from autotune.outlet import say
-from autotune.patch.journal import Journal
+from autotune.api import undo as api
+from autotune.outlet import say, tell
 
 
 @click.command()
 @click.argument("number", metavar="[ID]", type=int, required=False)
 def command(number: int | None) -> None:
-    """Take back the last patch that `autotune apply` wrote, or patch ID.
+    """Take back the last patch that `autotune apply` wrote into this project, or its patch ID.
 
     Files become byte for byte as before; one that you edited since keeps your own edits.
     """
-    say(_told(api.undo(number, cwd=Path.cwd())))
+    undone = api.undo(number, cwd=Path.cwd())
+    say(_text(undone))
+    if undone.newer:
+        tell(f"autotune: {undone.newer}")
 
 
-def _told(journal: Journal) -> str:
-    """What became of the files of a patch."""
-    patch = f"patch {journal.number} ({journal.title})"
-    if len(journal.restored) == len(journal.files):
-        files = "its file is" if len(journal.files) == 1 else "its files are"
-        return f"{patch.capitalize()}: {files} as before already, so it counts as taken back."
-    own = [journal.files[index].path for index in journal.merged]
-    kept = f" Your own edits since then stay: {', '.join(own)}." if own else ""
-    return f"Took back {patch}: {api.counted(journal.files, 'file')} as before{journal.exceptions}.{kept}"
+def _text(undone: api.Undone) -> str:
+    """Which patch of which project was taken back, and what became of each file."""
+    journal = undone.journal
+    head = f"Took back patch {journal.number} of {undone.root} ({journal.title}):"
+    return "\n".join([head, *(f"  {_file(undone, index)}" for index in range(len(journal.files)))])
+
+
+def _file(undone: api.Undone, index: int) -> str:
+    journal = undone.journal
+    path = Path(journal.files[index].path)
+    name = path.relative_to(undone.root) if path.is_relative_to(undone.root) else path
+    if index in journal.left:
+        return f"{name} was changed since, and is left so; before the patch it was {journal.before(index)}"
+    if index in journal.merged:
+        return f"{name} is without the patch, and keeps what you edited since"
+    if index in journal.restored:
+        return f"{name} was as before the patch already"
+    return f"{name} is as before the patch"

@@ -23,8 +23,8 @@ class _Hunk:
 def taken_back(before: bytes, after: bytes, now: bytes) -> bytes:
     """`now` with the lines that led from `before` to `after` as they were; every other byte stays.
 
-    A hunk that a person took back already is left alone. Raises UsageError, which names the line, where the lines that
-    the patch wrote are not there any more.
+    A hunk that a person took back already is left alone. Raises UsageError, whose `where` is the line of `now`, where
+    the lines that the patch wrote are not there any more.
     """
     old, new, current = (data.splitlines(keepends=True) for data in (before, after, now))
     places = _places(new, current)
@@ -65,7 +65,7 @@ def _span(hunk: _Hunk, new: Lines, current: Lines, places: Sequence[int | None])
         return at, at
     if len(moved) == 1 and current[moved[0] : moved[0] + size] == written:
         return moved[0], moved[0] + size
-    raise _edited(hunk, new)
+    raise _edited(hunk, new, current, (above + 1, below))
 
 
 def _moved(written: Lines, current: Lines, places: Sequence[int | None]) -> list[int]:
@@ -88,12 +88,14 @@ def _beside(hunk: _Hunk, places: Sequence[int | None]) -> int | None:
     return above + 1 if above is not None else below
 
 
-def _edited(hunk: _Hunk, new: Lines) -> UsageError:
-    line = f"line {hunk.first + 1}" if hunk.last - hunk.first <= 1 else f"lines {hunk.first + 1} to {hunk.last}"
-    text = _shown(new[hunk.first : hunk.last])
+def _edited(hunk: _Hunk, new: Lines, current: Lines, at: tuple[int, int]) -> UsageError:
+    """`at` is where the lines of the hunk would stand in the file as it is now: from, to."""
+    first, last = at
+    there = _shown([line for line in current[first:last] if line.strip()])
     return UsageError(
-        f"{line} of the patch ({text}) changed since; nothing was changed",
-        to_do=f"Take it back by hand: it was {_shown(hunk.old)}.",
+        f"the patch wrote {_shown(new[hunk.first : hunk.last])} here, and there is {there} now; nothing was changed",
+        where=str(min(first, max(0, len(current) - 1)) + 1),
+        to_do=f"Take it back by hand: before the patch it was {_shown(hunk.old)}.",
     )
 
 

@@ -81,7 +81,7 @@ def undo(store: Store, number: int | None = None, disk: Disk | None = None) -> J
         for ended in reversed(_recovered(store, disk)):
             if number in (None, ended.number):
                 return ended
-        journal = _chosen(store.folder, number)
+        journal = _chosen(store, number)
         for index, each in enumerate(journal.files):
             _check_unchanged(journal.before(index), each.before, disk)
         _check_places([Path(each.path) for each in journal.files], store)
@@ -118,7 +118,7 @@ def _merged(journal: Journal, index: int, now: bytes, disk: Disk) -> bytes:
     try:
         return takeback.taken_back(disk.read(journal.before(index)), disk.read(journal.after(index)), now)
     except UsageError as error:
-        raise UsageError(error.what, where=row.path, to_do=error.to_do) from None
+        raise UsageError(error.what, where=f"{row.path}:{error.where}", to_do=error.to_do) from None
 
 
 def _now(path: Path, disk: Disk) -> bytes:
@@ -282,17 +282,18 @@ def _check_places(paths: Sequence[Path], store: Store) -> None:
             raise UsageError(f"the file lies outside the project {store.root}; nothing was changed", where=str(path))
 
 
-def _chosen(folder: Path, number: int | None) -> Journal:
-    known = {each.number: each for each in journals.journals(folder)}
+def _chosen(store: Store, number: int | None) -> Journal:
+    root = store.root
+    known = {each.number: each for each in journals.journals(store.folder)}
     written = [each.number for each in known.values() if each.state == WRITTEN]
     if not written and number is None:
-        raise UsageError("there is no written patch to undo", where=str(folder))
+        raise UsageError("there is no written patch to undo", where=str(root))
     wanted = max(written) if number is None else number
     if wanted not in written:
         listed = ", ".join(map(str, written)) or "none"
         left = known[wanted].exceptions if wanted in known else ""
         what = f"patch {wanted} was taken back{left}" if left else f"there is no written patch {wanted}"
-        raise UsageError(what, where=str(folder), to_do=f"Written and not undone: {listed}.")
+        raise UsageError(what, where=str(root), to_do=f"Written and not undone: {listed}.")
     return known[wanted]
 
 

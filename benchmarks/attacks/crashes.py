@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from autotune import cli
-from autotune.api import apply
+from autotune.api import apply, undo
 from autotune.collect import artefacts
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit, Patch, PatchChange
@@ -103,7 +103,7 @@ def _apply(root: Path) -> None:
 
 
 def _undo(root: Path) -> None:
-    apply.undo(None, cwd=root)
+    undo.undo(None, cwd=root)
 
 
 def _timed(root: Path, prepare: Callable[[Path], None], act: Callable[[Path], None]) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.api import apply
+from autotune.api import apply, undo
 from autotune.api.apply import Options, Planned
 from autotune.collect import artefacts
 from autotune.errors import UsageError
@@ -158,7 +158,7 @@ def test_a_value_is_found_again_in_a_file_that_changed_since(project: Path) -> N
     apply.write(planned)
     assert (project / "args.json").read_bytes() == b'{\n "name": "8", "steps": 2,\n "batch": 16}\n'
     assert (project / "train.py").read_bytes() == b"# new\n" + SCRIPT.replace(b"0", b"4")
-    apply.undo(None, cwd=project)
+    undo.undo(None, cwd=project)
     assert (project / "train.py").read_bytes() == b"# new\n" + SCRIPT
 
 
@@ -208,13 +208,13 @@ def test_undo_gives_every_byte_back(project: Path) -> None:
     second = apply.write(plan(project))
     assert first is not None
     assert second is not None
-    assert apply.undo(first.number, cwd=project).number == first.number
+    assert undo.undo(first.number, cwd=project).journal.number == first.number
     assert (project / "args.json").read_bytes() == ARGS
     assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4")
-    assert apply.undo(None, cwd=project).number == second.number
+    assert undo.undo(None, cwd=project).journal.number == second.number
     assert (project / "train.py").read_bytes() == SCRIPT
     with pytest.raises(UsageError, match="there is no written patch"):
-        apply.undo(None, cwd=project)
+        undo.undo(None, cwd=project)
 
 
 def test_the_diff_shows_the_changed_lines_only(project: Path) -> None:
@@ -296,7 +296,7 @@ def test_one_file_under_two_names_is_written_once(project: Path, name: str) -> N
     assert [path for path, _, _ in planned.files] == [project.resolve() / "train.py"]
     apply.write(planned)
     assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4").replace(b"last", b"best")
-    apply.undo(None, cwd=project)
+    undo.undo(None, cwd=project)
     assert (project / "train.py").read_bytes() == SCRIPT
 
 
@@ -328,7 +328,7 @@ def test_a_project_that_is_reached_by_a_link_is_the_same(project: Path) -> None:
     link.symlink_to(project)
     apply.write(plan(link))
     assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4")
-    apply.undo(None, cwd=link)
+    undo.undo(None, cwd=link)
     assert (project / "train.py").read_bytes() == SCRIPT
 
 
@@ -347,10 +347,10 @@ def test_undo_and_recover_find_the_patches_from_a_subfolder(project: Path) -> No
     below.mkdir(parents=True)
     (below / "pyproject.toml").touch()  # a project of its own for a diagnosis
     with pytest.raises(UsageError, match="no written patch to undo"):
-        apply.undo(None, cwd=below)
+        undo.undo(None, cwd=below)
     journal = apply.write(plan(project, name=elsewhere(project, str(project), WORKERS)))
     assert journal is not None
-    assert apply.undo(journal.number, cwd=below).number == journal.number
+    assert undo.undo(journal.number, cwd=below).journal.number == journal.number
     assert (project / "train.py").read_bytes() == SCRIPT
 
 

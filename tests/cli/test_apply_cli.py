@@ -32,7 +32,9 @@ PADDING = PatchChange(
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a user who has no other projects."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     (tmp_path / "train.py").write_bytes(SCRIPT)
     monkeypatch.chdir(tmp_path)
     keep(tmp_path, WORKERS, PADDING)
@@ -56,7 +58,7 @@ def test_apply_shows_what_it_writes_and_undo_takes_it_back(project: Path, capsys
     )
     assert (project / "train.py").read_bytes() == b"workers = 4\n"
     assert run(["undo", "1"]) == 0
-    assert capsys.readouterr().out.startswith("Took back patch 1 (1 of 2 changes of run ")
+    assert capsys.readouterr().out.startswith(f"Took back patch 1 of {project} (1 of 2 changes of run ")
     assert (project / "train.py").read_bytes() == SCRIPT
     assert run(["undo"]) == 2
     assert "there is no written patch to undo" in capsys.readouterr().err
@@ -184,7 +186,7 @@ def test_undo_says_what_stays_of_a_persons_own_edits(project: Path, capsys: pyte
     capsys.readouterr()
     assert run(["undo"]) == 0
     said = capsys.readouterr().out
-    assert said.endswith(f"1 file as before. Your own edits since then stay: {project / 'train.py'}.\n")
+    assert said.splitlines()[1:] == ["  train.py is without the patch, and keeps what you edited since"]
     assert (project / "train.py").read_bytes() == b"import mine\nworkers = 0\n"
 
 
@@ -196,9 +198,8 @@ def test_undo_of_files_that_were_restored_counts_and_apply_writes_again(
     capsys.readouterr()
     assert run(["undo"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Patch 1 (") and said.endswith(
-        "its file is as before already, so it counts as taken back.\n"
-    )
+    assert said.startswith(f"Took back patch 1 of {project} (1 of 2 changes of run ")
+    assert said.splitlines()[1:] == ["  train.py was as before the patch already"]
     assert run(["apply", "--yes"]) == 0
     assert (project / "train.py").read_bytes() == b"workers = 4\n"
 
@@ -208,9 +209,38 @@ def test_undo_refuses_lines_of_the_patch_that_were_edited(project: Path, capsys:
     (project / "train.py").write_bytes(b"workers = 8\n")
     assert run(["undo"]) == 2
     said = capsys.readouterr().err
-    assert f"{project / 'train.py'}: line 1 of the patch ('workers = 4') changed since; nothing was changed" in said
-    assert "Take it back by hand: it was 'workers = 0'." in said
+    assert (
+        f"{project / 'train.py'}:1: the patch wrote 'workers = 4' here, and there is 'workers = 8' now; nothing" in said
+    )
+    assert "Take it back by hand: before the patch it was 'workers = 0'." in said
     assert (project / "train.py").read_bytes() == b"workers = 8\n"
+
+
+def test_undo_takes_back_the_patch_of_this_project_and_names_a_newer_one_of_another(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["apply", "--yes"]) == 0
+    other = project.parent / "other project"
+    (other / ".git").mkdir(parents=True)
+    (other / "train.py").write_bytes(SCRIPT)
+    keep(other, WORKERS)
+    monkeypatch.chdir(other)
+    assert run(["apply", "--yes"]) == 0
+    monkeypatch.chdir(project)
+    capsys.readouterr()
+    command = f"cd '{other}' && autotune undo 1"
+    newer = f"The last `autotune apply` wrote into {other}. To take that back: `{command}`"
+    assert run(["undo"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(f"Took back patch 1 of {project} (")
+    assert said.err == f"autotune: {newer}\n"
+    assert (project / "train.py").read_bytes() == SCRIPT
+    assert (other / "train.py").read_bytes() != SCRIPT
+    assert run(["undo"]) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == [newer]
+    monkeypatch.chdir(other)
+    assert run(["undo"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 HINT = "autotune: an interrupted apply or undo was found here: `autotune undo` takes back what it began\n"
@@ -259,7 +289,8 @@ def test_what_cannot_be_taken_back_is_named(project: Path, capsys: pytest.Captur
     capsys.readouterr()
     kept = journal.parent / "before-0"
     assert run(["undo"]) == 0
-    assert f"except what changed since: {project / 'train.py'} (before the patch: {kept})" in capsys.readouterr().out
+    left = f"  train.py was changed since, and is left so; before the patch it was {kept}\n"
+    assert capsys.readouterr().out.endswith(left)
     assert kept.read_bytes() == SCRIPT
 
 
@@ -278,7 +309,7 @@ def test_a_damaged_journal_is_said_once_and_blocks_nothing(project: Path, capsys
         "them with yours.\n"
     )
     assert run(["undo"]) == 2
-    assert capsys.readouterr().err == f"autotune: {patches}: there is no written patch to undo\n"
+    assert capsys.readouterr().err == f"autotune: {project}: there is no written patch to undo\n"
     assert (patches / "1.damaged" / "before-0").read_bytes() == SCRIPT
 
 

@@ -173,7 +173,7 @@ def test_a_kill_at_any_operation_of_an_undo_beside_own_edits_keeps_them(project:
 def test_undo_refuses_a_file_that_changed_since(project: Path) -> None:
     write(store(project), "t", files(project))
     (project / "a.yaml").write_bytes(b"edited by hand")
-    with pytest.raises(UsageError, match="changed since"):
+    with pytest.raises(UsageError, match="here, and there is 'edited by hand' now; nothing was changed"):
         undo(store(project))
     assert contents(project) == {**AFTER, "a.yaml": b"edited by hand"}
 

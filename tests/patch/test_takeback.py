@@ -40,8 +40,16 @@ def test_only_what_the_patch_wrote_goes_back(after: bytes, now: bytes, expected:
 def test_a_line_of_the_patch_that_was_edited_is_refused_with_what_it_was() -> None:
     with pytest.raises(UsageError) as error:
         taken_back(BEFORE, AFTER, AFTER.replace(b"workers = 4", b"workers = 8"))
-    assert error.value.what == "line 4 of the patch ('workers = 4') changed since; nothing was changed"
-    assert error.value.to_do == "Take it back by hand: it was 'workers = 0'."
+    assert error.value.what == "the patch wrote 'workers = 4' here, and there is 'workers = 8' now; nothing was changed"
+    assert error.value.where == "4"
+    assert error.value.to_do == "Take it back by hand: before the patch it was 'workers = 0'."
+
+
+def test_the_line_that_is_named_is_one_of_the_file_as_it_is() -> None:
+    with pytest.raises(UsageError) as error:
+        taken_back(BEFORE, AFTER, b"# mine\n# mine too\n" + AFTER.replace(b"workers = 4\n", b""))
+    assert error.value.where == "6"
+    assert "here, and there is nothing now" in error.value.what
 
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"d\r\n"]), max_size=8)
@@ -59,7 +67,7 @@ def test_another_line_like_the_patchs_is_not_taken_for_it() -> None:
     before = b"train(\n  num_workers=0,\n)\nval(\n  num_workers=2,\n)\n"
     after = before.replace(b"num_workers=0", b"num_workers=2")
     now = after.replace(b"num_workers=2", b"num_workers=3", 1)
-    with pytest.raises(UsageError, match="changed since"):
+    with pytest.raises(UsageError, match="nothing was changed"):
         taken_back(before, after, now)
 
 
@@ -70,7 +78,7 @@ def test_an_inserted_line_that_a_person_moved_is_not_said_to_be_gone(indent: byt
     after = before.replace(b"x = 1\n", line + b"x = 1\n")
     now = before.replace(b"    pass\n", indent + line + b"    pass\n")
     if indent:
-        with pytest.raises(UsageError, match="changed since"):
+        with pytest.raises(UsageError, match="nothing was changed"):
             taken_back(before, after, now)
     else:
         assert taken_back(before, after, now) == before
