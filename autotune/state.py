@@ -109,7 +109,7 @@ def is_own_run(run: Path, own: Collection[tuple[str, int]]) -> bool:
 
 def keep_command(root: Path, run: str, words: Sequence[str], cwd: Path, python: str | None) -> None:
     """Remember what run `run` of the project at `root` started, where, and with which --python. Raises OSError or
-    UsageError where that cannot be kept. Who calls it leaves out commands that may hold a secret."""
+    UsageError where that cannot be kept. Who calls it leaves out words that may hold a secret: all, then."""
     line = json.dumps({"run": run, "words": list(words), "cwd": str(cwd), "python": python})
     with (project(root) / "commands.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
@@ -117,8 +117,20 @@ def keep_command(root: Path, run: str, words: Sequence[str], cwd: Path, python: 
 
 def commands(root: Path) -> Mapping[str, tuple[tuple[str, ...], Path, str | None]]:
     """The words of each run that are remembered, the folder where they were typed, and --python, by the run's name."""
-    rows = (_command(line) for line in _lines(root, "commands.jsonl"))
-    return {row[0]: row[1:] for row in rows if row is not None}
+    return {row[0]: row[1:] for row in _commands(root) if row[1]}
+
+
+def folders(root: Path) -> Mapping[str, Path]:
+    """The folder where the command of each run was typed, by the run's name; also of commands that are not kept."""
+    return {name: cwd for name, _, cwd, _ in _commands(root)}
+
+
+def _commands(root: Path) -> Iterator[_Row]:
+    rows = map(_command, _lines(root, "commands.jsonl"))
+    return (row for row in rows if row is not None)
+
+
+_Row = tuple[str, tuple[str, ...], Path, str | None]
 
 
 def remember_elsewhere(root: Path, run: Path) -> None:
@@ -135,7 +147,7 @@ def elsewhere(root: Path) -> Path | None:
     return run if is_own_run(run, own_runs(run.parents[2])) else None
 
 
-def _command(line: str) -> tuple[str, tuple[str, ...], Path, str | None] | None:
+def _command(line: str) -> _Row | None:
     try:
         row = json.loads(line)
         run, words, cwd, python = row["run"], row["words"], row["cwd"], row["python"]

@@ -38,12 +38,13 @@ class Planned:
 
     `chosen` are the changes that are made, `left` those that are not, with the reason. `typed` is what a chosen change
     gives on the command line, else "", and `command` the whole new line, "" where the run did not keep all of it.
-    `of` is the command of the run that proposed them, without secrets.
+    `of` is the command of `run`, which proposed them, without secrets.
     `moved` says what was found again in files that changed since. `doubt` says why nobody should write it unseen, ""
     for a patch that autotune made here, of the project in which it is applied.
     """
 
     root: Path
+    run: str
     title: str
     chosen: tuple[PatchChange, ...]
     left: tuple[tuple[PatchChange, str], ...]
@@ -85,6 +86,7 @@ def plan(options: Options, *, cwd: Path) -> Planned:
     by_file = _by_file([edit for edit in edits if edit.file != TYPED], root)
     return Planned(
         root=root,
+        run=made.run,
         title=f"{len(chosen)} of {len(made.changes)} changes of run {made.run}",
         chosen=tuple(chosen),
         left=tuple(left),
@@ -259,7 +261,7 @@ def _inside(root: Path, name: str) -> Path:
 def _launch(made: Patch, edits: Sequence[Edit], root: Path, cwd: Path) -> str:
     """The user's launch with what is typed, as it works in `cwd`: they may have typed it in another folder. "" where
     only they can put it into their line."""
-    _, typed_in, _ = state.commands(root).get(made.run, ((), cwd, None))
+    typed_in = state.folders(root).get(made.run, cwd)
     away = "" if typed_in.resolve() == cwd.resolve() else f"cd {shlex.quote(str(typed_in))} && "
     try:
         return f"{away}{launch(made.command, edits)}"

@@ -6,8 +6,11 @@ may hold a secret are not kept.
 
 from __future__ import annotations
 
+import calendar
 import contextlib
 import re
+import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ from autotune.invocation import invoked, typed
 from autotune.invocation.shape import name as program_name
 from autotune.invocation.shown import is_whole
 from autotune.patch.file import NAME
+from autotune.report.units import duration
 
 _VERB = re.compile(r"[a-z]+([_-][a-z]+)*")
 """What stands behind a program and says what it does; a config or a number does not."""
@@ -40,10 +44,33 @@ class Remembered:
 
 
 def keep(run: Path, command: Remembered, shown: Sequence[str]) -> None:
-    """Remember the command of a run. `shown` is the command without secrets: where that lacks something, it is not."""
-    if is_whole(shown):
-        with contextlib.suppress(OSError, UsageError):  # then it has to be typed again
-            state.keep_command(run.parents[2], run.name, command.words, command.cwd, command.python)
+    """Remember the command of a run. `shown` is the command without secrets: where that lacks something, only the
+    folder is kept."""
+    words = command.words if is_whole(shown) else ()
+    with contextlib.suppress(OSError, UsageError):  # then it has to be typed again
+        state.keep_command(run.parents[2], run.name, words, command.cwd, command.python)
+
+
+def age(run: str) -> str:
+    """How long ago a run was made, by its id: "3 min 20 s ago", "2 days ago"; its id where that tells no time."""
+    try:
+        seconds = time.time() - calendar.timegm(time.strptime(run[:15], "%Y%m%d-%H%M%S"))
+    except ValueError:
+        return f"run {run}"
+    days = round(seconds / 86400)
+    return f"{days} days ago" if days >= 2 else f"{duration(max(0.0, seconds))} ago"
+
+
+def passed_over(verb: str, cwd: Path) -> str:
+    """Of the project's newest run, where an older one is "last" because that was typed in `cwd`: how to take it. ""
+    where there is none."""
+    run = artefacts.passed_over(cwd)
+    if run is None:
+        return ""
+    folder = state.folders(run.parents[2])[run.name]
+    return (
+        f"a newer run, {age(run.name)}, was typed in another folder: cd {shlex.quote(str(folder))} && autotune {verb}"
+    )
 
 
 def command(name: str, verb: str, cwd: Path) -> Remembered:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from autotune.api import apply as api
+from autotune.api import remembered
 from autotune.cli.output import has_colour, show
 from autotune.errors import UsageError
 from autotune.model.patch import PatchChange
@@ -41,7 +42,9 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
     names = tuple(part.strip() for each in select for part in each.split(",") if part.strip())
     planned = api.plan(api.Options(name, names, frozenset(map(Effect, allow))), cwd=Path.cwd())
     if name == "last":
-        tell(f"autotune: {planned.title}: {planned.of}")
+        tell(f"autotune: {planned.title}, {remembered.age(planned.run)}: {planned.of}")
+        if newer := remembered.passed_over("apply", Path.cwd()):
+            tell(f"autotune: {newer}")
     for change in planned.chosen:
         say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
     for change, reason in planned.left:

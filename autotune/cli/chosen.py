@@ -16,5 +16,7 @@ def chosen(words: tuple[str, ...], verb: str, python: str | None, run: str = "la
         return remembered.Remembered(run, words, Path.cwd(), python)
     known = remembered.command(run, verb, Path.cwd())
     whose = "the last diagnosis" if run == "last" else f"run {known.run}"
-    tell(f"autotune: the command of {whose}: {known}")
+    tell(f"autotune: the command of {whose}, {remembered.age(known.run)}: {known}")
+    if run == "last" and (newer := remembered.passed_over(verb, Path.cwd())):
+        tell(f"autotune: {newer}")
     return replace(known, python=python or known.python)

@@ -104,12 +104,13 @@ def mark_last(run: Path, cwd: Path | None = None) -> None:
 def resolve(name: str, cwd: Path) -> Path:
     """The run folder or recording file that `--load NAME` means: a path, "last", or a run id of this project.
 
+    "last" is the newest run whose command was typed in `cwd`, else the newest of the project.
     Raises UsageError, which names the newest runs, when there is none.
     """
     root = project_root(cwd)
     path = cwd / name
     if name == _LAST:
-        return _last(root)
+        return _last(root, cwd)
     if path.is_file():
         return path
     elsewhere = state.elsewhere(root)
@@ -192,7 +193,23 @@ def _not_made(folder: Path, error: OSError) -> UsageError:
     )
 
 
-def _last(root: Path) -> Path:
+def _last(root: Path, cwd: Path) -> Path:
+    newest, here = _newest(root), cwd.resolve()
+    if state.folders(newest.parents[2]).get(newest.name, here).resolve() == here:
+        return newest
+    typed_in = state.folders(root)
+    own = (run for run in reversed(runs(root)) if typed_in.get(run.name) == here and any(run.glob("*.json")))
+    return next(own, newest)
+
+
+def passed_over(cwd: Path) -> Path | None:
+    """The newest run of the project, where "last" is an older one that was typed in `cwd`."""
+    root = project_root(cwd)
+    newest = _newest(root)
+    return None if newest == _last(root, cwd) else newest
+
+
+def _newest(root: Path) -> Path:
     """The newest of what was measured here, and of what was measured elsewhere by a command that was typed here."""
     elsewhere = state.elsewhere(root)
     if elsewhere is not None and elsewhere.is_dir() and elsewhere.name > _last_name(root):
@@ -211,7 +228,8 @@ def _last_here(root: Path) -> Path:
     try:
         name = reading.read(root / _FOLDER / _LAST, most_bytes=_LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        raise UsageError("this project has no run yet", where=str(root), to_do=_choose(root)) from None
+        what = "no run of this project came to its end" if runs(root) else "this project has no run yet"
+        raise UsageError(what, where=str(root), to_do=_choose(root)) from None
     folder = root / _FOLDER / "runs" / name
     if not name or "/" in name or name == ".." or "\0" in name or not folder.is_dir():
         raise UsageError("the last run was deleted", where=str(folder), to_do=_choose(root))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import time
 from itertools import count
 from pathlib import Path
 
@@ -149,3 +150,31 @@ def test_the_last_run_of_a_command_that_was_typed_elsewhere(root: Path, tmp_path
     assert remembered.command("last", "verify", here).cwd == here
     own = made(here, "x.py")
     assert artefacts.resolve("last", here) == own, "the newest of both"
+
+
+def test_last_is_the_newest_run_that_was_typed_in_this_folder(root: Path) -> None:
+    for name in ("a", "b"):
+        (root / name).mkdir()
+        (root / name / "train.py").write_text("")
+    here = made(root, "train.py", cwd=root / "a")
+    there = made(root, "train.py", "--key", "x", cwd=root / "b", shown=("train.py", "--key", "***"))
+    assert artefacts.resolve("last", root / "a") == here
+    assert artefacts.resolve("last", root / "b") == there
+    assert artefacts.resolve("last", root) == there, "none was typed there"
+    assert remembered.of_command(("train.py",), root / "a") == "last"
+    command = f"cd {root / 'b'} && autotune apply"
+    assert remembered.passed_over("apply", root / "a").endswith(f" ago, was typed in another folder: {command}")
+    assert remembered.passed_over("apply", root / "b") == remembered.passed_over("apply", root) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "under 0.1 s ago"), (200, "3 min 20 s ago"), (86400 * 3, "3 days ago")]
+)
+def test_how_old_a_run_is(seconds: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_760_000_000
+    monkeypatch.setattr("time.time", lambda: float(now))
+    assert remembered.age(time.strftime("%Y%m%d-%H%M%S-abcdef", time.gmtime(now - seconds))) == said
+
+
+def test_a_run_without_a_time_is_named() -> None:
+    assert remembered.age("mine") == "run mine"
