@@ -157,6 +157,13 @@ def readings(name: str, versions: Mapping[str, Version]) -> Iterator[Reading]:
             yield _reading(setting, row, level, has_default=agreed and _covers(row, installed))
 
 
+@cache
+def functions() -> Mapping[str, str]:
+    """The functions that take a setting, by their last name: "set_num_threads" is torch.set_num_threads."""
+    names = [reading.keys[0] for reading in readings("torch", {}) if not reading.call]
+    return {name.rpartition(".")[2]: name for name in names}
+
+
 def about(name: str, key: str) -> tuple[str, ...]:
     """What the dialect says at its top about `key` ("processes", "lora", "model" ...), else what it extends."""
     found = (level[key] for level in _levels(dialects().get(name, {})) if key in level)

@@ -103,7 +103,8 @@ def _values(data: bytes, name: str) -> Values:
 def _leaves(tree: ast.AST) -> Iterator[tuple[tuple[object, ...], str]]:
     """All of a syntax tree; an argument stands under its keyword, an item of a dict under its key.
 
-    A statement that sets something stands under its function, so that others keep their numbers when it is added.
+    A statement that sets something stands under its function, and an import under its text, so that others keep their
+    numbers when it is added.
     """
     left: list[tuple[tuple[object, ...], Any]] = [((), tree)]
     while left:
@@ -122,6 +123,11 @@ def _named(items: Sequence[Any]) -> Iterator[tuple[object, Any]]:
     """The items of a list by their names, or else by their numbers, which those with a name do not count in."""
     number = 0
     for each in items:
-        name = each.arg if isinstance(each, ast.keyword) else statement.name_of(each) or number
+        name = each.arg if isinstance(each, ast.keyword) else _name(each) or number
         number += name == number
         yield name, each
+
+
+def _name(node: Any) -> str:
+    """Of what an edit may add: a statement that sets something, and the import that it needs."""
+    return ast.unparse(node) if isinstance(node, ast.Import) else statement.name_of(node)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from autotune.catalogue.dialects import functions
 from autotune.model.evidence import Location, Span
 from autotune.model.source import Command, Document, Word
 from autotune.patch import statement
@@ -22,7 +23,7 @@ def key_of(at: Location, argument: str) -> str:
     "--workers" is the default of an option, "DataLoader.num_workers" what a call gets, "WORKERS" a name, and
     "set_num_threads()" what a function takes that sets it.
     """
-    if at.call in statement.functions() and not at.key.startswith("-"):
+    if at.call in functions() and not at.key.startswith("-"):
         return statement.key(at.call)
     key = at.key.partition("=")[0] or argument
     return key if key.startswith("-") or not at.call else f"{at.call}.{key}"

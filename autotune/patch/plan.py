@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotune import catalogue
-from autotune.catalogue.dialects import Version, dialects, extends, readings
+from autotune.catalogue.dialects import Version, dialects, extends, functions, readings
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Location, Setting, Span, Value
 from autotune.model.finding import Change
@@ -299,4 +299,6 @@ def _line(change: Change) -> str:
     at = change.location
     place = "" if at is None else f" on the {TYPED[1:-1]}" if at.file == TYPED else f" at {at.file}:{at.line}"
     written = change.spelling if "=" in change.spelling else f"{change.spelling or change.setting} = {change.new}"
+    if change.spelling in functions().values():
+        written = f"{change.spelling}({change.new!r})"
     return f"{written}{place}"

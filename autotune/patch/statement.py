@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from functools import cache
 from typing import cast
 
-from autotune.catalogue.dialects import readings
+from autotune.catalogue.dialects import functions
 from autotune.errors import UsageError
 from autotune.model.evidence import Value
 from autotune.model.patch import Edit
@@ -19,13 +17,6 @@ from autotune.syntax.python import Source
 
 _MARK = "()"
 """What stands behind the function in the key of an edit: "set_num_threads()" is what the function takes."""
-
-
-@cache
-def functions() -> Mapping[str, str]:
-    """The functions that take a setting, by their last name: "set_num_threads" is torch.set_num_threads."""
-    names = [reading.keys[0] for reading in readings("torch", {}) if not reading.call]
-    return {name.rpartition(".")[2]: name for name in names}
 
 
 def edit(data: bytes, file: str, function: str, value: Value) -> Edit:
@@ -62,9 +53,12 @@ def taken(call: ast.Call) -> list[ast.expr]:
 
 
 def value(statement: str) -> Scalar:
-    """The value of a statement that an edit adds. Raises UsageError when it is none of ours."""
+    """The value of a statement that an edit adds, below its import where it brings that.
+
+    Raises UsageError when it is none of ours.
+    """
     try:
-        call = edit_statement.call_of(ast.parse(statement).body[0])
+        call = edit_statement.call_of(ast.parse(statement).body[-1])
         return cast(Scalar, ast.literal_eval((taken(call) if call is not None else [])[0]))
     except (SyntaxError, ValueError, IndexError):
         raise UsageError("what is to be added is no call with a plain value") from None
@@ -73,4 +67,5 @@ def value(statement: str) -> Scalar:
 def joined(first: str, second: str) -> str:
     """Two statements that are added at one place, one below the other."""
     newline = "\r\n" if "\r\n" in second else "\n"
-    return f"{first.rstrip()}{newline}{second.lstrip()}"
+    last = second.strip().rpartition("\n")[2]  # the import stands in the first
+    return f"{first.rstrip()}{newline}{last}{second[len(second.rstrip()) :]}"

@@ -10,8 +10,8 @@ from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.report.gains import decisions, saved, unchanged
 from autotune.report.layout import Line, copied, labelled, spread
-from autotune.report.names import path, place, words
-from autotune.report.units import duration, literal, size
+from autotune.report.names import edit, path, place, words
+from autotune.report.units import duration, size
 
 _PRICE = {
     Effect.ALTERING: "changes what is learned: compare the losses before you keep it",
@@ -63,12 +63,9 @@ def _after(gain: Gain, recommendation: Recommendation) -> str:
 def _change(change: Change, report: Report, width: int) -> list[Line]:
     where = f"{place(change.location, report.run.folder)}  " if change.location else ""
     file = change.location.file if change.location else ""
-    edit = f"{change.spelling or change.setting}: {literal(change.old, file)} -> {literal(change.new, file)}"
-    if "=" in change.spelling:  # the framework writes this value its own way: the spelling is the whole text
-        edit = change.spelling
-    if change.location and change.location.is_missing:  # the whole line, which stands there then
-        edit = f"insert {change.spelling}({literal(change.new, file)})"
-    return labelled("fix", f"{where}{edit}{'' if where else ' (where it is set was not found)'}", width)
+    insert = "insert " if change.location and change.location.is_missing else ""
+    lost = "" if where else " (where it is set was not found)"
+    return labelled("fix", f"{where}{insert}{edit(change, file)}{lost}", width)
 
 
 def _advice(recommendation: Recommendation, report: Report, width: int) -> list[Line]:

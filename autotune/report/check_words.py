@@ -15,8 +15,7 @@ from autotune.model.finding import Change, Finding, Skipped
 from autotune.model.rule import Effect, Rule, Severity
 from autotune.model.scanned import Bundle, Note
 from autotune.report.layout import clean
-from autotune.report.names import words
-from autotune.report.units import literal
+from autotune.report.names import edit, words
 
 EFFECTS = {
     Effect.EXACT: "same results, bit by bit",
@@ -97,11 +96,8 @@ def _edit(change: Change, shown: Location) -> str:
     """ "sft.yaml:4 dataloader_num_workers: 0 -> 4 (same training)", without a place that is shown already."""
     where = change.location
     file = (where or shown).file
-    edit = f"{change.spelling or change.setting}: {literal(change.old, file)} -> {literal(change.new, file)}"
-    if "=" in change.spelling:  # the framework writes this value its own way: the spelling is the whole text
-        edit = change.spelling
     there = f"{place(where)} " if where and place(where) != place(shown) else ""
-    return f"{there}{edit} ({EFFECTS[change.effect]})"
+    return f"{there}{edit(change, file)} ({EFFECTS[change.effect]})"
 
 
 def shared(checked: Checked) -> tuple[tuple[Placed, ...], ...]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from autotune.catalogue.dialects import functions
 from autotune.model.evidence import Location
+from autotune.model.finding import Change
 from autotune.model.rule import Rule
+from autotune.report.units import literal
 
 PHASES = {
     "data_wait": "data wait",
@@ -83,3 +86,15 @@ def path(file: str, folder: str) -> str:
 def place(location: Location, folder: str) -> str:
     """ "train.py:23"."""
     return f"{path(location.file, folder)}:{location.line}"
+
+
+def edit(change: Change, file: str) -> str:
+    """What a person writes: "num_workers: 0 -> 4", "bf16=True", "torch.set_num_threads(4), now 2"."""
+    new = literal(change.new, file)
+    if "=" in change.spelling:  # the framework writes this value its own way: the spelling is the whole text
+        return change.spelling
+    if change.spelling in functions().values():
+        is_new = change.location is not None and change.location.is_missing
+        now = "" if is_new or change.old is None else f", now {literal(change.old, file)}"
+        return f"{change.spelling}({new}){now}"
+    return f"{change.spelling or change.setting}: {literal(change.old, file)} -> {new}"

@@ -1,9 +1,12 @@
-"""Adds a statement to a Python file, below its imports: torch.set_num_threads(4). The file is parsed, never run."""
+"""Adds a statement to a Python file, below its imports: torch.set_num_threads(4). The file is parsed, never run.
+
+A file without the import that the statement needs gets it, too: what its own modules import is not there by name.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -22,24 +25,31 @@ class Place:
     """Where a file gets its statement: behind the place `end` of its text, and the `number` first statements.
 
     `module` is the file's own name for the module that is called; `line` the one that the statement will stand at.
+    `needs_import` says that the file imports the module nowhere.
     """
 
     end: int
     number: int
     module: str
     line: int
+    needs_import: bool
 
 
 def place(source: Source, module: str) -> Place:
-    """Behind the imports that follow `import <module>` one upon another, and whatever shares the line of the last.
+    """Behind the imports that follow `import <module>` one upon another, and whatever shares the line of the last; in a
+    file that imports the module nowhere behind its first imports.
 
-    Raises UsageError where no statement of the file itself imports the module, or its name means something else too.
+    Raises UsageError where only a block or a function imports the module, its name means something else too, or the
+    file imports nothing.
     """
     body = source.tree.body
-    first = next((number for number, node in enumerate(body) if _name(node, module)), None)
+    own = next((number for number, node in enumerate(body) if _name(node, module)), None)
+    if own is None:
+        _check_nowhere(source, module)
+    first = own if own is not None else next((number for number, node in enumerate(body) if _is_import(node)), None)
     if first is None:
-        raise UsageError(_why_none(source, module))
-    name = _name(body[first], module)
+        raise UsageError(f"{source.text.where} imports nothing")
+    name = _name(body[first], module) or module
     other = next((node for node in _outer_nodes(source.tree) if _is_other(node, name, module)), None)
     if other is not None:
         line = getattr(other, "lineno", body[first].lineno)
@@ -48,7 +58,8 @@ def place(source: Source, module: str) -> Place:
     while number < len(body) and body[number].lineno == body[number - 1].end_lineno:
         number += 1
     last = body[number - 1].end_lineno or body[number - 1].lineno
-    return Place(line_end(source.text.text, source.text.lines[last - 1]), number, name, last + 2)
+    line = last + (2 if own is not None else 3)
+    return Place(line_end(source.text.text, source.text.lines[last - 1]), number, name, line, own is None)
 
 
 def inserted(source: Source, function: str, value: Scalar) -> Splice:
@@ -61,8 +72,10 @@ def inserted(source: Source, function: str, value: Scalar) -> Splice:
     statement = f"{at.module}.{rest}({literal(value, sample(source))})"
     newline = line_break(text, at.end)
     next_line = text[at.end :].removeprefix(newline).partition("\n")[0]
-    written = f"{newline}{newline}{statement}{newline if next_line.strip() else ''}"
-    _confirm(source, f"{text[: at.end]}{written}{text[at.end :]}", at, statement)
+    added = [f"import {module}"] if at.needs_import else []
+    behind = newline if next_line.strip() else ""
+    written = "".join([*(f"{newline}{one}" for one in added), newline, newline, statement, behind])
+    _confirm(source, f"{text[: at.end]}{written}{text[at.end :]}", at, [*added, statement])
     return Splice(source.text.span(at.end, at.end), written)
 
 
@@ -107,21 +120,22 @@ def _outer_nodes(tree: ast.Module) -> Iterator[ast.AST]:
         left += [] if isinstance(node, _OWN_NAMES) else ast.iter_child_nodes(node)
 
 
-def _why_none(source: Source, module: str) -> str:
+def _check_nowhere(source: Source, module: str) -> None:
+    """Raises UsageError where a block or a function imports the module: above it may be too early, or for nothing."""
     inner = [node for node in ast.walk(source.tree) if isinstance(node, ast.stmt) and _name(node, module)]
-    if not inner:
-        return f"{source.text.where} has no `import {module}`"
-    line = min(node.lineno for node in inner)
-    return f"{source.text.where}:{line} imports {module} only in a block or a function"
+    if inner:
+        line = min(node.lineno for node in inner)
+        raise UsageError(f"{source.text.where}:{line} imports {module} only in a block or a function")
 
 
-def _confirm(source: Source, after: str, at: Place, statement: str) -> None:
-    """Raises UsageError unless the statement is all that Python reads in addition, and stands where it should."""
+def _confirm(source: Source, after: str, at: Place, statements: Sequence[str]) -> None:
+    """Raises UsageError unless the statements are all that Python reads in addition, the last where it should be."""
     try:
-        tree, wanted = ast.parse(after), ast.parse(statement).body[0]
+        tree, wanted = ast.parse(after), ast.parse("\n".join(statements))
     except SyntaxError as error:
         raise UsageError(f"this file cannot be edited here: {error.msg}", where=source.text.where) from error
-    added = tree.body.pop(at.number) if len(tree.body) > at.number else None
-    is_so = added is not None and ast.dump(added) == ast.dump(wanted) and added.lineno == at.line
+    end = at.number + len(statements)
+    added, tree.body[at.number : end] = tree.body[at.number : end], []
+    is_so = [*map(ast.dump, added)] == [*map(ast.dump, wanted.body)] and added[-1].lineno == at.line
     if not is_so or ast.dump(tree) != ast.dump(source.tree):
-        raise UsageError(f"{statement} cannot be added here", where=source.text.where)
+        raise UsageError(f"{statements[-1]} cannot be added here", where=source.text.where)

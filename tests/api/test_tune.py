@@ -289,7 +289,7 @@ def test_only_what_can_be_written_is_proven_and_written(made, root) -> None:
     assert (hint.setting, hint.new, hint.edits) == ("train.num_threads", 1, ())
     assert re.fullmatch(r"is expected to bring [23]\d % of the speed", hint.gain)
     assert re.fullmatch(r"brings [34]\d % of the speed, by the trials", tuned.verified.changes[0].gain)
-    assert hint.by_hand.startswith("torch.set_num_threads = 1: ")
+    assert hint.by_hand.startswith("torch.set_num_threads(1): ")
 
 
 @pytest.mark.parametrize(

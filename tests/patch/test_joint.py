@@ -154,6 +154,16 @@ def test_a_statement_above_other_edits_moves_none_of_them(newline: str) -> None:
     assert confirmed(data, [value, threads, keyword, precision]).decode() == newline.join(expected)
 
 
+def test_statements_that_bring_their_import_move_no_other_edit() -> None:
+    data = b"from torch import nn\nimport os\nx = f(a=1)\n"
+    edits = [statement.edit(data, "a.py", "torch.set_num_threads", 4)]
+    edits.append(statement.edit(data, "a.py", "torch.set_float32_matmul_precision", "high"))
+    place = data.index(b"1")
+    edits.append(Edit("a.py", sha256(data), "f.a", Span(place, place + 1), "1", "8"))
+    lines = 'import torch\n\ntorch.set_num_threads(4)\ntorch.set_float32_matmul_precision("high")\n\n'
+    assert confirmed(data, edits).decode() == f"from torch import nn\nimport os\n{lines}x = f(a=8)\n"
+
+
 def test_two_values_of_one_statement_are_refused() -> None:
     data = b"import torch\n"
     edits = [statement.edit(data, "a.py", "torch.set_num_threads", value) for value in (2, 4)]

@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from autotune.catalogue.dialects import functions
 from autotune.errors import UsageError
 from autotune.patch import statement
 
@@ -25,12 +26,15 @@ def test_a_statement_is_known_by_its_function(text: str, name: str) -> None:
 
 
 def test_the_key_of_a_function_names_it() -> None:
-    assert statement.functions()["set_num_threads"] == "torch.set_num_threads"
+    assert functions()["set_num_threads"] == "torch.set_num_threads"
     assert statement.named(statement.key("set_num_threads")) == "set_num_threads"
     assert [statement.named(key) for key in ("set_num_threads", "DataLoader.num_workers", "f()", "--lr")] == [""] * 4
 
 
-@pytest.mark.parametrize(("text", "value"), [("\n\nt.f(4)\n", 4), ("f('high')", "high"), ("f(mode=True)", True)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("\n\nt.f(4)\n", 4), ("\nimport t\n\nt.f(4)\n", 4), ("f('high')", "high"), ("f(mode=True)", True)],
+)
 def test_the_value_of_a_statement(text: str, value: object) -> None:
     assert statement.value(text) == value
 

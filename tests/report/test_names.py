@@ -4,8 +4,10 @@ import pytest
 from report_builders import gain_from, rule
 
 from autotune.engine import load_rules
+from autotune.model.evidence import Location, Span
+from autotune.model.finding import Change
 from autotune.model.report import PHASES
-from autotune.model.rule import GainSpec, Rule
+from autotune.model.rule import Effect, GainSpec, Rule
 from autotune.report import names
 
 NO_PHASE = {
@@ -63,3 +65,22 @@ def test_a_gain_of_a_rule_has_a_phase_or_a_reason_why_not(made: Rule) -> None:
 )
 def test_path(file: str, folder: str, expected: str) -> None:
     assert names.path(file, folder) == expected
+
+
+TORCH = "torch.set_num_threads"
+
+
+@pytest.mark.parametrize(
+    ("spelling", "at", "expected"),
+    [
+        ("num_workers", Location("a.py", 1), "num_workers: 2 -> 4"),
+        ("", None, "train.num_threads: 2 -> 4"),
+        ("workers=4", None, "workers=4"),
+        (TORCH, Location("a.py", 3, span=Span(9, 9)), "torch.set_num_threads(4)"),
+        (TORCH, Location("a.py", 3, key="x", span=Span(9, 10)), "torch.set_num_threads(4), now 2"),
+        (TORCH, None, "torch.set_num_threads(4), now 2"),
+    ],
+)
+def test_a_change_is_said_as_a_person_writes_it(spelling: str, at: Location | None, expected: str) -> None:
+    change = Change("train.num_threads", 2, 4, Effect.EQUIVALENT, at, spelling)
+    assert names.edit(change, at.file if at is not None else "") == expected

@@ -111,6 +111,12 @@ def test_a_word_of_the_framework_goes_before(tmp_path: Path) -> None:
     assert set(unset(tmp_path, "train.py", train_py=LIGHTNING)) == {"train.num_threads", "train.matmul_precision"}
 
 
-def test_a_script_without_the_import_says_so(tmp_path: Path) -> None:
+def test_a_script_without_the_import_gets_it_with_the_statement(tmp_path: Path) -> None:
+    found = unset(tmp_path, "train.py", train_py=raw(before=""))["train.num_threads"]
+    assert found.location is not None
+    assert (found.location.line, found.why_not) == (4, "")
+
+
+def test_a_script_that_imports_it_under_a_condition_says_so(tmp_path: Path) -> None:
     found = unset(tmp_path, "train.py", train_py=raw(before="try:\n    import torch\nexcept ImportError:\n    pass\n"))
     assert found["train.num_threads"].why_not == "train.py:2 imports torch only in a block or a function"

@@ -63,6 +63,24 @@ def test_it_is_set_off_from_what_follows(head: str, tail: str) -> None:
     assert after(f"{head}{tail}".encode()).decode() == f"{head}\n\ntorch.set_num_threads(4)\n{tail}"
 
 
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("import os", "\nx = 1\n"),
+        (
+            '"""Trains."""\nfrom __future__ import annotations\nfrom torch import nn\nfrom mine import (\n    a,\n)',
+            "\nx = 1\n",
+        ),
+        ("import torch.nn as nn", "\nx = 1\n"),
+    ],
+)
+def test_a_file_without_the_import_gets_it_too(head: str, tail: str) -> None:
+    written = after(f"{head}{tail}".encode())
+    assert written.decode() == f"{head}\nimport torch\n\ntorch.set_num_threads(4)\n{tail}"
+    place = edit_statement.place(python.read(f"{head}{tail}".encode(), "t.py"), "torch")
+    assert written.splitlines()[place.line - 1] == b"torch.set_num_threads(4)"
+
+
 def test_it_breaks_lines_as_the_file_does() -> None:
     data = b"import torch\r\nimport os\r\nx = 1\r\n"
     assert after(data) == b"import torch\r\nimport os\r\n\r\ntorch.set_num_threads(4)\r\n\r\nx = 1\r\n"
@@ -89,9 +107,8 @@ def test_a_file_in_latin_1_stays_one() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("import os\n", "t.py has no `import torch`"),
-        ("from torch import nn\n", "t.py has no `import torch`"),
-        ("import torch.nn as nn\n", "t.py has no `import torch`"),
+        ("x = 1\n", "t.py imports nothing"),
+        ("import os\ntorch = None\n", "t.py:2 makes torch something else than torch"),
         ("import os\ntry:\n    import torch\nexcept ImportError:\n    pass\n", "t.py:3 imports torch only in a block"),
         ("if x:\n    import torch as t\n", "t.py:2 imports torch only in a block or a function"),
         ("if TYPE_CHECKING:\n    import torch\n", "t.py:2 imports torch only in a block or a function"),
@@ -105,7 +122,7 @@ def test_a_file_in_latin_1_stays_one() -> None:
     ],
 )
 def test_where_there_is_no_place_it_is_said_why(text: str, why: str) -> None:
-    with pytest.raises(UsageError, match=r"cannot|has no|only in|else than") as raised:
+    with pytest.raises(UsageError, match=r"cannot|imports nothing|only in|else than") as raised:
         after(text.encode())
     assert raised.value.what.startswith(why) or raised.value.what.endswith(why)
 
@@ -145,13 +162,14 @@ def test_any_header_gets_one_statement_more_or_none(lines: list[str], end: str, 
     data = (end.join(line.replace("\n", end) for line in lines) + end * ends).encode()
     before = python.read(data, "t.py").tree.body
     has_import = any(isinstance(node, ast.Import) and edit_statement._name(node, "torch") for node in before)
-    if not has_import:
+    has_inner = b"    import torch" in data and not has_import
+    if has_inner or not any(isinstance(node, ast.Import | ast.ImportFrom) for node in before):
         with pytest.raises(UsageError):
             after(data, value)
         return
     body = python.read(new := after(data, value), "t.py").tree.body
     added = [node for node in body if isinstance(node, ast.Expr) and b"set_num_threads" in ast.unparse(node).encode()]
-    assert len(body) == len(before) + 1
+    assert len(body) == len(before) + (1 if has_import else 2)
     assert [repr(ast.literal_eval(one.value.args[0])) for one in added if isinstance(one.value, ast.Call)] == [
         repr(value)
     ]
