@@ -14,7 +14,7 @@ from autotune.model.finding import Gain
 from autotune.model.patch import PatchChange
 from autotune.patch import journal as journals
 from autotune.patch.file import NAME, loads
-from autotune.report.gains import combined
+from autotune.report.gains import basis
 from autotune.verify import sides
 from autotune.verify.sides import Sides
 
@@ -74,7 +74,7 @@ def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[
         )
     run = _run(planned.title)
     compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not written yet")
-    return replace(compared, predicted=_predicted(planned.chosen, run, planned.root)), run
+    return replace(compared, predicted=predicted(planned.chosen, run, planned.root)), run
 
 
 def run_of(number: int, cwd: Path) -> str:
@@ -116,7 +116,7 @@ def _written(words: tuple[str, ...], journal: journals.Journal, root: Path) -> t
     """A patch that was written, and its run."""
     run = _run(journal.title)
     changes = _changes(root, journal, words)
-    return replace(sides.written(words, journal, changes), predicted=_predicted(changes, run, root)), run
+    return replace(sides.written(words, journal, changes), predicted=predicted(changes, run, root)), run
 
 
 def _run(title: str) -> str:
@@ -139,8 +139,8 @@ def _changes(root: Path, journal: journals.Journal, words: Sequence[str]) -> tup
     )
 
 
-def _predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | None:
-    """What the diagnosis expected of the changes together."""
+def predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | None:
+    """What the diagnosis expects of these changes together, whatever else it proposed beside them."""
     if not run or not _folder(root, run).is_dir():
         return None
     rules = {rule for change in changes for rule in change.rules}
@@ -149,7 +149,8 @@ def _predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | N
     except UsageError:
         return None
     of = [one for one in report.recommendations if any(finding.rule.id in rules for finding in one.findings)]
-    return combined(of)
+    gain = of[0].gain if len(of) == 1 else diagnose.together([found for one in of for found in one.findings], report)
+    return replace(gain, basis=basis(gain, report.step)) if gain is not None else None
 
 
 def _folder(root: Path, run: str) -> Path:

@@ -181,6 +181,11 @@ def _gain(finding: Finding, evidence: Evidence) -> Gain | None:
     return predict.predict(spec, evidence, finding.subject) if spec else None
 
 
+def together(findings: Sequence[Finding], report: Report) -> Gain | None:
+    """What is predicted of the changes of several findings, all made."""
+    return _together(findings, report.evidence)
+
+
 def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:
     pair, shared = shared_cpus.together(findings, evidence)
     alone = [one for one in findings if one not in pair]

@@ -17,7 +17,7 @@ from autotune.model.scanned import Bundle, Call
 from autotune.patch.couple import are_partners
 from autotune.patch.file import NAME, dumps
 from autotune.patch.plan import Draft, Wanted
-from autotune.report.gains import basis, interval
+from autotune.report.gains import basis, said
 
 CONSTRUCTION_LIMIT_S = 90.0
 """Importing transformers takes a quarter of this on a slow disk."""
@@ -130,7 +130,7 @@ def _refused(change: PatchChange, refusal: str) -> PatchChange:
 def _wanted(recommendation: Recommendation, report: Report) -> Iterator[Wanted]:
     rules = tuple(finding.rule.id for finding in recommendation.findings)
     gain = recommendation.gain
-    words = f"{gain.speedup:.2f}x ({interval(gain, ' to ')}), {basis(gain, report.step)}" if gain is not None else ""
+    words = f"{said(gain)}, {basis(gain, report.step)}" if gain is not None else ""
     for change in recommendation.changes:
         subject = next(
             (one.subject for one in recommendation.findings if change in one.changes), recommendation.first.subject

@@ -66,8 +66,10 @@ def verify(
     *,
     cwd: Path,
     environ: Mapping[str, str] = os.environ,
+    begins: Callable[[], None] = lambda: None,
 ) -> Verified:
-    """Measure the command with and without the change, in turns.
+    """Measure the command with and without the change, in turns. `begins` is called once it is known that there is
+    something to measure.
 
     Raises UsageError when there is nothing to compare or the budget is too small, ScriptError when a side failed.
     """
@@ -85,6 +87,7 @@ def verify(
         seeded = {**environ, HASH_SEED: known.hash_seed or one_hash(environ)[HASH_SEED]}
         runner = Runner(root, cwd, seeded, python, sides, mirrors, show)
         began = time.monotonic()
+        begins()
         known = _rehearsed(runner, replace(known, hash_seed=seeded[HASH_SEED]), options, began)
         place.save(known)
         spent_s = time.monotonic() - began

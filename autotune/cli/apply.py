@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 
 from autotune.api import apply as api
-from autotune.api import remembered
+from autotune.api import compared, remembered
 from autotune.cli.output import has_colour, show
 from autotune.errors import UsageError
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.outlet import plain, say, tell
 from autotune.patch.journal import Journal
+from autotune.report.gains import said
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -45,12 +46,7 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
         tell(f"autotune: {planned.title}, {remembered.age(planned.run)}: {planned.of}")
         if newer := remembered.passed_over("apply", Path.cwd()):
             tell(f"autotune: {newer}")
-    for change in planned.chosen:
-        say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
-    for change, reason in planned.left:
-        say(f"{_title(change)}: not written, {reason}")
-    for found in planned.moved:
-        say(found)
+    _say_changes(planned)
     is_coloured = has_colour(None)
     for line in planned.diff():
         text = plain(line.rstrip("\n"))
@@ -58,6 +54,19 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
     if planned.files:
         _check_trusted(planned, diff, yes, trust)
     _write(planned, diff, yes)
+
+
+def _say_changes(planned: api.Planned) -> None:
+    """What is written and what it brings, what is not written, and what was found elsewhere."""
+    for change in planned.chosen:
+        say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
+    if sum(bool(change.gain) for change in planned.chosen) > 1:
+        gain = compared.predicted(planned.chosen, planned.run, planned.root)
+        say(f"Together {said(gain)}, {gain.basis}" if gain is not None else "What they bring together is not known.")
+    for change, reason in planned.left:
+        say(f"{_title(change)}: not written, {reason}")
+    for found in planned.moved:
+        say(found)
 
 
 def _check_trusted(planned: api.Planned, diff: bool, yes: bool, trust: bool) -> None:

@@ -78,11 +78,13 @@ def _verified(command: Remembered, given: dict[str, Any]) -> Verified:
             text = verify_text.plan(planned.seconds, len(planned.order), spent_s, price)
             tell(f"autotune: {against}: {text}")
 
-    if not quiet:
-        first = "the pairs that are kept, and more" if given["resume"] else "first a rehearsal of each side"
-        tell(f"autotune: within {budget_s:.0f} s; {first}")
+    def begins() -> None:
+        if not quiet:
+            first = "the pairs that are kept, and more" if given["resume"] else "first a rehearsal of each side"
+            tell(f"autotune: within {budget_s:.0f} s; {first}")
+
     with Live(quiet=quiet) as live, watched(command.words, quiet=quiet):
-        return api.verify(options, announce, live.update, cwd=command.cwd)
+        return api.verify(options, announce, live.update, cwd=command.cwd, begins=begins)
 
 
 def _is_met(verified: Verified, required: float | None) -> bool:

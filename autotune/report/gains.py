@@ -85,6 +85,13 @@ def claimed(gain: Gain) -> str:
     return f"{gain.speedup:.2f}x ({interval(gain)}) {gain.basis}"
 
 
+def said(gain: Gain) -> str:
+    """ "1.40x (1.20 to 1.60)", "at most 1.60x", and where a part of it is a bound "1.20x to at most 1.60x"."""
+    if gain.basis != "bound":
+        return f"{gain.speedup:.2f}x ({interval(gain, ' to ')})"
+    return f"{gain.low:.2f}x to at most {gain.high:.2f}x" if gain.low > 1 else f"at most {gain.high:.2f}x"
+
+
 def interval(gain: Gain, to: str = "-") -> str:
     """ "1.24-1.28"; "at least 1.34x" where the upper end is so far off that nothing is known of it."""
     if gain.high > FAR_ABOVE * gain.speedup:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from autotune.model.finding import Gain
 from autotune.model.verified import Losses, Memory, Resumed, Sameness, Turns, Verdict, Verified
-from autotune.report.gains import interval
+from autotune.report.gains import said
 from autotune.report.layout import MIN_WIDTH, Line, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, percent, size, step_time
 
@@ -109,21 +108,14 @@ def _predicted(verified: Verified) -> str:
     gain, found = verified.predicted, verified.estimate
     if gain is None:
         return ""
-    said = _said(gain)
+    expected = said(gain)
     if verified.verdict is Verdict.CANNOT_TELL:
-        return f"{said}; not put to the test"
+        return f"{expected}; not put to the test"
     # A bound that begins at 1 says only that nothing gets slower.
     least = -math.inf if gain.basis == "bound" and gain.low <= 1 <= found.high else gain.low
     where = "inside" if least <= found.speedup <= gain.high else "outside"
     error = "" if gain.basis == "bound" else f", off by {percent(abs(gain.speedup / found.speedup - 1))}"
-    return f"{said}; measured {where} of it{error}"
-
-
-def _said(gain: Gain) -> str:
-    """ "1.40x (1.20 to 1.60)", "at most 1.60x", and where a part of it is a bound "1.20x to at most 1.60x"."""
-    if gain.basis != "bound":
-        return f"{gain.speedup:.2f}x ({interval(gain, ' to ')})"
-    return f"{gain.low:.2f}x to at most {gain.high:.2f}x" if gain.low > 1 else f"at most {gain.high:.2f}x"
+    return f"{expected}; measured {where} of it{error}"
 
 
 def _cost(verified: Verified) -> str:

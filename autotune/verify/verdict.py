@@ -20,6 +20,8 @@ def verdict(estimate: Estimate, starts: Sequence[Start], clock: Clock = Clock.WA
     if is_uneven(starts):
         return Verdict.CANNOT_TELL, "one side read files from the disk that the other found in memory"
     said = by_interval(estimate)
+    if said is Verdict.CANNOT_TELL and not estimate.low <= 1 <= estimate.high:
+        return said, _why_not(estimate)
     why = doubt(said, starts) if clock is Clock.WALL and said is not Verdict.CANNOT_TELL else ""
     if why:
         return Verdict.CANNOT_TELL, why
@@ -30,6 +32,16 @@ _WHY = {
     Verdict.NO_DIFFERENCE: "the speedup is between {low:.2f} and {high:.2f}",
     Verdict.CANNOT_TELL: "starts of the same files differ by {spread:.1%}, too much for this effect",
 }
+
+
+def _why_not(estimate: Estimate) -> str:
+    """Why an interval of 95 % that leaves 1 out is not enough."""
+    least, most = estimate.surely
+    if least <= 1 <= most:
+        return f"a winner has to be told at 99 %, and that interval is {least:.2f} to {most:.2f}"
+    if not (estimate.is_apart or estimate.in_turns) or (estimate.is_undisturbed and not estimate.is_apart):
+        return "the starts of both sides overlap, or one pair of them decides: a winner needs more that agree"
+    return f"it is not surely more than {MARGIN - 1:.0%}, by which starts of the same files may differ"
 
 
 def by_interval(estimate: Estimate) -> Verdict:

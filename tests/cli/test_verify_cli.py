@@ -12,7 +12,7 @@ from autotune.api import verify as api
 from autotune.api.remembered import Remembered
 from autotune.cli import run
 from autotune.collect import artefacts
-from autotune.errors import ScriptError
+from autotune.errors import ScriptError, UsageError
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.verified import AFTER, BEFORE, Estimate, Losses, Memory, Sameness, Schedule, Verdict, Verified
@@ -44,9 +44,13 @@ def asked(monkeypatch):
         options: api.Options
         cwd: Path
         result: Verified | BaseException = verified()
+        refusal: UsageError | None = None
 
-    def verify(options, announce, show, *, cwd):
+    def verify(options, announce, show, *, cwd, begins):
         Asked.options, Asked.cwd = options, cwd
+        if Asked.refusal is not None:
+            raise Asked.refusal
+        begins()
         announce(PLANNED, 10.0, "patch 1, which is written")
         if isinstance(Asked.result, BaseException):
             raise Asked.result
@@ -116,6 +120,12 @@ def test_without_a_command_it_takes_that_of_the_run_whose_patch_it_measures(
     assert run(["verify", "--patch", runs[0], "--python", "mine"]) == 0
     assert (asked.options.words, asked.options.python) == (("old.py",), "mine")
     assert re.search(f"the command of run {runs[0]}, .* ago: old.py", capsys.readouterr().err)
+
+
+def test_where_nothing_is_to_be_measured_no_rehearsal_is_announced(asked, capsys) -> None:
+    asked.refusal = UsageError("there is nothing to compare")
+    assert run(["verify", "train.py"]) == 2
+    assert capsys.readouterr().err == "autotune: there is nothing to compare\n"
 
 
 def test_without_a_command_and_a_run_the_usage_is_said(asked, capsys, tmp_path, monkeypatch) -> None:

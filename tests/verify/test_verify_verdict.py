@@ -45,6 +45,21 @@ def test_the_interval_decides(found: Estimate, said: Verdict) -> None:
     assert bool(why) == (said in (Verdict.NO_DIFFERENCE, Verdict.CANNOT_TELL))
 
 
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (in_turns(1.03, 1.1, (0.99, 1.12)), "a winner has to be told at 99 %, and that interval is 0.99 to 1.12"),
+        (estimated(1.03, 1.1, is_apart=False), "the starts of both sides overlap, or one pair of them decides"),
+        (estimated(1.01, 1.06), "it is not surely more than 2%, by which starts of the same files may differ"),
+        (estimated(0.9, 1.1), "starts of the same files differ by 1.0%, too much for this effect"),
+    ],
+)
+def test_why_nothing_is_told_fits_the_interval_that_is_printed(found: Estimate, why: str) -> None:
+    said, reason = verdict(found, [start()] * 8)
+    assert said is Verdict.CANNOT_TELL
+    assert reason.startswith(why)
+
+
 CROWDED = {"others_share": 0.5, "busy_share": 0.99}
 FASTER, SLOWER, SAME = estimated(2.0, 2.1), estimated(0.4, 0.5), estimated(0.98, 1.02)
 
