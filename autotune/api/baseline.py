@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,8 +26,6 @@ SCHEMA = 1
 LARGEST = 20_000_000
 """Bytes of a baseline, and of a file that it speaks of."""
 
-_WRITE_AGAIN = "Write it again: autotune check --write-baseline FILE"
-
 
 def read(file: Path) -> Counter[str]:
     """How many findings of each fingerprint the baseline holds. Raises UsageError for another kind of file."""
@@ -36,10 +35,14 @@ def read(file: Path) -> Counter[str]:
             raise ValueError(f"schema {document['schema']!r} is not {SCHEMA}")
         return Counter({str(row["fingerprint"]): int(row["count"]) for row in document["findings"]})
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=str(file), to_do=_WRITE_AGAIN) from error
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(file), to_do=_write_again(file)) from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
-        raise UsageError(f"this is no baseline ({why})", where=str(file), to_do=_WRITE_AGAIN) from error
+        raise UsageError(f"this is no baseline ({why})", where=str(file), to_do=_write_again(file)) from error
+
+
+def _write_again(file: Path) -> str:
+    return f"Write it again: autotune check --write-baseline {shlex.quote(str(file))} ."
 
 
 def write(file: Path, findings: Iterable[tuple[Finding, Location]], root: Path) -> Counter[str]:

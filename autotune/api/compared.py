@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -70,7 +71,7 @@ def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[
         raise UsageError(
             planned.doubt,
             where=options.name,
-            to_do=f"Look at it: autotune apply --diff {options.name}. Once you have written it, verify measures it.",
+            to_do=f"Look at it: `autotune apply --diff {shlex.quote(options.name)}`. Once written, verify measures it.",
         )
     run = _run(planned.title)
     compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not written yet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,14 @@ def command(command: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
     known = chosen(command, "verify", given["python"], api.run_of(given["patch"], Path.cwd()))
     verified = _verified(known, given)
-    show(RENDERERS[given["format_"]](verified, has_colour(None), 80), None)
+    show(RENDERERS[given["format_"]](verified, has_colour(None), 80, _resume(given["resume"])), None)
     return 0 if _is_met(verified, given["require_speedup"]) else NOT_MET
+
+
+def _resume(is_resumed: bool) -> str:
+    """The command that goes on with this one, as it was typed."""
+    verb, *words = click.get_current_context().obj
+    return f"autotune {shlex.join([verb, *([] if is_resumed else ['--resume']), *words])}"
 
 
 def _verified(command: Remembered, given: dict[str, Any]) -> Verified:

@@ -87,7 +87,8 @@ class Ignored:
 class Bundle:
     """Files that make one training run: a script, its configs and the command that starts it; `name` is the main one.
 
-    `dialects` are those that its files were recognised as. `ignored` are the rules that a comment silences. `calls`
+    `dialects` are those that its files were recognised as. `is_module` says that the script is one of a package, by its
+    imports (`from . import data`): it is started with -m. `ignored` are the rules that a comment silences. `calls`
     are what the settings come from, in the order in which they win.
     """
 
@@ -98,6 +99,7 @@ class Bundle:
     settings: tuple[Setting, ...]
     ignored: tuple[Ignored, ...] = ()
     calls: tuple[Call, ...] = ()
+    is_module: bool = False
 
 
 @dataclass(frozen=True, slots=True)

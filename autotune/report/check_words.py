@@ -136,11 +136,23 @@ def diagnose_command(checked: Checked) -> str:
     """
     bundles = [each.bundle for each in checked.bundles]
     launches = (name for bundle in bundles for name in bundle.files if name.endswith(_OF_SHELL))
-    scripts = (bundle.name for bundle in bundles if bundle.name.endswith(".py") and _starts(bundle))
+    scripts = (bundle for bundle in bundles if bundle.name.endswith(".py") and _starts(bundle))
     if (launch := next(launches, None)) is not None:
         return f"autotune diagnose -- bash {_typed(checked, launch)}"
     script = next(scripts, None)
-    return "autotune diagnose -- COMMAND" if script is None else f"autotune diagnose {_typed(checked, script)}"
+    if script is None:
+        return "autotune diagnose -- COMMAND"
+    if script.is_module:
+        return _as_module(checked, script.name)
+    return f"autotune diagnose {_typed(checked, script.name)}"
+
+
+def _as_module(checked: Checked, name: str) -> str:
+    """A module is found from the folder above its packages: the root, or where the check was asked for below it."""
+    here = os.path.relpath(f"{checked.root}/{name}", checked.cwd or checked.root)
+    away = f"cd {shlex.quote(checked.root)} && " if here.startswith("../") else ""
+    module = (name if away else here).removesuffix(".py").replace("/", ".")
+    return f"{away}autotune diagnose -m {shlex.quote(module)}"
 
 
 def _starts(bundle: Bundle) -> bool:

@@ -138,7 +138,8 @@ def next_lines(report: Report, width: int) -> list[Line]:
     column = max(cells(command) for command, _ in commands) + 3
     is_short = report.step is not None and report.step.steps < MIN_STEPS and run.outcome == "completed"
     if is_short and is_whole(run.command):
-        commands.append((f"autotune diagnose --steps 30 -- {typed(run.command)}", "a longer window"))
+        python = f" --python {shlex.quote(run.python)}" if run.python_from == "--python" else ""
+        commands.append((f"autotune diagnose{python} --steps 30 -- {typed(run.command)}", "a longer window"))
     return [
         line
         for index, (command, why) in enumerate(commands)

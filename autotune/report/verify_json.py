@@ -9,7 +9,7 @@ from autotune.model.verified import Losses, Memory, Verified
 from autotune.report.json_out import SCHEMA, Json, dumps
 
 
-def render(verified: Verified, colour: bool, width: int) -> str:
+def render(verified: Verified, colour: bool, width: int, resume: str) -> str:
     """The object in one line. Keys keep the order of the schema."""
     return dumps(document(verified))
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from autotune.model.verified import Losses, Memory, Resumed, Sameness, Turns, Verdict, Verified
+from autotune.report.closing import wrap_command
 from autotune.report.gains import said
 from autotune.report.layout import MIN_WIDTH, Line, paragraph, printed, wrap
 from autotune.report.units import duration, literal, money, percent, size, step_time
@@ -26,10 +27,10 @@ _SAMENESS = {
 _RESUMED = {Resumed.OK: "ok", Resumed.FAILED: "FAILED", Resumed.NOT_TRIED: "not tried"}
 
 
-def render(verified: Verified, colour: bool, width: int) -> str:
-    """The verification as text."""
+def render(verified: Verified, colour: bool, width: int, resume: str) -> str:
+    """The verification as text; `resume` is the command that goes on with it."""
     width = max(MIN_WIDTH, width)
-    return printed(_lines(verified, width), colour, width)
+    return printed(_lines(verified, width, resume), colour, width)
 
 
 def plan(schedule_seconds: float, num_starts: int, spent_s: float, price: float | None) -> str:
@@ -51,7 +52,7 @@ def measured(verified: Verified, width: int, advice: str = "") -> Iterator[Line]
     yield from paragraph("Predicted", _predicted(verified), width)
 
 
-def _lines(verified: Verified, width: int) -> Iterator[Line]:
+def _lines(verified: Verified, width: int, resume: str) -> Iterator[Line]:
     yield from wrap(f"autotune verify: {verified.against}", width, rest="  ")
     if verified.beside:
         yield from wrap(verified.beside, width, first="  ", rest="    ")
@@ -67,7 +68,7 @@ def _lines(verified: Verified, width: int) -> Iterator[Line]:
         yield from paragraph("Note", note, width)
     yield from paragraph("Cost", _cost(verified), width)
     if verified.verdict is Verdict.CANNOT_TELL:
-        yield from paragraph("Next", "the same command with --resume adds pairs to these", width)
+        yield from wrap_command("Next", resume, "adds pairs to these", 0, width)
 
 
 def _verdict(verified: Verified) -> tuple[str, str]:

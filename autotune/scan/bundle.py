@@ -6,6 +6,7 @@ bundles of their own; a file that trains nothing is none.
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -167,7 +168,14 @@ def bundle(
         settings=settings,
         ignored=tuple(one for name in parts.files for one in library.ignored.get(name, ())),
         calls=parts.calls,
+        is_module=_is_module(library, parts.files[0]),
     )
+
+
+def _is_module(library: Library, name: str) -> bool:
+    """Whether a script imports from the package that it lies in, which only -m lets it."""
+    source = library.python(name) if library.files[name].syntax == "python" else None
+    return source is not None and any(isinstance(one, ast.ImportFrom) and one.level for one in source.tree.body)
 
 
 def _launches(library: Library, name: str) -> tuple[Launch, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+import autotune as autotune_package
 from autotune import cli
 from autotune.api.rules import find_rule
 from autotune.collect import artefacts, plan_command
@@ -52,6 +54,9 @@ def project(tmp_path: Path) -> Path:
     (root / ".git").mkdir()
     (root / "run.sh").write_text('cd "$(dirname "$0")"\npython "my train.py"\n')
     (root / "nb.ipynb").write_text("{}")
+    (root / "rel").mkdir()
+    (root / "rel" / "train.py").write_text(f"from . import data\n{SCRIPT}")
+    (root / "rel" / "data.py").write_text("")
     (tmp_path / "elsewhere").mkdir()
     return root
 
@@ -147,6 +152,11 @@ def test_what_a_report_suggests_works(
         ("my project", ["diagnose", "--lr", "1", "my train.py"]),
         ("my project", ["explain", "XX001"]),
         ("my project", ["undo"]),
+        ("my project", ["diagnose", "nb.ipynb"]),
+        ("my project", ["diagnose", "./run.sh", "--quiet"]),
+        ("my project", ["verify", "my train.py", "--resume"]),
+        ("my project", ["check", "--baseline", "no such file", "."]),
+        ("elsewhere", ["check", "../my project/rel"]),
     ],
 )
 def test_what_checks_and_errors_suggest_is_whole(
@@ -160,6 +170,42 @@ def test_what_checks_and_errors_suggest_is_whole(
     for line in suggested(said):
         if not re.search(r"\b(SCRIPT|COMMAND|train\.py \[ARGS)", line):  # how a verb is used, where nothing is known
             check_whole(line, cwd)
+
+
+def printed() -> Iterator[tuple[str, str]]:
+    """Each text of the package that is printed and names a command, with "X" for what is known only then; its file."""
+    for file in sorted(Path(autotune_package.__file__).parent.rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        owners = [one for one in ast.walk(tree) if isinstance(one, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        notes = {id(one.body[0].value) for one in owners if one.body and isinstance(one.body[0], ast.Expr)}
+        inner = {id(part) for one in ast.walk(tree) if isinstance(one, ast.JoinedStr) for part in ast.walk(one)} - {
+            id(one) for one in ast.walk(tree) if isinstance(one, ast.JoinedStr)
+        }
+        for node in ast.walk(tree):
+            if id(node) in inner | notes:
+                continue
+            if isinstance(node, ast.JoinedStr):
+                parts = [one.value if isinstance(one, ast.Constant) else "X" for one in node.values]
+                yield "".join(map(str, parts)), file.name
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value, file.name
+
+
+COMMAND = re.compile(r"autotune (check|diagnose|explain|apply|verify|tune|undo|rules)\b(?!:)([^`\n]*)")
+
+
+def test_every_command_in_a_text_of_the_package_has_a_verb_and_options_that_exist() -> None:
+    context = click.Context(cli.autotune)
+    seen = 0
+    for text, file in printed():
+        for verb, rest in COMMAND.findall(text):
+            command = cli.autotune.get_command(context, verb)
+            assert command is not None
+            known = {name for one in command.params for name in one.opts} | {"--help"}
+            own = rest.partition(" -- ")[0]
+            assert set(re.findall(r"(?<!\S)--[a-z-]+", own)) <= known, (file, text)
+            seen += 1
+    assert seen > 40
 
 
 def _far_enough(*_: object, **__: object) -> None:

@@ -128,6 +128,14 @@ def test_where_nothing_is_to_be_measured_no_rehearsal_is_announced(asked, capsys
     assert capsys.readouterr().err == "autotune: there is nothing to compare\n"
 
 
+@pytest.mark.parametrize("given", [[], ["--resume"]])
+def test_the_command_that_goes_on_is_whole(asked, capsys, given) -> None:
+    asked.result = verified(verdict=Verdict.CANNOT_TELL)
+    assert run(["verify", *given, "--budget", "9", "my train.py", "--lr", "1"]) == 0
+    command = "autotune verify --resume --budget 9 'my train.py' --lr 1"
+    assert capsys.readouterr().out.splitlines()[-1].strip() == f"Next  {command}"
+
+
 def test_without_a_command_and_a_run_the_usage_is_said(asked, capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["verify"]) == 2

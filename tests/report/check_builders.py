@@ -61,9 +61,10 @@ def bundle(
     skipped: tuple[Skipped, ...] = (),
     silenced: tuple[Silenced, ...] = (),
     starts: bool = True,
+    is_module: bool = False,
 ) -> CheckedBundle:
     facts = (Fact("code.has_main_guard", "run", True),) if starts and name.endswith(".py") else ()
-    made = Bundle(name, files or (name,), ("hf_trainer",), facts, ())
+    made = Bundle(name, files or (name,), ("hf_trainer",), facts, (), is_module=is_module)
     return CheckedBundle(made, findings, skipped, 30, silenced)
 
 

@@ -121,6 +121,9 @@ def test_what_only_files_show_needs_no_run(needs: tuple[str, ...], helps: bool) 
         ([bundle("sft.yaml")], "", "autotune diagnose -- COMMAND"),
         ([bundle("train.py")], "/repo/docs", "autotune diagnose ../train.py"),
         ([bundle("train.py")], "/repo", "autotune diagnose train.py"),
+        ([bundle("pkg/train.py", is_module=True)], "", "autotune diagnose -m pkg.train"),
+        ([bundle("a/pkg/train.py", is_module=True)], "/repo/a", "autotune diagnose -m pkg.train"),
+        ([bundle("pkg/train.py", is_module=True)], "/repo/docs", "cd /repo && autotune diagnose -m pkg.train"),
     ],
 )
 def test_what_to_type_for_a_run(bundles: list[CheckedBundle], cwd: str, expected: str) -> None:

@@ -22,8 +22,11 @@ Cost: 8 starts, 2 rehearsals, 52 s; each measured 40 steps after 3; the probe
 """
 
 
+RESUME = "autotune verify --resume train.py"
+
+
 def text(**fields) -> str:
-    return render(verified(**fields), False, 80)
+    return render(verified(**fields), False, 80, RESUME)
 
 
 def test_the_whole_text() -> None:
@@ -61,7 +64,7 @@ def test_what_the_interval_holds_for_stands_below_the_step() -> None:
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_where_pairs_do_not_tell_more_of_them_may(verdict) -> None:
-    said = "Next: the same command with --resume adds pairs to these\n"
+    said = f"Next  {RESUME}   adds pairs to these\n"
     assert text(verdict=verdict).endswith(said) == (verdict is Verdict.CANNOT_TELL)
 
 
@@ -119,8 +122,8 @@ def test_notes_and_scaled_steps_are_said() -> None:
 
 def test_no_line_is_too_wide_and_colour_marks_the_verdict() -> None:
     assert max(map(len, text().splitlines())) <= 80
-    assert "\x1b[" in render(verified(), True, 80)
-    narrow = render(verified(estimate=Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.01, True)), False, 10)
+    assert "\x1b[" in render(verified(), True, 80, RESUME)
+    narrow = render(verified(estimate=Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.01, True)), False, 10, RESUME)
     assert max(map(len, narrow.splitlines())) <= 60
 
 
