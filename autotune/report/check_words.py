@@ -149,8 +149,10 @@ def diagnose_command(checked: Checked) -> str:
 
 def _as_module(checked: Checked, name: str) -> str:
     """A module is found from the folder above its packages: the root, or where the check was asked for below it."""
-    here = os.path.relpath(f"{checked.root}/{name}", checked.cwd or checked.root)
-    away = f"cd {shlex.quote(checked.root)} && " if here.startswith("../") else ""
+    cwd = checked.cwd or checked.root
+    here = os.path.relpath(f"{checked.root}/{name}", cwd)
+    is_below = not here.startswith("../") and os.path.commonpath([cwd, checked.root]) == checked.root
+    away = "" if is_below else f"cd {shlex.quote(checked.root)} && "
     module = (name if away else here).removesuffix(".py").replace("/", ".")
     return f"{away}autotune diagnose -m {shlex.quote(module)}"
 
