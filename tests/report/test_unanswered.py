@@ -52,6 +52,13 @@ def test_other_reasons(given: dict, why: str) -> None:
     assert why in unanswered.sentence(waiting(**given))
 
 
+def test_where_something_else_is_recommended_the_top_says_why_workers_are_not() -> None:
+    other = recommendation(1, finding(rule("DL006", gain=GainSpec("measured_ceiling", {})), "m", subject=TRAIN))
+    assert "More workers would not help here: a further worker would not make this faster." in said(
+        waiting(other, cpus=4.0)
+    )
+
+
 @pytest.mark.parametrize(
     "made",
     [
