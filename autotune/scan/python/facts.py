@@ -29,6 +29,9 @@ CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.check
 ATTENTIONS = re.compile(r"((encoder|decoder|cross)_)?attentions")
 """What models of transformers call the attention weights that they return."""
 
+BARS = ("tqdm", "trange", "tqdm_notebook", "track", "Progress", "ProgressBar", "progressbar", "alive_bar", "Progbar")
+"""Calls that draw a progress bar, by their last name."""
+
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
 
 
@@ -42,6 +45,8 @@ def facts(parts: Parts) -> Iterator[Fact]:
     yield from _seeds(parts)
     yield from _guard(parts)
     yield from _attentions(parts)
+    bars = [call for name in BARS for call in parts.view.index.called.get(name, ())]
+    yield from parts.stated("code.shows_progress", bool(bars), *bars[:1])
 
 
 def _cuda(parts: Parts) -> Iterator[Fact]:

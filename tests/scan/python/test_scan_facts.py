@@ -508,6 +508,20 @@ def test_seeds_workers(code: str, expected: bool | None) -> None:
     assert facts(script).get("code.seeds_workers") is expected
 
 
+@pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        ("for x in loader:", False),
+        ("for x in tqdm(loader):", True),
+        ("for step, x in enumerate(tqdm.tqdm(loader, disable=True)):", True),
+        ("for x in track(loader):", True),
+    ],
+)
+def test_a_progress_bar_of_the_scripts_own(loop: str, expected: bool) -> None:
+    code = f"{loop}\n    model(x).backward()\n    optimizer.step()"
+    assert facts(scan(code)).get("code.shows_progress") is expected
+
+
 TRAIN = "def train():\n    for x in loader:\n        model(x).backward(); optimizer.step()\n"
 GUARD = 'if __name__ == "__main__":\n    '
 
