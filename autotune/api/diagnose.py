@@ -88,7 +88,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name), options.asked)
     extras.write(report.evaluation.findings)
     patch = patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ))
-    return replace(report, patch=patch, calibration=str(history.calibration(root) or ""))
+    return patching.placed(replace(report, patch=patch, calibration=str(history.calibration(root) or "")))
 
 
 def load(
@@ -117,7 +117,7 @@ def load(
     except EvidenceError as error:
         raise UsageError(f"it says what cannot be: {error}", where=str(path), to_do="Diagnose again.") from error
     told = history.calibration(artefacts.project_root(cwd))
-    return replace(report, patch=patching.written(path), name=name, calibration=str(told or ""))
+    return patching.placed(replace(report, patch=patching.written(path), name=name, calibration=str(told or "")))
 
 
 def build(

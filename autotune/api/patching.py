@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autotune import patch
+from autotune import patch, reading
 from autotune.catalogue.dialects import Version, dialects
 from autotune.collect import artefacts, construct
-from autotune.model.evidence import Value
-from autotune.model.finding import Recommendation
+from autotune.errors import UsageError
+from autotune.model.evidence import Location, Value
+from autotune.model.finding import Change, Finding, Recommendation
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.report import Report
-from autotune.model.scanned import Bundle, Call
+from autotune.model.scanned import TYPED, Bundle, Call
 from autotune.patch.couple import are_partners
-from autotune.patch.file import NAME, dumps
+from autotune.patch.file import NAME, dumps, loads
+from autotune.patch.journal import sha256
 from autotune.patch.plan import Draft, Wanted
 from autotune.report.gains import basis, said
 
@@ -52,6 +55,56 @@ def write(report: Report, bundle: Bundle | None, versions: Mapping[str, Version]
 def written(run: Path) -> str:
     """The patch file of a stored run; "" when it has none."""
     return str(run / NAME) if (run / NAME).is_file() else ""
+
+
+def placed(report: Report) -> Report:
+    """The report with each change at the place where its patch writes it: what is read there is what is edited."""
+    try:
+        made = loads(reading.read(Path(report.patch)), report.patch) if report.patch else None
+    except (OSError, UsageError):  # `apply` says what is wrong with it
+        made = None
+    if made is None:
+        return report
+    places = {(one.subject, one.setting): _written_at(one, Path(made.root)) for one in made.changes}
+
+    def at(change: Change, subject: str) -> Change:
+        place = places.get((subject, change.setting))
+        if place is None or (change.location is not None and _is_same(place, change.location)):
+            return change
+        return replace(change, location=place)
+
+    def of(finding: Finding) -> Finding:
+        return replace(finding, changes=tuple(at(one, finding.subject) for one in finding.changes))
+
+    def whole(one: Recommendation) -> Recommendation:
+        owners = {change: found.subject for found in one.findings for change in found.changes}
+        changes = tuple(at(change, owners.get(change, one.first.subject)) for change in one.changes)
+        return replace(one, findings=tuple(map(of, one.findings)), changes=changes)
+
+    evaluation = replace(report.evaluation, findings=tuple(map(of, report.evaluation.findings)))
+    return replace(report, evaluation=evaluation, recommendations=tuple(map(whole, report.recommendations)))
+
+
+def _written_at(change: PatchChange, root: Path) -> Location | None:
+    """Where a change is written: its first edit. None without one, and in a file that changed since."""
+    edit = next(iter(change.edits), None)
+    if edit is None or edit.file == TYPED:
+        return Location(TYPED, 1, key=edit.key) if edit is not None else None
+    try:
+        data = reading.read(root / edit.file)
+    except OSError:
+        return None
+    if sha256(data) != edit.sha256:
+        return None
+    above = edit.new[: len(edit.new) - len(edit.new.lstrip("\r\n"))]
+    line = 1 + data[: edit.span.start].count(b"\n") + above.count("\n")
+    return Location(str(root / edit.file), line, key=edit.key, span=edit.span)
+
+
+def _is_same(place: Location, known: Location) -> bool:
+    """Whether a place that is known with more than its line is the one that is written."""
+    is_file = os.path.realpath(known.file) == os.path.realpath(place.file) or place.file == known.file
+    return is_file and (known.is_missing or known.line == place.line)
 
 
 def accepted(planned: Sequence[Draft], python: str, place: Place) -> tuple[PatchChange, ...]:

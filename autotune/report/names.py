@@ -9,6 +9,7 @@ from autotune.catalogue.dialects import functions
 from autotune.model.evidence import Location
 from autotune.model.finding import Change
 from autotune.model.rule import Rule
+from autotune.model.scanned import TYPED
 from autotune.report.units import literal
 
 PHASES = {
@@ -84,7 +85,9 @@ def path(file: str, folder: str) -> str:
 
 
 def place(location: Location, folder: str) -> str:
-    """ "train.py:23"."""
+    """ "train.py:23", "command line"."""
+    if location.file == TYPED:
+        return TYPED[1:-1]
     return f"{path(location.file, folder)}:{location.line}"
 
 

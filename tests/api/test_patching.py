@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from autotune.api.patching import Place, accepted
-from autotune.model.evidence import RUN, Location, Span, Value
-from autotune.model.patch import Edit, PatchChange
+from autotune.api.patching import Place, accepted, placed
+from autotune.engine import load_rules
+from autotune.model.evidence import RUN, Evidence, Location, Span, Value
+from autotune.model.finding import Change, Evaluation, Finding, Recommendation
+from autotune.model.patch import Edit, Patch, PatchChange
+from autotune.model.report import Report, RunSummary
 from autotune.model.rule import Effect
-from autotune.model.scanned import Call, Given
+from autotune.model.scanned import TYPED, Call, Given
 from autotune.patch import coupled
+from autotune.patch.file import dumps
+from autotune.patch.journal import sha256
 from autotune.patch.plan import Draft
 
 AT = Location("train.py", 3, "DataLoader")
@@ -98,3 +103,61 @@ def test_what_cannot_be_constructed_and_what_is_by_hand_pass(place: Place) -> No
     call = Call("torch", "from_pretrained", RUN, {}, AT)
     other = Draft(other.change, (call,), other.arguments)
     assert accepted([by_hand, other], sys.executable, place) == (by_hand.change, other.change)
+
+
+TEXT = b"import os\nWORKERS = 0\n\nDataLoader(x, num_workers=WORKERS)\n"
+NAME = Edit("train.py", sha256(TEXT), "WORKERS", Span(20, 21), "0", "4")
+
+
+def reported(folder: Path, edit: Edit, text: bytes = TEXT, place: Location | None = None) -> Report:
+    """A report that names `place` for a change that its patch writes as `edit`; train.py is `text` by now."""
+    (folder / "train.py").write_bytes(text)
+    change = Change("loader.num_workers", 0, 4, Effect.EQUIVALENT, place, "num_workers")
+    written = PatchChange("loader.num_workers", "loader#train", 0, 4, ("DL001",), Effect.EQUIVALENT, edits=(edit,))
+    (folder / "patch.yaml").write_text(dumps(Patch(str(folder), "r", ("train.py",), (written,))))
+    rule = next(rule for rule in load_rules() if rule.id == "DL001")
+    finding = Finding(rule, "loader#train", "", (change,), (), None, None)
+    return Report(
+        run=RunSummary(folder="", command=(), outcome="completed"),
+        machine={},
+        software={},
+        step=None,
+        evidence=Evidence({}, {}),
+        evaluation=Evaluation((finding,), (), ()),
+        recommendations=(Recommendation(1, (finding,), (change,), Effect.EQUIVALENT),),
+        patch=str(folder / "patch.yaml"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (NAME, ("train.py", 2)),
+        (Edit("train.py", sha256(TEXT), "x", Span(len(TEXT), len(TEXT)), "", "\r\nx = 1"), ("train.py", 6)),
+        (Edit(TYPED, "", "--workers", Span(0, 0), "0", "4"), (TYPED, 1)),
+    ],
+)
+def test_the_report_names_the_place_that_the_patch_writes(
+    tmp_path: Path, edit: Edit, expected: tuple[str, int]
+) -> None:
+    call = Location(str(tmp_path / "train.py"), 4, "DataLoader")
+    made = placed(reported(tmp_path, edit, place=call))
+    (one,) = made.recommendations
+    assert one.changes == one.first.changes == made.evaluation.findings[0].changes
+    at = one.changes[0].location
+    assert at is not None
+    name = at.file if at.file == TYPED else Path(at.file).relative_to(tmp_path).as_posix()
+    assert (name, at.line) == expected
+
+
+def test_a_place_that_is_the_same_keeps_what_is_known_of_it(tmp_path: Path) -> None:
+    place = Location(str(tmp_path / "train.py"), 2, "DataLoader", key="WORKERS")
+    assert placed(reported(tmp_path, NAME, place=place)).recommendations[0].changes[0].location == place
+
+
+def test_of_a_file_that_changed_since_and_a_damaged_patch_nothing_is_taken(tmp_path: Path) -> None:
+    call = Location(str(tmp_path / "train.py"), 4, "DataLoader")
+    report = reported(tmp_path, NAME, b"# mine\n" + TEXT, call)
+    assert placed(report) == report
+    (tmp_path / "patch.yaml").write_text("{")
+    assert placed(report) == report

@@ -67,6 +67,10 @@ def test_path(file: str, folder: str, expected: str) -> None:
     assert names.path(file, folder) == expected
 
 
+def test_what_is_typed_has_no_line() -> None:
+    assert names.place(Location("<command line>", 1, key="--workers"), FOLDER) == "command line"
+
+
 TORCH = "torch.set_num_threads"
 
 
