@@ -14,6 +14,7 @@ from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Finding
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
+from autotune.predict.threads import is_crowded
 from autotune.report.gains import interval
 
 BUSY_SHARE = 0.75
@@ -72,6 +73,12 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
     has_clock = any(one.window is not None and one.window.device_clock for one in recordings)
     if evidence.lookup(RUN, "device.type") == "cuda" and not has_clock:
         found.append("phases are timed on the host: what the GPU still computes counts where the host waits for it")
+    taken = evidence.lookup(RUN, "replay.other_cpus")
+    if evidence.lookup(RUN, "device.type") == "cpu" and isinstance(taken, float) and is_crowded(evidence):
+        found.append(
+            f"other programs kept {taken:.1f} CPUs busy while settings were tried: what other numbers of threads "
+            "bring on a free machine is not known"
+        )
     return (*found, *map(_declined, declined))
 
 

@@ -59,6 +59,9 @@ def facts(view: View) -> Iterator[Fact]:
         yield Fact("replay.low_ms", RUN, interval[0] / MS)
         yield Fact("replay.high_ms", RUN, interval[1] / MS)
         yield from _narrow(view)
+    beside = [w.result.get("other_cpus") for name in ("replay", "replay_changed") for w in completed(view, name)]
+    if known := [cpus for cpus in beside if cpus is not None]:
+        yield Fact("replay.other_cpus", RUN, median(known))
     as_is = _as_is_ms(view)
     if as_is is not None:
         yield from _fused(view, as_is.update)

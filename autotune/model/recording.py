@@ -154,7 +154,7 @@ class WhatIf:
 
     `outcome`: completed | failed | out_of_memory. `arguments` and `result` by name:
       replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "micro_ns", "samples",
-                                                               "tokens"}
+                                                               "tokens", "other_cpus"}
       replay_changed {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"},
                      {"profiler"}, or {}: as it is, in turns with them
                                                            -> the same

@@ -11,7 +11,7 @@ import math
 import sys
 from collections import deque
 
-from . import alone, changed, clock, ending, kernels, phases
+from . import alone, changed, clock, ending, kernels, others, phases
 from .copies import resized
 from .kept import Kept
 
@@ -30,6 +30,7 @@ class Plan:
         self._kept = Kept()
         self._phases = deque()
         self._marks = []
+        self._others = None
         self._profile = None
         self._undo = None
         self._rounds = 1
@@ -142,6 +143,7 @@ class Plan:
         result = alone.step_result(name, spans)
         factor = arguments.get("factor", 1)
         sizes = {unit: None if mean is None else factor * mean for unit, mean in self._kept.means().items()}
+        sizes["other_cpus"] = others.cpus(self._others)
         return {**result, **sizes, **({"peak_bytes": self._session.peak_bytes()} if name == "micro_batch" else {})}
 
     def _load_alone(self, ref: int) -> None:
@@ -173,7 +175,7 @@ class Plan:
         self._next_phase()
 
     def _next_phase(self) -> None:
-        self._marks = []
+        self._marks, self._others = [], others.reading()
         self._kept.start()
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
         if self.current == "profile":

@@ -10,7 +10,7 @@ from autotune.api.outcome import check, interpreter, notes, summarise
 from autotune.collect import Collected
 from autotune.collect.isolation import SideEffects
 from autotune.errors import ScriptError
-from autotune.model.evidence import Evidence
+from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 
 NO_EFFECTS: dict[str, list[object]] = {"redirected": [], "blocked": [], "not_isolated": []}
@@ -110,3 +110,13 @@ def test_a_finding_that_is_left_out_is_named_with_the_reason() -> None:
     finding = SimpleNamespace(rule=rule, message="61 % of the step waits", gain=Gain(0.78, 0.7, 0.9, "modelled"))
     said = notes(Evidence({}, {}), (), (finding,))[-1]  # type: ignore[arg-type]
     assert said == "DL001 is left out (61 % of the step waits): 0.78x (0.70 to 0.90) is predicted for its change here"
+
+
+@pytest.mark.parametrize(("others", "is_said"), [(1.6, True), (0.1, False), (None, False)])
+def test_what_other_work_did_to_what_was_tried_is_said(others: float | None, is_said: bool) -> None:
+    facts = {"machine.cpus_per_rank": 2.0, "run.num_threads": 2, "device.type": "cpu"}
+    known = facts if others is None else {**facts, "replay.other_cpus": others}
+    said = [
+        note for note in notes(Evidence({RUN: known}, {}), [], ()) if note.startswith("other programs kept 1.6 CPUs")
+    ]
+    assert bool(said) is is_said

@@ -235,3 +235,12 @@ def test_the_number_of_threads_with_the_shortest_step(one, now, best):
     tried = replay([one], 1, "replay_changed", threads=1)
     facts = facts_of(script=steps(3), what_ifs=(AS_IS, tried), torch_state={"num_threads": now})
     assert facts["replay.best_threads"] == best
+
+
+def test_what_other_programs_took_of_the_cpus_meanwhile() -> None:
+    tried = [
+        what_if(name, {}, step_ns=[MS], update_ns=[0], other_cpus=cpus)
+        for name, cpus in (("replay", 0.5), ("replay_changed", None), ("replay_changed", 1.5))
+    ]
+    assert found(*tried)["replay.other_cpus"] == 1.0
+    assert "replay.other_cpus" not in found(AS_IS)
