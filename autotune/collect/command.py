@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import dropwhile
 from pathlib import Path
 
+from autotune import reading
 from autotune.errors import ScriptError, UsageError
 from autotune.invocation import Invocation, invoked, typed
 from autotune.invocation.modules import first_line
@@ -150,19 +152,41 @@ def _other_python(words: Sequence[str], python: str, cwd: Path, environ: Mapping
 
 
 def _of_notebook(name: str, cwd: Path) -> UsageError:
-    """What to do with a notebook today. A script of its name that is there already is not written over."""
+    """How to make a script of a notebook. One of its name that is there already is not written over."""
     stem = Path(name).with_suffix("")
     is_taken = (cwd / stem.with_suffix(".py")).exists()
     output = f"{stem.name}_notebook" if is_taken else stem.name
     script = shlex.quote(str(stem.with_name(f"{output}.py")))
     option = f" --output {shlex.quote(output)}" if is_taken else ""
+    of_ipython = (
+        f"Before the last one, delete the lines of {script} with get_ipython(): they were lines with % or !, which only a "
+        "notebook runs. Where a cell begins with %%, delete that line in the notebook, and convert it again.\n"
+    )
     return UsageError(
         "this is a notebook, and only scripts can be started",
         where=name,
-        to_do=f"Make a script of it (pip install nbconvert), take out lines with get_ipython(), and diagnose that:\n"
-        f"    jupyter nbconvert --to script{option} {shlex.quote(name)}\n"
-        f"    autotune diagnose {script}",
+        to_do="Make a script of it, and diagnose that:\n"
+        "    pip install nbconvert ipython\n"
+        f"    jupyter nbconvert --to python{option} {shlex.quote(name)}\n"
+        f"    autotune diagnose {script}\n"
+        f"{of_ipython if _has_magic(cwd / name) else ''}"
+        "`autotune apply` edits the script, not the notebook: `autotune apply --diff` shows the lines to change there.",
     )
+
+
+def _has_magic(notebook: Path) -> bool:
+    """Whether a line of its code is IPython's own; also where it cannot be read."""
+    try:
+        cells = json.loads(reading.read(notebook, follow=True, most_bytes=_LARGEST_NOTEBOOK)).get("cells", ())
+        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return True
+    return any(_MAGIC.search(text) for text in code)
+
+
+_LARGEST_NOTEBOOK = 50_000_000
+_MAGIC = re.compile(r"^\s*(?:[\w, ]+=\s*)?[%!]", re.MULTILINE)
+"""%matplotlib inline, !pip install x, files = !ls"""
 
 
 def _submits(program: str, words: Sequence[str]) -> ScriptError:

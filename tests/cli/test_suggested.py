@@ -152,7 +152,6 @@ def test_what_a_report_suggests_works(
         ("my project", ["diagnose", "--lr", "1", "my train.py"]),
         ("my project", ["explain", "XX001"]),
         ("my project", ["undo"]),
-        ("my project", ["diagnose", "nb.ipynb"]),
         ("my project", ["diagnose", "./run.sh", "--quiet"]),
         ("my project", ["verify", "my train.py", "--resume"]),
         ("my project", ["check", "--baseline", "no such file", "."]),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shlex
 import subprocess
 import sys
@@ -108,10 +109,41 @@ def test_a_notebook_is_answered_with_lines_that_make_a_script_of_it(cwd, name, i
     for words in ([name], ["python", name]):
         with pytest.raises(UsageError, match="this is a notebook") as caught:
             plan_command(words, PYTHON, cwd)
-    lines = [shlex.split(line) for line in caught.value.to_do.splitlines()[1:]]
+    lines = [shlex.split(line) for line in caught.value.to_do.splitlines() if line.startswith("    ")]
     output = ["--output", "nb_notebook"] if is_taken else []
     script = "sub/nb_notebook.py" if is_taken else "my nb.py"
-    assert lines == [["jupyter", "nbconvert", "--to", "script", *output, name], ["autotune", "diagnose", script]]
+    assert lines == [
+        ["pip", "install", "nbconvert", "ipython"],
+        ["jupyter", "nbconvert", "--to", "python", *output, name],
+        ["autotune", "diagnose", script],
+    ]
+    assert caught.value.to_do.endswith("`autotune apply --diff` shows the lines to change there.")
+
+
+@pytest.mark.parametrize(
+    ("source", "is_said"),
+    [
+        (["%matplotlib inline\n", "x = 1"], True),
+        ("x = 1\n!pip install torch", True),
+        (["%%time\n", "train()"], True),
+        (["files = !ls"], True),
+        (["if True:\n", "    %timeit x"], True),
+        (["x = 5 % 2 != 1\n", "print(x %\n", "y)"], False),
+        (["# % and ! in a comment"], False),
+    ],
+)
+def test_what_becomes_of_ipythons_own_lines_is_said_where_there_are_some(cwd, source, is_said):
+    cells = [{"cell_type": "markdown", "source": ["! no code"]}, {"cell_type": "code", "source": source}]
+    (cwd / "nb.ipynb").write_text(json.dumps({"cells": cells}))
+    with pytest.raises(UsageError) as caught:
+        plan_command(["nb.ipynb"], PYTHON, cwd)
+    assert ("get_ipython()" in caught.value.to_do) is is_said
+
+
+def test_of_a_notebook_that_cannot_be_read_it_is_said_too(cwd):
+    (cwd / "nb.ipynb").write_text("[")
+    with pytest.raises(UsageError, match="get_ipython"):
+        plan_command(["nb.ipynb"], PYTHON, cwd)
 
 
 def test_an_option_that_autotune_does_not_have_is_no_program(cwd):
