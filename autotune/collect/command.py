@@ -159,8 +159,8 @@ def _of_notebook(name: str, cwd: Path) -> UsageError:
     script = shlex.quote(str(stem.with_name(f"{output}.py")))
     option = f" --output {shlex.quote(output)}" if is_taken else ""
     of_ipython = (
-        f"Before the last one, delete the lines of {script} with get_ipython(): they were lines with % or !, which only a "
-        "notebook runs. Where a cell begins with %%, delete that line in the notebook, and convert it again.\n"
+        f"Before the last one, delete the lines of {script} with get_ipython(): they were lines with % or !, which "
+        "only a notebook runs. Where a cell begins with %%, delete that line in the notebook, and convert it again.\n"
     )
     return UsageError(
         "this is a notebook, and only scripts can be started",
