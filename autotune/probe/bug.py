@@ -17,13 +17,16 @@ def leave_note(error: BaseException) -> None:
         frames.append(f"  {code.co_filename}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
     text = "\n".join([type(error).__name__, *frames[-MOST_FRAMES:], ""])
-    folder = os.path.dirname(os.environ["AUTOTUNE_REQUEST"])
+    put(os.path.dirname(os.environ["AUTOTUNE_REQUEST"]), f"bug-{posix.getpid()}", text)
+
+
+def put(folder: str, name: str, text: str) -> None:
+    """Let the file `name` appear whole in `folder`: the parent reads it as soon as it is there."""
     # Not open(): what failed may be the overlay, which stands in for it.
-    part = f"{folder}/part-of-bug-{posix.getpid()}"
+    part = f"{folder}/part-of-{name}"
     descriptor = posix.open(part, posix.O_CREAT | posix.O_WRONLY | posix.O_TRUNC, 0o644)
     try:
         posix.write(descriptor, os.fsencode(text))
     finally:
         posix.close(descriptor)
-    # The parent reads the note as soon as it is there.
-    posix.rename(part, f"{folder}/bug-{posix.getpid()}")
+    posix.rename(part, f"{folder}/{name}")

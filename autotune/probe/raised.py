@@ -4,10 +4,10 @@ Only built-in modules: the process has not put the script's folder on sys.path y
 """
 
 import os
-import posix
 import sys
 
 from .aside import aside
+from .bug import put
 
 
 def note_at_exit(folder: str) -> None:
@@ -22,8 +22,4 @@ def _leave(folder: str) -> None:
     # No message: it may quote data.
     module = error.name if isinstance(error, ModuleNotFoundError) else None
     text = "\n".join((type(error).__name__, module or "", sys.executable or "", ""))
-    descriptor = posix.open(f"{folder}/raised-{posix.getpid()}", posix.O_CREAT | posix.O_WRONLY | posix.O_TRUNC, 0o644)
-    try:
-        posix.write(descriptor, os.fsencode(text))
-    finally:
-        posix.close(descriptor)
+    put(folder, f"raised-{os.getpid()}", text)
