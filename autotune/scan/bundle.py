@@ -174,7 +174,8 @@ def bundle(
 
 def _is_module(library: Library, name: str) -> bool:
     """Whether a script imports from the package that it lies in, which only -m lets it."""
-    source = library.python(name) if library.files[name].syntax == "python" else None
+    file = library.files.get(name)  # None for a command line
+    source = library.python(name) if file is not None and file.syntax == "python" else None
     return source is not None and any(isinstance(one, ast.ImportFrom) and one.level for one in source.tree.body)
 
 
