@@ -627,7 +627,7 @@ def everything():
         "frameworks": {"hf_args": told, "hf_trainer": entry(classes=["transformers.Trainer"])},
         "environment": {},
         "what_ifs": (
-            what_if("replay", {}, step_ns=[40 * MS] * 3, update_ns=[9 * MS] * 3),
+            what_if("replay", {}, step_ns=[40 * MS] * 3, update_ns=[9 * MS] * 3, other_cpus=0.1),
             what_if("replay_changed", {"threads": 1}, step_ns=[80 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"threads": 8}, step_ns=[20 * MS] * 3, update_ns=[9 * MS] * 3),
             what_if("replay_changed", {"anomaly": False}, step_ns=[30 * MS] * 3, update_ns=[9 * MS] * 3),
