@@ -57,6 +57,7 @@ class Program:
     trees: dict[str, ast.Module | None] = field(default_factory=dict)
     found: dict[tuple[str, str], tuple[Binding, ...]] = field(default_factory=dict)
     used: dict[str, frozenset[str]] = field(default_factory=dict)
+    sets: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
     def start(self, source: Source, file: str, flags: Mapping[str, Given] | None, *, is_open: bool) -> View | None:
         """The view of the script that is started with these flags; None when it cannot be read."""
@@ -160,6 +161,28 @@ class Program:
                 place = self.views.get(view.index.root(one.node))
                 if place is not None and place.file != view.file:
                     yield place.file
+
+    def is_set(self, index: Index, name: str) -> bool:
+        file = self.views[index.tree].file
+        found = [self._sets(view) for view in list(self.views.values())]
+        return any((file, one) in each for each in found for one in (name, ""))
+
+    def _sets(self, view: View) -> frozenset[tuple[str, str]]:
+        """The names of modules that a file sets, each with the module's file; "" where it may be any."""
+        if view.file not in self.sets:
+            self.sets[view.file] = frozenset()
+            self.sets[view.file] = frozenset(self._set_names(view))
+        return self.sets[view.file]
+
+    def _set_names(self, view: View) -> Iterator[tuple[str, str]]:
+        for key, stores in view.index.writes.items():
+            for base in (store.base for store in stores):
+                if isinstance(base, ast.Call) and last_name(base.func) == "globals":
+                    yield view.file, key
+                name = full_name(view.index, base)
+                if name is not None and name.partition(".")[0] not in LIBRARIES:
+                    file = self.file(name, view.file)
+                    yield from [(file, key)] if file is not None else []
 
     def modules(self, script: View) -> list[View]:
         """The modules whose names the script uses, and those that they use, up to MAX_MODULES, nearest first."""
