@@ -19,6 +19,7 @@ from autotune.scan.comments import ignored
 from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below
 
 if TYPE_CHECKING:
+    from autotune.scan.linked import Linked
     from autotune.scan.python import Index
     from autotune.scan.python.index import Nodes
     from autotune.syntax import python, shell
@@ -37,7 +38,7 @@ class Library:
     `notes` say what could not be read; `ignored` are comments, by file. `main` is the work that is left for the file
     whose bundles are being gathered: a command, or a script or config that no command names. `reading` is what is left
     for the file that is being read now: all files that are read together spend of it. `followed` counts the modules
-    that scripts follow.
+    that scripts follow, `linked` is what these know of each other.
     """
 
     root: Path
@@ -48,6 +49,7 @@ class Library:
     main: Work = field(default_factory=lambda: Work(BUNDLE_STEPS))
     reading: Work = field(default_factory=Work)
     nodes: Nodes | None = None
+    linked: Linked | None = None
     followed: int = 0
     _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)

@@ -62,7 +62,9 @@ class Store:
 
 
 class Program(Protocol):
-    """The files of one run, as a file of it sees them."""
+    """The files of one run, as a file of it sees them; `uses` remembers where each of its functions is used."""
+
+    uses: dict[ast.AST, Sequence[ast.expr]]
 
     def index(self, node: ast.AST) -> Index:
         """That of the file in which `node` stands."""
