@@ -47,7 +47,8 @@ def scan_command(
         return None
     text, name = source
     try:
-        commands = launches(shell.read(text.encode(), name), name)
+        arguments = called.arguments if called.is_shell else None
+        commands = launches(shell.read(text.encode(), name, arguments), name)
     except UsageError:
         return None
     made = ((launch, library.begun(launch.file, partial(of_launch, library, launch))) for launch in commands)

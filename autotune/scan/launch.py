@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from autotune.catalogue.launchers import DIALECTS, LAUNCHERS, Launcher
 from autotune.invocation.shape import FLAG, key, shape
 from autotune.model.evidence import RUN, Location
-from autotune.model.scanned import Call, Given
+from autotune.model.scanned import TYPED, Call, Given
 from autotune.model.source import Command, Word
 from autotune.scan.configs import recognise
 from autotune.scan.values import literal, typed
@@ -177,7 +178,8 @@ def _text(word: Word) -> str:
 
 def _given(key: str, text: str | None, word: Word, file: str) -> Given:
     """The value where a person edits it; unknown for text None."""
-    location = Location(file, word.line, key=key, span=word.span)
+    place = posixpath.join(posixpath.dirname(file), TYPED) if word.is_typed else file
+    location = Location(place, word.line, key=key, span=word.span)
     return Given(key, None if text is None else literal(text), location, known=text is not None, text=text)
 
 

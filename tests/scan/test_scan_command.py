@@ -8,6 +8,7 @@ import pytest
 
 from autotune.model.evidence import Setting
 from autotune.model.scanned import TYPED, Bundle, Pin
+from autotune.scan import scan as scan_files
 from autotune.scan.command import outside, pins, scan_command
 
 SCRIPT = """\
@@ -72,6 +73,48 @@ def test_a_script_of_the_shell_is_read(project: Path) -> None:
     found = workers(scan(project, "bash", "run.sh"))
     assert found.location is not None
     assert (found.value, found.location.file, found.location.line) == (7, str(project / "run.sh"), 3)
+
+
+@pytest.mark.parametrize("start", ["./run.sh", "bash run.sh"])
+@pytest.mark.parametrize(
+    ("text", "typed", "value", "place"),
+    [
+        ('N=${1:-3}\npython train.py --workers "$N"\n', "", 3, ("run.sh", 1)),
+        ('N=${1:-3}\npython train.py --workers "$N"\n', "7", 7, (TYPED, 2)),
+        ('python train.py "$@"\n', "--workers 7", 7, (TYPED, 1)),
+        ('python train.py "$@"\n', "", 2, ("train.py", 6)),
+        ('ARGS=(--workers 5 --lr 1)\npython train.py "${ARGS[@]}" "$@"\n', "", 5, ("run.sh", 1)),
+    ],
+)
+def test_a_script_of_the_shell_gets_what_is_typed_behind_it(
+    project: Path, start: str, text: str, typed: str, value: int, place: tuple[str, int]
+) -> None:
+    (project / "run.sh").write_text(text)
+    found = workers(scan(project, *start.split(), *typed.split()))
+    assert found.value == value
+    assert found.location is not None
+    assert (Path(found.location.file).name, found.location.line) == place
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'CONFIG=${1:-configs/base.yaml}\npython train.py "$CONFIG"\n',
+        'CONFIG="${1:-configs/base.yaml}"\npython train.py --config=$CONFIG\n',
+        "python train.py ${CONFIG:-configs/base.yaml}\n",
+        'ARGS=(--config configs/base.yaml)\npython train.py "${ARGS[@]}" "$@"\n',
+    ],
+)
+def test_check_takes_the_defaults_of_a_script_of_the_shell(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.sh").write_text(text)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/base.yaml").write_text("output_dir: out\nper_device_train_batch_size: 4\n")
+    (tmp_path / "train.py").write_text(
+        "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+        "(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file('x')\nTrainer(model, args).train()\n"
+    )
+    bundles = scan_files([tmp_path], root=tmp_path).bundles
+    assert [set(one.files) for one in bundles] == [{"train.py", "configs/base.yaml", "run.sh"}]
 
 
 def test_a_command_in_a_folder_below_the_root(project: Path) -> None:
