@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
 """As Hydra, torchtune and LLaMA-Factory take them: data.batch_size=64, +trainer.fast=true."""
 
+REMOVED = re.compile(r"~([A-Za-z_][\w.@/]*)()")
+"""As Hydra takes what is left out: ~data, ~data.num_workers."""
+
 SEVERAL = re.compile(r"\$\{?[@*]|\[[@*]\]|\$\{?\w*(?:args|opts|options|flags|params|extra)\b", re.IGNORECASE)
 """In a word that cannot be known: it may be any number of flags, "$@", "${ARGS[@]}" or $EXTRA_ARGS."""
 
@@ -127,9 +130,10 @@ def _flags(words: Sequence[Word], file: str) -> dict[str, Given]:
         if name.startswith("no_") and given[name].value is True:
             given.setdefault(name[3:], _switch(_text(word), False, word, file))
     for word in _others(words):
-        override = OVERRIDE.fullmatch(_text(word))
+        override = OVERRIDE.fullmatch(_text(word)) or REMOVED.fullmatch(_text(word))
         if override:
-            given[override[1]] = _given(override[1], override[2] if word.value is not None else None, word, file)
+            is_known = word.value is not None and not override[0].startswith("~")
+            given[override[1]] = _given(override[1], override[2] if is_known else None, word, file)
     return given
 
 
