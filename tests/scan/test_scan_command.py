@@ -97,6 +97,33 @@ def test_a_script_of_the_shell_gets_what_is_typed_behind_it(
 
 
 @pytest.mark.parametrize(
+    ("text", "argv", "files"),
+    [
+        ("python train.py $(choose)\n", ["train.py", "a.yaml"], {"train.py", "a.yaml", "run.sh"}),
+        ("python train.py --config $X\n", ["/x/train.py", "--config", "a.yaml"], {"train.py", "a.yaml", "run.sh"}),
+        ("python train.py --config=$X\n", ["train.py", "--config=a.yaml"], {"train.py", "a.yaml", "run.sh"}),
+        ("python train.py $(choose)\n", [], {"train.py", "run.sh"}),
+        ("python train.py b.yaml\n", ["train.py", "a.yaml"], {"train.py", "b.yaml", "run.sh"}),
+        ("python train.py b.yaml\npython other.py a.yaml\n", ["other.py", "a.yaml"], {"other.py", "a.yaml", "run.sh"}),
+    ],
+)
+def test_what_a_run_started_says_what_the_shell_does_not(
+    tmp_path: Path, text: str, argv: list[str], files: set[str]
+) -> None:
+    for name in ("train.py", "other.py"):
+        (tmp_path / name).write_text(
+            "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+            "(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file('x')\nTrainer(model, args).train()\n"
+        )
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text("output_dir: out\nper_device_train_batch_size: 4\n")
+    (tmp_path / "run.sh").write_text(text)
+    found = scan_command(["bash", "run.sh"], cwd=tmp_path, root=tmp_path, versions={}, argv=argv)
+    assert found is not None
+    assert set(found.files) == files
+
+
+@pytest.mark.parametrize(
     "text",
     [
         'CONFIG=${1:-configs/base.yaml}\npython train.py "$CONFIG"\n',
