@@ -153,9 +153,20 @@ def _changed(view: View, owner: ast.expr, bases: Sequence[Origin], name: str) ->
 
 
 def changed_attributes(view: View, made: ast.Call, owner: ast.expr) -> frozenset[str]:
-    """The attributes of the object that a call makes which something changes by another name than `owner`."""
+    """The attributes of the object that a call of a library makes which something changes, and not `owner.name = ...`
+    of its file. Methods of such objects do their work (`fabric.setup(model)`); those that set arguments are
+    TrainingArguments.set_dataloader and its like."""
     bases = [Origin(made)]
-    return changed_keys(view, _holder(view, owner, bases, ""), _known_attributes(view, owner, bases))
+    is_followed = _known_attributes(view, owner, bases)
+    has_setters = last_name(made.func).endswith("Arguments")
+
+    def is_known(at: View, store: Store) -> bool:
+        method = store.node.func if isinstance(store.node, ast.Call) else None
+        is_own = isinstance(method, ast.Attribute) and method.value is store.base
+        is_setter = has_setters and last_name(method or store.base).startswith("set_")
+        return is_followed(at, store) or (is_own and not is_setter)
+
+    return changed_keys(view, _holder(view, owner, bases, ""), is_known)
 
 
 def _known_attributes(view: View, owner: ast.expr, bases: Sequence[Origin]) -> Known:

@@ -21,7 +21,7 @@ FUNCTIONS = re.compile(
 )
 """How functions are called that change the config which they are given."""
 
-METHODS = re.compile(rf"{FUNCTIONS.pattern}|set\w*|pop(item)?|clear|__(set|del)(item|attr)__")
+METHODS = re.compile(rf"{FUNCTIONS.pattern}|set(_\w+|default)?|pop(item)?|clear|__(set|del)(item|attr)__")
 """How methods are called that change the config which has them."""
 
 NO_KEYS = (ast.Slice, ast.Tuple, ast.List, ast.UnaryOp, ast.BinOp, ast.Compare)

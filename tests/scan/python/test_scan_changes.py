@@ -230,7 +230,9 @@ def test_options_that_are_unpacked(tmp_path: Path, held: str, change: str, expec
         ("args.dataloader_num_workers = 8", "unknown"),
         ("setattr(args, 'dataloader_num_workers', 8)", "unknown"),
         ("for name, value in read():\n    setattr(args, name, value)", "unknown"),
+        ("args.set_dataloader(num_workers=8)", "unknown"),
         ("args.learning_rate = 1.0", 0),
+        ("args.get_process_log_level()\nargs.to_dict().update(a=1)", 0),
     ],
 )
 def test_arguments_of_a_trainer_that_another_module_made(tmp_path: Path, change: str, expected: object) -> None:
@@ -242,3 +244,12 @@ def test_arguments_of_a_trainer_that_another_module_made(tmp_path: Path, change:
     )
     found = {one.name: one.value for bundle in scan([tmp_path], root=tmp_path).bundles for one in bundle.settings}
     assert found.get("loader.num_workers", "unknown") == expected
+
+
+@pytest.mark.parametrize("work", ["fabric.setup(model)", "fabric.load(path)", "fabric.set_it()", "fabric.clear()"])
+def test_an_object_of_a_library_that_does_its_work_keeps_what_it_got(tmp_path: Path, work: str) -> None:
+    text = f"from lightning import Fabric\nfabric = Fabric(precision='bf16-true')\n{work}\n"
+    step = "for x in rows:\n    loss = model(x)\n    fabric.backward(loss)\n    optimizer.step()\n"
+    (tmp_path / "train.py").write_text(text + step)
+    found = {one.name: one.value for bundle in scan([tmp_path], root=tmp_path).bundles for one in bundle.settings}
+    assert found["train.precision"] == "bf16"
