@@ -67,7 +67,8 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     python, why = outcome.interpreter(collected, python, why)
     versions = machine.software(python)
     releases = {name: version for name, text in versions.items() if (version := release(text)) is not None}
-    bundle = scan_command(options.words, cwd=cwd, root=root, versions=releases, environ=environ)
+    argv = collected.recordings[0].process["argv"] if collected.recordings else ()
+    bundle = scan_command(options.words, cwd=cwd, root=root, versions=releases, environ=environ, argv=argv)
     facts += machine.software_facts(versions)
     if collected.sampled is not None:
         facts += machine.sampled_facts(collected.sampled)

@@ -48,13 +48,15 @@ class Word:
     """A word of a shell command.
 
     `value` is what the command receives: None when it cannot be known. `text` and `span` are where a person edits it:
-    the word itself, or the value of the variable that it is made of. `line` counts from 1.
+    the word itself, or the value of the variable that it is made of. `line` counts from 1. `is_typed` says that it is
+    an argument of the script, which stands in no file.
     """
 
     value: str | None
     text: str
     span: Span
     line: int
+    is_typed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

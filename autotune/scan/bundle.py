@@ -86,6 +86,7 @@ def gather(library: Library, named: Set[str] = frozenset()) -> tuple[Parts, ...]
     """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
     scripts, then of other configs, each in the order of names. `named` are the files that the user named."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
+    commands += _starting(library, named, {launch.file for launch in commands})
     made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in commands)
     found = [parts for parts in made if parts is not None]
     taken = {name for parts in found for name in parts.files}
@@ -100,6 +101,21 @@ def gather(library: Library, named: Set[str] = frozenset()) -> tuple[Parts, ...]
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
     return tuple(found)
+
+
+def _starting(library: Library, named: Set[str], known: Set[str]) -> Iterator[Launch]:
+    """The commands of other launch scripts of the project that start a script which the user named, with one of the
+    configs that they named, if any."""
+    scripts = {name for name in library.named("python") if name in named}
+    configs = {name for syntax in DATA for name in library.named(syntax) if name in named}
+    for name in library.beside(sorted(scripts), "shell") if scripts else ():
+        for launch in _launches(library, name) if name not in known else ():
+            before = set(library.files)
+            given = {library.find(one, name, DATA, is_wanted=True) for one in launch.config_files}
+            if script_name(library, launch) in scripts and (not configs or given & configs):
+                yield launch
+            else:
+                library.set_aside(library.files.keys() - before)
 
 
 def _pairs(library: Library, named: Set[str], taken: Set[str]) -> Iterator[Launch]:

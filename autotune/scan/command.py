@@ -31,10 +31,13 @@ def scan_command(
     root: Path,
     versions: Mapping[str, Version],
     environ: Mapping[str, str] = os.environ,
+    argv: Sequence[str] = (),
 ) -> Bundle | None:
     """What the files say that `words` name, seen from `cwd`; None when nothing can be read from them.
 
     `words` are a script and its arguments, a module, a launcher's command, or a shell with a script or a line to run.
+    `argv` is what the training process of a run got: it says which command of a shell's script that was, and which
+    configs it names where the script does not.
     Files of places are absolute, as a run names them, or TYPED; only files below `root` are read.
     """
     called = invoked(words, cwd, environ)
@@ -47,7 +50,8 @@ def scan_command(
         return None
     text, name = source
     try:
-        commands = launches(shell.read(text.encode(), name), name)
+        arguments = called.arguments if called.is_shell else None
+        commands = _started(launches(shell.read(text.encode(), name, arguments), name), argv)
     except UsageError:
         return None
     made = ((launch, library.begun(launch.file, partial(of_launch, library, launch))) for launch in commands)
@@ -56,6 +60,23 @@ def scan_command(
     if bug := next((note for note in library.notes if note.is_bug), None):
         raise InternalError(f"{bug.where}: {bug.why}")
     return _placed(whole, real, _links(called)) if whole is not None else None
+
+
+def _started(commands: Sequence[Launch], argv: Sequence[str]) -> tuple[Launch, ...]:
+    """The commands that may have made a process with this `argv`, with the configs that only `argv` names."""
+    own = [one for one in commands if argv and _starts(one, argv[0])] or list(commands)
+    said = tuple(word.rpartition("=")[2] for word in argv[1:] if word.endswith(CONFIGS))
+    # Words that are known are read as they stand: what argv adds stands for one that is not.
+    return tuple(replace(one, config_files=(*one.config_files, *said)) if _is_open(one) else one for one in own)
+
+
+def _starts(launch: Launch, script: str) -> bool:
+    path = launch.script or f"{(launch.module or '').replace('.', '/')}.py"
+    return posixpath.basename(path) == posixpath.basename(script)
+
+
+def _is_open(launch: Launch) -> bool:
+    return launch.is_open or any(not given.known for given in launch.flags.values())
 
 
 def _whole(launch: Launch, parts: Parts, library: Library, versions: Mapping[str, Version]) -> Bundle:

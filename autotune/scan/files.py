@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -56,6 +57,9 @@ SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "si
 """Folders of tools and other people's code; hidden folders and virtual environments are skipped too."""
 
 OUTSIDE = "a link out of the folder that is checked: not followed"
+
+MAX_NEAR = 200
+"""Folders in which launch scripts of one script are looked for."""
 
 MANY = 3
 """More files of one folder than this, left out for one reason, are one note."""
@@ -144,6 +148,38 @@ def read_below(root: Path, name: str) -> File | Note:
     """The file `name` below the real folder `root`, or why it is not read."""
     real = os.path.realpath(root / name)
     return read_file(real, name) if Path(real).is_relative_to(root) else Note(name, OUTSIDE)
+
+
+def near(root: Path, names: Iterable[str], syntax: str) -> list[str]:
+    """The names of the files of one syntax in the folders from those of `names` up to the real folder `root`, and in
+    the folders of these, up to MAX_NEAR folders. Nothing outside is read, and no link is followed."""
+    above = dict.fromkeys(folder for name in names for folder in _up(posixpath.dirname(name)))
+    found: list[str] = []
+    for folder in (waiting := list(above)):
+        for entry in _entries(root / folder):
+            name = posixpath.join(folder, entry.name)
+            if entry.is_file(follow_symlinks=False) and _syntax(name) == syntax:
+                found.append(name)
+            elif entry.is_dir(follow_symlinks=False) and folder in above and not _is_skipped(entry.path):
+                waiting += [name] if name not in above and len(waiting) < MAX_NEAR else []
+    return sorted(found)
+
+
+def _up(folder: str) -> Iterator[str]:
+    """A folder below the root, and those around it; "" is the root."""
+    if folder.startswith(("../", "/")):
+        return
+    yield folder
+    while folder:
+        folder = posixpath.dirname(folder)
+        yield folder
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []
 
 
 def is_relevant(file: File) -> bool:

@@ -1,15 +1,19 @@
-"""What a script of Hydra's puts together: the config that @hydra.main names, and one file of each group.
+"""What a script of Hydra's puts together: the config that @hydra.main names, and the files that defaults lists choose.
 
 https://hydra.cc/docs/advanced/defaults_list: "- data: mnist" of a defaults list is data/mnist.yaml, whose keys stand
-under `data`; a command says `data=cifar` for another file, and `data.num_workers=4` for another value.
+under `data`; of two files that give a key the later one in the list counts, and a file counts after those of its own
+list unless that says `_self_` before them. A command chooses other files (`data=cifar`, `+experiment=fast`) and gives
+values (`data.num_workers=4`); a file chooses for others (`override /data: cifar`), and where its keys stand
+(`# @package _global_`). Where something else decides, nothing of the config is known.
 """
 
 from __future__ import annotations
 
 import ast
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from autotune.model.scanned import Call, Given
@@ -17,54 +21,79 @@ from autotune.model.source import Document
 from autotune.scan.configs import givens, read_config
 from autotune.scan.library import Library
 
-MAX_DEPTH = 5
+MAX_DEPTH = 10
 """Defaults lists that are followed one after another."""
+
+OWN = "_self_"
+
+HEADER = re.compile(r"@package\s+(\S+)")
+
+CHOOSES = frozenset(
+    {"config_name", "cn", "config_path", "cp", "config_dir", "cd", "multirun", "m", "experimental_rerun"}
+)
+"""Flags of Hydra's with which another config is the primary one, or several runs are started."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A config file, and the key that its own keys stand under ("" at the top)."""
+    """A config file, and the key that its own keys stand under ("" at the top). Without a `file` it is one that is not
+    there to be read: a config that the script's code registers."""
 
     file: str
     package: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of a defaults list: `group` is as it is written ("" for a file), `options` are the files of it."""
+
+    group: str
+    options: tuple[str, ...]
+    is_override: bool = False
+    is_optional: bool = False
+
+
+class _UnknownError(Exception):
+    """What is put together is decided where it cannot be read."""
+
+
 def hydra_calls(library: Library, script: str, flags: Mapping[str, Given]) -> list[Call]:
-    """The configs of a script that `flags` start, as Calls; what the command says instead is left out of them."""
-    named = _main(library, script)
-    if named is None:
-        return []
-    folder, primary = named
+    """The configs of a script that `flags` start, as Calls; what others say instead is left out of them."""
+    parts = _composed(library, script, flags)
+    values = _values(library, parts)
     calls = []
-    for part in dict.fromkeys(_parts(library, folder, _Part(primary, ""), flags, MAX_DEPTH)):
-        document = library.document(part.file)
+    for part in dict.fromkeys(parts):
+        document = library.document(part.file) if part.file else None
         call = read_config(document, part.file, "yaml") if document is not None else None
         if call is not None:
-            calls.append(_under(call, part.package, flags))
+            calls.append(_under(call, part.package, values, flags))
     return calls
 
 
 def hydra_values(library: Library, script: str, flags: Mapping[str, Given]) -> dict[str, Given]:
-    """What Hydra puts together for a script, by dotted key: a group's file over the primary one, unless that says
-    `_self_` behind it."""
-    named = _main(library, script)
-    if named is None:
-        return {}
-    folder, primary = named
-    parts = list(dict.fromkeys(_parts(library, folder, _Part(primary, ""), flags, MAX_DEPTH)))
+    """What Hydra puts together for a script, by dotted key."""
+    return _values(library, _composed(library, script, flags))
+
+
+def _values(library: Library, parts: Sequence[_Part]) -> dict[str, Given]:
     found: dict[str, Given] = {}
-    for part in (*parts[1:], *parts[:1]) if _is_own_last(library, parts[:1]) else parts:
-        document = library.document(part.file)
-        given = library.attempt(part.file, partial(givens, document, part.file)) if document is not None else None
-        found |= {f"{part.package}.{key}".lstrip("."): one for key, one in (given or {}).items()}
+    for part in parts:
+        document = library.document(part.file) if part.file else None
+        if document is None:
+            start = f"{part.package}." if part.package else ""
+            found = {key: _unknown(one) if key.startswith(start) else one for key, one in found.items()}
+            continue
+        given = library.attempt(part.file, partial(givens, document, part.file)) or {}
+        found |= {_key(part.package, key): one for key, one in given.items() if key.partition(".")[0] != "defaults"}
     return found
 
 
-def _is_own_last(library: Library, primary: Sequence[_Part]) -> bool:
-    """Whether the values of the primary config win: `_self_` stands at the end of its defaults list."""
-    document = library.document(primary[0].file) if primary else None
-    stated = [entry.value for entry in document.entries if entry.path[0] == "defaults"] if document is not None else []
-    return bool(stated) and stated[-1] == "_self_"
+def _unknown(given: Given) -> Given:
+    return replace(given, value=None, known=False)
+
+
+def _key(package: str, key: str) -> str:
+    return f"{package}.{key}" if package else key
 
 
 def _main(library: Library, script: str) -> tuple[str, str] | None:
@@ -75,37 +104,134 @@ def _main(library: Library, script: str) -> tuple[str, str] | None:
             said = {one.arg: one.value.value for one in node.keywords if isinstance(one.value, ast.Constant)}
             folder, name = said.get("config_path"), said.get("config_name")
             if isinstance(folder, str) and isinstance(name, str):
-                at = posixpath.normpath(posixpath.join(posixpath.dirname(script), folder))
-                return at, f"{at}/{name.removesuffix('.yaml')}.yaml"
+                return posixpath.normpath(posixpath.join(posixpath.dirname(script), folder)), name.removesuffix(".yaml")
     return None
 
 
-def _parts(library: Library, folder: str, part: _Part, flags: Mapping[str, Given], depth: int) -> Iterator[_Part]:
-    """The file and those of its defaults list; a file that says nothing about training is none."""
-    found = library.find(part.file, "", ("yaml",), is_wanted=True)
-    document = library.document(found) if found is not None else None
-    if document is None or depth == 0:
-        return
-    yield part
-    for group, option in _defaults(document):
-        inner = "/".join(filter(None, (part.package.replace(".", "/"), group)))
-        chosen = flags.get(inner)
-        name = str(chosen.value) if chosen is not None and isinstance(chosen.value, str) else option
-        file = posixpath.join(folder, inner, f"{name.removesuffix('.yaml')}.yaml")
-        yield from _parts(library, folder, _Part(file, inner.replace("/", ".")), flags, depth - 1)
+def _composed(library: Library, script: str, flags: Mapping[str, Given]) -> tuple[_Part, ...]:
+    """The files in the order in which a later one counts; nothing where that is not known."""
+    named = _main(library, script)
+    if named is None or flags.keys() & CHOOSES or any((one.text or "").startswith("{") for one in flags.values()):
+        return ()
+    choices = dict(_choices(library, named[0], flags))
+    listed = _Composer(library, named[0], dict(choices))
+    try:
+        parts = listed.parts(named[1], "", "", 0)
+        # What no list has (`+experiment=fast`) stands at the end of the primary one.
+        more = tuple(_Entry(group, options) for group, options in choices.items() if group not in listed.met)
+        return tuple(_Composer(library, named[0], choices, more).parts(named[1], "", "", 0) if more else parts)
+    except _UnknownError:
+        return ()
 
 
-def _defaults(document: Document) -> Iterator[tuple[str, str]]:
-    """The groups and files of the defaults list; "" for a file of the same folder."""
+def _choices(library: Library, folder: str, flags: Mapping[str, Given]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The groups for which the command chooses a file: those that are folders of the configs."""
+    for group, given in flags.items():
+        plain = group.partition("@")[0]
+        if (library.root / folder / plain).is_dir():
+            text = str(given.text if given.text is not None else given.value) if given.known else ""
+            is_list = text.startswith("[") and text.endswith("]")
+            # `data=a,b` starts several runs.
+            is_one = bool(text) and plain == group and (is_list or "," not in text)
+            names = text.strip("[]").split(",") if is_list else [text]
+            yield group, tuple(name.strip() for name in names if name.strip()) or ("null",) if is_one else ()
+
+
+@dataclass(slots=True)
+class _Composer:
+    """`choices` are the files of groups that the command and the files read so far choose, `more` are entries behind
+    those of the primary config, `met` the groups of defaults lists, `around` the files that are being followed."""
+
+    library: Library
+    folder: str
+    choices: dict[str, tuple[str, ...]]
+    more: tuple[_Entry, ...] = ()
+    met: set[str] = field(default_factory=set)
+    around: list[str] = field(default_factory=list)
+
+    def parts(self, name: str, group: str, package: str, depth: int, *, is_optional: bool = False) -> list[_Part]:
+        """The config `name` of a group with those of its defaults list."""
+        path = posixpath.normpath(posixpath.join(self.folder, group, f"{name.removesuffix('.yaml')}.yaml"))
+        found = self.library.find(path, "", ("yaml",), is_wanted=True) if path not in self.around else path
+        document = self.library.document(found) if found is not None else None
+        if depth > MAX_DEPTH or path in self.around:
+            return []
+        if found is None or document is None:
+            is_hydras = group.partition("/")[0] == "hydra" or name == "hydra"
+            return [] if is_optional or is_hydras else [_Part("", package)]
+        package = _package(document, package)
+        inner = posixpath.dirname(posixpath.join(group, name))
+        entries = list(_defaults(document))
+        for entry in entries:
+            if entry.is_override:
+                self.choices.setdefault(_absolute(entry.group, inner), entry.options)
+        rest = [entry for entry in entries if not entry.is_override]
+        own = _Entry("", (OWN,))
+        rest += [*([own] if own not in rest else []), *(self.more if depth == 0 else ())]
+        self.around.append(path)
+        # From the last one on: what a later file chooses counts for those before it.
+        found_parts = [self.of_entry(one, inner, package, depth, path) for one in reversed(rest)]
+        self.around.pop()
+        return [part for parts in reversed(found_parts) for part in parts]
+
+    def of_entry(self, entry: _Entry, inner: str, package: str, depth: int, path: str = "") -> list[_Part]:
+        """The files of one entry of a defaults list in the folder `inner`; `path` is the file that has the list."""
+        if entry.options == (OWN,) and not entry.group:
+            return [_Part(path, package)]
+        group, options = _absolute(entry.group, inner), entry.options
+        if entry.group:
+            self.met.add(group)
+            options = self.choices.get(group, options)
+            package = _key(package, entry.group.lstrip("/").replace("/", "."))
+        if not options or any("$" in one or "?" in one or "@" in one for one in (*options, entry.group)):
+            raise _UnknownError
+        found = []
+        for option in (one for one in options if one != "null"):
+            at = "" if option.startswith("/") else group if entry.group else inner
+            head, _, last = option.lstrip("/").rpartition("/")
+            beside = _key(package, head.replace("/", ".")) if head else package
+            found += self.parts(last, posixpath.join(at, head), beside, depth + 1, is_optional=entry.is_optional)
+        return found
+
+
+def _absolute(group: str, inner: str) -> str:
+    return group.lstrip("/") if group.startswith("/") else posixpath.normpath(posixpath.join(inner, group))
+
+
+def _package(document: Document, package: str) -> str:
+    """Where the keys of a file stand: as its first comments say, else where its group does."""
+    said = next((found[1] for one in document.comments if (found := HEADER.match(one.text.strip()))), "_group_")
+    if said == "_global_":
+        return ""
+    if said != "_group_":
+        raise _UnknownError
+    return package
+
+
+def _defaults(document: Document) -> Iterator[_Entry]:
+    """The entries of the defaults list, each with all options of its group."""
+    found: dict[int, tuple[str, list[str]]] = {}
     for entry in document.entries:
-        if entry.path[0] == "defaults" and isinstance(entry.value, str) and entry.value != "_self_":
-            group = str(entry.path[-1]) if len(entry.path) > 2 else ""
-            yield group.removeprefix("override ").removeprefix("optional ").lstrip("/"), entry.value
+        if entry.path[0] == "defaults" and len(entry.path) > 1:
+            group = str(entry.path[2]) if len(entry.path) > 2 else ""
+            value = "null" if entry.value is None else entry.value
+            names = found.setdefault(int(entry.path[1]), (group, []))[1]
+            names += [str(value)] if value != () else []
+    for group, options in found.values():
+        words = group.split()
+        name = words[-1] if words else ""
+        # A list that is empty chooses nothing.
+        yield _Entry(name, tuple(options) or ("null",), "override" in words[:-1], "optional" in words[:-1])
 
 
-def _under(call: Call, package: str, flags: Mapping[str, Given]) -> Call:
-    """The call without what the command says instead; Hydra's own keys stand under their package."""
-    kept = {key: given for key, given in call.arguments.items() if f"{package}.{key}".lstrip(".") not in flags}
-    if call.dialect == "hydra" and package:
-        kept = {f"{package}.{key}": replace(given, key=f"{package}.{key}") for key, given in kept.items()}
+def _under(call: Call, package: str, values: Mapping[str, Given], flags: Mapping[str, Given]) -> Call:
+    """The call with what counts in the end; Hydra's own keys stand under their package."""
+    kept = {}
+    for key, given in call.arguments.items():
+        whole = _key(package, key)
+        is_own = whole in values and values[whole].location == given.location
+        if is_own and whole not in flags:
+            kept[whole if call.dialect == "hydra" else key] = replace(values[whole], key=given.key)
+    if call.dialect == "hydra":
+        kept = {key: replace(given, key=key) for key, given in kept.items()}
     return replace(call, arguments=kept, is_open=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from autotune.catalogue.launchers import DIALECTS, LAUNCHERS, Launcher
 from autotune.invocation.shape import FLAG, key, shape
 from autotune.model.evidence import RUN, Location
-from autotune.model.scanned import Call, Given
+from autotune.model.scanned import TYPED, Call, Given
 from autotune.model.source import Command, Word
 from autotune.scan.configs import recognise
 from autotune.scan.values import literal, typed
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
 """As Hydra, torchtune and LLaMA-Factory take them: data.batch_size=64, +trainer.fast=true."""
+
+REMOVED = re.compile(r"~([A-Za-z_][\w.@/]*)()")
+"""As Hydra takes what is left out: ~data, ~data.num_workers."""
 
 SEVERAL = re.compile(r"\$\{?[@*]|\[[@*]\]|\$\{?\w*(?:args|opts|options|flags|params|extra)\b", re.IGNORECASE)
 """In a word that cannot be known: it may be any number of flags, "$@", "${ARGS[@]}" or $EXTRA_ARGS."""
@@ -126,9 +130,10 @@ def _flags(words: Sequence[Word], file: str) -> dict[str, Given]:
         if name.startswith("no_") and given[name].value is True:
             given.setdefault(name[3:], _switch(_text(word), False, word, file))
     for word in _others(words):
-        override = OVERRIDE.fullmatch(_text(word))
+        override = OVERRIDE.fullmatch(_text(word)) or REMOVED.fullmatch(_text(word))
         if override:
-            given[override[1]] = _given(override[1], override[2] if word.value is not None else None, word, file)
+            is_known = word.value is not None and not override[0].startswith("~")
+            given[override[1]] = _given(override[1], override[2] if is_known else None, word, file)
     return given
 
 
@@ -177,7 +182,8 @@ def _text(word: Word) -> str:
 
 def _given(key: str, text: str | None, word: Word, file: str) -> Given:
     """The value where a person edits it; unknown for text None."""
-    location = Location(file, word.line, key=key, span=word.span)
+    place = posixpath.join(posixpath.dirname(file), TYPED) if word.is_typed else file
+    location = Location(place, word.line, key=key, span=word.span)
     return Given(key, None if text is None else literal(text), location, known=text is not None, text=text)
 
 

@@ -16,9 +16,10 @@ from autotune.model.scanned import Ignored, Note
 from autotune.model.source import Document
 from autotune.scan.attempt import STEPS, Work, attempt
 from autotune.scan.comments import ignored
-from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below
+from autotune.scan.files import SYNTAXES, File, is_relevant, matches, near, read_below
 
 if TYPE_CHECKING:
+    from autotune.scan.linked import Linked
     from autotune.scan.python import Index
     from autotune.scan.python.index import Nodes
     from autotune.syntax import python, shell
@@ -37,7 +38,7 @@ class Library:
     `notes` say what could not be read; `ignored` are comments, by file. `main` is the work that is left for the file
     whose bundles are being gathered: a command, or a script or config that no command names. `reading` is what is left
     for the file that is being read now: all files that are read together spend of it. `followed` counts the modules
-    that scripts follow.
+    that scripts follow, `linked` is what these know of each other.
     """
 
     root: Path
@@ -48,16 +49,18 @@ class Library:
     main: Work = field(default_factory=lambda: Work(BUNDLE_STEPS))
     reading: Work = field(default_factory=Work)
     nodes: Nodes | None = None
+    linked: Linked | None = None
     followed: int = 0
     _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
     _others: set[str] = field(default_factory=set)
+    _aside: set[str] = field(default_factory=set)
     _missing: set[str] = field(default_factory=set)
 
     def named(self, syntax: str) -> Iterator[str]:
         """The names of all files of one syntax, in their order."""
         files = (name for name, file in list(self.files.items()) if file.syntax == syntax)
-        return (name for name in files if name not in self._others)
+        return (name for name in files if name not in self._others | self._aside)
 
     def python(self, name: str) -> python.Source | None:
         """The script `name`; None when it cannot be read."""
@@ -131,6 +134,11 @@ class Library:
                 return None
             folder = posixpath.dirname(folder)
 
+    def beside(self, names: Sequence[str], syntax: str) -> list[str]:
+        """The files of one syntax in the folders from these files up to the root, and in the folders of these."""
+        found = near(self.root, names, syntax)
+        return [one for name in found if (one := self.find(name, "", (syntax,))) is not None]
+
     def _name(self, path: str) -> str:
         """The name below the root of a path that is seen from there, or whole; one that leads out and in again too."""
         name = posixpath.normpath(path)
@@ -138,6 +146,10 @@ class Library:
             return name
         real = os.path.realpath(self.root / name)
         return Path(real).relative_to(self.root).as_posix() if Path(real).is_relative_to(self.root) else name
+
+    def set_aside(self, names: Iterable[str]) -> None:
+        """Files that were read to see whether they belong to what is asked, and do not: nothing is said of them."""
+        self._aside |= set(names)
 
     def is_relevant(self, name: str) -> bool:
         """Whether a file that was read may say something about training."""

@@ -13,10 +13,9 @@ from autotune.scan.configs import givens
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_values
 from autotune.scan.library import BUNDLE_STEPS, Library
+from autotune.scan.linked import NOTHING, Found, Linked
 from autotune.scan.python import Index, View, opened
-from autotune.scan.python.across import LIBRARIES
-from autotune.scan.python.index import Binding, Scope, last_name
-from autotune.scan.python.names import full_name
+from autotune.scan.python.index import Binding, last_name
 from autotune.scan.python.uses import called_class
 from autotune.syntax.python import Source
 
@@ -35,17 +34,15 @@ MAX_FOLLOWED, FEW_MODULES = 100, 5
 """Modules that all scripts of one scan follow together, and those of each script from there on: a library of hundreds
 of modules is no project of scripts."""
 
-MAX_IMPORTS = 8
-"""Files through which one name is handed on."""
-
-SOURCES = ("", "src/")
-"""Folders beside which a package lies: its own, and that of a project which is installed to be edited."""
+MAX_FILES = 100
+"""Files of one run of which is asked who uses and sets what; a script that has more uses a library beside it."""
 
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """`views` are those of the files that were needed so far, by their trees; `names` their files by name.
+    """`views` are those of the files that were needed so far, by their trees; `trees` are these by name.
 
+    `near` are the files of the run, `importing` those that import one of them, `uses` what is known of definitions.
     `beside` is the file from which paths of configs are seen: the command's. `configured` is what the configs hold that
     the command names.
     """
@@ -55,8 +52,16 @@ class Program:
     configured: Mapping[str, Given] = field(default_factory=dict)
     views: dict[ast.AST, View] = field(default_factory=dict)
     trees: dict[str, ast.Module | None] = field(default_factory=dict)
-    found: dict[tuple[str, str], tuple[Binding, ...]] = field(default_factory=dict)
-    used: dict[str, frozenset[str]] = field(default_factory=dict)
+    near: list[str] = field(default_factory=list)
+    importing: dict[str, Sequence[Index]] = field(default_factory=dict)
+    uses: dict[ast.AST, Sequence[ast.expr]] = field(default_factory=dict)
+
+    @property
+    def linked(self) -> Linked:
+        """What all scripts of the scan know of the modules."""
+        if self.library.linked is None:
+            self.library.linked = Linked(self.library)
+        return self.library.linked
 
     def start(self, source: Source, file: str, flags: Mapping[str, Given] | None, *, is_open: bool) -> View | None:
         """The view of the script that is started with these flags; None when it cannot be read."""
@@ -99,83 +104,51 @@ class Program:
         return view.index if view is not None else main
 
     def imported(self, name: str, index: Index) -> Sequence[Binding]:
-        return self._imported(name, self.views[index.tree].file, MAX_IMPORTS)
+        return self._imported(name, self.views[index.tree].file)[0]
 
-    def _imported(self, name: str, beside: str, depth: int) -> tuple[Binding, ...]:
-        if (name, beside) not in self.found:
-            self.found[name, beside] = ()
-            self.found[name, beside] = self._bindings(name, beside, depth)
-        return self.found[name, beside]
-
-    def _bindings(self, name: str, beside: str, depth: int) -> tuple[Binding, ...]:
-        """What binds the last part of a full name in the module that the parts before it name."""
-        if name.partition(".")[0] in LIBRARIES:
-            return ()
-        module, _, last = name.rpartition(".")
-        file = self.file(module if module.strip(".") else f"{module}.", beside) if depth else None
-        view = self.module(file) if file is not None else None
-        if view is None or file is None:
-            return ()
-        own = view.index.module.bindings.get(last, ())
-        if own and any(one.kind != "import" for one in own):
-            return tuple(own)
-        handed = [one.text for one in own] or [f"{star}.{last}" for star in view.index.stars]
-        return next((one for text in handed if (one := self._imported(text, file, depth - 1))), ())
-
-    def file(self, module: str, beside: str) -> str | None:
-        """The file of a module as `beside` names it ("..data", "pkg.data"): its own, or its package's."""
-        name = module.lstrip(".")
-        up = "../" * (len(module) - len(name) - 1)
-        path = name.replace(".", "/")
-        is_relative = module.startswith(".")
-        for source in SOURCES[:1] if is_relative else SOURCES:
-            for end in (f"{path}.py", f"{path}/__init__.py") if path else ("__init__.py",):
-                found = self.library.find(
-                    f"{source}{up}{end}", beside, ("python",), is_wanted=True, is_beside=is_relative
-                )
-                if found is not None and found != beside:
-                    return found
-        return None
+    def _imported(self, name: str, beside: str) -> Found:
+        """What binds a full name, in a file whose view is there from then on."""
+        found, file = self.linked.imported(name, beside)
+        return (found, file) if file is not None and self.module(file) is not None else NOTHING
 
     def importers(self, index: Index) -> Sequence[Index]:
         file = self.views[index.tree].file
-        others = [view for view in list(self.views.values()) if view.file != file]
-        return [view.index for view in others if file in self._used(view)]
+        if file not in self.importing:
+            others = [one for one in self._files() if one != file and file in self.linked.used_by(one)]
+            self.importing[file] = [view.index for one in others if (view := self.module(one)) is not None]
+        return self.importing[file]
 
-    def _used(self, view: View) -> frozenset[str]:
-        """The files in which the names stand that a file imports."""
-        if view.file not in self.used:
-            self.used[view.file] = frozenset()
-            self.used[view.file] = frozenset(self._definitions(view))
-        return self.used[view.file]
+    def is_set(self, index: Index, name: str) -> bool:
+        file = self.views[index.tree].file
+        found = [self.linked.set_by(one) for one in self._files()]
+        return any((file, one) in each for each in found for one in (name, ""))
 
-    def _definitions(self, view: View) -> Iterator[str]:
-        """Modules that are imported, and modules that have what is imported of them; a package only hands it on."""
-        names = dict.fromkeys((*sorted(view.index.imports), *_names(view)))
-        for name in [name for name in names if name.partition(".")[0] not in LIBRARIES]:
-            module = self.file(name, view.file) if name.strip(".") else None
-            if module is not None and not module.endswith("__init__.py"):
-                yield module
-            for one in self._imported(name, view.file, MAX_IMPORTS):
-                place = self.views.get(view.index.root(one.node))
-                if place is not None and place.file != view.file:
-                    yield place.file
+    def _files(self) -> list[str]:
+        """The files that the script uses, and those that they use, nearest first."""
+        if not self.near:
+            main = next(iter(self.views.values())).file
+            found = {main: None, **dict.fromkeys(sorted({file for file, _ in self._classes(main)}))}
+            for file in (waiting := list(found)):
+                if len(found) > MAX_FILES or self.library.main.left < BUNDLE_STEPS // 2:
+                    break
+                new = sorted(self.linked.used_by(file) - found.keys())
+                found.update(dict.fromkeys(new))
+                waiting += new
+            self.near = list(found)
+        return self.near
 
     def modules(self, script: View) -> list[View]:
         """The modules whose names the script uses, and those that they use, up to MAX_MODULES, nearest first."""
-        found = {script.file: script}
-        named = {file for file, _ in self._classes(script.file)}
-        for view in (waiting := [script]):
-            for file in sorted((self._used(view) | named) - found.keys()):
-                most = MAX_MODULES if self.library.followed < MAX_FOLLOWED else FEW_MODULES
-                if len(found) > most or self.library.main.left < BUNDLE_STEPS // 2:
-                    return list(found.values())[1:]
-                module = self.module(file)
-                if module is not None:
-                    self.library.followed += 1
-                    found[file] = module
-                    waiting.append(module)
-        return list(found.values())[1:]
+        found: list[View] = []
+        for file in self._files()[1:]:
+            most = MAX_MODULES if self.library.followed < MAX_FOLLOWED else FEW_MODULES
+            if len(found) >= most or self.library.main.left < BUNDLE_STEPS // 2:
+                break
+            module = self.module(file)
+            if module is not None:
+                self.library.followed += 1
+                found.append(module)
+        return found
 
     def sections(self, class_: ast.ClassDef) -> tuple[str, ...]:
         """The keys of configs below which the arguments of a class stand: `data` of a LightningCLI that gets it,
@@ -197,12 +170,8 @@ class Program:
         """The files of the classes that the configs name, and the keys that name them."""
         for key, given in self.configured.items():
             if key.rpartition(".")[2] in ("class_path", "_target_") and isinstance(given.value, str):
-                places = self._imported(given.value, beside, MAX_IMPORTS)
-                files = (self.views[root].file for one in places if (root := self._root(one.node)) in self.views)
-                yield from ((file, key) for file in dict.fromkeys(files))
-
-    def _root(self, node: ast.AST) -> ast.AST:
-        return next(iter(self.views.values())).index.root(node)
+                _, file = self._imported(given.value, beside)
+                yield from [(file, key)] if file is not None else []
 
     def document(self, reference: str, beside: str) -> Mapping[str, Given] | None:
         """What a data file holds, seen from the command, else from the file that names it."""
@@ -227,17 +196,3 @@ def _cli_classes(index: Index) -> Iterator[tuple[str, ast.expr]]:
             yield from zip(("model", "data"), call.args, strict=False)
             named = {"model_class": "model", "datamodule_class": "data"}
             yield from ((named[one.arg], one.value) for one in call.keywords if one.arg in named)
-
-
-def _names(view: View) -> Iterator[str]:
-    """The full names of what a file imports, and of what it asks of imported modules."""
-    index = view.index
-    scopes: list[Scope] = [index.module, *(index.inner[one] for one in (*index.functions, *index.classes))]
-    for scope in scopes:
-        yield from (one.text for found in scope.bindings.values() for one in found if one.kind == "import")
-    for attributes in index.attributes.values():
-        for node in attributes:
-            if isinstance(node.value, ast.Name | ast.Attribute):
-                yield full_name(index, node) or ""
-    for star in index.stars:
-        yield from (f"{star}.{name}" for name in index.reads if not index.module.bindings.get(name))

@@ -1,10 +1,11 @@
 """Reads a shell script (bash): its commands, with variables filled in where their value is certain. Nothing is run.
 
 A variable is known when the script sets it once, outside of branches, loops and functions and not after && or ||, and
-before it is used; `${X:-default}` of one that the script does not set is the default. `source`, `.` and `eval` may set
-all of them: what stood before is not known behind one, nor is a default. Everything else is None: loop variables, $1,
-$(...), globs; such a word may be several, or none. A word that is one variable stands where the variable's value
-stands, without its quotes; a word that is made of parts ("--lr=$LR", "$DIR/data") stands where it is used, as a whole.
+before it is used; `${X:-default}` of one that the script does not set is the default, and so is `${1:-default}` of an
+argument that nobody gives. `source`, `.` and `eval` may set all of them: what stood before is not known behind one, nor
+is a default. Everything else is None: loop variables, $(...), globs, and $1 where the arguments are not said; such a
+word may be several, or none. A word that is one variable stands where the variable's value stands, without its quotes;
+a word that is made of parts ("--lr=$LR", "$DIR/data") stands where it is used, as a whole.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from autotune.model.source import Command, Comment
 from autotune.syntax.shell_lexer import Lexer
 from autotune.syntax.shell_statements import Statement, Statements, When
 from autotune.syntax.shell_tokens import Run, Word
-from autotune.syntax.shell_values import Values
+from autotune.syntax.shell_values import ARGUMENTS, Values
 from autotune.syntax.text import Text, decode
 
 _DECLARING = ("export", "declare", "typeset", "readonly", "local")
 _CHANGING = ("read", "mapfile", "readarray", "getopts", "unset", "let")
 _RUNNING = ("source", ".", "eval")
+_SHIFTING = ("shift", "set")
 _ENVIRONMENT = re.compile(r"\bactivate['\"]?$")
 """Ends the script of a virtual environment, or the command of conda: it sets no variable of the project."""
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -39,12 +41,12 @@ class Script:
     comments: tuple[Comment, ...]
 
 
-def read(data: bytes, where: str) -> Script:
-    """The commands of a shell script. Raises UsageError."""
+def read(data: bytes, where: str, arguments: Sequence[str] | None = None) -> Script:
+    """The commands of a shell script that is started with `arguments`, if these are known. Raises UsageError."""
     lexer = Lexer(decode(data, where))
     reader = Statements(lexer)
     statements = tuple(reader.read())
-    values = _values(statements, lexer.text, reader.changed | lexer.changed)
+    values = replace(_values(statements, lexer.text, reader.changed | lexer.changed), arguments=arguments)
     return Script(tuple(_commands(statements, values)), tuple(lexer.comments))
 
 
@@ -55,10 +57,18 @@ def _values(statements: Sequence[Statement], text: Text, changed: set[str]) -> V
     is_changed = any(statement.when == "later" and _runs_others(statement, text) for statement in statements)
     unknown = {word.name for word, when in kept if when != "once" or times[word.name] > 1 or is_changed}
     for statement in statements:
+        if _name(statement) in _SHIFTING and not _sets_options(statement):
+            unknown.add(ARGUMENTS)
         if _name(statement) in _CHANGING:
             unknown.update(*(_NAME.findall(text.text, word.start, word.end) for word in statement.words[1:]))
     appended = {word.name for word, _ in kept if word.is_append}
     return Values(text, unknown | changed, appended, {word.name for word, _ in kept}, is_open=is_changed)
+
+
+def _sets_options(statement: Statement) -> bool:
+    """`set -euo pipefail`: without arguments for the script."""
+    first = _plain(statement.words[1]) if len(statement.words) > 1 else ""
+    return _name(statement) == "set" and (len(statement.words) == 1 or (first[:1] in ("-", "+") and first != "--"))
 
 
 def _name(statement: Statement) -> str:

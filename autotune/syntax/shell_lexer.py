@@ -25,9 +25,9 @@ _ESCAPE = re.compile(r"\\(\r?\n|.)", re.DOTALL)
 _SINGLE_QUOTED = re.compile(r"'([^']*)'")
 _ANSI_QUOTED = re.compile(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\s]*\])?(\+?)=", re.ASCII)
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(\[@\])?\})", re.ASCII)
-_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?([-=])", re.ASCII)
-_SPECIAL = re.compile(r"\$[0-9@*#?$!-]")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*|[1-9@])|\{([A-Za-z_]\w*|[1-9][0-9]?|@)(\[@\])?\})", re.ASCII)
+_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*|[1-9][0-9]?):?([-=])", re.ASCII)
+_SPECIAL = re.compile(r"\$[0*#?$!-]")
 _CHANGED = re.compile(
     r"(?:\+\+|--)\s*+(\w++)|(?<!\w)([A-Za-z_]\w*+)\s*+(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))", re.ASCII
 )
@@ -198,7 +198,8 @@ class Lexer:
         start = self.place
         if match := _VARIABLE.match(self.text.text, start):
             self.place = match.end()
-            return (Variable(match[1] or match[2], quoted, is_array=match[3] is not None),)
+            name = match[1] or match[2]
+            return (Variable(name, quoted, is_array=match[3] is not None or name == "@"),)
         if match := _DEFAULT.match(self.text.text, start):
             return (self._with_default(match, quoted, depth),)
         if not quoted and (match := _ANSI_QUOTED.match(self.text.text, start)):

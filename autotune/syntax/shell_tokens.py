@@ -19,7 +19,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable in a word: $X, ${X}, ${X:-default} or, `is_array`, ${X[@]}."""
+    """A variable in a word: $X, ${X}, ${X:-default} or, `is_array`, ${X[@]}; $1 and $@ are arguments of the script."""
 
     name: str
     quoted: bool

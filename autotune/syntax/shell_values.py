@@ -14,11 +14,15 @@ from autotune.syntax.text import MAX_VALUES, Text
 _BLANKS_OR_WORD = re.compile(r"[ \t\r\n]+|[^ \t\r\n]+")
 _GLOB = re.compile(r"[*?]|\{(?=[^{}]*+\})(?:[^{},.]|\.(?!\.))*(?:,|\.\.)|^~")
 """Not possessive: Python before 3.11.5 matches such a group wrongly where it looks ahead."""
+ARGUMENTS = "@"
+"""The name under which all arguments of a script are unknown."""
 _LONGEST = 100_000
 """Characters of a variable, or items of an array: X=$X$X$X doubles quickly."""
 
 Field = Sequence[Run]
 _UNKNOWN: Field = (Run(None, 0, False),)
+_TYPED = -1
+"""Where an argument of the script stands: not in its text."""
 
 
 @dataclass(slots=True)
@@ -27,7 +31,8 @@ class Values:
 
     `unknown` are those that are set twice, or only perhaps; `appended` those that grow, so that inside a function
     nobody knows how far they are; `assigned` all that the script sets anywhere. `is_open` says that others may be set
-    too. `left` is how many words may still be made.
+    too. `left` is how many words may still be made. `arguments` are those of the script: None for a start of which
+    nobody says any, where the defaults hold.
     """
 
     text: Text
@@ -38,6 +43,7 @@ class Values:
     arrays: dict[str, Sequence[Field]] = field(default_factory=dict)
     is_open: bool = False
     left: int = MAX_VALUES
+    arguments: Sequence[str] | None = None
 
     def assign(self, word: Word) -> None:
         """Take a NAME=value or NAME+=value that certainly runs."""
@@ -84,7 +90,10 @@ class Values:
         """A variable stands where its value stands, anything else where it is used."""
         start, end = (_place(runs) if is_variable else None) or (word.start, word.end)
         value = "".join(run.text or "" for run in runs) if is_known else None
-        return source.Word(value, self.text.text[start:end], self.text.span(start, end), self.text.line(start))
+        is_typed = is_known and any(run.start == _TYPED for run in runs)
+        return source.Word(
+            value, self.text.text[start:end], self.text.span(start, end), self.text.line(start), is_typed
+        )
 
     def _fields(self, pieces: Sequence[Piece], when: When) -> list[Field]:
         """The words of pieces that stand together: each blank in an unquoted variable starts a new one."""
@@ -120,6 +129,8 @@ class Values:
 
     def _variable(self, variable: Variable, when: When) -> Sequence[Field]:
         name = variable.name
+        if name == "@" or name.isdigit():
+            return self._argument(variable, when)
         if name in self.unknown or (name in self.appended and when == "later"):
             return (_UNKNOWN,)
         if name in self.arrays:
@@ -131,6 +142,20 @@ class Values:
         if variable.default is not None and is_unset:
             return (self._joined(variable.default, when),)
         return (_UNKNOWN,)
+
+    def _argument(self, variable: Variable, when: When) -> Sequence[Field]:
+        """$1 and "$@" of the script, where no function around has its own, and nothing shifts them."""
+        if ARGUMENTS in self.unknown or when == "later":
+            return (_UNKNOWN,)
+        given = [(Run(word, _TYPED, True),) for word in self.arguments or ()]
+        if variable.name == "@":
+            return given if self.arguments is not None else (_UNKNOWN,)
+        at = int(variable.name) - 1
+        if at < len(given) and given[at][0].text:
+            return (given[at],)
+        if variable.default is not None:
+            return (self._joined(variable.default, when),)
+        return (_UNKNOWN if self.arguments is None else (Run("", _TYPED, variable.quoted),),)
 
 
 def _is_known(word: Field) -> bool:
@@ -148,14 +173,15 @@ def _split(value: Field) -> list[Field]:
             if match[0].isspace():
                 parts.append([])
             else:
-                parts[-1].append(Run(match[0], run.start + match.start(), False))
+                start = _TYPED if run.start == _TYPED else run.start + match.start()
+                parts[-1].append(Run(match[0], start, False))
     return list(parts)
 
 
 def _place(runs: Field) -> tuple[int, int] | None:
     """The one place where all characters of `runs` stand; None when they stand apart, or nowhere."""
     written = [run for run in runs if run.text != ""]
-    if not written or any(run.text is None for run in written):
+    if not written or any(run.text is None or run.start == _TYPED for run in written):
         return None
     ends = [run.start + len(run.text or "") for run in written]
     if any(run.start != end for run, end in zip(written[1:], ends, strict=False)):

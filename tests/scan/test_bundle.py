@@ -310,3 +310,101 @@ def test_a_script_outside_is_not_looked_for(script: str, tmp_path) -> None:
     root.mkdir()
     (tmp_path / "outside.py").write_text(textwrap.dedent(RAW))
     assert project(root, run_sh=f"python '{script}' --workers 3\n").bundles == ()
+
+
+STARTED = """
+import argparse
+import torch
+from torch.utils.data import DataLoader
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--workers", type=int, default=2)
+parser.add_argument("--config")
+args = parser.parse_args()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in DataLoader(rows, num_workers=args.workers):
+    loss = model(batch)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("launcher", "text", "asked", "expected"),
+    [
+        ("run.sh", "python src/train.py --workers 0", ["src/train.py"], 0),
+        ("src/run.sh", "python train.py --workers 0", ["src/train.py"], 0),
+        ("scripts/run.sh", "python src/train.py --workers 0", ["src/train.py"], 0),
+        ("run.sh", "python -m src.train --workers 0", ["src/train.py"], 0),
+        ("run.sh", "python src/train.py --workers 0 --config a.yaml", ["src/train.py", "a.yaml"], 0),
+        ("run.sh", "python src/train.py --workers 0 --config a.yaml", ["src/train.py", "b.yaml"], 2),
+        ("run.sh", "python src/other.py --workers 0", ["src/train.py"], 2),
+        ("run.sh", "echo", ["src/train.py"], 2),
+        ("old/run.sh", "python src/train.py --workers 0", ["src/train.py"], 2),
+        (".cache/run.sh", "python src/train.py --workers 0", ["src/train.py"], 2),
+    ],
+)
+def test_a_script_that_is_named_is_read_with_what_starts_it(
+    tmp_path: Path, launcher: str, text: str, asked: list[str], expected: int
+) -> None:
+    files = {"src/train.py": STARTED, "src/other.py": STARTED, launcher: text, "a.yaml": "a: 1\n", "b.yaml": "b: 1\n"}
+    for name, written in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(written)
+    bundles = scan([tmp_path / one for one in asked], root=tmp_path, exclude=["old"]).bundles
+    found = {one.name: one.value for each in bundles for one in each.settings if one.origin == "static"}
+    assert ({each.name for each in bundles}, found["loader.num_workers"]) == ({"src/train.py"}, expected)
+    assert (launcher in {name for each in bundles for name in each.files}) is (expected == 0)
+
+
+LIT_DATA = """
+import lightning as L
+from torch.utils.data import DataLoader
+
+class Data(L.LightningDataModule):
+    def __init__(self, batch_size: int = 8, num_workers: int = 2):
+        super().__init__()
+        self.save_hyperparameters()
+
+    def train_dataloader(self):
+        return DataLoader(Rows(), batch_size=self.hparams.batch_size, num_workers=self.hparams.num_workers)
+"""
+
+LIT_CONFIG = """
+trainer:
+  max_epochs: 2
+data:
+  class_path: lit.data.Data
+  init_args:
+    num_workers: 0
+"""
+
+
+@pytest.mark.parametrize(
+    "cli",
+    [
+        "LightningCLI()",
+        "LightningCLI(datamodule_class=Data, subclass_mode_data=True)",
+        "CLI(datamodule_class=Data, subclass_mode_data=True)",
+    ],
+)
+@pytest.mark.parametrize("start", ["", "python -m lit.train fit -c configs/base.yaml", "python lit/train.py fit -c $C"])
+def test_a_config_that_a_lightning_cli_takes_gives_the_arguments_of_its_classes(
+    tmp_path: Path, cli: str, start: str
+) -> None:
+    head = "from lightning.pytorch.cli import LightningCLI\nfrom lit.data import Data\nclass CLI(LightningCLI): pass\n"
+    files = {
+        "lit/__init__.py": "",
+        "lit/data.py": LIT_DATA,
+        "lit/train.py": f'{head}if __name__ == "__main__":\n    {cli}\n',
+        "configs/base.yaml": LIT_CONFIG,
+        "run.sh": f"C=configs/base.yaml\n{start}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (bundle,) = scan([tmp_path], root=tmp_path).bundles
+    workers = next(one for one in bundle.settings if one.name == "loader.num_workers")
+    assert (bundle.name, workers.value) == ("lit/train.py", 0)
+    assert workers.location is not None
+    assert (workers.location.file, workers.location.line) == ("configs/base.yaml", 7)

@@ -8,6 +8,7 @@ import pytest
 
 from autotune.model.evidence import Setting
 from autotune.model.scanned import TYPED, Bundle, Pin
+from autotune.scan import scan as scan_files
 from autotune.scan.command import outside, pins, scan_command
 
 SCRIPT = """\
@@ -72,6 +73,75 @@ def test_a_script_of_the_shell_is_read(project: Path) -> None:
     found = workers(scan(project, "bash", "run.sh"))
     assert found.location is not None
     assert (found.value, found.location.file, found.location.line) == (7, str(project / "run.sh"), 3)
+
+
+@pytest.mark.parametrize("start", ["./run.sh", "bash run.sh"])
+@pytest.mark.parametrize(
+    ("text", "typed", "value", "place"),
+    [
+        ('N=${1:-3}\npython train.py --workers "$N"\n', "", 3, ("run.sh", 1)),
+        ('N=${1:-3}\npython train.py --workers "$N"\n', "7", 7, (TYPED, 2)),
+        ('python train.py "$@"\n', "--workers 7", 7, (TYPED, 1)),
+        ('python train.py "$@"\n', "", 2, ("train.py", 6)),
+        ('ARGS=(--workers 5 --lr 1)\npython train.py "${ARGS[@]}" "$@"\n', "", 5, ("run.sh", 1)),
+    ],
+)
+def test_a_script_of_the_shell_gets_what_is_typed_behind_it(
+    project: Path, start: str, text: str, typed: str, value: int, place: tuple[str, int]
+) -> None:
+    (project / "run.sh").write_text(text)
+    found = workers(scan(project, *start.split(), *typed.split()))
+    assert found.value == value
+    assert found.location is not None
+    assert (Path(found.location.file).name, found.location.line) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "argv", "files"),
+    [
+        ("python train.py $(choose)\n", ["train.py", "a.yaml"], {"train.py", "a.yaml", "run.sh"}),
+        ("python train.py --config $X\n", ["/x/train.py", "--config", "a.yaml"], {"train.py", "a.yaml", "run.sh"}),
+        ("python train.py --config=$X\n", ["train.py", "--config=a.yaml"], {"train.py", "a.yaml", "run.sh"}),
+        ("python train.py $(choose)\n", [], {"train.py", "run.sh"}),
+        ("python train.py b.yaml\n", ["train.py", "a.yaml"], {"train.py", "b.yaml", "run.sh"}),
+        ("python train.py b.yaml\npython other.py a.yaml\n", ["other.py", "a.yaml"], {"other.py", "a.yaml", "run.sh"}),
+    ],
+)
+def test_what_a_run_started_says_what_the_shell_does_not(
+    tmp_path: Path, text: str, argv: list[str], files: set[str]
+) -> None:
+    for name in ("train.py", "other.py"):
+        (tmp_path / name).write_text(
+            "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+            "(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file('x')\nTrainer(model, args).train()\n"
+        )
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text("output_dir: out\nper_device_train_batch_size: 4\n")
+    (tmp_path / "run.sh").write_text(text)
+    found = scan_command(["bash", "run.sh"], cwd=tmp_path, root=tmp_path, versions={}, argv=argv)
+    assert found is not None
+    assert set(found.files) == files
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'CONFIG=${1:-configs/base.yaml}\npython train.py "$CONFIG"\n',
+        'CONFIG="${1:-configs/base.yaml}"\npython train.py --config=$CONFIG\n',
+        "python train.py ${CONFIG:-configs/base.yaml}\n",
+        'ARGS=(--config configs/base.yaml)\npython train.py "${ARGS[@]}" "$@"\n',
+    ],
+)
+def test_check_takes_the_defaults_of_a_script_of_the_shell(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.sh").write_text(text)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/base.yaml").write_text("output_dir: out\nper_device_train_batch_size: 4\n")
+    (tmp_path / "train.py").write_text(
+        "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+        "(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file('x')\nTrainer(model, args).train()\n"
+    )
+    bundles = scan_files([tmp_path], root=tmp_path).bundles
+    assert [set(one.files) for one in bundles] == [{"train.py", "configs/base.yaml", "run.sh"}]
 
 
 def test_a_command_in_a_folder_below_the_root(project: Path) -> None:

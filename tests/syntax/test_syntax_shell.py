@@ -200,6 +200,38 @@ def test_a_default_is_taken_of_what_the_script_does_not_set() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "arguments", "expected"),
+    [
+        ('X=${1:-d.yaml}\nc "$X"', None, ["d.yaml"]),
+        ('X=${1:-d.yaml}\nc "$X"', [], ["d.yaml"]),
+        ('X=${1:-d.yaml}\nc "$X"', ["o.yaml"], ["o.yaml"]),
+        ('X=${1-d}\nc "$X" "${2}" $3', ["1", "2 b", ""], ["1", "2 b"]),
+        ('c $1 "$2"', None, [None, None]),
+        ('c $1 "$2"', ["a"], ["a", ""]),
+        ('c --x "$@"', None, ["--x", None]),
+        ('c --x "$@" ${@}', ["a b", "c"], ["--x", "a b", "c", "a", "b", "c"]),
+        ('c --x "$@"', [], ["--x"]),
+        ('A=(--a 1)\nA+=("$@")\nc "${A[@]}"', ["--b", "2"], ["--a", "1", "--b", "2"]),
+        ('shift\nc ${1:-d} "$@"', ["a"], [None, None]),
+        ('set -- x\nc ${1:-d} "$@"', None, [None, None]),
+        ("set -euo pipefail\nc ${1:-d}", None, ["d"]),
+        ('f() { c ${1:-d} "$@"; }\nf', ["a"], [None, None]),
+        ("if a; then c ${1:-d}; fi", None, ["d"]),
+    ],
+)
+def test_arguments_of_the_script(text: str, arguments: list[str] | None, expected: list[str | None]) -> None:
+    commands = [one for one in shell.read(text.encode(), "file", arguments).commands if one.words[0].value == "c"]
+    assert [word.value for word in commands[0].words[1:]] == expected
+
+
+def test_an_argument_stands_in_no_file_and_its_default_does() -> None:
+    text = b'X=${1:-4}\nc $X $2 "$2"'
+    default, *typed = shell.read(text, "file", ["", "8"]).commands[0].words[1:]
+    assert (default.is_typed, text[default.span.start : default.span.end]) == (False, b"4")
+    assert [(one.is_typed, one.value) for one in typed] == [(True, "8"), (True, "8")]
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("a 'b c' \"d\"e\\ f", ["a", "b c", "de f"]),

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call, Given
 from autotune.scan.python import collating, loaded, options, values
+from autotune.scan.python.changes import ANY
 from autotune.scan.python.circumstances import unsaid
 from autotune.scan.python.consumers import CHOICES, Consumer, consumer, of_class
 from autotune.scan.python.dicts import entries
 from autotune.scan.python.index import Store, last_name
 from autotune.scan.python.names import full_name
-from autotune.scan.python.origins import origins
+from autotune.scan.python.origins import changed_attributes, changed_items, origins
 from autotune.scan.python.padding import option as padding_option
 from autotune.scan.python.reach import is_reached
 from autotune.scan.python.uses import called_class
@@ -72,7 +73,7 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
         if read is not None:
             found |= {key: replace(one, key=key) for key, one in read.items()}
             continue
-        held = entries(view, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
+        held = _unpacked(view, keyword.value) if keyword.arg is None else Entries({keyword.arg: (keyword.value,)})
         waiting += _possible(view, held)
         is_open |= held.is_open or bool(held.maybe)
     waiting.reverse()
@@ -85,12 +86,20 @@ def arguments(view: View, node: ast.Call, parameters: Sequence[str] = ()) -> tup
     return found, is_open
 
 
+def _unpacked(view: View, node: ast.expr) -> Entries:
+    """What a dict holds whose entries become arguments; what other code sets in it may be anything."""
+    held = entries(view, node)
+    changed = changed_items(view, node) if held.values else frozenset()
+    keys = held.values.keys() if ANY in changed else changed & held.values.keys()
+    return replace(held, maybe=held.maybe | keys, is_open=held.is_open or bool(changed - keys))
+
+
 def _call(view: View, node: ast.Call, which: Consumer) -> Call:
     found, is_open = arguments(view, node, which.parameters)
     if which.kind == "run" and which.dialect != "torch":
         class_ = called_class(view.index, node.func)
         found = {**(_fields(view, class_) if class_ is not None else {}), **found}
-        found |= _changed(view, node)
+        found |= _changed(view, node, found)
     if which.name in CHOICES and is_reached(view, node) is None:
         found = {name: replace(given, value=None, known=False) for name, given in found.items()}
     for name in unsaid(view, node, which):
@@ -133,9 +142,11 @@ def _possible(view: View, held: Entries, prefix: str = "", depth: int = 0) -> It
 def _argument(view: View, asked: _Possible) -> tuple[Given, Sequence[_Possible]]:
     """An argument, and the entries of the dict that it is."""
     name, possible, doubt = asked.name, asked.values, asked.doubt
-    given = values.agreed([values.given(view, one) for one in possible]) if not doubt else None
+    each = [values.given(view, one) for one in possible] if not doubt else []
+    given = values.agreed(each)
     if given is None:
-        why = doubt or (f"a condition decides which of {_lines(view, possible)} gives it" if possible[1:] else "")
+        several = f"a condition decides which of {_lines(view, possible)} gives it" if possible[1:] else ""
+        why = doubt or several or each[0].doubt
         given = Given("", None, view.place(possible[0]), known=False, doubt=why)
     location = given.location if given.location.key else replace(given.location, key=name)
     found = replace(given, key=name, location=location)
@@ -159,16 +170,19 @@ def _lines(view: View, nodes: Sequence[ast.expr]) -> str:
     return f"line{'s' if lines[1:] else ''} {', '.join(map(str, lines))}"
 
 
-def _changed(view: View, node: ast.Call) -> dict[str, Given]:
-    """What the script sets on the object afterwards, `training_args.optim = ...`."""
+def _changed(view: View, node: ast.Call, given: Collection[str]) -> dict[str, Given]:
+    """What is set afterwards on the object that gets the arguments `given`: `training_args.optim = ...`."""
     outer = view.index.parents.get(node)
     name = last_name(outer.targets[0]) if isinstance(outer, ast.Assign) else ""
-    if not name:
+    if not isinstance(outer, ast.Assign) or not name:
         return {}
     stores = {
         key: [store for store in rows if last_name(store.base) == name] for key, rows in view.index.stores.items()
     }
-    return {key: _set_later(view, key, rows) for key, rows in stores.items() if rows}
+    own = {key: _set_later(view, key, rows) for key, rows in stores.items() if rows}
+    others = changed_attributes(view, node, outer.targets[0])
+    unknown = given if ANY in others else others
+    return {**own, **{key: Given(key, None, view.place(node, key), known=False) for key in unknown}}
 
 
 def _set_later(view: View, key: str, stores: Sequence[Store]) -> Given:

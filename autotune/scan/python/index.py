@@ -62,7 +62,9 @@ class Store:
 
 
 class Program(Protocol):
-    """The files of one run, as a file of it sees them."""
+    """The files of one run, as a file of it sees them; `uses` remembers where each of its functions is used."""
+
+    uses: dict[ast.AST, Sequence[ast.expr]]
 
     def index(self, node: ast.AST) -> Index:
         """That of the file in which `node` stands."""
@@ -73,6 +75,9 @@ class Program(Protocol):
 
     def importers(self, index: Index) -> Sequence[Index]:
         """The other files of the run that import something of this one."""
+
+    def is_set(self, index: Index, name: str) -> bool:
+        """Whether a file of the run sets this name of a module from outside: `conf.WORKERS = 8`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +99,7 @@ class Index:
 
     `called` holds calls by the last part of what they call, `methods` those of methods by the name of their object.
     `stores` holds attributes that are set, by their name, `items` what is set by a key, by the name of the object.
+    `writes` holds all that may change an object, by the attribute or key that it sets; "" for what may set any.
     `reads` holds names that are read and `attributes` attributes, `returns` what functions return, `aliases` the names
     that an import gives, by the last part of what it names. `work` is what may still be spent on following them.
     """
@@ -107,6 +113,7 @@ class Index:
     classes: list[ast.ClassDef] = field(default_factory=list)
     stores: dict[str, list[Store]] = field(default_factory=lambda: defaultdict(list))
     items: dict[str, list[Store]] = field(default_factory=lambda: defaultdict(list))
+    writes: dict[str, list[Store]] = field(default_factory=lambda: defaultdict(list))
     methods: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
     reads: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
     attributes: dict[str, list[ast.Attribute]] = field(default_factory=lambda: defaultdict(list))

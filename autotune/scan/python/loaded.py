@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from autotune.model.scanned import Given
+from autotune.scan.python.changes import later
 from autotune.scan.python.index import last_name
 from autotune.scan.python.names import full_name
 from autotune.scan.python.origins import origins
@@ -48,13 +50,18 @@ MAX_DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a data file holds below the key `prefix` ("" for all of it)."""
+    """What a data file holds below the key `prefix` ("" for all of it).
+
+    `made` are the calls that made the object: `own`, and behind a copy what that is a copy of.
+    """
 
     entries: Mapping[str, Given]
     prefix: str = ""
+    made: frozenset[ast.AST] = field(default=frozenset(), compare=False)
+    own: frozenset[ast.AST] = field(default=frozenset(), compare=False)
 
     def below(self, key: str) -> _Held:
-        return _Held(self.entries, f"{self.prefix}.{key}" if self.prefix else key)
+        return replace(self, prefix=f"{self.prefix}.{key}" if self.prefix else key)
 
     @property
     def is_there(self) -> bool:
@@ -66,6 +73,8 @@ def given(view: View, node: ast.AST, value: Value) -> Given | None:
     found = _inner(view, node, value, 0)
     if found is None:
         return None
+    if _is_changed(view, found, value):
+        return Given("", None, view.place(node), known=False)
     is_told = found.entries is view.composed or any(map(view.index.called.get, OVERRIDES))
     said = (view.flags or {}).get(found.prefix) if is_told else None
     return said or (found.entries.get(found.prefix) if found.is_there else _default(view, node, value))
@@ -77,7 +86,30 @@ def below(view: View, node: ast.AST, value: Value) -> Mapping[str, Given] | None
     if found is None:
         return None
     start = f"{found.prefix}." if found.prefix else ""
-    return {key.removeprefix(start): given for key, given in found.entries.items() if key.startswith(start)}
+    return {
+        key.removeprefix(start): given if not _is_changed(view, replace(found, prefix=key), value) else _unknown(given)
+        for key, given in found.entries.items()
+        if key.startswith(start)
+    }
+
+
+def _unknown(given: Given) -> Given:
+    return replace(given, value=None, known=False)
+
+
+def _is_changed(view: View, held: _Held, value: Value) -> bool:
+    """Whether the run changes what a file says of a key, or of one above it."""
+
+    def holds(section: str, at: View, base: ast.expr) -> bool:
+        found = _each(at, base, value, 0)
+        return any(one is not None and one.prefix == section and bool(one.own & held.made) for one in found)
+
+    keys = held.prefix.split(".")
+    changes = (
+        later(view, key, partial(holds, ".".join(keys[:place])), lambda at, store: False)
+        for place, key in enumerate(keys)
+    )
+    return any(True for each in changes for _ in each)
 
 
 def _inner(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
@@ -93,7 +125,8 @@ def _held(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
     if found is not None:
         return found if found.is_there else None
     if isinstance(node, ast.arg):
-        return _Held(view.composed) if view.composed and _is_composed(view.at(node), node) else None
+        made = frozenset({node})
+        return _Held(view.composed, "", made, made) if view.composed and _is_composed(view.at(node), node) else None
     return _read(view.at(node), node, value, depth) if isinstance(node, ast.Call) else None
 
 
@@ -107,11 +140,18 @@ def _is_composed(view: View, parameter: ast.arg) -> bool:
 
 def _of_origins(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:
     """What all hold that an expression comes from, where that is the same."""
-    if depth > MAX_DEPTH:
+    found = list(_each(view, node, value, depth))
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found) or any(one != known[0] for one in known):
         return None
-    ends = [one for one in origins(view, node) if not one.path and one.option is None]
-    found = [_held(view.at(one.node), one.node, value, depth + 1) for one in ends]
-    return found[0] if found and all(one == found[0] for one in found) else None
+    made, own = (frozenset().union(*sets) for sets in zip(*((one.made, one.own) for one in known), strict=True))
+    return replace(known[0], made=made, own=own)
+
+
+def _each(view: View, node: ast.AST, value: Value, depth: int) -> Iterator[_Held | None]:
+    """What each holds that an expression may come from."""
+    ends = [one for one in origins(view, node) if not one.path and one.option is None] if depth <= MAX_DEPTH else []
+    yield from (_held(view.at(one.node), one.node, value, depth + 1) for one in ends)
 
 
 def _asked(view: View, node: ast.AST, value: Value) -> tuple[ast.expr | None, str | None]:
@@ -148,14 +188,16 @@ def _read(view: View, call: ast.Call, value: Value, depth: int) -> _Held | None:
             return None
         # A path that is not known is that of the config which the command names.
         entries = view.documents(reference, view.file) if reference else view.configured or None
-        return _Held(entries) if entries is not None else None
+        made = frozenset({call})
+        return _Held(entries, "", made, made) if entries is not None else None
     if last_name(call.func) not in WRAPPERS:
         return None
     inside = [*call.args, *(one.value for one in call.keywords if one.arg is None)]
     found = [(at, one) for at, node in enumerate(inside) if (one := _of_origins(view, node, value, depth)) is not None]
     if len(found) != 1 or not all(_is_override(view, node) for node in inside[found[0][0] + 1 :]):
         return None
-    return found[0][1]
+    held = found[0][1]
+    return replace(held, made=held.made | {call}, own=frozenset({call}))
 
 
 def _is_override(view: View, node: ast.AST) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from autotune.scan.python import options
+from autotune.scan.python.changes import may_happen
 from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.options import Option
 from autotune.scan.python.uses import argument, called_class, passed, with_bases
@@ -62,20 +63,14 @@ def _reads_command_line(call: ast.Call) -> bool:
 
 
 def changes(view: View, base: ast.expr, name: str) -> Iterator[ast.expr | None]:
-    """What the script sets `base.name` to, wherever a run does so under the same name; None for what is not known."""
+    """What the file sets `base.name` to, wherever a run does so under the same name; None for what is not known."""
     index = view.index
     own = last_name(base)
     if own in ("self", ""):
         return
     for store in index.stores.get(name, ()):
-        if last_name(store.base) == own and view.reach(view, store.node) is not False:
+        if last_name(store.base) == own and may_happen(view, store.node):
             yield store.value
-    for call in index.called.get("setattr", ()):
-        if call.args and last_name(call.args[0]) == own:
-            yield None
-    for attribute in index.attributes.get("__dict__", ()):
-        if last_name(attribute.value) == own:
-            yield None
 
 
 def of_field(index: Index, holder: Option, name: str) -> Option | None:
@@ -136,7 +131,7 @@ def set_on(view: View, made: ast.AST, name: str) -> Iterator[ast.expr | None]:
     bindings = index.lookup(target)
     for store in index.stores.get(name, ()):
         is_own = isinstance(store.base, ast.Name) and index.lookup(store.base) is bindings
-        if is_own and view.reach(view, store.node) is not False:
+        if is_own and may_happen(view, store.node):
             yield store.value
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from autotune.scan.python import options
-from autotune.scan.python.dicts import entries
-from autotune.scan.python.index import Binding, last_name
+from autotune.scan.python.changes import Known, changed_keys, later, sets_itself
+from autotune.scan.python.dicts import CHANGES, entries
+from autotune.scan.python.index import Binding, Store, last_name
 from autotune.scan.python.members import PARSES, changes, members, of_field, set_on
 from autotune.scan.python.names import full_name
 from autotune.scan.python.options import Option
-from autotune.scan.python.uses import bound, called_function, passed, returned
+from autotune.scan.python.uses import bound, called_class, called_function, passed, returned, with_bases
 from autotune.scan.python.view import Entries, Origin, View
 
 MAX_DEPTH = 40
@@ -40,7 +42,8 @@ def origins(view: View, node: ast.AST, path: Path = (), depth: int = 0) -> tuple
 
     An expression that cannot be followed is its own origin, and so is one that is being followed already.
     """
-    known = view.origins.get((node, path))
+    asked = (node, path, bool(view.identified))
+    known = view.origins.get(asked)
     if known is not None:
         return known
     view = view.at(node)
@@ -49,15 +52,15 @@ def origins(view: View, node: ast.AST, path: Path = (), depth: int = 0) -> tuple
     variable = bindings[0] if bindings else None
     if depth > MAX_DEPTH or len(path) > MAX_PATH or view.followed[variable] >= MAX_ROUNDS:
         return unknown
-    view.origins[node, path] = unknown
+    view.origins[asked] = unknown
     if variable is not None:
         view.followed[variable] += 1
     try:
-        view.origins[node, path] = _ends(view, node, path, depth) or unknown
+        view.origins[asked] = _ends(view, node, path, depth) or unknown
     finally:
         if variable is not None:
             view.followed[variable] -= 1
-    return view.origins[node, path]
+    return view.origins[asked]
 
 
 def _ends(view: View, node: ast.AST, path: Path, depth: int) -> tuple[Origin, ...]:
@@ -74,8 +77,10 @@ def _ends(view: View, node: ast.AST, path: Path, depth: int) -> tuple[Origin, ..
 
 def _steps(view: View, node: ast.AST, path: Path, depth: int) -> Iterator[Step]:
     if isinstance(node, ast.Name):
-        for binding in bound(view.index, node):
+        found = bound(view.index, node)
+        for binding in found:
             yield from _binding(view, binding, path)
+        yield from _given([None] if _is_rebound(view, found) else (), node, path)
     elif isinstance(node, ast.Attribute):
         yield from _attribute(view, node, path, depth)
     elif isinstance(node, ast.Subscript):
@@ -124,20 +129,130 @@ def _attribute(view: View, node: ast.Attribute, path: Path, depth: int) -> Itera
         found_elsewhere = bound(view.index, node)
         for binding in found_elsewhere:
             yield from _binding(view, binding, path)
+        yield from _given([None] if _is_rebound(view, found_elsewhere) else (), node, path)
         if found_elsewhere or all(one.kind == "import" for one in bound(view.index, node.value)):
             return
-    bases = origins(view, node.value, (), depth + 1)
-    later = list(changes(view, node.value, node.attr))
-    for base in [base for base in bases if not _is_parser(view, base)]:
+    bases = [one for one in origins(view, node.value, (), depth + 1) if not _is_parser(view, one)]
+    here = list(changes(view, node.value, node.attr))
+    for base in bases:
         inner = of_field(view.index, base.option, node.attr) if base.option is not None else None
         at = view.at(base.node)
         found: list[ast.expr | Option | None] = [inner] if inner is not None else []
         found += members(at, base.node, base.path, node.attr) if inner is None else ()
         if not base.path and not (at is view and last_name(node.value) in _given_names(at, base.node)):
             found += set_on(at, base.node, node.attr)
-        if found or not (later and _is_parsed(base)):
+        if found or not (here and _is_parsed(base)):
             yield from _given(found or [None], node, path)
-    yield from _given(later, node, path)
+    yield from _given([*here, *_changed(view, node.value, bases, node.attr)], node, path)
+
+
+def _changed(view: View, owner: ast.expr, bases: Sequence[Origin], name: str) -> Iterator[ast.expr | None]:
+    """What an attribute of an object is set to beside what `changes` and `set_on` find."""
+    if not view.identified:
+        yield from later(view, name, _holder(view, owner, bases, name), _known_attributes(view, owner, bases))
+
+
+def changed_attributes(view: View, made: ast.Call, owner: ast.expr) -> frozenset[str]:
+    """The attributes of the object that a call of a library makes which something changes, and not `owner.name = ...`
+    of its file. Methods of such objects do their work (`fabric.setup(model)`); those that set arguments are
+    TrainingArguments.set_dataloader and its like."""
+    bases = [Origin(made)]
+    is_followed = _known_attributes(view, owner, bases)
+    has_setters = last_name(made.func).endswith("Arguments")
+
+    def is_known(at: View, store: Store) -> bool:
+        method = store.node.func if isinstance(store.node, ast.Call) else None
+        is_own = isinstance(method, ast.Attribute) and method.value is store.base
+        is_setter = has_setters and last_name(method or store.base).startswith("set_")
+        return is_followed(at, store) or (is_own and not is_setter)
+
+    return changed_keys(view, _holder(view, owner, bases, ""), is_known)
+
+
+def _known_attributes(view: View, owner: ast.expr, bases: Sequence[Origin]) -> Known:
+    def is_known(at: View, store: Store) -> bool:
+        is_here = at.file == view.file and last_name(store.base) == last_name(owner)
+        return isinstance(store.node, ast.Attribute) and (is_here or _is_of_maker(at, store, bases))
+
+    return is_known
+
+
+def _changed_item(view: View, owner: ast.expr, key: str) -> Iterator[ast.expr | None]:
+    """What a dict's value for a key is set to beside what `entries` finds."""
+    if not view.identified:
+        bases = origins(view, owner)
+        yield from later(view, key, _holder(view, owner, bases, key), _known_items(bases))
+
+
+def changed_items(view: View, owner: ast.expr) -> frozenset[str]:
+    """The keys of a dict that something changes beside what `entries` finds; ANY where it may be any."""
+    bases = origins(view, owner)
+    return changed_keys(view, _holder(view, owner, bases, ""), _known_items(bases))
+
+
+def _known_items(bases: Sequence[Origin]) -> Known:
+    def is_known(at: View, store: Store) -> bool:
+        is_entry = (
+            isinstance(store.node, ast.Subscript) or last_name(getattr(store.node, "func", store.base)) in CHANGES
+        )
+        return is_entry and _is_of_maker(at, store, bases)
+
+    return is_known
+
+
+def _holder(view: View, owner: ast.expr, bases: Sequence[Origin], key: str) -> Callable[[View, ast.expr], bool]:
+    return partial(_holds, _objects(view, bases), owner, key)
+
+
+def _is_of_maker(view: View, store: Store, bases: Sequence[Origin]) -> bool:
+    """Whether an object is changed by the name that it is first given."""
+    names = [name for base in bases if (name := _first_name(view, base.node)) is not None]
+    return isinstance(store.base, ast.Name) and any(
+        view.index.lookup(store.base) is view.index.lookup(name) for name in names
+    )
+
+
+def _first_name(view: View, made: ast.AST) -> ast.Name | None:
+    outer = view.index.parents.get(made)
+    target = outer.targets[0] if isinstance(outer, ast.Assign) else getattr(outer, "target", None)
+    return target if isinstance(target, ast.Name) else None
+
+
+def _objects(view: View, bases: Sequence[Origin]) -> dict[tuple[ast.AST, Path], None]:
+    """The objects that are meant, and the classes that they have values of."""
+    found = {(base.node, base.path): None for base in bases}
+    made = [base.node for base in bases if isinstance(base.node, ast.Call)]
+    for class_ in [one for call in made if (one := called_class(view.index, call.func)) is not None]:
+        found |= {(one, ()): None for one in with_bases(view.index, class_)}
+    return found
+
+
+def _holds(objects: dict[tuple[ast.AST, Path], None], owner: ast.expr, key: str, view: View, node: ast.expr) -> bool:
+    """Whether an expression may stand for one of some objects; a parameter that nobody fills may, by its name."""
+    if last_name(node) == "self" and isinstance(node, ast.Name):
+        return any(sets_itself(view, made, node, key) for made, _ in objects)
+    view.identified.append(node)
+    try:
+        ends = origins(view, node)
+    finally:
+        view.identified.pop()
+    return any(
+        (end.node, end.path) in objects
+        or (isinstance(end.node, ast.arg) and end.node.arg == last_name(owner) != "self")
+        for end in ends
+    )
+
+
+def _is_rebound(view: View, found: Sequence[Binding]) -> bool:
+    """Whether another file may set a name of a module to something else."""
+    return any(_is_set(view.at(binding.node), binding) for binding in found if binding.kind == "value")
+
+
+def _is_set(view: View, binding: Binding) -> bool:
+    targets = binding.node.targets if isinstance(binding.node, ast.Assign) else [getattr(binding.node, "target", None)]
+    names = [one.id for one in targets if isinstance(one, ast.Name)]
+    own = (name for name in names if any(one is binding for one in view.index.module.bindings.get(name, ())))
+    return view.index.program is not None and any(view.index.program.is_set(view.index, name) for name in own)
 
 
 def _is_parsed(base: Origin) -> bool:
@@ -177,6 +292,8 @@ def _item(
     if namespaces:
         return
     held = _entries(view, owner)
+    if key in held.values:
+        yield from _given(_changed_item(view, owner, key), node, path)
     is_there, may_be_missing = key in held.values, key in held.maybe or held.is_open
     yield from _given(held.values.get(key, ()), node, path)
     if may_be_missing or not is_there:
@@ -197,9 +314,7 @@ def _entries(view: View, node: ast.expr) -> Entries:
     made = bases[0].node if len(bases) == 1 and not bases[0].path else None
     if not isinstance(made, ast.Dict | ast.Call) or made is node:
         return held
-    outer = view.index.parents.get(made)
-    target = outer.targets[0] if isinstance(outer, ast.Assign) else getattr(outer, "target", None)
-    return entries(view.at(made), target if isinstance(target, ast.Name) else made)
+    return entries(view.at(made), _first_name(view, made) or made)
 
 
 def _looked_up(view: View, node: ast.Call, path: Path) -> Iterator[Step]:
@@ -209,8 +324,10 @@ def _looked_up(view: View, node: ast.Call, path: Path) -> Iterator[Step]:
     if not isinstance(name, str):
         return
     if last_name(node.func) == "getattr":
-        for base in origins(view, node.args[0]):
+        bases = origins(view, node.args[0])
+        for base in bases:
             yield from _given(members(view.at(base.node), base.node, base.path, name), node, path)
+        yield from _given(_changed(view, node.args[0], bases, name), node, path)
     elif isinstance(node.func, ast.Attribute):
         yield from _item(view, node, node.func.value, name, path, asked[1] if asked[1:] else None)
 

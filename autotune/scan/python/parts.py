@@ -14,6 +14,7 @@ from autotune.scan.python.loaders import Loader
 from autotune.scan.python.loops import Step
 from autotune.scan.python.origins import origins
 from autotune.scan.python.reach import is_reached
+from autotune.scan.python.uses import called_class, with_bases
 from autotune.scan.python.view import View
 
 TRAINER_PACKAGES = frozenset({"trl", "lightning", "accelerate", "sentence_transformers", "deepspeed"})
@@ -66,13 +67,21 @@ class Parts:
 
 
 def trainer_runs(view: View) -> list[ast.Call]:
-    """`trainer.train()` and `trainer.fit(model)` of a library's Trainer, and a LightningCLI."""
-    found = list(view.index.called.get("LightningCLI", ()))
+    """`trainer.train()` and `trainer.fit(model)` of a library's Trainer, and a LightningCLI or what extends it."""
+    found = [call for name, calls in view.index.called.items() if name.endswith("CLI") for call in calls]
+    found = [call for call in found if _is_cli(view, call)]
     for name in sorted(STARTS):
         for call in view.index.called.get(name, ()):
             if isinstance(call.func, ast.Attribute) and _is_trainer(view, call.func.value):
                 found.append(call)
     return [call for call in found if is_reached(view, call) is not False]
+
+
+def _is_cli(view: View, call: ast.Call) -> bool:
+    class_ = called_class(view.index, call.func)
+    family = with_bases(view.index, class_) if class_ is not None else ()
+    bases = (last_name(base) for one in family for base in one.bases)
+    return "LightningCLI" in (last_name(call.func), *bases)
 
 
 def starts(view: View) -> list[ast.Call]:

@@ -46,9 +46,17 @@ def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.exp
             yield None
 
 
-def uses(index: Index, function: Function) -> Iterator[ast.expr]:
+def uses(index: Index, function: Function) -> Sequence[ast.expr]:
     """Every read of the function's name; of a constructor, of its class's. Of a method, every attribute of its name."""
     index = index.at(function)
+    if index.program is None:
+        return tuple(_uses(index, function))
+    if function not in index.program.uses:
+        index.program.uses[function] = tuple(_uses(index, function))
+    return index.program.uses[function]
+
+
+def _uses(index: Index, function: Function) -> Iterator[ast.expr]:
     class_ = index.method_class(function)
     if class_ is None:
         yield from index.reads.get(function.name, ())

@@ -69,7 +69,7 @@ def given(view: View, node: ast.AST) -> Given:
         found = [of_origin(view, origin, node) for origin in origins(view, node)]
     finally:
         view.following.pop()
-    value = agreed(found) or unknown
+    value = agreed(found) or replace(unknown, doubt=next((one.doubt for one in found if one.doubt), ""))
     view.values[node] = (
         replace(value, is_default=True) if isinstance(node, ast.Name) and _may_be_replaced(view) else value
     )

@@ -77,6 +77,8 @@ class View:
     a loop around starts over with it, None where that is not known. `origins`, `values`, `entries` and `reached`
     remember what was followed; what is being followed has an entry that says it is unknown. `following` are the
     expressions whose value is being worked out, `followed` how often a variable (its first binding) is being followed.
+    `identified` are the expressions of which it is only asked what object they stand for, whatever changes that: what
+    they come from is remembered apart.
     `views` are those of all files of the run, by their trees: they share all that is remembered, and a node of any of
     them may be asked for. `documents` reads the config that a script loads. `configured` is what the configs that the
     command names give, by dotted key, to options that no flag gives; `sections` says below which of these keys the
@@ -93,10 +95,11 @@ class View:
     is_module: bool = False
     trained: dict[ast.AST, list[Entry]] = field(default_factory=dict)
     fed: dict[ast.Call, bool | None] = field(default_factory=dict)
-    origins: dict[tuple[ast.AST, tuple[int, ...]], tuple[Origin, ...]] = field(default_factory=dict)
+    origins: dict[tuple[ast.AST, tuple[int, ...], bool], tuple[Origin, ...]] = field(default_factory=dict)
     values: dict[ast.AST, Given] = field(default_factory=dict)
     following: list[ast.AST] = field(default_factory=list)
     followed: Counter[Binding | None] = field(default_factory=Counter)
+    identified: list[ast.AST] = field(default_factory=list)
     entries: dict[ast.AST, Entries] = field(default_factory=dict)
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
     views: dict[ast.AST, View] = field(default_factory=dict)

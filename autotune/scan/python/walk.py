@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,20 @@ from autotune.scan.python.index import Binding, Index, Nodes, Scope, Store, last
 
 NOT_CODE = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params"})
 """Fields of nodes that say nothing about what runs."""
+
+_OF_FILES = r"yaml|json|toml|file|dict|c(on)?fi?g|arg|cli|env|list|over|opt"
+
+FUNCTIONS = re.compile(
+    r"_*(?!parse_(known_|intermixed_)?args)"
+    rf"((update|merge|overrid|overwrit|populat|modif|patch)\w*|(load|parse|read|from|apply|add|fill)(_\w*({_OF_FILES})\w*)?)"
+)
+"""How functions are called that change the config which they are given."""
+
+METHODS = re.compile(rf"{FUNCTIONS.pattern}|set(_\w+|default)?|pop(item)?|clear|__(set|del)(item|attr)__")
+"""How methods are called that change the config which has them."""
+
+NO_KEYS = (ast.Slice, ast.Tuple, ast.List, ast.UnaryOp, ast.BinOp, ast.Compare)
+"""Expressions in brackets that are no key of a config."""
 
 
 def build(tree: ast.Module, work: Work, nodes: Nodes | None = None) -> Index:
@@ -67,6 +82,50 @@ def _call(index: Index, node: ast.Call, scope: Scope) -> None:
     index.called[last_name(node.func)].append(node)
     if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
         index.methods[node.func.value.id].append(node)
+    for base, key in _changed_by(node):
+        _write(index, base, node, key)
+
+
+def _changed_by(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+    """The objects that a call may change, each with the attribute or key that it sets there ("": any)."""
+    name = last_name(call.func)
+    for one in call.keywords:
+        if one.arg == "namespace":
+            yield one.value, ""
+    if name in ("setattr", "delattr") and isinstance(call.func, ast.Name):
+        yield from ((base, _text(call.args[1:2])) for base in call.args[:1])
+    elif name == "update" and last_name(getattr(call.func, "value", call)) == "OmegaConf":
+        yield from ((base, _text(call.args[1:2]).partition(".")[0]) for base in call.args[:1])
+    elif isinstance(call.func, ast.Attribute) and METHODS.fullmatch(name):
+        yield from ((call.func.value, key) for key in _keys(call, name))
+    elif isinstance(call.func, ast.Name) and FUNCTIONS.fullmatch(name):
+        yield from ((base, "") for base in call.args[:1])
+
+
+def _keys(call: ast.Call, method: str) -> tuple[str, ...]:
+    """The keys that a method sets, where they are written there."""
+    if method in ("pop", "setdefault", "__setitem__", "__setattr__", "__delitem__", "__delattr__"):
+        return (_text(call.args[:1]),)
+    if method != "update" or not all(isinstance(one, ast.Dict) for one in call.args):
+        return ("",)
+    named = [key for one in call.args if isinstance(one, ast.Dict) for key in one.keys]
+    keys = [_text([key] if key is not None else []) for key in named]
+    return tuple(dict.fromkeys([*keys, *(one.arg or "" for one in call.keywords)]))
+
+
+def _text(given: list[ast.expr]) -> str:
+    """The text that is written there; "" for any other expression."""
+    key = given[0].value if given and isinstance(given[0], ast.Constant) else None
+    return key if isinstance(key, str) else ""
+
+
+def _write(index: Index, base: ast.expr, node: ast.stmt | ast.expr, key: str, value: ast.expr | None = None) -> None:
+    """`vars(args)` and `args.__dict__` stand for the object itself."""
+    if isinstance(base, ast.Call) and last_name(base.func) == "vars" and base.args:
+        base = base.args[0]
+    if isinstance(base, ast.Attribute) and base.attr == "__dict__":
+        base = base.value
+    index.writes[key].append(Store(base, node, value))
 
 
 def _function(index: Index, node: ast.FunctionDef, scope: Scope) -> Scope:
@@ -120,6 +179,26 @@ def _walrus(index: Index, node: ast.NamedExpr, scope: Scope) -> None:
 
 def _augmented(index: Index, node: ast.AugAssign, scope: Scope) -> None:
     _bind(index, node.target, node, scope, Binding("other", node))
+    if isinstance(node.op, ast.BitOr):
+        _write(index, node.target, node, "")
+
+
+def _delete(index: Index, node: ast.Delete, scope: Scope) -> None:
+    for target in node.targets:
+        _set(index, target, None)
+
+
+def _set(index: Index, target: ast.expr, value: ast.expr | None) -> None:
+    """Note the attribute or key that is set or deleted: a number or a slice is no key of a config, and what a class
+    sets on itself is known with the class."""
+    if isinstance(target, ast.Attribute) and target.attr == "__dict__":
+        _write(index, target.value, target, "")
+    elif isinstance(target, ast.Attribute) and last_name(target.value) != "self":
+        _write(index, target.value, target, target.attr, value)
+    elif isinstance(target, ast.Subscript) and not isinstance(target.slice, NO_KEYS):
+        key = _text([target.slice])
+        if key or not isinstance(target.slice, ast.Constant):
+            _write(index, target.value, target, key, value if key else None)
 
 
 def _for(index: Index, node: ast.For | ast.comprehension, scope: Scope) -> None:
@@ -184,8 +263,10 @@ def _bind(index: Index, target: ast.expr, node: ast.AST, scope: Scope, binding: 
             waiting.append((one.value, Binding("other", node)))
         elif isinstance(one, ast.Attribute):
             index.stores[one.attr].append(Store(one.value, one, value))
+            _set(index, one, value)
         elif isinstance(one, ast.Subscript):
             index.items[last_name(one.value)].append(Store(one.value, one, value))
+            _set(index, one, value)
 
 
 def _item(bound: Binding, place: int) -> Binding:
@@ -213,6 +294,7 @@ VISITS: Mapping[type, Callable[[Index, Any, Scope], Scope | None]] = {
     ast.AnnAssign: _annotated,
     ast.NamedExpr: _walrus,
     ast.AugAssign: _augmented,
+    ast.Delete: _delete,
     ast.For: _for,
     ast.AsyncFor: _for,
     ast.comprehension: _for,

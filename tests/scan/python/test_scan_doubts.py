@@ -22,11 +22,7 @@ def workers(code: str):
         (PARSER + "args = p.parse_args()\nargs.workers = 0\n" + LOADER, "more than one place gives it: lines 4, 6"),
         (
             PARSER + "def fix(a):\n    a.workers = 0\n    return a\nargs = fix(p.parse_args())\n" + LOADER,
-            "the script sets it again at line 6",
-        ),
-        (
-            PARSER + "args = p.parse_args()\nvars(args).update(load())\n" + LOADER,
-            "the script may change its options at line 6 (vars)",
+            "more than one place gives it: lines 4, 6",
         ),
         ("W = 0\nif ci:\n    W = 0\nDataLoader(d, num_workers=W)\n", "more than one place gives it: lines 3, 5"),
         ("W = 0\nDataLoader(d, num_workers=W)\n", ""),
@@ -59,6 +55,18 @@ def test_whether_the_place_decides(code: str, doubt: str) -> None:
 )
 def test_why_a_value_of_a_dict_is_unknown(code: str, doubt: str) -> None:
     found = workers(f"{code}DataLoader(d, **kw)\n")
+    assert (found.known, found.doubt) == (False, doubt)
+
+
+@pytest.mark.parametrize(
+    ("change", "doubt"),
+    [
+        ("vars(args).update(load())\n", "the script may change its options at line 6 (vars)"),
+        ("def fix(a):\n    a.workers = 8\nfix(args)\n", "the script sets it again at line 7"),
+    ],
+)
+def test_why_an_option_that_is_changed_later_is_unknown(change: str, doubt: str) -> None:
+    found = workers(f"{PARSER}args = p.parse_args()\n{change}{LOADER}")
     assert (found.known, found.doubt) == (False, doubt)
 
 
