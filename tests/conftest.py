@@ -24,10 +24,12 @@ settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _interrupts_are_heard():
-    """A shell starts what runs in its background deaf to SIGINT, and every child inherits that."""
+def _signals_are_heard():
+    """A shell starts what runs in its background deaf to SIGINT, nohup to SIGHUP, and every child inherits that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

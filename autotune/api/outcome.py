@@ -51,7 +51,7 @@ def summarise(
         overhead_share=_overhead(first),
         redirected=tuple(_below(path, cwd) for path in _redirected(collected)),
         blocked=_paths(collected.recordings, "blocked", "what"),
-        not_isolated=_paths(collected.recordings, "not_isolated", "what"),
+        not_isolated=_not_isolated(collected),
         isolation=collected.effects.layer,
         isolation_why=collected.effects.why,
         escaped=tuple(_below(path, cwd) for path in collected.effects.escaped),
@@ -223,6 +223,17 @@ def _redirected(collected: Collected) -> tuple[str, ...]:
     """What the hooks of the processes redirected, and what the kernel did."""
     by_kernel = (change.path for change in collected.effects.redirected)
     return tuple(dict.fromkeys((*_paths(collected.recordings, "redirected", "path"), *by_kernel)))
+
+
+def _not_isolated(collected: Collected) -> tuple[str, ...]:
+    """What Recordings name, with how often, and what processes without one named."""
+    recorded = _paths(collected.recordings, "not_isolated", "what")
+    noted = collected.effects.not_isolated
+    return (*recorded, *(what for what in noted if not any(_is_counted(what, text) for text in recorded)))
+
+
+def _is_counted(what: str, text: str) -> bool:
+    return text == what or text.startswith(f"{what} (")
 
 
 def _paths(recordings: Sequence[Recording], kind: str, name: str) -> tuple[str, ...]:

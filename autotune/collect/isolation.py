@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from autotune import reading
 from autotune.collect import overlay_plan, scratch_changes, tripwire
 from autotune.collect.leftovers import SCRATCH_LIST, remove_abandoned
 from autotune.collect.overlay_plan import SCRATCH, NotPossibleError, OverlayPlan, Wanted
@@ -83,7 +84,8 @@ class Isolation:
 class SideEffects:
     """What became of the script's writes. `redirected` are those that the kernel layer held; hooks tell in Recordings.
 
-    `escaped` are real files of the project that changed during the run, `gaps` writable folders that the layer leaves
+    `not_isolated` is what processes named before it happened, those that wrote no Recording too. `escaped` are real
+    files of the project that changed during the run, `gaps` writable folders that the layer leaves
     out, `ended` the programs that outlived the script and were ended, `other_devices` folders that were written and had
     their scratch on another file system. `is_whole` is False where the project has more files than were looked at.
     """
@@ -91,6 +93,7 @@ class SideEffects:
     layer: str = ""
     why: str = ""
     redirected: tuple[Change, ...] = ()
+    not_isolated: tuple[str, ...] = ()
     escaped: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     other_devices: tuple[str, ...] = ()
@@ -136,6 +139,7 @@ def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
         layer=isolation.layer,
         why=isolation.why,
         redirected=scratch_changes.read(plan) if plan is not None else (),
+        not_isolated=_noted(Path(isolation.settings["run_dir"])),
         escaped=tuple(path for path in escaped if not Path(path).name.startswith(SCRATCH)),
         gaps=(*plan.gaps, *_refused(Path(isolation.settings["run_dir"]))) if plan is not None else (),
         other_devices=_written_elsewhere(plan) if plan is not None else (),
@@ -144,11 +148,18 @@ def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
     )
 
 
+def _noted(run_dir: Path) -> tuple[str, ...]:
+    """What the processes of the run said that they could not isolate, each once."""
+    notes = (reading.read(path) for path in sorted(run_dir.glob("not-isolated-*")))
+    return tuple(dict.fromkeys(line for note in notes for line in os.fsdecode(note).splitlines()))
+
+
 def added(before: SideEffects, now: SideEffects) -> SideEffects:
     """The side effects of two starts of one run, which the second layer held."""
     return replace(
         now,
         redirected=tuple(dict.fromkeys((*before.redirected, *now.redirected))),
+        not_isolated=tuple(dict.fromkeys((*before.not_isolated, *now.not_isolated))),
         escaped=tuple(dict.fromkeys((*before.escaped, *now.escaped))),
         gaps=tuple(dict.fromkeys((*before.gaps, *now.gaps))),
         other_devices=tuple(dict.fromkeys((*before.other_devices, *now.other_devices))),

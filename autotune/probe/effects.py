@@ -45,7 +45,7 @@ def _install_beside_the_kernel(settings: dict) -> dict:
     from . import across_overlays
     from .patches import Patches
 
-    isolated, patches = isolate.Isolated(), Patches()
+    isolated, patches = isolate.Isolated(settings["run_dir"]), Patches()
     _installed.append(isolated)
     across_overlays.install(patches, settings["mount_points"])
     isolate.install(None, patches, isolated)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 import time
 import traceback
@@ -34,9 +35,17 @@ def ours(function):
         try:
             return function(*args, **kwargs)
         except Exception as error:
+            if _is_of_a_signal(error):
+                raise
             end_by_bug(error)
 
     return guarded
+
+
+def _is_of_a_signal(error: Exception) -> bool:
+    """Whether a signal's handler raised it: torch's does where a worker died, in whatever code the process is."""
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def end_by_bug(error: Exception) -> None:

@@ -1,15 +1,25 @@
 """Side effects that are no files of ours: trackers, hub pushes, child programs. Blocked where that is possible, else
 named."""
 
+import os
+import posix
+
 from . import isolate_commands, isolate_hub, isolate_network, isolate_trackers
 
 MOST_ROWS = 50
+NOTES = "not-isolated-"
+"""Begins the names of files in the run's folder: a line for what a process could not isolate."""
 
 
 class Isolated:
-    """What was blocked and what could not be isolated, each said once. Never holds arguments: they may be secrets."""
+    """What was blocked and what could not be isolated, each said once. Never holds arguments: they may be secrets.
 
-    def __init__(self) -> None:
+    A process that forks, and then executes a program, writes no Recording: what cannot be isolated is also written to a
+    file in `run_dir` ("" for none) before it happens.
+    """
+
+    def __init__(self, run_dir: str = "") -> None:
+        self._run_dir = run_dir
         self._blocked = {}
         self._not_isolated = {}
 
@@ -18,8 +28,22 @@ class Isolated:
         self._blocked[what] = self._blocked.get(what, 0) + 1
 
     def not_isolated(self, what: str) -> None:
-        """A side effect that may have happened, e.g. "subprocess: git push"."""
+        """A side effect that may happen now, e.g. "subprocess: git push"."""
         self._not_isolated[what] = self._not_isolated.get(what, 0) + 1
+        if self._run_dir and self._not_isolated[what] == 1 and len(self._not_isolated) <= MOST_ROWS:
+            self._write(what)
+
+    def _write(self, what: str) -> None:
+        try:
+            path = f"{self._run_dir}/{NOTES}{posix.getpid()}"
+            # Not open(): the overlay stands in for it.
+            descriptor = posix.open(path, posix.O_CREAT | posix.O_WRONLY | posix.O_APPEND, 0o644)
+            try:
+                posix.write(descriptor, os.fsencode(what.replace("\n", "\\n") + "\n"))
+            finally:
+                posix.close(descriptor)
+        except OSError:
+            pass
 
     def rows(self) -> dict:
         """{"blocked": [{what}], "not_isolated": [{what}]}, with the count behind what happened more than once."""
@@ -44,5 +68,7 @@ def callbacks(world, patches, isolated: Isolated) -> dict:
 
 
 def install(world, patches, isolated: Isolated) -> None:
-    """Patch what is there from the start: the functions of `os` that start programs."""
-    isolate_commands.install(patches, isolated, holds_programs=world is None)
+    """Patch what is there from the start: the functions of `os` that start programs. Where hooks hold the files
+    (`world`), Python's audit events tell of all of them, `posix.*` too."""
+    if world is None:
+        isolate_commands.install(patches, isolated)

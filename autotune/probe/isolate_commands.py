@@ -98,12 +98,12 @@ def _folder(world, cwd):
     return cwd if world.has_real(place) or world.status(place) is None else world.physical(place)
 
 
-def install(patches, isolated, holds_programs: bool) -> None:
-    """Name what os.system, os.exec*, os.spawn* and os.posix_spawn start."""
+def install(patches, isolated) -> None:
+    """Beside the kernel layer, name what os.system, os.exec*, os.spawn* and os.posix_spawn start that sends."""
     for name, shell in _STARTERS:
         original = getattr(os, name, None)
         if original is not None:
-            patches.set(os, name, _named(isolated, original, name, shell, holds_programs))
+            patches.set(os, name, _named(isolated, original, name, shell))
 
 
 _STARTERS = (("system", True), ("execv", False), ("execve", False), ("posix_spawn", False), ("posix_spawnp", False))
@@ -112,13 +112,13 @@ _STARTERS = (("system", True), ("execv", False), ("execve", False), ("posix_spaw
 _WITH_ENVIRONMENT = ("execve", "posix_spawn", "posix_spawnp")
 
 
-def _named(isolated, original, name: str, shell: bool, holds_programs: bool):
+def _named(isolated, original, name: str, shell: bool):
     def named(*args, **kwargs):
         command = args[0] if args else kwargs.get("command", kwargs.get("path", ""))
         argv = args[1] if name != "system" and len(args) > 1 else command
         environ = args[2] if name in _WITH_ENVIRONMENT and len(args) > 2 else kwargs.get("env")
         line = [command, *list(argv)[1:]] if argv is not command else command
-        what = describe(line, shell, environ, holds_programs)
+        what = describe(line, shell, environ, holds_programs=True)
         if what is not None:
             isolated.not_isolated(f"os.{name}: {what}")
         return original(*args, **kwargs)

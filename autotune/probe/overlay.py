@@ -61,7 +61,7 @@ class _Installed:
     def __init__(self, settings: dict) -> None:
         self.world = World(settings)
         self.patches = Patches()
-        self.isolated = isolate.Isolated()
+        self.isolated = isolate.Isolated(settings["run_dir"])
 
 
 def install(settings: dict) -> None:

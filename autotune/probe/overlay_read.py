@@ -2,6 +2,7 @@
 
 import os
 import posix
+from _thread import _local
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from .overlay_call import Call
@@ -43,6 +44,14 @@ class ReadText(ReadLink):
         return os.fsencode(answer) if isinstance(os.fspath(path), bytes) else os.fsdecode(answer)
 
 
+_thread_state = _local()
+
+
+def is_opening() -> bool:
+    """Whether this thread is in an `open` whose file our opener chooses: Python audits the path that was asked for."""
+    return getattr(_thread_state, "is_opening", False)
+
+
 class Open(Call):
     """builtins.open. The original does everything but the opening itself, which our os.open does for it."""
 
@@ -61,9 +70,14 @@ class Open(Call):
         closefd=True,
         opener=None,
     ):
-        if opener is None and not isinstance(file, int) and self._is_ours(file, mode):
-            opener = self._opener
-        return self._original(file, mode, buffering, encoding, errors, newline, closefd, opener)
+        rest = (buffering, encoding, errors, newline, closefd)
+        if opener is not None or isinstance(file, int) or not self._is_ours(file, mode):
+            return self._original(file, mode, *rest, opener)
+        before, _thread_state.is_opening = is_opening(), True
+        try:
+            return self._original(file, mode, *rest, self._opener)
+        finally:
+            _thread_state.is_opening = before
 
     def _is_ours(self, file, mode) -> bool:
         if mode not in READ_MODES:

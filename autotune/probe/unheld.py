@@ -1,4 +1,5 @@
-"""Names writes of this process that pass below the hooks: io.FileIO, `posix.*`, `_io.open`, UNIX sockets, ctypes, SQL.
+"""Names writes of this process that pass below the hooks (io.FileIO, `posix.*`, `_io.open`, UNIX sockets, ctypes, SQL)
+and the programs that it starts.
 
 Python audits them all (PEP 578). What other compiled code and other programs write shows up in the look at the
 project's files that the parent takes before and after.
@@ -6,6 +7,9 @@ project's files that the parent takes before and after.
 
 import os
 import sys
+
+from .isolate_commands import describe
+from .overlay_read import is_opening
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -64,6 +68,9 @@ class _Names:
                 self._path(path, "a write below the hooks")
             if event == "ctypes.dlsym" and args[1] in _C_WRITERS:
                 self._isolated.not_isolated(f"ctypes: {args[1]}() of a C library")
+            program = _program(event, args)
+            if program is not None:
+                self._isolated.not_isolated(f"{event}: {program}")
         except (OSError, ValueError, TypeError):
             pass
 
@@ -95,14 +102,26 @@ class _Names:
         return 0
 
 
-_EVENTS = frozenset(("open", "socket.bind", "ctypes.dlsym", "sqlite3.connect", *_PATHS))
+_EVENTS = frozenset((
+    "open", "socket.bind", "ctypes.dlsym", "sqlite3.connect", "os.system", "os.exec", "os.posix_spawn", *_PATHS,
+))  # fmt: skip
+
+
+def _program(event: str, args: tuple):
+    """What to say about a program that an event starts; None for another event, and for a harmless program."""
+    if event == "os.system":
+        return describe(args[0], shell=True)
+    if event in ("os.exec", "os.posix_spawn"):
+        path, words, environ = args
+        return describe([path, *list(words)[1:]], environ=environ)
+    return None
 
 
 def _changed(event: str, args: tuple) -> list:
     """The paths that an event changes."""
     if event == "open":
         is_write = args[2] is not None and args[2] & _WRITES and not isinstance(args[0], int)
-        return [args[0]] if is_write else []
+        return [args[0]] if is_write and not is_opening() else []
     if event == "socket.bind":
         is_path = isinstance(args[1], (str, bytes)) and args[1][:1] not in ("\0", b"\0", "", b"")
         return [args[1]] if is_path else []

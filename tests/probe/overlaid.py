@@ -13,9 +13,9 @@ CHECKOUT = Path(__file__).parents[2]
 
 DRIVER = """
 import json, os, runpy, sys
-from autotune.probe import imports, overlay
-overlay.install(json.loads(sys.argv[1]))
-imports.install({name: [callback] for name, callback in overlay.AFTER_IMPORT.items()})
+from autotune.probe import effects, imports, overlay
+after_import = effects.install({"layer": "hooks", **json.loads(sys.argv[1])})
+imports.install({name: [callback] for name, callback in after_import.items()})
 script, report = sys.argv[2:4]
 sys.argv = [script]
 sys.path.append(os.path.dirname(script))

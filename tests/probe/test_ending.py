@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,21 @@ def test_a_bug_of_ours_ends_the_process_and_says_whose_it_is(exits, capsys, tmp_
     assert lines[-1].startswith(f"  {__file__}:")
     assert lines[-1].endswith(" <lambda>")
     assert len(lines) == 3
+
+
+def test_what_a_signal_raises_while_the_probe_runs_is_no_bug_of_ours(exits):
+    """torch's handler of SIGCHLD raises where a worker of a DataLoader was killed."""
+
+    def handler(number, frame):
+        raise RuntimeError("DataLoader worker (pid 1) is killed by signal: Killed.")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(RuntimeError, match="is killed by signal"):
+            ending.ours(lambda: signal.raise_signal(signal.SIGUSR1))()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert exits == []
 
 
 def test_a_process_ends_although_its_note_cannot_be_written(exits, monkeypatch, tmp_path):

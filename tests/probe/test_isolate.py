@@ -107,6 +107,29 @@ def test_child_programs_are_listed_and_run(project):
     assert "hidden" not in str(report)
 
 
+def test_a_forked_process_names_the_program_that_it_becomes(project):
+    report, _ = project.run("""
+        import os, posix
+        pid = os.fork()
+        if not pid:
+            os.execv("/bin/ls", ["ls"])
+        os.waitpid(pid, 0)
+        os.waitpid(posix.posix_spawn("/bin/cat", ["cat", "/dev/null"], {}), 0)
+    """)
+    assert texts(report, "not_isolated") == ["os.posix_spawn: cat"]
+    notes = [path.read_text() for path in project.run_dir.glob("not-isolated-*")]
+    assert sorted(notes) == ["os.exec: ls\n", "os.posix_spawn: cat\n"]
+
+
+def test_what_cannot_be_isolated_is_written_once_before_it_happens(tmp_path):
+    isolated = isolate.Isolated(str(tmp_path))
+    for what in ("os.exec: rm", "os.exec: rm", "a name\nof two lines"):
+        isolated.not_isolated(what)
+    (note,) = tmp_path.iterdir()
+    assert note.read_text() == "os.exec: rm\na name\\nof two lines\n"
+    isolate.Isolated(str(tmp_path / "gone")).not_isolated("it goes on")
+
+
 def test_repeated_things_are_said_once(isolated):
     for _ in range(3):
         isolated.blocked("x")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
+from overlaid import Project
 
 from autotune.probe import unheld
 
@@ -53,3 +54,19 @@ def test_what_may_be_written_and_databases_in_memory_are_not_named(connected, tm
     connection.execute("attach ':memory:' as b")
     connection.execute("create table a.t(x)")
     assert isolated.named == []
+
+
+def test_a_write_that_the_overlay_holds_is_no_write_below_it(tmp_path):
+    report, _ = Project(tmp_path).run(
+        """
+        import io, os, pathlib, posix
+        open("a", "w").write("x")
+        io.open("b", "a").write("x")
+        pathlib.Path("c").write_text("x")
+        os.close(os.open("d", os.O_CREAT | os.O_WRONLY))
+        posix.mkdir("e")
+        posix.rmdir("e")
+    """
+    )
+    assert [row["what"] for row in report["not_isolated"]] == ["a write below the hooks: e (2 times)"]
+    assert {row["path"] for row in report["redirected"]} >= {"a", "b", "c", "d"}
