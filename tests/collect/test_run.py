@@ -71,7 +71,7 @@ AFTER = """
         torch.save(model.state_dict(), "final.pt")
         hooked = [torch.nn.Module.__call__, torch.autograd.backward, torch.optim.Optimizer.__init__, torch.save,
                   torch.optim.SGD.step, torch.utils.data.DataLoader.__init__]
-        print("HOOKED", [one.__qualname__ for one in hooked if "autotune" in one.__code__.co_filename])
+        print("HOOKED", [one.__qualname__ for one in hooked if "/autotune/probe/" in one.__code__.co_filename])
 """
 CASES = {
     "raises before": Case(script(before="raise ValueError('private text')")),
