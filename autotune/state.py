@@ -69,9 +69,10 @@ def projects(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
     for file in sorted((_home(environ) / "projects").glob("*/project.json")):
         try:
             root = Path(json.loads(file.read_text(encoding="utf-8"))["path"])
+            is_there = root.is_absolute() and known_project(root, environ) == file.parent
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if root.is_absolute() and known_project(root, environ) == file.parent:
+        if is_there:
             yield root
 
 

@@ -118,3 +118,10 @@ def test_a_patch_is_known_by_its_bytes(root: Path, tmp_path: Path, monkeypatch) 
     state.register_patch(root, b"a")
     assert state.is_own_patch(root, b"a")
     assert not state.is_own_patch(root, b"b")
+
+
+def test_a_project_whose_record_is_damaged_is_none(root: Path, environ: dict[str, str]) -> None:
+    record = state.project(root, environ) / "project.json"
+    assert list(state.projects(environ)) == [root]
+    record.write_text('{"path": "/tmp/\\u0000x"}')
+    assert list(state.projects(environ)) == []

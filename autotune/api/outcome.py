@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -233,7 +234,8 @@ def _not_isolated(collected: Collected) -> tuple[str, ...]:
 
 
 def _is_counted(what: str, text: str) -> bool:
-    return text == what or text.startswith(f"{what} (")
+    """Whether a row of a Recording is about `what`, with how often behind it."""
+    return re.fullmatch(rf"{re.escape(what)}( \(\d+ times\))?", text) is not None
 
 
 def _paths(recordings: Sequence[Recording], kind: str, name: str) -> tuple[str, ...]:

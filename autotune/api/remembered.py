@@ -73,6 +73,11 @@ def passed_over(verb: str, cwd: Path) -> str:
     )
 
 
+def is_kept(words: Sequence[str], cwd: Path) -> bool:
+    """Whether a run of this project keeps exactly this command: then it holds nothing that may be a secret."""
+    return any(tuple(words) == row[0] for row in state.commands(artefacts.project_root(cwd)).values())
+
+
 def command(name: str, verb: str, cwd: Path) -> Remembered:
     """The command of a run ("last", its id or folder). Raises UsageError where it is not known."""
     to_do = f"Type: autotune {verb} train.py [ARGS...]"
@@ -132,7 +137,9 @@ def _subject(words: Sequence[str], cwd: Path) -> str:
     launcher, target = called.parts.launcher, called.parts.target
     if launcher is not None and target is None:
         return f"{called.cwd.resolve()}: {typed(called.words[called.parts.program :])}"
-    if called.module is not None and launcher is not None:  # -m
-        return str(called.file.resolve()) if called.file is not None else called.module
-    verb = called.words[target] if target is not None else next(filter(_VERB.fullmatch, called.arguments[:1]), "")
+    if called.file is not None:
+        return str(called.file.resolve())
+    if target is not None and called.module is None:
+        return f"{program_name(called.program)} {called.words[target]}"
+    verb = next(filter(_VERB.fullmatch, called.arguments[:1]), "")
     return f"{called.module or program_name(called.program)} {verb}"

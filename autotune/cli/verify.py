@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from autotune.api import verify as api
-from autotune.api.remembered import Remembered
+from autotune.api.remembered import Remembered, is_kept
 from autotune.cli.behind import watched
 from autotune.cli.chosen import chosen
 from autotune.cli.duration import seconds
@@ -55,12 +55,14 @@ def command(command: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
     known = chosen(command, "verify", given["python"], api.run_of(given["patch"], Path.cwd()))
     verified = _verified(known, given)
-    show(RENDERERS[given["format_"]](verified, has_colour(None), 80, _resume(given["resume"])), None)
+    show(RENDERERS[given["format_"]](verified, has_colour(None), 80, _resume(known, given["resume"])), None)
     return 0 if _is_met(verified, given["require_speedup"]) else NOT_MET
 
 
-def _resume(is_resumed: bool) -> str:
-    """The command that goes on with this one, as it was typed."""
+def _resume(command: Remembered, is_resumed: bool) -> str:
+    """The command that goes on with this one, as it was typed; words about it where it may hold a secret."""
+    if not is_kept(command.words, Path.cwd()):
+        return "the same command with --resume"
     verb, *words = click.get_current_context().obj
     return f"autotune {shlex.join([verb, *([] if is_resumed else ['--resume']), *words])}"
 

@@ -253,7 +253,7 @@ def _watch(
 def _raised(folder: Path) -> Raised | None:
     notes = sorted(folder.glob("raised-*"), key=lambda note: note.stat().st_mtime_ns)
     lines = notes[-1].read_text("utf-8", "replace").split("\n") if notes else []
-    return Raised(*lines[:3]) if len(lines) > 2 else None
+    return Raised(*lines[:3]) if len(lines) > 2 and lines[0] else None
 
 
 def _first_step_s(recordings: tuple[Recording, ...], began: float) -> float | None:

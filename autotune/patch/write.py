@@ -276,7 +276,11 @@ def _check_unchanged(path: Path, digest: str, disk: Disk) -> None:
 
 def _check_places(paths: Sequence[Path], store: Store) -> None:
     for index, path in enumerate(paths):
-        if any(path.samefile(other) for other in paths[:index]):
+        try:
+            is_twice = any(path.samefile(other) for other in paths[:index])
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror}; nothing was changed", where=error.filename) from error
+        if is_twice:
             raise UsageError("the file is given twice; nothing was changed", where=str(path))
         if not store.holds(path):
             raise UsageError(f"the file lies outside the project {store.root}; nothing was changed", where=str(path))

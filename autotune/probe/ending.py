@@ -44,8 +44,15 @@ def ours(function):
 
 def _is_of_a_signal(error: Exception) -> bool:
     """Whether a signal's handler raised it: torch's does where a worker died, in whatever code the process is."""
-    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}
-    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
+    codes = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code(handler):
+    """What Python runs for a handler: a function, a method, a partial or an object that can be called."""
+    handler = getattr(handler, "func", handler)
+    called = handler if hasattr(handler, "__code__") else type(handler).__call__ if callable(handler) else None
+    return getattr(called, "__code__", None)
 
 
 def end_by_bug(error: Exception) -> None:

@@ -11,15 +11,17 @@ from .bug import put
 
 
 def note_at_exit(folder: str) -> None:
-    """Let this process write raised-<pid> into `folder` where an exception ends it that no Recording can tell of."""
+    """Let this process write raised-<pid> into `folder` at its end, unless a Recording can tell of it: which exception
+    ended it, "" for none. The last of these notes is of the process with which the command ended."""
     aside("atexit").register(_leave, folder)
 
 
 def _leave(folder: str) -> None:
     error = getattr(sys, "last_value", None)
-    if error is None or f"{__package__}.session" in sys.modules:
+    if f"{__package__}.session" in sys.modules:
         return
     # No message: it may quote data.
     module = error.name if isinstance(error, ModuleNotFoundError) else None
-    text = "\n".join((type(error).__name__, module or "", sys.executable or "", ""))
+    kind = type(error).__name__ if error is not None else ""
+    text = "\n".join((kind, module or "", sys.executable or "", ""))
     put(folder, f"raised-{os.getpid()}", text)

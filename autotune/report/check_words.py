@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from autotune.catalogue import facts
 from autotune.model.checked import Checked, CheckedBundle, Gate
@@ -149,11 +150,15 @@ def diagnose_command(checked: Checked) -> str:
 
 def _as_module(checked: Checked, name: str) -> str:
     """A module is found from the folder above its packages: the root, or where the check was asked for below it."""
-    cwd = checked.cwd or checked.root
-    here = os.path.relpath(f"{checked.root}/{name}", cwd)
-    is_below = not here.startswith("../") and os.path.commonpath([cwd, checked.root]) == checked.root
-    away = "" if is_below else f"cd {shlex.quote(checked.root)} && "
-    module = (name if away else here).removesuffix(".py").replace("/", ".")
+    root = Path(checked.root)
+    file = root / name
+    cwd = start = Path(checked.cwd or root)
+    if not (file.is_relative_to(cwd) and cwd.is_relative_to(root)):
+        start = root
+    while start != root and (start / "__init__.py").is_file():
+        start = start.parent
+    away = "" if start == cwd else f"cd {shlex.quote(str(start))} && "
+    module = ".".join(file.relative_to(start).with_suffix("").parts)
     return f"{away}autotune diagnose -m {shlex.quote(module)}"
 
 

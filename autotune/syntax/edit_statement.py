@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from autotune.errors import UsageError
 from autotune.model.source import Scalar, Splice
@@ -49,6 +49,9 @@ def place(source: Source, module: str) -> Place:
     first = own if own is not None else next((number for number, node in enumerate(body) if _is_import(node)), None)
     if first is None:
         raise UsageError(f"{source.text.where} imports nothing")
+    if own is None and any(map(_is_import, dropwhile(_is_import, body[first:]))):
+        # What stands between imports may have to come before torch: an environment variable, a folder of sys.path.
+        raise UsageError(f"{source.text.where} does not import {module}, and has statements between its imports")
     name = _name(body[first], module) or module
     other = next((node for node in _outer_nodes(source.tree) if _is_other(node, name, module)), None)
     if other is not None:

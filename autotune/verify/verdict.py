@@ -38,7 +38,7 @@ def _why_not(estimate: Estimate) -> str:
     """Why an interval of 95 % that leaves 1 out is not enough."""
     least, most = estimate.surely
     if least <= 1 <= most:
-        return f"a winner has to be told at 99 %, and that interval is {least:.2f} to {most:.2f}"
+        return f"a winner has to be told more surely than at 95 %, and that interval is {least:.2f} to {most:.2f}"
     if not (estimate.is_apart or estimate.in_turns) or (estimate.is_undisturbed and not estimate.is_apart):
         return "the starts of both sides overlap, or one pair of them decides: a winner needs more that agree"
     return f"it is not surely more than {MARGIN - 1:.0%}, by which starts of the same files may differ"

@@ -120,3 +120,18 @@ def test_what_other_work_did_to_what_was_tried_is_said(others: float | None, is_
         note for note in notes(Evidence({RUN: known}, {}), [], ()) if note.startswith("other programs kept 1.6 CPUs")
     ]
     assert bool(said) is is_said
+
+
+def test_what_a_recording_counts_is_named_once_and_another_program_too() -> None:
+    rows = {
+        **NO_EFFECTS,
+        "not_isolated": [{"what": "os.exec: cp (3 times)"}, {"what": "subprocess: rsync (in a shell)"}],
+    }
+    recording = SimpleNamespace(
+        process={"argv": ["train.py"], "executable": "python"}, window=None, what_ifs=(), error=None, events=(),
+        outcome="completed", side_effects=rows,
+    )  # fmt: skip
+    effects = SideEffects(not_isolated=("os.exec: cp", "subprocess: rsync"))
+    collected = replace(NONE, recordings=(recording,), effects=effects)  # type: ignore[arg-type]
+    named = summarise(collected, ("train.py",), "python", "", False, Path("/")).not_isolated
+    assert named == ("os.exec: cp (3 times)", "subprocess: rsync (in a shell)", "subprocess: rsync")

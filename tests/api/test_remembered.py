@@ -94,6 +94,7 @@ def test_a_command_finds_its_own_run(root: Path) -> None:
     ("one", "other"),
     [
         ("trl sft --model a", "trl dpo --model a"),
+        ("python -m trl sft --model a", "python -m trl dpo --model a"),
         ("litgpt finetune_lora x", "litgpt pretrain x"),
         ("bash -c 'python train.py'", "bash -c 'python other.py'"),
         ("bash -c 'python $0' train.py", "bash -c 'python $0' other.py"),
@@ -121,6 +122,7 @@ def test_the_verbs_and_recipes_of_a_program_are_commands_of_their_own(root: Path
     ("one", "other"),
     [
         ("trl sft --model a", "/env/bin/trl sft --model b"),
+        ("trl sft --model a", "python -m trl sft --model b"),
         ("tune run full_finetune --config a", "tune run --nproc_per_node 2 full_finetune --config b"),
         ("bash -c 'python train.py'", "bash -lc 'python train.py'"),
         ("python -m src.main --lr 1", "python src/main.py --lr 2"),

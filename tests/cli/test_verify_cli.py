@@ -129,11 +129,20 @@ def test_where_nothing_is_to_be_measured_no_rehearsal_is_announced(asked, capsys
 
 
 @pytest.mark.parametrize("given", [[], ["--resume"]])
-def test_the_command_that_goes_on_is_whole(asked, capsys, given) -> None:
+def test_the_command_that_goes_on_is_whole(asked, capsys, monkeypatch, given) -> None:
+    monkeypatch.setattr("autotune.cli.verify.is_kept", lambda words, cwd: words == ("my train.py", "--lr", "1"))
     asked.result = verified(verdict=Verdict.CANNOT_TELL)
     assert run(["verify", *given, "--budget", "9", "my train.py", "--lr", "1"]) == 0
     command = "autotune verify --resume --budget 9 'my train.py' --lr 1"
     assert capsys.readouterr().out.splitlines()[-1].strip() == f"Next  {command}"
+
+
+def test_a_command_that_no_run_keeps_is_not_printed_as_it_may_hold_a_secret(asked, capsys) -> None:
+    asked.result = verified(verdict=Verdict.CANNOT_TELL)
+    assert run(["verify", "--", "train.py", "--hf_token", "hf_planted"]) == 0
+    said = capsys.readouterr()
+    assert "Next  the same command with --resume" in said.out
+    assert "hf_planted" not in said.out
 
 
 def test_without_a_command_and_a_run_the_usage_is_said(asked, capsys, tmp_path, monkeypatch) -> None:

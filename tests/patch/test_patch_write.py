@@ -93,6 +93,17 @@ def num_operations(project: Path) -> int:
     return disk.count
 
 
+def test_an_undo_of_several_files_one_of_which_is_gone_names_it_and_changes_nothing(project: Path) -> None:
+    write(store(project), "patch", files(project))
+    before = contents(project)
+    gone = files(project)[0][0]
+    gone.unlink()
+    with pytest.raises(UsageError, match="cannot be read: No such file or directory; nothing was changed") as error:
+        undo(store(project))
+    assert error.value.where == str(gone)
+    assert contents(project) == {name: data for name, data in before.items() if name != gone.name}
+
+
 def test_write_and_undo(project: Path) -> None:
     journal = write(store(project), "two settings", files(project))
     assert contents(project) == AFTER

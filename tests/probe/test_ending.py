@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -55,12 +56,17 @@ def test_what_a_signal_raises_while_the_probe_runs_is_no_bug_of_ours(exits):
     def handler(number, frame):
         raise RuntimeError("DataLoader worker (pid 1) is killed by signal: Killed.")
 
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        with pytest.raises(RuntimeError, match="is killed by signal"):
-            ending.ours(lambda: signal.raise_signal(signal.SIGUSR1))()
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    class Handler:
+        def __call__(self, number, frame):
+            handler(number, frame)
+
+    for each in (handler, functools.partial(handler), Handler()):
+        before = signal.signal(signal.SIGUSR1, each)
+        try:
+            with pytest.raises(RuntimeError, match="is killed by signal"):
+                ending.ours(lambda: signal.raise_signal(signal.SIGUSR1))()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
     assert exits == []
 
 

@@ -132,6 +132,14 @@ def test_what_to_type_for_a_run(bundles: list[CheckedBundle], cwd: str, expected
     assert say.diagnose_command(made) == expected
 
 
+def test_a_module_is_started_above_the_package_in_which_it_was_asked_for(tmp_path) -> None:
+    (tmp_path / "src" / "pkg").mkdir(parents=True)
+    (tmp_path / "src" / "pkg" / "__init__.py").touch()
+    made = checked(bundle("src/pkg/train.py", is_module=True))
+    asked = replace(made, root=str(tmp_path), cwd=str(tmp_path / "src" / "pkg"))
+    assert say.diagnose_command(asked) == f"cd {tmp_path}/src && autotune diagnose -m pkg.train"
+
+
 def test_broken_files_come_first_and_a_note_comes_once() -> None:
     big, broken = Note("a", "too big"), Note("b", "a tab", is_error=True)
     assert say.notes(checked(notes=(big, broken, big))) == (broken, big)

@@ -163,7 +163,9 @@ def test_any_header_gets_one_statement_more_or_none(lines: list[str], end: str, 
     before = python.read(data, "t.py").tree.body
     has_import = any(isinstance(node, ast.Import) and edit_statement._name(node, "torch") for node in before)
     has_inner = b"    import torch" in data and not has_import
-    if has_inner or not any(isinstance(node, ast.Import | ast.ImportFrom) for node in before):
+    imports = [isinstance(node, ast.Import | ast.ImportFrom) for node in before]
+    is_split = not has_import and "".join("i" if one else "-" for one in imports).strip("-").count("-")
+    if has_inner or is_split or not any(imports):
         with pytest.raises(UsageError):
             after(data, value)
         return

@@ -48,7 +48,10 @@ def test_the_interval_decides(found: Estimate, said: Verdict) -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (in_turns(1.03, 1.1, (0.99, 1.12)), "a winner has to be told at 99 %, and that interval is 0.99 to 1.12"),
+        (
+            in_turns(1.03, 1.1, (0.99, 1.12)),
+            "a winner has to be told more surely than at 95 %, and that interval is 0.99 to 1.12",
+        ),
         (estimated(1.03, 1.1, is_apart=False), "the starts of both sides overlap, or one pair of them decides"),
         (estimated(1.01, 1.06), "it is not surely more than 2%, by which starts of the same files may differ"),
         (estimated(0.9, 1.1), "starts of the same files differ by 1.0%, too much for this effect"),
