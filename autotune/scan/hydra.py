@@ -10,6 +10,7 @@ values (`data.num_workers=4`); a file chooses for others (`override /data: cifar
 from __future__ import annotations
 
 import ast
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,7 +129,8 @@ def _choices(library: Library, folder: str, flags: Mapping[str, Given]) -> Itera
     """The groups for which the command chooses a file: those that are folders of the configs."""
     for group, given in flags.items():
         plain = group.partition("@")[0]
-        if (library.root / folder / plain).is_dir():
+        # Unlike Path.is_dir, it takes a name that no system allows for one that is not there.
+        if os.path.isdir(library.root / folder / plain):  # noqa: PTH112
             text = str(given.text if given.text is not None else given.value) if given.known else ""
             is_list = text.startswith("[") and text.endswith("]")
             # `data=a,b` starts several runs.

@@ -76,6 +76,10 @@ def test_a_value_of_the_command_wins_over_the_file(project: Path) -> None:
     assert (place(found).file, place(found).key, found.value) == (TYPED, "data.num_workers", 4)
 
 
+def test_a_name_that_is_too_long_for_a_folder_chooses_no_file(project: Path) -> None:
+    assert workers(project, f"+{'a' * 300}=1").value == 0
+
+
 def test_a_script_without_hydra_has_no_such_configs(project: Path) -> None:
     (project / "src/train.py").write_text(SCRIPT.replace("@hydra.main", "@other.main"))
     bundle = scan_command(["src/train.py"], cwd=project, root=project, versions={})
