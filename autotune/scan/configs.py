@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -92,34 +92,40 @@ def _is(keys: _Keys, dialect: Mapping[str, Any]) -> bool:
 
 
 def givens(document: Document, file: str) -> dict[str, Given]:
-    """Every value of a data file by its dotted key."""
-    entries = {entry.key: entry for entry in document.entries}
-    return {key: _given(entry, entries, file) for key, entry in entries.items()}
+    """Every value of a data file by its dotted key, with its interpolations followed."""
+    return followed(as_written(document, file))
 
 
-def _given(entry: Entry, entries: Mapping[str, Entry], file: str) -> Given:
-    """The value, an interpolation followed to the entry where a person would edit it; unknown when that fails."""
-    key, owner = entry.key, _target(entry, entries)
-    at = owner or entry
-    location = Location(file, at.line, column=at.column, key=at.key, span=at.span)
-    value = _value(at.value)
-    return Given(key, value, location, known=owner is not None and not isinstance(at.value, tuple))
+def as_written(document: Document, file: str) -> dict[str, Given]:
+    """Every value of a data file by its dotted key, an interpolation as the text that it is."""
+    return {entry.key: _given(entry, file) for entry in document.entries}
 
 
-def _target(entry: Entry, entries: Mapping[str, Entry]) -> Entry | None:
-    """The entry itself, or the one that its interpolation names; None when it names nothing that is known."""
+def followed(written: Mapping[str, Given]) -> dict[str, Given]:
+    """Each value of a config, an interpolation followed to the one where a person would edit it; unknown when that
+    fails."""
+    return {key: _target(key, written) for key in written}
+
+
+def _given(entry: Entry, file: str) -> Given:
+    location = Location(file, entry.line, column=entry.column, key=entry.key, span=entry.span)
+    return Given(entry.key, _value(entry.value), location, known=not isinstance(entry.value, tuple))
+
+
+def _target(key: str, written: Mapping[str, Given]) -> Given:
+    """The value at `key`, or the one that its interpolation names; unknown when it names nothing that is known."""
+    first = given = written[key]
+    at = key
     for _ in range(MAX_REFERENCES):
-        if not isinstance(entry.value, str) or ("${" not in entry.value and entry.value != "???"):
-            return entry
-        found = REFERENCE.fullmatch(entry.value)
-        if found is None:
-            return None
-        level = entry.path[: -len(found[1])] if found[1] else ()
-        following = entries.get(".".join([*map(str, level), found[2]]))
-        if following is None:
-            return None
-        entry = following
-    return None
+        if not isinstance(given.value, str) or ("${" not in given.value and given.value != "???"):
+            return replace(given, key=first.key)
+        found = REFERENCE.fullmatch(given.value)
+        level = at.split(".")[: -len(found[1])] if found is not None and found[1] else []
+        at = ".".join([*level, found[2]]) if found is not None else ""
+        if at not in written:
+            break
+        given = written[at]
+    return replace(first, value=None, known=False)
 
 
 def _value(value: Scalar | tuple[()]) -> Value | None:

@@ -19,7 +19,7 @@ from functools import partial
 
 from autotune.model.scanned import Call, Given
 from autotune.model.source import Document
-from autotune.scan.configs import givens, read_config
+from autotune.scan.configs import as_written, followed, read_config
 from autotune.scan.library import Library
 
 MAX_DEPTH = 10
@@ -28,6 +28,9 @@ MAX_DEPTH = 10
 OWN = "_self_"
 
 HEADER = re.compile(r"@package\s+(\S+)")
+
+PLAIN = re.compile(r"[\w./-]+")
+"""Text of an override that Hydra takes as it is."""
 
 CHOOSES = frozenset(
     {"config_name", "cn", "config_path", "cp", "config_dir", "cd", "multirun", "m", "experimental_rerun"}
@@ -61,22 +64,27 @@ class _UnknownError(Exception):
 def hydra_calls(library: Library, script: str, flags: Mapping[str, Given]) -> list[Call]:
     """The configs of a script that `flags` start, as Calls; what others say instead is left out of them."""
     parts = _composed(library, script, flags)
-    values = _values(library, parts)
+    written = _overridden(library, script, flags, _written(library, parts))
+    values = followed(written)
     calls = []
     for part in dict.fromkeys(parts):
         document = library.document(part.file) if part.file else None
         call = read_config(document, part.file, "yaml") if document is not None else None
-        if call is not None:
-            calls.append(_under(call, part.package, values, flags))
+        if document is not None and call is not None:
+            own = as_written(document, part.file)
+            counted = {key for key, one in own.items() if written.get(_key(part.package, key)) == _at(part, one)}
+            calls.append(_under(call, part.package, {key: values[_key(part.package, key)] for key in counted}))
     return calls
 
 
 def hydra_values(library: Library, script: str, flags: Mapping[str, Given]) -> dict[str, Given]:
-    """What Hydra puts together for a script, by dotted key."""
-    return _values(library, _composed(library, script, flags))
+    """What Hydra puts together for a script, by dotted key: interpolations are followed in the whole."""
+    parts = _composed(library, script, flags)
+    return followed(_overridden(library, script, flags, _written(library, parts))) if parts else {}
 
 
-def _values(library: Library, parts: Sequence[_Part]) -> dict[str, Given]:
+def _written(library: Library, parts: Sequence[_Part]) -> dict[str, Given]:
+    """What the files say together, by dotted key, as it is written there."""
     found: dict[str, Given] = {}
     for part in parts:
         document = library.document(part.file) if part.file else None
@@ -84,9 +92,31 @@ def _values(library: Library, parts: Sequence[_Part]) -> dict[str, Given]:
             start = f"{part.package}." if part.package else ""
             found = {key: _unknown(one) if key.startswith(start) else one for key, one in found.items()}
             continue
-        given = library.attempt(part.file, partial(givens, document, part.file)) or {}
-        found |= {_key(part.package, key): one for key, one in given.items() if key.partition(".")[0] != "defaults"}
+        given = library.attempt(part.file, partial(as_written, document, part.file)) or {}
+        own = {key: one for key, one in given.items() if key.partition(".")[0] != "defaults"}
+        found |= {_key(part.package, key): _at(part, one) for key, one in own.items()}
     return found
+
+
+def _at(part: _Part, given: Given) -> Given:
+    return replace(given, key=_key(part.package, given.key))
+
+
+def _overridden(
+    library: Library, script: str, flags: Mapping[str, Given], written: Mapping[str, Given]
+) -> dict[str, Given]:
+    """`written` with what the command says instead; below a key that it sets nothing is known."""
+    named = _main(library, script)
+    groups = dict(_choices(library, named[0], flags)) if named is not None else {}
+    said = {key: _said(one) for key, one in flags.items() if key not in groups}
+    below = {key for key in written if any(key.startswith(f"{one}.") for one in said)}
+    return {key: _unknown(one) if key in below else one for key, one in written.items()} | said
+
+
+def _said(given: Given) -> Given:
+    """The value of an override; words that Hydra reads in its own way ("null", "[1,2]", "${k}") are not known."""
+    is_plain = not isinstance(given.value, str) or (PLAIN.fullmatch(given.value) and given.value.lower() != "null")
+    return given if is_plain else _unknown(given)
 
 
 def _unknown(given: Given) -> Given:
@@ -226,14 +256,7 @@ def _defaults(document: Document) -> Iterator[_Entry]:
         yield _Entry(name, tuple(options) or ("null",), "override" in words[:-1], "optional" in words[:-1])
 
 
-def _under(call: Call, package: str, values: Mapping[str, Given], flags: Mapping[str, Given]) -> Call:
-    """The call with what counts in the end; Hydra's own keys stand under their package."""
-    kept = {}
-    for key, given in call.arguments.items():
-        whole = _key(package, key)
-        is_own = whole in values and values[whole].location == given.location
-        if is_own and whole not in flags:
-            kept[whole if call.dialect == "hydra" else key] = replace(values[whole], key=given.key)
-    if call.dialect == "hydra":
-        kept = {key: replace(given, key=key) for key, given in kept.items()}
-    return replace(call, arguments=kept, is_open=True)
+def _under(call: Call, package: str, values: Mapping[str, Given]) -> Call:
+    """The call with those of its values that count in the end; Hydra's own keys stand under their package."""
+    named = {_key(package, key) if call.dialect == "hydra" else key: given for key, given in values.items()}
+    return replace(call, arguments={key: replace(given, key=key) for key, given in named.items()}, is_open=True)

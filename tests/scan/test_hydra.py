@@ -80,6 +80,14 @@ def test_a_name_that_is_too_long_for_a_folder_chooses_no_file(project: Path) -> 
     assert workers(project, f"+{'a' * 300}=1").value == 0
 
 
+def test_an_interpolation_is_followed_to_what_the_command_says(project: Path) -> None:
+    (project / "configs/data/images.yaml").write_text(DATA.format("${seed}"))
+    found = workers(project, "seed=0")
+    assert (place(found).file, place(found).key, found.value) == (TYPED, "seed", 0)
+    found = workers(project)
+    assert (place(found).file, place(found).key, found.value) == (str(project / "configs/train.yaml"), "seed", 1)
+
+
 def test_a_script_without_hydra_has_no_such_configs(project: Path) -> None:
     (project / "src/train.py").write_text(SCRIPT.replace("@hydra.main", "@other.main"))
     bundle = scan_command(["src/train.py"], cwd=project, root=project, versions={})
@@ -112,8 +120,13 @@ FILES = {
     "experiment/fast": "# @package _global_\ndefaults:\n  - override /data: text\n  - override /model/net: wide\n"
     "data:\n  n: 8\nk: 2\n",
     "experiment/plain": "k: 5\n",
+    "linked": "defaults:\n  - linked: own\n  - _self_\nk: 8\nn: ${linked.v}\nr: ${oc.env:HOME}\nt: ${linked}\n"
+    "own:\n  p: 1\nq: ${own.p}\n",
+    "linked/own": "k: 1\nv: 2\nw: ${k}\nrelative: ${.v}\n",
 }
 """Configs that Hydra puts together as CASES says."""
+
+LINKED = {"k": 8, "n": 2, "linked.k": 1, "linked.v": 2, "linked.w": 8, "linked.relative": 2, "own.p": 1, "q": 1}
 
 DEFAULT = {"data.sub.x": 1, "data.sub.n": 7, "data.n": 9, "data.d": 1, "model.net.q": 1, "model.w": 1, "k": 1}
 
@@ -147,6 +160,13 @@ UNKNOWN = [
     ("train", "--config-name=first", {}),
     ("train", "--multirun", {}),
     ("train", "data@other=text", {}),
+    ("linked", "", LINKED),
+    ("linked", "k=0", {**LINKED, "k": 0, "linked.w": 0}),
+    ("linked", "linked.v=5", {**LINKED, "n": 5, "linked.v": 5, "linked.relative": 5}),
+    ("linked", "k=null", {key: value for key, value in LINKED.items() if key not in ("k", "linked.w")}),
+    ("linked", "~k", {key: value for key, value in LINKED.items() if key not in ("k", "linked.w")}),
+    ("linked", "linked=null", {"k": 8, "own.p": 1, "q": 1}),
+    ("linked", "own=null", {key: value for key, value in LINKED.items() if key not in ("own.p", "q")}),
 ]
 """What decides here is not read: no value is said, or those alone that nothing can change."""
 
