@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from autotune.scan.python.index import Function, Store
+from autotune.scan.python.index import Function, Index, Store, last_name
 from autotune.scan.python.uses import called_class, called_function, with_bases
 from autotune.scan.python.view import View
 
@@ -35,6 +35,12 @@ def changed_keys(view: View, holds: Holds, is_known: Known) -> frozenset[str]:
     """The attributes and keys of the object that changes set which `is_known` leaves out; ANY where it may be any."""
     keys = {key for one in _files(view) for key in one.index.writes}
     return frozenset(key for key in keys if any(True for _ in _stores(view, key, holds, is_known)))
+
+
+def sets_global(index: Index, name: str) -> bool:
+    """Whether a file sets a name of its own through globals()."""
+    bases = (store.base for key in (name, ANY) for store in index.writes.get(key, ()))
+    return any(isinstance(one, ast.Call) and last_name(one.func) == "globals" for one in bases)
 
 
 def _files(view: View) -> list[View]:

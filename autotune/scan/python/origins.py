@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from autotune.scan.python import options
-from autotune.scan.python.changes import Known, changed_keys, later, sets_itself
+from autotune.scan.python.changes import Known, changed_keys, later, sets_global, sets_itself
 from autotune.scan.python.dicts import CHANGES, entries
 from autotune.scan.python.index import Binding, Store, last_name
 from autotune.scan.python.members import PARSES, changes, members, of_field, set_on
@@ -244,15 +244,16 @@ def _holds(objects: dict[tuple[ast.AST, Path], None], owner: ast.expr, key: str,
 
 
 def _is_rebound(view: View, found: Sequence[Binding]) -> bool:
-    """Whether another file may set a name of a module to something else."""
+    """Whether another file, or the file itself through globals(), may set a name of a module to something else."""
     return any(_is_set(view.at(binding.node), binding) for binding in found if binding.kind == "value")
 
 
 def _is_set(view: View, binding: Binding) -> bool:
     targets = binding.node.targets if isinstance(binding.node, ast.Assign) else [getattr(binding.node, "target", None)]
     names = [one.id for one in targets if isinstance(one, ast.Name)]
-    own = (name for name in names if any(one is binding for one in view.index.module.bindings.get(name, ())))
-    return view.index.program is not None and any(view.index.program.is_set(view.index, name) for name in own)
+    own = [name for name in names if any(one is binding for one in view.index.module.bindings.get(name, ()))]
+    program = view.index.program
+    return any(sets_global(view.index, one) or (program and program.is_set(view.index, one)) for one in own)
 
 
 def _is_parsed(base: Origin) -> bool:

@@ -156,6 +156,19 @@ def test_a_module_that_sets_its_own_names_by_globals(tmp_path: Path) -> None:
     assert workers(tmp_path, "from conf import WORKERS", "WORKERS", conf=conf) == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("globals()['OTHER'] = 8\nprint(globals())", 0),
+        ("globals()['WORKERS'] = 8", "unknown"),
+        ("globals().update(vars(args))", "unknown"),
+        ("def change():\n    globals()['WORKERS'] = 8\nchange()", "unknown"),
+    ],
+)
+def test_a_script_alone_that_sets_its_own_names_by_globals(tmp_path: Path, change: str, expected: object) -> None:
+    assert workers(tmp_path, f"WORKERS = 0\n{change}", "WORKERS") == expected
+
+
 @pytest.mark.parametrize(("change", "expected"), [("", 0), ('cfg["workers"] = 8', "unknown")])
 def test_a_loader_that_the_changed_module_makes_itself(tmp_path: Path, change: str, expected: object) -> None:
     conf = """
