@@ -42,7 +42,8 @@ MAX_FILES = 100
 class Program:
     """`views` are those of the files that were needed so far, by their trees; `trees` are these by name.
 
-    `near` are the files of the run, `importing` those that import one of them, `uses` what is known of definitions.
+    `near` are the files of the run, `packages` those of packages around them, `importing` those that import one of
+    them, `uses` what is known of definitions.
     `beside` is the file from which paths of configs are seen: the command's. `configured` is what the configs hold that
     the command names.
     """
@@ -53,6 +54,7 @@ class Program:
     views: dict[ast.AST, View] = field(default_factory=dict)
     trees: dict[str, ast.Module | None] = field(default_factory=dict)
     near: list[str] = field(default_factory=list)
+    packages: list[str] | None = None
     importing: dict[str, Sequence[Index]] = field(default_factory=dict)
     uses: dict[ast.AST, Sequence[ast.expr]] = field(default_factory=dict)
 
@@ -120,7 +122,7 @@ class Program:
 
     def is_set(self, index: Index, name: str) -> bool:
         file = self.views[index.tree].file
-        found = [self.linked.set_by(one) for one in self._files()]
+        found = [self.linked.set_by(one) for one in (*self._files(), *self._packages())]
         return any((file, one) in each for each in found for one in (name, ""))
 
     def _files(self) -> list[str]:
@@ -137,6 +139,17 @@ class Program:
             self.near = list(found)
         return self.near
 
+    def _packages(self) -> list[str]:
+        """The packages in which these files lie: an import of one of their modules runs them first."""
+        if self.packages is None:
+            folders = {posixpath.dirname(one): None for one in self._files()[1:]}
+            for folder in (waiting := list(folders)):
+                waiting += [outer] if (outer := posixpath.dirname(folder)) not in waiting else []
+            names = (f"{folder}/__init__.py" for folder in waiting if folder)
+            found = [self.library.find(one, "", ("python",), is_wanted=True, is_beside=True) for one in names]
+            self.packages = [one for one in found if one is not None]
+        return self.packages
+
     def modules(self, script: View) -> list[View]:
         """The modules whose names the script uses, and those that they use, up to MAX_MODULES, nearest first."""
         found: list[View] = []
@@ -148,6 +161,9 @@ class Program:
             if module is not None:
                 self.library.followed += 1
                 found.append(module)
+        # What a package changes is known with its view; it is none of the modules that may train.
+        for name in self._packages() if found else ():
+            self.module(name)
         return found
 
     def sections(self, class_: ast.ClassDef) -> tuple[str, ...]:

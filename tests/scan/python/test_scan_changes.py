@@ -169,6 +169,24 @@ def test_a_script_alone_that_sets_its_own_names_by_globals(tmp_path: Path, chang
     assert workers(tmp_path, f"WORKERS = 0\n{change}", "WORKERS") == expected
 
 
+@pytest.mark.parametrize(
+    ("package", "expected"),
+    [
+        ("from .inner import conf", 0),
+        ("from .inner.conf import cfg\ncfg['other'] = 8\nfrom .inner import conf\nconf.OTHER = 8", 0),
+        ("from .inner.conf import cfg\ncfg['workers'] = 8", "unknown"),
+        ("from .inner import conf\nconf.cfg['workers'] = 8", "unknown"),
+        ("from .inner import conf\nconf.WORKERS = 8", "unknown"),
+    ],
+)
+def test_a_package_that_an_import_of_its_module_runs(tmp_path: Path, package: str, expected: object) -> None:
+    (tmp_path / "p/inner").mkdir(parents=True)
+    (tmp_path / "p/__init__.py").write_text(package)
+    (tmp_path / "p/inner/conf.py").write_text("WORKERS = 0\ncfg = {'workers': 0}\n")
+    asked = "WORKERS" if "WORKERS" in package else "cfg['workers']"
+    assert workers(tmp_path, "from p.inner.conf import WORKERS, cfg", asked) == expected
+
+
 @pytest.mark.parametrize(("change", "expected"), [("", 0), ('cfg["workers"] = 8', "unknown")])
 def test_a_loader_that_the_changed_module_makes_itself(tmp_path: Path, change: str, expected: object) -> None:
     conf = """
