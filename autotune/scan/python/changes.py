@@ -58,8 +58,9 @@ def _stores(view: View, key: str, holds: Holds, is_known: Known) -> Iterator[Sto
 
 def _is_followed(view: View, store: Store) -> bool:
     """Whether a function of the project gets the object: what the function does with it is known by itself."""
-    is_method = isinstance(store.node, ast.Call) and isinstance(store.node.func, ast.Attribute)
-    return isinstance(store.node, ast.Call) and not is_method and called_function(view.index, store.node) is not None
+    if not isinstance(store.node, ast.Call) or called_function(view.index, store.node) is None:
+        return False
+    return not any(one is store.base for one in ast.walk(store.node.func))
 
 
 def sets_itself(view: View, made: ast.AST, base: ast.expr, key: str) -> bool:

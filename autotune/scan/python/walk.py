@@ -15,11 +15,19 @@ NOT_CODE = frozenset({"annotation", "returns", "ctx", "type_comment", "type_para
 
 _OF_FILES = r"yaml|json|toml|file|dict|c(on)?fi?g|arg|cli|env|list|over|opt"
 
+_CHANGES = "update|merge|overrid|overwrit|populat|modif|patch"
+
+CHANGING = re.compile(rf"_*({_CHANGES})\w*")
+"""How functions are called that change any of what they are given."""
+
+CHANGING_OTHERS = re.compile(rf"_*({_CHANGES})[a-z]*_\w+")
+"""How members of a module are called that do so: `shown.update(cfg)` is a method of a dict, which only reads it."""
+
 FUNCTIONS = re.compile(
     r"_*(?!parse_(known_|intermixed_)?args)"
-    rf"((update|merge|overrid|overwrit|populat|modif|patch)\w*|(load|parse|read|from|apply|add|fill)(_\w*({_OF_FILES})\w*)?)"
+    rf"(({_CHANGES})\w*|(load|parse|read|from|apply|add|fill)(_\w*({_OF_FILES})\w*)?)"
 )
-"""How functions are called that change the config which they are given."""
+"""How functions are called that change the config which they are given first."""
 
 METHODS = re.compile(rf"{FUNCTIONS.pattern}|set(_\w+|default)?|pop(item)?|clear|__(set|del)(item|attr)__")
 """How methods are called that change the config which has them."""
@@ -100,6 +108,9 @@ def _changed_by(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
         yield from ((call.func.value, key) for key in _keys(call, name))
     elif isinstance(call.func, ast.Name) and FUNCTIONS.fullmatch(name):
         yield from ((base, "") for base in call.args[:1])
+    if (CHANGING if isinstance(call.func, ast.Name) else CHANGING_OTHERS).fullmatch(name):
+        others = call.args[1:] if isinstance(call.func, ast.Name) else call.args
+        yield from ((base, "") for base in (*others, *(one.value for one in call.keywords)))
 
 
 def _keys(call: ast.Call, method: str) -> tuple[str, ...]:

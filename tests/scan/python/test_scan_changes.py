@@ -74,6 +74,10 @@ CHANGES = {
     "OmegaConf.update": 'from omegaconf import OmegaConf\nOmegaConf.update({x}, "workers", 8)',
     "a function": 'def change(given):\n    given["workers"] = 8\nchange({x})',
     "a function that is not read": "from elsewhere import update_config\nupdate_config({x})",
+    "a function of a library": "import elsewhere\nelsewhere.override_config({x})",
+    "a keyword of a function": "from elsewhere import override_config\noverride_config(cfg={x})",
+    "a keyword of a library's": "import elsewhere\nelsewhere.override_config(cfg={x})",
+    "a later argument": "from elsewhere import merge_into\nmerge_into(1, {x})",
     "an alias": 'other = {x}\nother["workers"] = 8',
     "deleted": 'del {x}["workers"]',
     "under a condition": 'if fast:\n    {x}["workers"] = 8',
@@ -81,7 +85,10 @@ CHANGES = {
 
 NO_CHANGES = {
     "nothing": "",
-    "read": 'print({x}, len(vars({x})))\nshown = dict(other="a")\nshown.update({x})',
+    "read": 'print({x}, len(vars({x})))\nshown = dict(other="a")\nshown.update({x})\nshown.update(other={x})',
+    "a function of the project": (
+        "def update_model(model, given):\n    print(given)\nupdate_model(1, {x})\nupdate_model(1, given={x})"
+    ),
     "another key": '{x}["batch_size"] = 8\n{x}.lr = 0.1\n{x}.update(lr=0.1)\nsetattr({x}, "lr", 0.1)',
     "another object": 'other = {{"workers": 1}}\nother["workers"] = 8\nother.workers = 8\nsetattr(other, "workers", 8)',
     "a copy": 'import copy\nother = copy.deepcopy({x})\nother["workers"] = 8',
