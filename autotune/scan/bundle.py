@@ -111,7 +111,7 @@ def _starting(library: Library, named: Set[str], known: Set[str]) -> Iterator[La
     for name in library.beside(sorted(scripts), "shell") if scripts else ():
         for launch in _launches(library, name) if name not in known else ():
             before = set(library.files)
-            given = {library.find(one, name, DATA, is_wanted=True) for one in launch.config_files}
+            given = {library.find(launch.seen(one), name, DATA, is_wanted=True) for one in launch.config_files}
             if script_name(library, launch) in scripts and (not configs or given & configs):
                 yield launch
             else:
@@ -210,7 +210,8 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
     name = script_name(library, launch)
-    found = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in launch.config_files]
+    paths = [launch.seen(each) for each in launch.config_files]
+    found = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in paths]
     named = list(dict.fromkeys(one for one in found if one is not None and one != name))
     script = _script(library, name, launch, named) if name is not None else None
     configs = [one for one in _configs(library, named) if script is None or _is_consumed(one, script)]
@@ -269,10 +270,10 @@ def _starts_itself(parts: Parts) -> bool:
 def script_name(library: Library, launch: Launch) -> str | None:
     """The file of the script or module that a command starts, whatever it holds: others may train for it."""
     if launch.script:
-        return library.find(launch.script, launch.file, ("python",), is_wanted=True)
+        return library.find(launch.seen(launch.script), launch.file, ("python",), is_wanted=True)
     path = launch.module.replace(".", "/") if launch.module else ""
     names = [f"{folder}{path}{end}" for folder in ("", "src/") for end in (".py", "/__main__.py")] if path else []
-    found = (library.find(name, launch.file, ("python",), is_wanted=True) for name in names)
+    found = (library.find(launch.seen(name), launch.file, ("python",), is_wanted=True) for name in names)
     return next((name for name in found if name is not None), None)
 
 
@@ -289,7 +290,7 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
         if script is None:
             return None
         return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
-    beside = launch.file if launch is not None else name
+    beside = launch.file if launch is not None and not launch.folder else name
     data = [one for one in configs if library.files[one].syntax in DATA]
     read = read_whole(library, source, name, flags, is_open=is_open, beside=beside, configs=data)
     if read is None:

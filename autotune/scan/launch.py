@@ -30,6 +30,9 @@ REMOVED = re.compile(r"~([A-Za-z_][\w.@/]*)()")
 SEVERAL = re.compile(r"\$\{?[@*]|\[[@*]\]|\$\{?\w*(?:args|opts|options|flags|params|extra)\b", re.IGNORECASE)
 """In a word that cannot be known: it may be any number of flags, "$@", "${ARGS[@]}" or $EXTRA_ARGS."""
 
+GOES = ("cd", "pushd", "popd")
+"""Commands behind which a shell stands in another folder."""
+
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
 
@@ -41,7 +44,7 @@ class Launch:
     --no_x gives x=False too. `own` are the launcher's. `module` is what -m or the verb of the launcher names ("sft").
     `config_files` are the data files, and Python files behind the script, that it names, as written. `num_processes` is
     None where the command does not say it. `is_open` says that it may have more flags than can be known. `variables`
-    are those of the environment that it is given.
+    are those of the environment that it is given. `folder` is where the shell has gone before, as far as that is known.
     """
 
     file: str
@@ -55,12 +58,35 @@ class Launch:
     own: Mapping[str, Given]
     is_open: bool = False
     variables: Mapping[str, Given] = field(default_factory=dict)
+    folder: str = ""
+
+    def seen(self, path: str) -> str:
+        """A path of the command, as the shell would see it that has gone nowhere."""
+        return posixpath.join(self.folder, path)
 
 
 def launches(script: Script, file: str) -> tuple[Launch, ...]:
     """Every command of a shell script that starts a training."""
-    found = (_launch(command, file) for command in script.commands)
-    return tuple(launch for launch in found if launch is not None)
+    found, folder = [], ""
+    for command in script.commands:
+        folder = _gone(command, folder)
+        launch = _launch(command, file)
+        found += [replace(launch, folder=folder)] if launch is not None else []
+    return tuple(found)
+
+
+def _gone(command: Command, folder: str) -> str:
+    """Where the shell stands behind a command; "" where that is not known, as before the first one.
+
+    A folder that is worked out (`cd "$(dirname "$0")"`), or a whole path, is most often the one of the project.
+    """
+    if command.words[0].value not in GOES:
+        return folder
+    target = command.words[-1].value
+    if len(command.words) == 1 or target is None or target.startswith(("-", "/", "~")):
+        return ""
+    gone = posixpath.normpath(posixpath.join(folder, target))
+    return gone if gone != "." else ""
 
 
 def flags_call(launch: Launch, dialect: str) -> Call:

@@ -87,6 +87,28 @@ def test_a_command_that_says_not_to_train_is_none(tmp_path: Path, flag: str, fil
     assert [bundle.files for bundle in scanned.bundles] == [files]
 
 
+@pytest.mark.parametrize(
+    ("before", "started"),
+    [
+        ("", "a/train.py"),
+        ("cd ../b", "b/train.py"),
+        ("cd ../b/", "b/train.py"),
+        ("cd ..\ncd b || exit 1", "b/train.py"),
+        ("cd ../b && cd ../a", "a/train.py"),
+        ("cd b", "b/train.py"),
+        ('cd "$(dirname "$0")"', "a/train.py"),
+        ("cd ../b\ncd -", "a/train.py"),
+        ("cd nowhere", None),
+        ("cd ../..", None),
+    ],
+)
+def test_a_script_is_looked_for_where_the_shell_has_gone(tmp_path: Path, before: str, started: str | None) -> None:
+    command = f"{before}\npython train.py --workers 1\n"
+    scanned = project(tmp_path, a__train_py=RAW, b__train_py=RAW, a__run_sh=command)
+    found = [bundle.name for bundle in scanned.bundles if "a/run.sh" in bundle.files]
+    assert found == ([started] if started else [])
+
+
 def test_a_script_that_two_commands_start_is_two_bundles(tmp_path) -> None:
     scanned = project(
         tmp_path, a_sh="python train.py --workers 1\n", b_sh="python train.py --workers 4\n", train_py=RAW
