@@ -67,8 +67,12 @@ def _values(statements: Sequence[Statement], text: Text, changed: set[str]) -> V
 
 def _sets_options(statement: Statement) -> bool:
     """`set -euo pipefail`: without arguments for the script."""
-    first = _plain(statement.words[1]) if len(statement.words) > 1 else ""
-    return _name(statement) == "set" and (len(statement.words) == 1 or (first[:1] in ("-", "+") and first != "--"))
+    words = ["", *map(_plain, statement.words[1:])]
+    are_options = all(
+        (word[:1] in ("-", "+") and word not in ("-", "--")) or (before[:1] in ("-", "+") and before.endswith("o"))
+        for before, word in itertools.pairwise(words)
+    )
+    return _name(statement) == "set" and are_options
 
 
 def _name(statement: Statement) -> str:

@@ -26,7 +26,7 @@ _SINGLE_QUOTED = re.compile(r"'([^']*)'")
 _ANSI_QUOTED = re.compile(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\s]*\])?(\+?)=", re.ASCII)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*|[1-9@])|\{([A-Za-z_]\w*|[1-9][0-9]?|@)(\[@\])?\})", re.ASCII)
-_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*|[1-9][0-9]?):?([-=])", re.ASCII)
+_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*|[1-9][0-9]?)(:?)([-=])", re.ASCII)
 _SPECIAL = re.compile(r"\$[0*#?$!-]")
 _CHANGED = re.compile(
     r"(?:\+\+|--)\s*+(\w++)|(?<!\w)([A-Za-z_]\w*+)\s*+(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))", re.ASCII
@@ -212,13 +212,13 @@ class Lexer:
 
     def _with_default(self, match: re.Match[str], quoted: bool, depth: int) -> Variable:
         self.place = match.end()
-        if match[2] == "=":
+        if match[3] == "=":
             self.changed.add(match[1])
         default = self._pieces(_IN_DEFAULT, quoted, depth + 1)
         if not self._is_at("}"):
             raise self.text.error("'${' without an end", match.start())
         self.place += 1
-        return Variable(match[1], quoted, default)
+        return Variable(match[1], quoted, default, takes_empty=not match[2])
 
     def _passes_substitution(self) -> bool:
         special = _SPECIAL.match(self.text.text, self.place)

@@ -19,12 +19,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable in a word: $X, ${X}, ${X:-default} or, `is_array`, ${X[@]}; $1 and $@ are arguments of the script."""
+    """A variable in a word: $X, ${X}, ${X:-default} or, `is_array`, ${X[@]}; $1 and $@ are arguments of the script.
+
+    `takes_empty` says that an empty value replaces the default: ${X-default}.
+    """
 
     name: str
     quoted: bool
     default: tuple[Piece, ...] | None = None
     is_array: bool = False
+    takes_empty: bool = False
 
 
 Piece = Run | Variable

@@ -151,7 +151,7 @@ class Values:
         if variable.name == "@":
             return given if self.arguments is not None else (_UNKNOWN,)
         at = int(variable.name) - 1
-        if at < len(given) and given[at][0].text:
+        if at < len(given) and (given[at][0].text or variable.takes_empty):
             return (given[at],)
         if variable.default is not None:
             return (self._joined(variable.default, when),)
