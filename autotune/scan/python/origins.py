@@ -192,10 +192,9 @@ def changed_items(view: View, owner: ast.expr) -> frozenset[str]:
 
 def _known_items(bases: Sequence[Origin]) -> Known:
     def is_known(at: View, store: Store) -> bool:
-        is_entry = (
-            isinstance(store.node, ast.Subscript) or last_name(getattr(store.node, "func", store.base)) in CHANGES
-        )
-        return is_entry and _is_of_maker(at, store, bases)
+        is_method = last_name(getattr(store.node, "func", store.base)) in CHANGES
+        is_stored = isinstance(store.node, ast.Subscript) and not isinstance(store.node.ctx, ast.Del)
+        return (is_method or is_stored) and _is_of_maker(at, store, bases)
 
     return is_known
 

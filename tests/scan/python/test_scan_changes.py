@@ -194,6 +194,20 @@ def test_a_package_that_an_import_of_its_module_runs(tmp_path: Path, package: st
     assert workers(tmp_path, "from p.inner.conf import WORKERS, cfg", asked) == expected
 
 
+@pytest.mark.parametrize("asked", ['cfg["workers"]', 'cfg.get("workers", 4)'])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("del cfg['other']", 0),
+        ("del cfg['workers']", "unknown"),
+        ("if fast:\n    del cfg['workers']", "unknown"),
+        ("for name in read():\n    del cfg[name]", "unknown"),
+    ],
+)
+def test_a_key_that_the_script_deletes(tmp_path: Path, change: str, expected: object, asked: str) -> None:
+    assert workers(tmp_path, f"cfg = {{'workers': 0, 'other': 1}}\n{change}", asked) == expected
+
+
 @pytest.mark.parametrize(("change", "expected"), [("", 0), ('cfg["workers"] = 8', "unknown")])
 def test_a_loader_that_the_changed_module_makes_itself(tmp_path: Path, change: str, expected: object) -> None:
     conf = """
