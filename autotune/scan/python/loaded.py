@@ -101,8 +101,10 @@ def _is_changed(view: View, held: _Held, value: Value) -> bool:
     """Whether the run changes what a file says of a key, or of one above it."""
 
     def holds(section: str, at: View, base: ast.expr) -> bool:
-        found = _each(at, base, value, 0)
-        return any(one is not None and one.prefix == section and bool(one.own & held.made) for one in found)
+        found = [(one, section) for one in _each(at, base, value, 0)]
+        if section:
+            found += [(one, section.rpartition(".")[0]) for one in _around(at, base, value)]
+        return any(one is not None and one.prefix == prefix and bool(one.own & held.made) for one, prefix in found)
 
     keys = held.prefix.split(".")
     changes = (
@@ -110,6 +112,18 @@ def _is_changed(view: View, held: _Held, value: Value) -> bool:
         for place, key in enumerate(keys)
     )
     return any(True for each in changes for _ in each)
+
+
+def _around(view: View, node: ast.expr, value: Value) -> Iterator[_Held | None]:
+    """What holds `node` as any of its values: `v` of `for k, v in cfg.items()`, `cfg[k]`."""
+    owner, key = _asked(view, node, value)
+    if owner is not None and key is None:
+        yield from _each(view, owner, value, 0)
+    for loop in [one.node for one in origins(view, node)]:
+        if isinstance(loop, ast.For | ast.AsyncFor | ast.comprehension):
+            over = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+            of_dict = over.value if isinstance(over, ast.Attribute) and over.attr in ("items", "values") else loop.iter
+            yield from _each(view.at(loop), of_dict, value, 0)
 
 
 def _inner(view: View, node: ast.AST, value: Value, depth: int) -> _Held | None:

@@ -208,6 +208,23 @@ def test_a_key_that_the_script_deletes(tmp_path: Path, change: str, expected: ob
     assert workers(tmp_path, f"cfg = {{'workers': 0, 'other': 1}}\n{change}", asked) == expected
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("for key, section in cfg.items():\n    print(section['workers'])", 0),
+        ("for key, section in cfg.items():\n    section['other'] = 8", 0),
+        ("for section in other.values():\n    section['workers'] = 8", 0),
+        ("for value in cfg['data'].values():\n    value['workers'] = 8", 0),
+        ("for key, section in cfg.items():\n    section['workers'] = 8", "unknown"),
+        ("for section in cfg.values():\n    section.update(read())", "unknown"),
+        ("for key in cfg:\n    cfg[key]['workers'] = 8", "unknown"),
+    ],
+)
+def test_sections_of_a_file_that_a_loop_changes(tmp_path: Path, change: str, expected: object) -> None:
+    head = f"import yaml\ncfg = yaml.safe_load(open('base.yaml'))\nother = {{'data': {{}}}}\n{change}"
+    assert workers(tmp_path, head, "cfg['data']['workers']", **BASE) == expected
+
+
 @pytest.mark.parametrize(("change", "expected"), [("", 0), ('cfg["workers"] = 8', "unknown")])
 def test_a_loader_that_the_changed_module_makes_itself(tmp_path: Path, change: str, expected: object) -> None:
     conf = """
