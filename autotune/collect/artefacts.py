@@ -41,12 +41,18 @@ def project_root(cwd: Path) -> Path:
 
 
 def command_root(cwd: Path, script: Path | None) -> Path:
-    """The project of a command: that of `cwd`, but of a script that lies outside of it, and is this user's, its own."""
+    """The project of a command: that of `cwd`, but of a script that lies outside of it, and is this user's, its own.
+
+    A link in the project stays there, wherever it leads: a clone does not choose where runs are written.
+    """
     here = project_root(cwd)
     if script is None:
         return here
-    real = Path(os.path.realpath(script))
-    if real.is_relative_to(os.path.realpath(here)) or not _is_of_user(real):
+    real, real_here = Path(os.path.realpath(script)), os.path.realpath(here)
+    is_inside = any(
+        one.is_relative_to(real_here) for one in (real, Path(os.path.realpath(script.parent)) / script.name)
+    )
+    if is_inside or not _is_of_user(real):
         return here
     return project_root(real.parent)
 
