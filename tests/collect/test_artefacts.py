@@ -173,10 +173,10 @@ def test_files_are_as_readable_as_the_users_others(tmp_path, mask, mode):
 
 
 def test_a_link_of_a_project_does_not_choose_where_its_runs_are(tmp_path) -> None:
-    clone, outside = tmp_path / "clone", tmp_path / "outside"
-    for folder in (clone, outside):
+    clone, outside, elsewhere = (tmp_path / name for name in ("clone", "outside", "elsewhere"))
+    for folder in (clone, outside, elsewhere):
         (folder / ".git").mkdir(parents=True)
     (outside / "train.py").touch()
     (clone / "train.py").symlink_to(outside / "train.py")
     assert artefacts.command_root(clone, clone / "train.py") == clone
-    assert artefacts.command_root(tmp_path, outside / "train.py") == outside
+    assert artefacts.command_root(elsewhere, outside / "train.py") == outside
