@@ -259,8 +259,8 @@ def _inside(root: Path, name: str) -> Path:
 
 
 def _launch(made: Patch, edits: Sequence[Edit], root: Path, cwd: Path) -> str:
-    """The user's launch with what is typed, as it works in `cwd`: they may have typed it in another folder. "" where
-    only they can put it into their line."""
+    """The user's launch command with the new values in it, to be run in `cwd`; it changes to the folder of the run
+    where that is another. "" where the values cannot be put into the command automatically."""
     typed_in = state.folders(root).get(made.run, cwd)
     away = "" if typed_in.resolve() == cwd.resolve() else f"cd {shlex.quote(str(typed_in))} && "
     try:

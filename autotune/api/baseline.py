@@ -35,13 +35,13 @@ def read(file: Path) -> Counter[str]:
             raise ValueError(f"schema {document['schema']!r} is not {SCHEMA}")
         return Counter({str(row["fingerprint"]): int(row["count"]) for row in document["findings"]})
     except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=str(file), to_do=_write_again(file)) from error
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(file), to_do=_rewrite_hint(file)) from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
-        raise UsageError(f"this is no baseline ({why})", where=str(file), to_do=_write_again(file)) from error
+        raise UsageError(f"this is no baseline ({why})", where=str(file), to_do=_rewrite_hint(file)) from error
 
 
-def _write_again(file: Path) -> str:
+def _rewrite_hint(file: Path) -> str:
     return f"Write it again: autotune check --write-baseline {shlex.quote(str(file))} ."
 
 

@@ -58,10 +58,10 @@ def written(run: Path) -> str:
 
 
 def placed(report: Report) -> Report:
-    """The report with each change at the place where its patch writes it: what is read there is what is edited."""
+    """The report, in which each change names the place that the patch edits."""
     try:
         made = loads(reading.read(Path(report.patch)), report.patch) if report.patch else None
-    except (OSError, UsageError):  # `apply` says what is wrong with it
+    except (OSError, UsageError):  # `apply` reports this error
         made = None
     if made is None:
         return report
@@ -102,7 +102,7 @@ def _written_at(change: PatchChange, root: Path) -> Location | None:
 
 
 def _is_same(place: Location, known: Location) -> bool:
-    """Whether a place that is known with more than its line is the one that is written."""
+    """Whether `known`, a place with its column or key, is the place of the edit."""
     is_file = os.path.realpath(known.file) == os.path.realpath(place.file) or place.file == known.file
     return is_file and (known.is_missing or known.line == place.line)
 

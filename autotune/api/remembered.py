@@ -73,8 +73,8 @@ def passed_over(verb: str, cwd: Path) -> str:
     )
 
 
-def is_kept(words: Sequence[str], cwd: Path) -> bool:
-    """Whether a run of this project keeps exactly this command: then it holds nothing that may be a secret."""
+def is_remembered(words: Sequence[str], cwd: Path) -> bool:
+    """Whether a run of this project remembers exactly this command, which then holds no secret."""
     return any(tuple(words) == row[0] for row in state.commands(artefacts.project_root(cwd)).values())
 
 

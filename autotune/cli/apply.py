@@ -57,7 +57,7 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
 
 
 def _say_changes(planned: api.Planned) -> None:
-    """What is written and what it brings, what is not written, and what was found elsewhere."""
+    """Print the changes with their predicted gains, the changes by hand, and the values whose place has moved."""
     for change in planned.chosen:
         say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
     if sum(bool(change.gain) for change in planned.chosen) > 1:

@@ -24,7 +24,7 @@ def command(number: int | None) -> None:
 
 
 def _text(undone: api.Undone) -> str:
-    """Which patch of which project was taken back, and what became of each file."""
+    """The number and project of the undone patch, and the result for each file."""
     journal = undone.journal
     head = f"Took back patch {journal.number} of {undone.root} ({journal.title}):"
     return "\n".join([head, *(f"  {_file(undone, index)}" for index in range(len(journal.files)))])

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from autotune.api import verify as api
-from autotune.api.remembered import Remembered, is_kept
+from autotune.api.remembered import Remembered, is_remembered
 from autotune.cli.behind import watched
 from autotune.cli.chosen import chosen
 from autotune.cli.duration import seconds
@@ -61,7 +61,7 @@ def command(command: tuple[str, ...], **given: Any) -> int:
 
 def _resume(command: Remembered, is_resumed: bool) -> str:
     """The command that goes on with this one, as it was typed; words about it where it may hold a secret."""
-    if not is_kept(command.words, Path.cwd()):
+    if not is_remembered(command.words, Path.cwd()):
         return "the same command with --resume"
     verb, *words = click.get_current_context().obj
     return f"autotune {shlex.join([verb, *([] if is_resumed else ['--resume']), *words])}"

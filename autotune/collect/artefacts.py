@@ -209,7 +209,7 @@ def _last(root: Path, cwd: Path) -> Path:
 
 
 def passed_over(cwd: Path) -> Path | None:
-    """The newest run of the project, where "last" is an older one that was typed in `cwd`."""
+    """The newest run of the project, if `last` means an older run that was started in `cwd`; else None."""
     root = project_root(cwd)
     newest = _newest(root)
     return None if newest == _last(root, cwd) else newest

@@ -68,7 +68,10 @@ def callbacks(world, patches, isolated: Isolated) -> dict:
 
 
 def install(world, patches, isolated: Isolated) -> None:
-    """Patch what is there from the start: the functions of `os` that start programs. Where hooks hold the files
-    (`world`), Python's audit events tell of all of them, `posix.*` too."""
+    """Name the programs that the script starts.
+
+    Beside the kernel layer (`world` is None) by patches of `os`: an audit hook costs a call for every audited event.
+    Under the hooks that audit hook exists (unheld.py) and sees `posix.*`, too.
+    """
     if world is None:
         isolate_commands.install(patches, isolated)

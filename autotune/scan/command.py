@@ -66,7 +66,7 @@ def _started(commands: Sequence[Launch], argv: Sequence[str]) -> tuple[Launch, .
     """The commands that may have made a process with this `argv`, with the configs that only `argv` names."""
     own = [one for one in commands if argv and _starts(one, argv[0])] or list(commands)
     said = tuple(word.rpartition("=")[2] for word in argv[1:] if word.endswith(CONFIGS))
-    # Words that are known are read as they stand: what argv adds stands for one that is not.
+    # Known words are read from the script; argv only supplies the words that the shell computed.
     return tuple(replace(one, config_files=(*one.config_files, *said)) if _is_open(one) else one for one in own)
 
 

@@ -113,7 +113,7 @@ def _given(entry: Entry, file: str) -> Given:
 
 
 def _target(key: str, written: Mapping[str, Given]) -> Given:
-    """The value at `key`, or the one that its interpolation names; unknown when it names nothing that is known."""
+    """The value at `key`, with interpolations resolved; unknown if an interpolation has no known target."""
     first = given = written[key]
     at = key
     for _ in range(MAX_REFERENCES):

@@ -130,7 +130,7 @@ def test_where_nothing_is_to_be_measured_no_rehearsal_is_announced(asked, capsys
 
 @pytest.mark.parametrize("given", [[], ["--resume"]])
 def test_the_command_that_goes_on_is_whole(asked, capsys, monkeypatch, given) -> None:
-    monkeypatch.setattr("autotune.cli.verify.is_kept", lambda words, cwd: words == ("my train.py", "--lr", "1"))
+    monkeypatch.setattr("autotune.cli.verify.is_remembered", lambda words, cwd: words == ("my train.py", "--lr", "1"))
     asked.result = verified(verdict=Verdict.CANNOT_TELL)
     assert run(["verify", *given, "--budget", "9", "my train.py", "--lr", "1"]) == 0
     command = "autotune verify --resume --budget 9 'my train.py' --lr 1"
