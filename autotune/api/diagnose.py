@@ -9,7 +9,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import extras, manifest, missing, outcome, outlook, patching, remembered, searches, shared_cpus
+from autotune.api import (
+    extras,
+    manifest,
+    measuring,
+    missing,
+    outcome,
+    outlook,
+    patching,
+    remembered,
+    searches,
+    shared_cpus,
+)
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.collect.scratch_changes import Change
@@ -53,6 +64,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
 
     Raises UsageError and BusyError before anything was started, ScriptError when there was nothing to measure.
     """
+    measuring.check()
     rules = engine.load_rules(options.rules)
     python, why = machine.find_python(options.words, options.python, environ, cwd)
     command = collect.plan_command(options.words, python, cwd, environ)
