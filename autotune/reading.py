@@ -11,6 +11,10 @@ MOST_BYTES = 1 << 28
 """256 MiB: what a Recording of many thousand steps may have, and no memory dies of."""
 
 
+_FLAGS = sum(getattr(os, name, 0) for name in ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+"""Those of this system: Windows lacks the second and third, and it alone has the last."""
+
+
 def read(path: str | Path, *, follow: bool = False, most_bytes: int = MOST_BYTES) -> bytes:
     """The bytes of a regular file. `follow` a last symbolic link: only where the user named the path.
 
@@ -21,8 +25,7 @@ def read(path: str | Path, *, follow: bool = False, most_bytes: int = MOST_BYTES
         raise OSError(errno.ELOOP, "it is a symbolic link", str(path))
     _check_regular(Path(path).stat(), path)  # opening a device may do something
     # It may have become another one meanwhile; and opening a FIFO that nobody writes to would wait for ever.
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags)
+    descriptor = os.open(path, _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0))
     try:
         about = os.fstat(descriptor)
         _check_regular(about, path)
@@ -48,7 +51,12 @@ def _too_large(path: str | Path, most_bytes: int) -> OSError:
 
 def may_hold_project(folder: Path, start: Path) -> bool:
     """Whether a folder above `start` may be taken for its project: it belongs to this user or to the owner of `start`,
-    and nobody else may write it. A group of the owner's own name counts as the owner (umask 002)."""
+    and nobody else may write it. A group of the owner's own name counts as the owner (umask 002).
+
+    False on Windows, where neither can be told.
+    """
+    if not hasattr(os, "geteuid"):
+        return False
     try:
         about, first = folder.stat(), start.stat()
     except OSError:

@@ -196,6 +196,8 @@ def _check(folder: Path) -> None:
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode):
         raise UsageError("this is no folder", where=str(folder), to_do=_TO_DO)
+    if not hasattr(os, "geteuid"):  # Windows keeps others out of a user's folder by other means than the mode
+        return
     if about.st_uid != os.geteuid():
         raise UsageError("this folder belongs to another user", where=str(folder), to_do=_TO_DO)
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

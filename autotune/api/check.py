@@ -110,8 +110,10 @@ def _root(folder: Path, cwd: Path) -> Path:
 def _environment(python: str | None, cwd: Path) -> tuple[tuple[Fact, ...], Mapping[str, Version]]:
     """Facts of this machine, and the versions of the packages that the script will find."""
     from autotune import machine  # psutil and the GPU's library; only --env needs them
+    from autotune.api import measuring
     from autotune.machine.software import release
 
+    measuring.check_packages()
     found = machine.software(machine.find_python((), python, os.environ, cwd)[0])
     versions = {name: version for name, text in found.items() if (version := release(text)) is not None}
     return machine.facts(found), versions

@@ -9,10 +9,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autotune import collect, derive, engine, machine, predict
-from autotune.api import extras, manifest, missing, outcome, outlook, patching, remembered, searches, shared_cpus
+from autotune.api import (
+    extras,
+    manifest,
+    measuring,
+    missing,
+    outcome,
+    outlook,
+    patching,
+    remembered,
+    searches,
+    shared_cpus,
+)
 from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.collect.scratch_changes import Change
+from autotune.engine.coverage import coverage
 from autotune.engine.evidence import EvidenceError
 from autotune.errors import ScriptError, UsageError
 from autotune.invocation import invoked
@@ -52,6 +64,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
 
     Raises UsageError and BusyError before anything was started, ScriptError when there was nothing to measure.
     """
+    measuring.check()
     rules = engine.load_rules(options.rules)
     python, why = machine.find_python(options.words, options.python, environ, cwd)
     command = collect.plan_command(options.words, python, cwd, environ)
@@ -142,10 +155,9 @@ def build(
     findings = [extras.completed(one, evidence, known.run.python, place, known.pins) for one in evaluation.findings]
     recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
+    notes = (*known.run.notes, *outcome.notes(evidence, recordings, declined))
     report = Report(
-        run=replace(
-            known.run, planned_steps=planned, notes=(*known.run.notes, *outcome.notes(evidence, recordings, declined))
-        ),
+        run=replace(known.run, planned_steps=planned, notes=notes),
         machine=_part({fact.name: fact.value for fact in known.facts}, "machine"),
         software=dict(known.versions),
         step=step,
@@ -153,6 +165,7 @@ def build(
         evaluation=replace(evaluation, findings=engine.by_gain(recommendations)),
         recommendations=recommendations,
         price_per_hour=price,
+        coverage=coverage(evaluation, evidence, known.run),
     )
     return replace(report, outlook=outlook.outlook(report, recordings, asked))
 

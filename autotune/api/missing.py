@@ -7,12 +7,15 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autotune.collect import Raised
 from autotune.invocation import Invocation, invoked, typed
 from autotune.invocation.modules import module_file, search_path
 from autotune.machine.interpreter import candidates
 from autotune.model.report import RunSummary
+
+if TYPE_CHECKING:
+    from autotune.collect import Raised
 
 _NAMED = 3
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")

@@ -7,8 +7,8 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autotune.collect import Collected
 from autotune.errors import AutotuneError, InternalError, ScriptError
 from autotune.invocation.shown import shown
 from autotune.model.evidence import RUN, Evidence
@@ -17,6 +17,9 @@ from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
 from autotune.predict.threads import is_crowded
 from autotune.report.gains import interval
+
+if TYPE_CHECKING:
+    from autotune.collect import Collected
 
 BUSY_SHARE = 0.75
 """Load per CPU before the run above which its times are called less true."""

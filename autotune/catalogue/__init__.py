@@ -6,12 +6,15 @@ from autotune.catalogue.vocabulary import (
     FactEntry,
     SearchEntry,
     SettingEntry,
+    TopicEntry,
     WhatIfEntry,
     facts,
     kinds,
     names,
     near,
     settings,
+    topic_of,
+    topics,
     what_ifs,
 )
 
@@ -21,6 +24,7 @@ __all__ = [
     "SearchEntry",
     "SettingEntry",
     "Spelling",
+    "TopicEntry",
     "WhatIfEntry",
     "facts",
     "kinds",
@@ -28,6 +32,8 @@ __all__ = [
     "near",
     "settings",
     "spelling",
+    "topic_of",
+    "topics",
     "what_ifs",
     "why_missing",
 ]

@@ -1,4 +1,4 @@
-"""facts.toml, settings.toml and what_ifs.toml as frozen records."""
+"""facts.toml, settings.toml, topics.toml and what_ifs.toml as frozen records."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ SUBJECTS = ("run", "loader", "optimizer", "rank")
 
 @dataclass(frozen=True, slots=True)
 class FactEntry:
-    """What the catalogue says about a fact. `supplier` is the module that states it."""
+    """What the catalogue says about a fact. `supplier` is the module that states it, `topic` a row of topics.toml.
+
+    `phases` are those of the step that a change of it acts on.
+    """
 
     name: str
     subject: str
     type: str
+    topic: str
     meaning: str
     supplier: str
+    phases: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class SettingEntry:
     name: str
     subject: str
     type: str
+    topic: str
     meaning: str
     effect: Effect
     effect_when: tuple[EffectWhen, ...] = ()
@@ -69,12 +75,39 @@ class SettingEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Because:
+    """Why nothing is known of a topic: `words`, where `when` is true or there is no subject of the kind `without`."""
+
+    words: str
+    when: str = ""
+    without: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEntry:
+    """What a report says of a topic that lacks a fact: the first of `because` that holds, else `lacks`.
+
+    One that `is_tried` is measured after the window. One that `is_of_files` is named only where no other is.
+    """
+
+    name: str
+    lacks: str = ""
+    because: tuple[Because, ...] = ()
+    is_tried: bool = False
+    is_of_files: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class WhatIfEntry:
-    """The arguments of a what-if, each with its kind: "fact", "number", "flag", or the words that may be given."""
+    """The arguments of a what-if, each with its kind: "fact", "number", "flag", or the words that may be given.
+
+    `phases` are those of the step that it acts on; without them its arguments tell.
+    """
 
     name: str
     required: Mapping[str, str | Sequence[str]]
     optional: Mapping[str, str | Sequence[str]]
+    phases: Sequence[str] = ()
 
 
 def read(name: str) -> dict[str, Any]:
@@ -115,14 +148,28 @@ def settings() -> Mapping[str, SettingEntry]:
 def what_ifs() -> Mapping[str, WhatIfEntry]:
     """Every what-if that a rule's [gain] may name."""
     rows = read("what_ifs.toml").items()
-    return MappingProxyType(
-        {name: WhatIfEntry(name, row.get("required", {}), row.get("optional", {})) for name, row in rows}
-    )
+    return MappingProxyType({name: WhatIfEntry(name, **{"required": {}, "optional": {}} | row) for name, row in rows})
+
+
+@cache
+def topics() -> Mapping[str, TopicEntry]:
+    """Every topic by name."""
+    return MappingProxyType({name: _topic(name, row) for name, row in read("topics.toml").items()})
+
+
+def topic_of(name: str) -> TopicEntry:
+    """What the fact or setting `name` is about."""
+    return topics()[(facts().get(name) or settings()[name]).topic]
+
+
+def _topic(name: str, row: Mapping[str, Any]) -> TopicEntry:
+    because = tuple(Because(**one) for one in row.get("because", ()))
+    return TopicEntry(name, **{**row, "because": because})
 
 
 def _setting(name: str, row: Mapping[str, Any]) -> SettingEntry:
     effects = tuple(EffectWhen(one["when"], Effect(one["effect"])) for one in row.get("effect_when", ()))
-    plain = {key: row[key] for key in ("subject", "type", "meaning")}
+    plain = {key: row[key] for key in ("subject", "type", "topic", "meaning")}
     return SettingEntry(name, **plain, effect=Effect(row["effect"]), effect_when=effects, search=_search(row))
 
 

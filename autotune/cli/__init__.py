@@ -26,10 +26,14 @@ _OF_THE_SYSTEM = (
 
 
 class Verb(NamedTuple):
-    """Where a verb's click command is ("module:attribute"), and its line in the help."""
+    """Where a verb's click command is ("module:attribute"), and its line in the help.
+
+    A verb that only `measures` needs the packages for it as soon as it is imported.
+    """
 
     target: str
     summary: str
+    measures: bool = False
 
 
 VERBS = {
@@ -37,8 +41,10 @@ VERBS = {
     "diagnose": Verb("autotune.cli.diagnose:command", "Profile a few steps of a script and say where the time goes."),
     "explain": Verb("autotune.cli.explain:command", "Say what a rule looks for, why, and what it advises."),
     "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files."),
-    "verify": Verb("autotune.cli.verify:command", "Measure a script before and after a change, in turns."),
-    "tune": Verb("autotune.cli.tune:command", "Search the settings that make a script faster, and prove the best."),
+    "verify": Verb("autotune.cli.verify:command", "Measure a script before and after a change, in turns.", True),
+    "tune": Verb(
+        "autotune.cli.tune:command", "Search the settings that make a script faster, and prove the best.", True
+    ),
     "undo": Verb("autotune.cli.undo:command", "Take back what apply wrote."),
     "rules": Verb("autotune.cli.rules:command", "List every rule."),
 }
@@ -53,6 +59,10 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
+        if VERBS[cmd_name].measures:
+            from autotune.api import measuring  # the others import nothing of it
+
+            measuring.check()
         module, attribute = VERBS[cmd_name].target.split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command

@@ -13,7 +13,7 @@ from autotune.engine.expr import compile_expression
 from autotune.engine.kinds import kind_of_limit
 from autotune.engine.message import render, show
 from autotune.engine.static import decides_without_a_run
-from autotune.model.rule import Effect, Fix, Limit, Rule
+from autotune.model.rule import Effect, Fix, Limit, Remark, Rule
 from autotune.outlet import say
 from autotune.predict import WHAT_IFS
 
@@ -59,6 +59,8 @@ def sections(rule: Rule) -> Iterator[tuple[str, list[str]]]:
         "What it reads": _reads(rule),
         "Fix": (line for fix in rule.fixes for line in _fix(fix, rule)),
         "Gain": _gain(rule),
+        "Already right": (line for each in rule.right for line in _remark(each, rule)),
+        "Would not help": (line for each in rule.useless for line in _remark(each, rule)),
         "References": (line for text in rule.references for line in _item(text)),
     }
     yield from ((title, body) for title, lines_ in parts.items() if (body := list(lines_)))
@@ -108,7 +110,8 @@ def _limit(name: str, limit: Limit) -> Iterator[str]:
 
 def _reads(rule: Rule) -> Iterator[str]:
     parts = (rule, rule.as_static())
-    conditions = [*(part.when for part in parts), *([rule.refuted_by] if rule.refuted_by else [])]
+    remarks = (each.when for each in (*rule.right, *rule.useless))
+    conditions = [*(part.when for part in parts), *remarks, *([rule.refuted_by] if rule.refuted_by else [])]
     names = dict.fromkeys(name for when in conditions for name in compile_expression(when, rule.limits).names)
     for name in names:
         meaning = facts()[name].meaning if name in facts() else settings()[name].meaning
@@ -133,6 +136,10 @@ def _fix(fix: Fix, rule: Rule) -> Iterator[str]:
         yield from _wrapped("optional: the other changes hold without it", 4)
     if fix.note:
         yield from _wrapped(f"note: {_generic(fix.note, rule)}", 4)
+
+
+def _remark(remark: Remark, rule: Rule) -> Iterator[str]:
+    yield from _item(f"{_generic(remark.words, rule)} (when {remark.when})")
 
 
 def _generic(text: str, rule: Rule) -> str:

@@ -13,7 +13,6 @@ the only way.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -523,6 +522,9 @@ def _is_read_only(path: str) -> bool:
 
 def _share(path: str, copy: str) -> bool:
     """Make `copy` share the blocks of `path`; False where the file system cannot."""
+
+    import fcntl  # no Windows has it
+
     with open(path, "rb") as file, open(copy, "wb") as other:
         try:
             fcntl.ioctl(other.fileno(), _SHARE, file.fileno())

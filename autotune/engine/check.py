@@ -14,14 +14,14 @@ from autotune.engine.static import decides_without_a_run, needs_a_run
 from autotune.engine.syntax import calls, limits_in, names_in, parse
 from autotune.errors import RuleError
 from autotune.model.evidence import RUN
-from autotune.model.rule import Fix, Rule
+from autotune.model.rule import Fix, Remark, Rule
 
 MIN_EXAMPLES = 3
 
 
 def mistakes(rule: Rule) -> Iterator[str]:
     """Everything that is wrong with a rule whose keys are all there."""
-    found = [*_claims(rule), *_refutation(rule), *_limits(rule), *_examples(rule), *_static(rule)]
+    found = [*_claims(rule), *_refutation(rule), *_remarks(rule), *_limits(rule), *_examples(rule), *_static(rule)]
     yield from found or list(_unanswered(rule)) or _open(rule)
 
 
@@ -45,10 +45,31 @@ def _refutation(rule: Rule) -> Iterator[str]:
         yield "refuted_by: `when` needs a run already; write it there"
 
 
+def _remarks(rule: Rule) -> Iterator[str]:
+    """Mistakes of what is said where the rule passed."""
+    for key, each in _keyed_remarks(rule):
+        yield from _expression(rule, f"{key}.when", each.when, "bool")
+        yield from _sentence(rule, f"{key}.words", each.words)
+    for key in ("right", "useless"):
+        if getattr(rule, key) and not any(getattr(example, key) for example in rule.examples):
+            yield f'example: none with {key} = "..."'
+    for number, example in enumerate(rule.examples, 1):
+        if (example.right or example.useless) and (example.static or example.expect == "skipped"):
+            yield f"example {number}: no remark is made where a rule is skipped, or without a run"
+
+
+def _keyed_remarks(rule: Rule) -> Iterator[tuple[str, Remark]]:
+    """The remarks of a rule by where they stand in its file: "right 1"."""
+    for key, remarks in (("right", rule.right), ("useless", rule.useless)):
+        yield from ((f"{key} {number}", each) for number, each in enumerate(remarks, 1))
+
+
 def _static(rule: Rule) -> Iterator[str]:
     """Mistakes of the [static] part and its examples."""
-    if _is_syntax(rule.when) and SURELY in calls(parse(rule.when)):
-        yield f"when: only [static] may take what is unknown to be false by {SURELY}()"
+    conditions = {"when": rule.when} | {f"{key}.when": each.when for key, each in _keyed_remarks(rule)}
+    for key, condition in conditions.items():
+        if _is_syntax(condition) and SURELY in calls(parse(condition)):
+            yield f"{key}: only [static] may take what is unknown to be false by {SURELY}()"
     if rule.static is None:
         if any(example.static for example in rule.examples):
             yield "example: one is static, but the rule has no [static]"
@@ -78,10 +99,14 @@ def _unanswered(rule: Rule) -> Iterator[str]:
 
 def _open(rule: Rule) -> Iterator[str]:
     """What a message quotes outside of [ ] although its condition may be true without it."""
-    parts = {"message": rule, "static.message": rule.as_static()} if rule.static is not None else {"message": rule}
-    for key, part in parts.items():
-        known = _known(parse(part.when))
-        for name in message.always(part.message):
+    said = {"message": (rule.when, rule.message)} | {
+        f"{key}.words": (each.when, each.words) for key, each in _keyed_remarks(rule)
+    }
+    if rule.static is not None:
+        said["static.message"] = (rule.static.when, rule.static.message)
+    for key, (when, text) in said.items():
+        known = _known(parse(when))
+        for name in message.always(text):
             if not name.startswith("limits.") and name not in known:
                 yield f"{key}: `{name}` may be unknown where `when` is true: put what it says into [ ]"
 
@@ -192,12 +217,15 @@ def _limits(rule: Rule) -> Iterator[str]:
     """Limits that nothing uses; not asked while an expression that might use one cannot be read."""
     parts = (rule, rule.as_static())
     fixes = [fix for part in parts for fix in part.fixes]
-    conditions = [*(part.when for part in parts), *([rule.refuted_by] if rule.refuted_by else [])]
+    remarks = (*rule.right, *rule.useless)
+    whens = [*(part.when for part in parts), *(each.when for each in remarks)]
+    conditions = [*whens, *([rule.refuted_by] if rule.refuted_by else [])]
     expressions = [*conditions, *(text for fix in fixes for text in (fix.when, fix.value) if text)]
     if not all(map(_is_syntax, expressions)):
         return
     used = {f"limits.{name}" for text in expressions for name in limits_in(parse(text))}
     sentences = [*(part.message for part in parts), *(f"{fix.text} {fix.note}" for fix in fixes)]
+    sentences += [each.words for each in remarks]
     used.update(name for sentence in sentences for name in message.names(sentence))
     for name in rule.limits:
         if f"limits.{name}" not in used:

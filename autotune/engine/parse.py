@@ -11,7 +11,7 @@ from autotune.catalogue.vocabulary import KINDS, SUBJECTS
 from autotune.engine.fields import Fields, value_of
 from autotune.engine.kinds import unknown
 from autotune.model.evidence import Value
-from autotune.model.rule import SCRIPTS, Example, Fix, GainSpec, Limit, Rule, Severity, Static
+from autotune.model.rule import SCRIPTS, Example, Fix, GainSpec, Limit, Remark, Rule, Severity, Static
 
 KEYS = (
     "id",
@@ -31,6 +31,8 @@ KEYS = (
     "limits",
     "fix",
     "gain",
+    "right",
+    "useless",
     "static",
     "example",
 )
@@ -71,6 +73,8 @@ def parse_rule(data: Mapping[str, Any], file: str, mistakes: list[str]) -> Rule:
         cause=top.text("cause") if "cause" in data else "",
         static=_static(top.below("static"), severity, confidence, fixes) if "static" in data else None,
         refuted_by=top.text("refuted_by") if "refuted_by" in data else "",
+        right=tuple(_remark(row) for row in top.tables("right")),
+        useless=tuple(_remark(row) for row in top.tables("useless")),
     )
 
 
@@ -159,6 +163,11 @@ def _argument(given: Fields, name: str, kind: str | Sequence[str]) -> None:
         given.wrong(name, f'"{value}" must be "true", or the argument left out')
 
 
+def _remark(fields: Fields) -> Remark:
+    fields.only(("when", "words"))
+    return Remark(when=fields.text("when"), words=" ".join(fields.text("words").split()))
+
+
 def _static(fields: Fields, severity: Severity, confidence: str, fixes: tuple[Fix, ...]) -> Static:
     """The part for `check`; what it does not say is as in the rule."""
     fields.only(("when", "message", "severity", "confidence", "fix"))
@@ -172,7 +181,7 @@ def _static(fields: Fields, severity: Severity, confidence: str, fixes: tuple[Fi
 
 
 def _example(fields: Fields) -> Example:
-    fields.only(("static", "expect", "facts", "why", "message"))
+    fields.only(("static", "expect", "facts", "why", "message", "right", "useless"))
     facts: dict[str, Value] = {}
     for name, raw in fields.entries("facts").items():
         if name in kinds():
@@ -185,4 +194,6 @@ def _example(fields: Fields) -> Example:
         why=fields.text("why", default=""),
         message=" ".join(fields.text("message", default="").split()),
         static=fields.flag("static"),
+        right=fields.text("right", default=""),
+        useless=fields.text("useless", default=""),
     )

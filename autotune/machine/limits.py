@@ -6,8 +6,6 @@ import os
 import platform
 from pathlib import Path
 
-import psutil
-
 from autotune.machine import cgroup, files
 from autotune.model.evidence import RUN, Fact, Value
 
@@ -60,6 +58,9 @@ def cpu_limited_by(affinity: frozenset[int] | None, quota: float | None, host: i
 
 def host_cpus(root: Path = Path("/")) -> int | None:
     """Logical CPUs of the host that are switched on."""
+
+    import psutil  # of the extra "train": what reads a stored run does without
+
     online = files.text(root / _CPUS / "online")
     return len(cpu_list(online)) if online else psutil.cpu_count(logical=True)
 
@@ -75,6 +76,9 @@ def physical_cores(root: Path = Path("/"), affinity: frozenset[int] | None = Non
 
     None where there is a mask and the kernel describes no topology.
     """
+
+    import psutil
+
     if affinity:
         paths = (root / _CPUS / f"cpu{cpu}/topology/thread_siblings_list" for cpu in affinity)
         siblings = [files.text(path) for path in paths]
@@ -93,12 +97,18 @@ def cpu_name(root: Path = Path("/")) -> str | None:
 
 def load(root: Path = Path("/")) -> float | None:
     """Load average of the last minute: of the host, also inside a container."""
+
+    import psutil
+
     words = (files.text(root / "proc/loadavg") or "").split()
     return float(words[0]) if words else psutil.getloadavg()[0]
 
 
 def memory_limit(root: Path = Path("/")) -> int:
     """Bytes: the least of the machine's memory and every cgroup limit."""
+
+    import psutil
+
     limit = cgroup.memory_limit(root)
     total = _meminfo(root, "MemTotal") or int(psutil.virtual_memory().total)
     return min(total, limit) if limit is not None else total
@@ -106,6 +116,9 @@ def memory_limit(root: Path = Path("/")) -> int:
 
 def memory_available(root: Path = Path("/")) -> int:
     """Bytes that a new process could use now without swapping or being killed."""
+
+    import psutil
+
     left = cgroup.memory_left(root)
     free = _meminfo(root, "MemAvailable") or int(psutil.virtual_memory().available)
     return min(free, left) if left is not None else free

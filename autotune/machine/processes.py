@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 _SAME_START_S = 2.0
 """Start times are counted from the boot time, which a correction of the clock may shift."""
 
@@ -19,6 +17,9 @@ def identity(pid: int | None = None) -> dict[str, Any]:
 
     Raises ProcessLookupError when there is no such process.
     """
+
+    import psutil  # of the extra "train": what reads a stored run does without
+
     number = os.getpid() if pid is None else pid
     try:
         started = psutil.Process(number).create_time()
@@ -33,6 +34,9 @@ def is_gone(who: Mapping[str, Any]) -> bool:
     False in doubt: an incomplete identity, a process of another host (a shared folder), or one that hides
     from us.
     """
+
+    import psutil
+
     pid, started = who.get("pid"), who.get("process_start")
     if not isinstance(pid, int) or not isinstance(started, int | float) or who.get("host") != _host():
         return False

@@ -7,8 +7,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-import psutil
-
 from autotune.machine.mounts import Mount, mounts
 from autotune.model.evidence import RUN, Fact
 
@@ -113,4 +111,7 @@ def shm_free_bytes(root: Path = Path("/")) -> int | None:
 
 def _partitions() -> tuple[Mount, ...]:
     """The mount table of a system without mountinfo (macOS)."""
+
+    import psutil  # of the extra "train": what reads a stored run does without
+
     return tuple(Mount("/", part.mountpoint, part.fstype, part.device) for part in psutil.disk_partitions(all=True))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import psutil
+if TYPE_CHECKING:
+    import psutil
 
 
 @dataclass(slots=True)
@@ -42,6 +44,9 @@ class Tree:
 
     def _read_one(self, process: psutil.Process) -> int | None:
         """Resident bytes of `process`, or None when it vanished or hides."""
+
+        import psutil  # of the extra "train": what reads a stored run does without
+
         try:
             key = process.pid, process.create_time()
             with process.oneshot():
@@ -56,6 +61,8 @@ class Tree:
 
 
 def _tree(pid: int) -> list[psutil.Process]:
+    import psutil
+
     try:
         top = psutil.Process(pid)
         return [top, *top.children(recursive=True)]
@@ -65,6 +72,9 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 def _bytes_read(process: psutil.Process) -> int | None:
     """Bytes read from storage. macOS has no such counter, and other users' processes do not tell."""
+
+    import psutil
+
     try:
         return int(process.io_counters().read_bytes)
     except (psutil.Error, AttributeError):

@@ -121,6 +121,18 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Coverage:
+    """What the rules say beside their findings: what is right, and what would not help, each once, in words.
+
+    `not_looked_at` has the topic of each rule that lacked a fact, with the reason.
+    """
+
+    right: tuple[str, ...] = ()
+    useless: tuple[str, ...] = ()
+    not_looked_at: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One diagnosis. `machine` and `software` are fact names without their first part, e.g. machine["cpu_quota"]."""
 
@@ -145,6 +157,9 @@ class Report:
 
     outlook: Outlook = field(default_factory=Outlook)
     """Its memory, whether the changes pay, and what was asked for beside: restart or finish, other devices."""
+
+    coverage: Coverage = field(default_factory=Coverage)
+    """What is right, what would not help, and what could not be looked at."""
 
     @property
     def planned_s(self) -> float | None:

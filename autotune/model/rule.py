@@ -76,10 +76,19 @@ class GainSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """What a report says of a subject for which the rule passed: `words` (facts interpolated) where `when` is true."""
+
+    when: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Example:
     """Facts by name and what the rule must do with them: "fires", "silent" or "skipped".
 
-    A `static` example is one of what the rule says without a run.
+    A `static` example is one of what the rule says without a run. `right` and `useless` are the words of the remark
+    that it makes of them, "" for none.
     """
 
     expect: str
@@ -87,6 +96,8 @@ class Example:
     why: str = ""
     message: str = ""
     static: bool = False
+    right: str = ""
+    useless: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,10 @@ class Rule:
     """What `check` says while `when` is undecided."""
     refuted_by: str = ""
     """A condition on what a run shows: where it is true, what files say of this rule does not hold for that run."""
+    right: tuple[Remark, ...] = ()
+    """What is already right where the rule passed: the first whose condition is true."""
+    useless: tuple[Remark, ...] = ()
+    """What would not help where the rule passed: the first whose condition is true."""
 
     def as_static(self) -> Rule:
         """The rule of its [static] part, with those of its examples; the rule itself where it has none."""
@@ -143,4 +158,6 @@ class Rule:
             gain=None,
             examples=tuple(example for example in self.examples if example.static),
             static=None,
+            right=(),
+            useless=(),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from autotune.patch.journal import (
 
 _PART = ".autotune-part"
 
+_BY_HAND = "Make the changes that `autotune apply --diff` shows by hand."
 _NOT_YET = "an interrupted patch is not taken back yet"
 
 
@@ -312,6 +312,10 @@ def _locked(folder: Path, without: str = "nothing was changed") -> Iterator[None
 
     `without` says how things stand where the lock cannot be made.
     """
+    try:
+        import fcntl
+    except ImportError as error:  # Windows
+        raise UsageError("files are written on Linux and macOS only", to_do=_BY_HAND) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w")

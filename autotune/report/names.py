@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
+from autotune.catalogue import facts, what_ifs
 from autotune.catalogue.dialects import functions
 from autotune.model.evidence import Location
 from autotune.model.finding import Change
@@ -26,32 +26,6 @@ PHASES = {
     "other": "other",
 }
 
-_TRAINING = ("forward", "recompute", "backward")
-_COMPUTE = (*_TRAINING, "optimizer")
-_FACT_PHASES: Mapping[str, tuple[str, ...]] = {
-    "loader.wait_share": ("data_wait",),
-    "loader.input_share": ("data_wait",),
-    "loader.epoch_start_share": ("data_wait",),
-    "step.loader_start_share": ("data_wait",),
-    "step.compute_share": _COMPUTE,
-    "step.all_logging_share": ("logging",),
-    "device.busy_share": _TRAINING,
-    "device.pageable_share": ("h2d",),
-    "replay.determinism_share": _TRAINING,
-    "replay.anomaly_share": _TRAINING,
-    "optimizer.step_share": ("optimizer",),
-    "checkpoint.cost_share": ("checkpoint",),
-    "evaluation.cost_share": ("evaluation",),
-    "calls.empty_cache_share": ("other",),
-    "calls.gc_share": ("other",),
-}
-_WHAT_IF_PHASES: Mapping[str, tuple[str, ...]] = {
-    "measured_ceiling": ("data_wait",),
-    "workers": ("data_wait",),
-    "padding": _TRAINING,
-    "batch_curve": _TRAINING,
-}
-_STEP_FACT = re.compile(r"\bstep\.(\w+?)_(?:share|ms)\b")
 _PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
 
 
@@ -64,16 +38,13 @@ def phases(rule: Rule) -> frozenset[str]:
     """The phases of the step that the change of a rule acts on, from its what-if and the facts that it reads."""
     if rule.gain is None:
         return frozenset()
-    if rule.gain.what_if in _WHAT_IF_PHASES:
-        return frozenset(_WHAT_IF_PHASES[rule.gain.what_if])
-    texts = rule.gain.arguments
-    if "cost" in texts:
-        return frozenset({texts["cost"]})
+    given = rule.gain.arguments
     # A part of a part: the whole says where it is.
-    text = texts.get("of") or " ".join(texts.values())
-    named = {phase for phase in _STEP_FACT.findall(text) if phase in PHASES}
-    of_facts = (found for fact, found in _FACT_PHASES.items() if re.search(rf"\b{re.escape(fact)}\b", text))
-    return frozenset(named.union(*of_facts))
+    parts = [given["of"]] if "of" in given else given.values()
+    measured = (phase for name in parts if name in facts() for phase in facts()[name].phases)
+    return frozenset(
+        what_ifs()[rule.gain.what_if].phases or [word for word in given.values() if word in PHASES] or measured
+    )
 
 
 def path(file: str, folder: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autotune.catalogue import topic_of
 from autotune.model.evidence import RUN
 from autotune.model.report import Report
 from autotune.model.rule import Rule
@@ -15,7 +16,10 @@ TRAIN = "loader#train"
 LEAST_WAIT = 0.1
 """A smaller wait, of the step, needs no reason why nothing is said of it."""
 
-WORKERS, REPEATED = ("DL001", "DL002"), "DL006"
+WORKERS = "loader.num_workers"
+
+REPEATED = "what batches repeat"
+"""The topic of the facts that show it."""
 
 
 def sentence(report: Report) -> str:
@@ -28,20 +32,26 @@ def sentence(report: Report) -> str:
     if not answers:
         why = "; ".join([*_of_workers(report), *_untried(report)]) or "no rule has a change for it"
         return f"Nothing is recommended for the wait for data ({percent(wait)}): {why}."
-    why = "" if any(map(_is_of_more, answers)) else next(_of_workers(report), "")
+    why = "" if any(map(_changes_workers, answers)) else next(_of_workers(report), "")
     return f"More workers would not help here: {why}." if why else ""
 
 
-def _is_of_more(rule: Rule) -> bool:
-    """Whether a rule proposes workers."""
-    return rule.id in WORKERS or (rule.gain is not None and rule.gain.what_if == "workers")
+def _changes_workers(rule: Rule) -> bool:
+    """Whether the gain of a rule is that of another number of workers."""
+    return rule.gain is not None and rule.gain.what_if == "workers"
+
+
+def _proposes_workers(rule: Rule) -> bool:
+    """Whether a rule sets as many workers as keep up with training."""
+    return any(fix.setting == WORKERS and "loader.workers_needed" in fix.value for fix in rule.fixes)
 
 
 def _of_workers(report: Report) -> Iterator[str]:
     """Why more workers are not recommended, where that was decided."""
-    known, passed = report.evidence, {each.rule.id for each in report.evaluation.passed if each.subject == TRAIN}
-    workers, cpus = known.lookup(TRAIN, "loader.num_workers"), known.lookup(RUN, "machine.cpus_per_rank")
-    if passed.isdisjoint(WORKERS) or not isinstance(workers, int):
+    known = report.evidence
+    passed = [each.rule for each in report.evaluation.passed if each.subject == TRAIN]
+    workers, cpus = known.lookup(TRAIN, WORKERS), known.lookup(RUN, "machine.cpus_per_rank")
+    if not any(map(_proposes_workers, passed)) or not isinstance(workers, int):
         pass
     elif isinstance(cpus, int | float) and cpus <= max(1, workers):
         noun = "CPU" if cpus == 1 else "CPUs"
@@ -53,6 +63,7 @@ def _of_workers(report: Report) -> Iterator[str]:
 
 
 def _untried(report: Report) -> Iterator[str]:
-    if any(each.rule.id == REPEATED and each.subject == TRAIN for each in report.evaluation.skipped):
+    needs = [name for each in report.evaluation.skipped if each.subject == TRAIN for name in each.needs]
+    if any(topic_of(name).name == REPEATED for name in needs):
         several = report.run.num_processes > 1
         yield "whether its batches repeat work was not tried" + (" (there are several processes)" if several else "")

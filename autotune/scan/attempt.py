@@ -67,8 +67,11 @@ def attempt(name: str, make: Callable[[], Made], leave: Callable[[Note], object]
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """Raises TooComplex after CPU_S seconds of this process; the time of an inner one is not that of the outer one."""
-    if threading.current_thread() is not threading.main_thread():  # no other thread may set a handler
+    """Raises TooComplex after CPU_S seconds of this process; the time of an inner one is not that of the outer one.
+
+    Without a limit in another thread, which may set no handler, and on Windows, which has no such timer.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
     handler = signal.signal(signal.SIGVTALRM, _raise)

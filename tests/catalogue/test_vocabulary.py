@@ -9,6 +9,7 @@ from autotune import catalogue
 from autotune.catalogue.vocabulary import KINDS, SUBJECTS
 from autotune.engine.expr import compile_expression
 from autotune.engine.load import load_rules
+from autotune.model.report import PHASES
 from autotune.model.rule import Effect
 
 FACTS = tuple(catalogue.facts().values())
@@ -22,6 +23,22 @@ def test_every_entry_is_whole() -> None:
         assert entry.type in KINDS, entry.name
         assert entry.subject in SUBJECTS, entry.name
         assert entry.meaning.strip(), entry.name
+
+
+def test_every_topic_is_one_of_a_fact_or_setting_and_every_such_has_one() -> None:
+    assert {entry.topic for entry in (*FACTS, *SETTINGS)} == set(catalogue.topics())
+
+
+def test_a_topic_has_a_reason_whose_conditions_compile() -> None:
+    for topic in catalogue.topics().values():
+        assert bool(topic.lacks) is not topic.is_tried, topic.name
+        for each in topic.because:
+            assert (each.without in SUBJECTS) if each.without else compile_expression(each.when).kind == "bool"
+
+
+def test_phases_are_those_of_a_step() -> None:
+    named = {phase for entry in (*FACTS, *catalogue.what_ifs().values()) for phase in entry.phases}
+    assert named <= set(PHASES)
 
 
 def test_names_say_the_unit() -> None:

@@ -5,7 +5,7 @@ from engine_builders import rule
 
 from autotune.engine.examples import evidence_of, failures
 from autotune.model.evidence import RUN
-from autotune.model.rule import Example
+from autotune.model.rule import Example, Remark
 
 FACTS = {"loader.wait_share": 0.72}
 
@@ -31,6 +31,24 @@ FACTS = {"loader.wait_share": 0.72}
 )
 def test_failures(example: Example, failure: str | None) -> None:
     assert list(failures(rule(examples=(example,)))) == ([] if failure is None else [failure])
+
+
+RIGHT = Remark("loader.wait_share < limits.min_wait", "loader (waits {loader.wait_share})")
+
+
+@pytest.mark.parametrize(
+    ("example", "failure"),
+    [
+        (Example("silent", {"loader.wait_share": 0.01}, right="loader (waits 1 %)"), None),
+        (Example("silent", {"loader.wait_share": 0.01}), 'right is "loader (waits 1 %)" instead of ""'),
+        (Example("fires", FACTS), None),
+        (Example("fires", FACTS, right="loader"), 'right is "" instead of "loader"'),
+        (Example("skipped", {}), None),
+    ],
+)
+def test_an_example_states_the_remark_that_is_made_of_it(example: Example, failure: str | None) -> None:
+    found = list(failures(rule(examples=(example,), right=(RIGHT,))))
+    assert found == ([] if failure is None else [f"DL001, example 1: {failure}"])
 
 
 def test_facts_of_an_example_belong_to_the_run_or_the_subject() -> None:

@@ -10,7 +10,7 @@ from autotune.engine.check import mistakes, quoted_numbers
 from autotune.engine.examples import failures
 from autotune.engine.load import load_rule, load_rules, rules_folder
 from autotune.errors import RuleError, UsageError
-from autotune.model.rule import Example, Fix, GainSpec, Limit, Severity
+from autotune.model.rule import Example, Fix, GainSpec, Limit, Remark, Severity
 
 GOOD = '''
 id = "DL001"
@@ -57,6 +57,14 @@ text = "read less"
 what_if = "share_removed"
 arguments = { share = "loader.wait_share" }
 
+[[right]]
+when = "loader.is_train and loader.wait_share < limits.min_wait"
+words = "loader"
+
+[[useless]]
+when = "loader.wait_share < limits.min_wait"
+words = "more workers ({loader.wait_share})"
+
 [[example]]
 expect = "fires"
 why = "on the limit"
@@ -66,7 +74,9 @@ facts = { "loader.is_train" = true, "loader.wait_share" = 0.05, "software.transf
 
 [[example]]
 expect = "silent"
-facts = { "loader.is_train" = false }
+right = "loader"
+useless = "more workers (1 %)"
+facts = { "loader.is_train" = true, "loader.wait_share" = 0.01 }
 
 [[example]]
 expect = "skipped"
@@ -111,9 +121,16 @@ def test_every_key_arrives_in_the_rule(tmp_path) -> None:
             "on the limit",
             "5 % of the step waits, with transformers 4.41.2",
         ),
-        Example("silent", {"loader.is_train": False}),
+        Example(
+            "silent",
+            {"loader.is_train": True, "loader.wait_share": 0.01},
+            right="loader",
+            useless="more workers (1 %)",
+        ),
         Example("skipped", {}),
     )
+    assert rule.right == (Remark("loader.is_train and loader.wait_share < limits.min_wait", "loader"),)
+    assert rule.useless == (Remark("loader.wait_share < limits.min_wait", "more workers ({loader.wait_share})"),)
     assert rule.file == "dataloader/DL001.toml"
 
 
@@ -213,11 +230,30 @@ def without(key: str) -> tuple[str, str]:
         ('expect = "fires"', 'expect = "silent"', 'example: none with expect = "fires"'),
         ('expect = "silent"', 'expect = "skipped"', 'example: none with expect = "silent"'),
         ('[[example]]\nexpect = "skipped"\n', "", "example: 2 of at least 3; add [[example]] on and beside each limit"),
-        ('"loader.is_train" = false', '"loader.is_trian" = false', "example 2.facts: unknown fact `loader.is_trian`"),
-        ('"loader.is_train" = false', '"loader.is_train" = 0', 'is_train": 0 is no bool: write true or false'),
+        ('"loader.wait_share" = 0.01', '"loader.wait_shar" = 0.01', "example 2.facts: unknown fact `loader.wait_shar`"),
+        ('"loader.wait_share" = 0.01', '"loader.is_map_style" = 0', 'map_style": 0 is no bool: write true or false'),
         ('"loader.wait_share" = 0.05', '"loader.wait_share" = true', "True is no share: write a number"),
         ('"loader.wait_share" = 0.05', '"loader.num_batches" = 0.5', "0.5 is no int: write a whole number"),
         ('"loader.wait_share" = 0.05', '"device.type" = 1', "1 is no text: write a string"),
+        ('words = "loader"', 'words = "{x}"', "right 1.words: unknown fact `x`"),
+        ('words = "loader"', 'word = "loader"', "right 1.word: unknown key; did you mean `words`?"),
+        ('words = "loader"', 'words = "{loader.batch_ms}"', "right 1.words: `loader.batch_ms` may be unknown where"),
+        (
+            '"loader.wait_share < l',
+            '"not surely(loader.is_train) and loader.wait_share < l',
+            "useless 1.when: only [sta",
+        ),
+        (
+            '"loader.wait_share < l',
+            '"loader.wait_ms < l',
+            "useless 1.when: `loader.wait_ms < limits.min_wait` compares",
+        ),
+        ('right = "loader"\n', "", 'example: none with right = "..."'),
+        (
+            'expect = "skipped"',
+            'expect = "skipped"\nright = "x"',
+            "example 3: no remark is made where a rule is skipped",
+        ),
         ("[[fix]]", "[[fixes]]", "fixes: unknown key; did you mean `fix`?"),
         ("id = ", "id ", "cannot be read: "),
         ("[gain]", "[[gain]]", "gain: must be a table"),
@@ -431,9 +467,7 @@ def test_static_is_a_table(tmp_path) -> None:
 
 
 def test_a_rule_that_files_decide_quotes_nothing_of_a_run(tmp_path) -> None:
-    text = GOOD.replace("loader.wait_share >= limits.min_wait\nand ", "").replace(
-        '[limits.min_wait]\nvalue = 0.05\nunit = "share"\nwhy = "below it the gain is noise"\n', ""
-    )
+    text = GOOD.replace("loader.wait_share >= limits.min_wait\nand ", "")
     with pytest.raises(RuleError) as raised:
         load_rule(write(tmp_path, text))
     assert raised.value.what == "dataloader/DL001.toml: message: `loader.wait_share` needs a run"

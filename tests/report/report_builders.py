@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from autotune.engine.coverage import coverage
+from autotune.engine.load import load_rules
 from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
 from autotune.model.finding import Change, Evaluation, Finding, Gain, Passed, Recommendation, Skipped
-from autotune.model.report import PHASES, Report, RunSummary, Step
+from autotune.model.report import PHASES, Coverage, Report, RunSummary, Step
 from autotune.model.rule import Effect, GainSpec, Rule, Severity
 
 TRAIN = "loader#train"
@@ -101,7 +103,9 @@ def evidence(facts: Mapping[str, Mapping[str, Value]] | None = None, settings: I
 
 
 def passed(*ids: str, subject: str = RUN) -> tuple[Passed, ...]:
-    return tuple(Passed(rule(each), subject) for each in ids)
+    """The shipped rules passed: what they say of it stands in their files."""
+    shipped = {each.id: each for each in load_rules()}
+    return tuple(Passed(shipped[each], subject) for each in ids)
 
 
 def skipped(rule_id: str, *needs: str, subject: str = RUN) -> Skipped:
@@ -118,15 +122,19 @@ def report(
     price: float | None = None,
     machine: Mapping[str, Value] | None = None,
     software: Mapping[str, str] | None = None,
+    said: Coverage | None = None,
 ) -> Report:
+    """The report; what it says beside its findings (`said`) comes from the rules where it is not given."""
     findings = tuple(finding for each in recommendations for finding in each.findings)
+    evaluation, known = Evaluation(findings, skipped, passed), evidence or Evidence()
     return Report(
         run=run,
         machine=machine if machine is not None else {"cpu_quota": 2.0, "host_cpus": 2, "cpu_name": "Xeon 8481C"},
         software=software if software is not None else {"python": "3.11.9", "torch": "2.13.0+cpu"},
         step=step,
-        evidence=evidence or Evidence(),
-        evaluation=Evaluation(findings, skipped, passed),
+        evidence=known,
+        evaluation=evaluation,
         recommendations=recommendations,
         price_per_hour=price,
+        coverage=coverage(evaluation, known, run) if said is None else said,
     )

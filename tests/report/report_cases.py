@@ -102,6 +102,7 @@ def full() -> Report:
 _FULL_FACTS = {
     "run": {
         "run.framework": "trl",
+        "run.world_size": 1,
         "step.noise_share": 0.008,
         "device.type": "cuda",
         "device.busy_share": 0.93,
@@ -200,7 +201,7 @@ def healthy() -> Report:
                 },
             }
         ),
-        passed=(*passed("PR001", "DL004", "CP001"), *passed("DL001", "DL002", "DL007", subject=TRAIN)),
+        passed=(*passed("PR001", "CP001"), *passed("DL001", "DL002", "DL004", "DL007", subject=TRAIN)),
     )
 
 
@@ -331,7 +332,9 @@ def raw_loop() -> Report:
                 Frame("/opt/venv/lib/python3.11/site-packages/tqdm/std.py", 1181, "__iter__", 0.011),
             ),
         ),
-        evidence=evidence({"run": {"run.framework": "raw", "step.num_micro_batches": 1.0, "device.type": "cpu"}}),
+        evidence=evidence(
+            {"run": {"run.framework": "raw", "run.world_size": 1, "step.num_micro_batches": 1.0, "device.type": "cpu"}}
+        ),
         skipped=(skipped("DD006", "ranks.spread_share"),),
         passed=passed("PR001"),
     )

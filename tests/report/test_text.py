@@ -14,7 +14,7 @@ from report_builders import change, evidence, finding, gain, recommendation, rep
 from report_cases import CASES
 
 from autotune.model.evidence import Location
-from autotune.model.report import Frame, Report
+from autotune.model.report import Coverage, Frame, Report
 from autotune.report import render
 from autotune.report.layout import cells
 
@@ -73,6 +73,7 @@ def reports(draw: st.DrawFn) -> Report:
         ),
         step=replace(made, other=(Frame(draw(ANY), 1, draw(ANY), 0.3),), steps=draw(COUNT)),
         skipped=(skipped("XX002", f"loader.{text}"), skipped("XX003", text)),
+        said=Coverage((draw(ANY),), (draw(ANY),), ((draw(ANY), draw(ANY)),)),
         evidence=evidence({"run": {"memory.failing_phase": draw(ANY)}}),
         price=draw(st.none() | SECONDS),
         machine={"gpu_name": draw(ANY), "cpu_quota": draw(COUNT)},

@@ -66,7 +66,11 @@ def test_a_first_recommendation_without_gain_claims_none() -> None:
 
 
 def test_nothing_decided_is_not_health() -> None:
-    made = report(run=run(), step=step(forward=1.0), skipped=(skipped("DL001", "a.b"), skipped("DL002", "a.b")))
+    made = report(
+        run=run(),
+        step=step(forward=1.0),
+        skipped=(skipped("DL001", "loader.wait_ms"), skipped("DL002", "loader.wait_ms")),
+    )
     assert said(made).startswith("Nothing to report, but nothing was decided either: 2 rules lack a fact.")
 
 

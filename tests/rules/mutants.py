@@ -38,9 +38,8 @@ def survivors(rule: Rule) -> list[str]:
 
 
 def _survivors(rule: Rule) -> Iterator[str]:
-    wanted = [example.expect for example in rule.examples]
     for what, mutant in mutants(rule):
-        if [run_example(mutant, example)[0] for example in rule.examples] == wanted:
+        if all(run_example(mutant, example).fits(example) for example in rule.examples):
             yield what
 
 
@@ -50,7 +49,14 @@ def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
         yield f"`{what}`", replace(rule, when=when)
     for what, refuted_by in conditions(rule.refuted_by) if rule.refuted_by else ():
         yield f"refuted_by `{what}`", replace(rule, refuted_by=refuted_by)
-    for name in compile_expression(rule.when, rule.limits).limits:
+    for kind in ("right", "useless"):
+        remarks = getattr(rule, kind)
+        for number, remark in enumerate(remarks):
+            for what, when in conditions(remark.when):
+                changed = (*remarks[:number], replace(remark, when=when), *remarks[number + 1 :])
+                yield f"{kind} {number + 1} `{what}`", replace(rule, **{kind: changed})
+    asked = (rule.when, *(remark.when for remark in (*rule.right, *rule.useless)))
+    for name in dict.fromkeys(name for when in asked for name in compile_expression(when, rule.limits).limits):
         limit = rule.limits[name]
         for value in shifted(limit.value):
             limits = {**rule.limits, name: Limit(value, limit.unit, limit.why)}

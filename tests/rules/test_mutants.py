@@ -8,7 +8,7 @@ import pytest
 from mutants import conditions, shifted, survivors
 
 from autotune.model.evidence import Value
-from autotune.model.rule import Example, Limit, Rule, Severity, Static
+from autotune.model.rule import Example, Limit, Remark, Rule, Severity, Static
 
 
 def rule(*examples: tuple[str, float, bool]) -> Rule:
@@ -76,6 +76,30 @@ def test_the_static_part_needs_its_own_examples(beside: int, alive: list[str]) -
     tested = replace(tested, static=static, limits=limits, examples=(*tested.examples, *examples))
     left = [f"DL001: mutant {what} survives: add an example that it would get wrong" for what in alive]
     assert [line for line in survivors(tested) if "limits.few" in line] == left
+
+
+@pytest.mark.parametrize(
+    ("examples", "alive"),
+    [
+        ([(0.24, "little"), (0.25, "")], []),
+        (
+            [(0.2, "little"), (0.3, "")],
+            ["right 1 `loader.wait_share <= limits.small`", "limits.small = 0.225", "limits.small = 0.275"],
+        ),
+    ],
+    ids=["on the limit and beside it", "far off"],
+)
+def test_a_remark_needs_its_own_examples(examples: list[tuple[float, str]], alive: list[str]) -> None:
+    tested = rule(ON, BESIDE, EVALUATION)
+    more = tuple(
+        Example("silent", {"loader.wait_share": share, "loader.is_train": False}, right=right)
+        for share, right in examples
+    )
+    limits = {**tested.limits, "small": Limit(0.25, "share", "a guess")}
+    remarks = (Remark("loader.wait_share < limits.small", "little"),)
+    tested = replace(tested, right=remarks, limits=limits, examples=(*tested.examples, *more))
+    left = [f"DL001: mutant {what} survives: add an example that it would get wrong" for what in alive]
+    assert survivors(tested) == left
 
 
 def test_each_comparison_and_each_connective_is_changed_once() -> None:

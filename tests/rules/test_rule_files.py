@@ -8,13 +8,18 @@ import pytest
 from mutants import survivors
 
 from autotune.catalogue import what_ifs
-from autotune.engine.examples import failures
+from autotune.engine.coverage import coverage
+from autotune.engine.evaluate import evaluate
+from autotune.engine.examples import evidence_of, failures
 from autotune.engine.expr import compile_expression
 from autotune.engine.load import load_rule, load_rules, rules_folder
 from autotune.engine.static import needs_a_run
+from autotune.model.evidence import Value
+from autotune.model.report import Coverage, RunSummary
 from autotune.model.rule import Rule, Severity
 from autotune.predict import WHAT_IFS
 from autotune.predict.combine import target
+from autotune.report.names import phases
 
 FILES = sorted(rules_folder().glob("*/*.toml"))
 
@@ -85,14 +90,35 @@ def test_a_rule_may_name_every_what_if_that_there_is() -> None:
     assert sorted(what_ifs()) == sorted(WHAT_IFS)
 
 
-def test_the_documented_rule_is_a_rule(tmp_path: Path) -> None:
+def documented(folder: Path, rule_id: str) -> Path:
+    """The rule of docs/adding-a-rule.md as a file of its own."""
     page = (Path(__file__).parents[2] / "docs" / "adding-a-rule.md").read_text(encoding="utf-8")
-    text = page.split("```toml\n")[1].split("```")[0]
-    silent = '\n[[example]]\nexpect = "silent"\nfacts = { "loader.is_train" = false }\n'
-    file = tmp_path / "dataloader" / "DL004.toml"
+    file = folder / "dataloader" / f"{rule_id}.toml"
     file.parent.mkdir()
-    file.write_text(text + silent * 2, encoding="utf-8")
-    assert list(failures(load_rule(file))) == []
+    text = page.split("```toml\n")[1].split("```")[0]
+    file.write_text(text.replace('id = "DL004"', f'id = "{rule_id}"'), encoding="utf-8")
+    return file
+
+
+def test_the_documented_rule_is_a_rule(tmp_path: Path) -> None:
+    assert list(failures(load_rule(documented(tmp_path, "DL004")))) == []
+
+
+def test_a_new_file_is_all_that_a_report_needs_of_a_rule(tmp_path: Path) -> None:
+    documented(tmp_path, "DL999")
+    rules = load_rules(tmp_path)
+    assert [(rule.id, phases(rule)) for rule in rules] == [("DL999", {"h2d"})]
+    summary = RunSummary(folder="", command=(), outcome="completed")
+
+    def said(**known: Value) -> Coverage:
+        facts = {"loader.is_train": True, **{name.replace("__", "."): value for name, value in known.items()}}
+        evidence = evidence_of(facts, "loader#train")
+        return coverage(evaluate(rules, evidence), evidence, summary)
+
+    assert said(loader__pin_memory=True).right == ("pinned memory",)
+    assert said(device__type="cpu").useless == ("pinned memory (CPU run)",)
+    missing = said(device__type="cuda", loader__pin_memory=False)
+    assert missing.not_looked_at == (("device kernels", "none was recorded"),)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in load_rules() if rule.gain], ids=lambda rule: rule.id)
