@@ -18,12 +18,10 @@ from autotune.invocation.shown import is_whole
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
-from autotune.patch import joint
-from autotune.patch.couple import lacking
+from autotune.patch.dependencies import lacking
 from autotune.patch.file import NAME, loads
 from autotune.patch.journal import Journal, Store
-from autotune.patch.renew import paired
-from autotune.patch.renew import renewed as renew
+from autotune.patch.resolve import current, edited, without_halves
 from autotune.patch.retyped import launch, retyped
 
 PATCHES = "patches"
@@ -39,8 +37,8 @@ class Planned:
     `chosen` are the changes that are made, `left` those that are not, with the reason. `typed` is what a chosen change
     gives on the command line, else "", and `command` the whole new line, "" where the run did not keep all of it.
     `of` is the command of `run`, which proposed them, without secrets.
-    `moved` says what was found again in files that changed since. `doubt` says why nobody should write it unseen, ""
-    for a patch that autotune made here, of the project in which it is applied.
+    `moved` says what was found elsewhere in files that changed since. `doubt` says why nobody should write it unseen,
+    "" for a patch that autotune made here, of the project in which it is applied.
     """
 
     root: Path
@@ -71,14 +69,14 @@ class Options:
 
 
 def plan(options: Options, *, cwd: Path) -> Planned:
-    """What the patch would write. Raises UsageError when a file changed, and an edit was not found again in it."""
+    """What the patch would write. Raises UsageError when an edit has no place in a file any more."""
     file = _file(options.name, cwd)
     data = _patch_bytes(file)
     made = loads(data, str(file))
     root = _root(file, made)
-    renewed = list(paired([renew(change, lambda name: _bytes(_inside(root, name))) for change in made.changes]))
-    chosen, left = _chosen([each.change for each in renewed], options)
-    kept = [each for each in renewed if each.change in chosen]
+    now = list(without_halves([current(change, lambda name: _bytes(_inside(root, name))) for change in made.changes]))
+    chosen, left = _chosen([each.change for each in now], options)
+    kept = [each for each in now if each.change in chosen]
     for stale in (each.stale for each in kept if each.stale is not None):
         raise stale
     edits = dict.fromkeys(edit for change in chosen for edit in change.edits)
@@ -278,7 +276,7 @@ def _given(words: Sequence[str], edit: Edit) -> str:
 
 def _file_of(path: Path, edits: Sequence[Edit]) -> tuple[Path, bytes, bytes]:
     data = _bytes(path)
-    return path, data, joint.confirmed(data, edits)
+    return path, data, edited(data, edits)
 
 
 def _diff(name: str, before: bytes, after: bytes) -> Iterator[str]:

@@ -16,10 +16,11 @@ from autotune.model.finding import Change, Finding, Recommendation
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.report import Report
 from autotune.model.scanned import TYPED, Bundle, Call
-from autotune.patch.couple import are_partners
+from autotune.patch.dependencies import are_partners
 from autotune.patch.file import NAME, dumps, loads
 from autotune.patch.journal import sha256
 from autotune.patch.plan import Draft, Wanted
+from autotune.patch.resolve import line_of, resolve
 from autotune.report.gains import basis, said
 
 CONSTRUCTION_LIMIT_S = 90.0
@@ -94,11 +95,12 @@ def _written_at(change: PatchChange, root: Path) -> Location | None:
         data = reading.read(root / edit.file)
     except OSError:
         return None
-    if sha256(data) != edit.sha256:
+    splice = resolve(data, edit) if sha256(data) == edit.sha256 else None
+    if splice is None:
         return None
-    above = edit.new[: len(edit.new) - len(edit.new.lstrip("\r\n"))]
-    line = 1 + data[: edit.span.start].count(b"\n") + above.count("\n")
-    return Location(str(root / edit.file), line, key=edit.key, span=edit.span)
+    above = splice.text[: len(splice.text) - len(splice.text.lstrip("\r\n"))]
+    line = line_of(data, splice.span.start) + above.count("\n")
+    return Location(str(root / edit.file), line, key=edit.key, span=splice.span)
 
 
 def _is_same(place: Location, known: Location) -> bool:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.model.evidence import Span, Value
+from autotune.model.evidence import Value
 from autotune.model.rule import Effect
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One splice: in `file` (relative to the patch's root) the bytes of `span` are `old` and become `new`.
-
-    `sha256` is of the whole file before the patch. `key` is where the value stands ("train.micro_batch_size"); an
-    insertion has an empty span and no old text.
-    """
+    """One value of a file that becomes another one, named and not counted: `patch.resolve` finds its bytes."""
 
     file: str
-    sha256: str
+    """Relative to the root of the patch; `TYPED` for a value of the command line, which is in no file."""
     key: str
-    span: Span
+    """Where the value stands: "train.lr" in a config, "DataLoader.num_workers" in a script; docs/patch-file.md."""
     old: str
+    """The text that stands there; "" where the key is missing and is added."""
     new: str
+    """The text that replaces it; of a key that is added the literal of its value."""
+    occurrence: int = 1
+    """Which of the places of that key, from 1, in the order of the file."""
+    sha256: str = ""
+    """Of the file for which the edit was made; "" where a person wrote the edit."""
 
 
 @dataclass(frozen=True, slots=True)

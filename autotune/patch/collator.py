@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from autotune.model.finding import Change
 from autotune.model.patch import Edit
 from autotune.model.scanned import Call
+from autotune.model.source import Splice
 from autotune.patch import spell
-from autotune.patch.journal import sha256
+from autotune.patch.places import IMPORT
+from autotune.patch.resolve import symbolic
 
 PADDING = "data.padding"
 
@@ -25,5 +27,6 @@ def edits(data: bytes, change: Change, consumer: Call, calls: Sequence[Call]) ->
         for new, given in call.arguments.items() if call.name == COLLATOR else ():
             at = given.location
             if at.file == file and at.span is not None:
-                key = f"{at.call}.{at.key}" if at.call and at.key else f"import {given.value}"
-                yield Edit(file, sha256(data), key, at.span, spell.text(data, at.span), new)
+                key = f"{at.call}.{at.key}" if at.call and at.key else f"{IMPORT}{given.value}"
+                edit = Edit(file, key, spell.text(data, at.span), new)
+                yield symbolic(data, edit, Splice(at.span, new))

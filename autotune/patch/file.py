@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from autotune.errors import UsageError
-from autotune.model.evidence import Span, Value
+from autotune.model.evidence import Value
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.source import Entry
 from autotune.syntax import yaml
 
-SCHEMA = 1
+SCHEMA = 2
 NAME = "patch.yaml"
 MOST_BYTES = 1 << 20
 """A second of reading; a patch has some kilobytes."""
@@ -53,7 +53,7 @@ def loads(data: bytes, where: str) -> Patch:
         root=top.place("root"),
         run=top.text("run"),
         command=tuple(str(word) for word in top.rows("command")),
-        changes=tuple(_change(row) for row in top.tables("changes")),
+        changes=tuple(_change(row, top.texts("files")) for row in top.tables("changes")),
     )
     if not made.command and any(edit.file == TYPED for change in made.changes for edit in change.edits):
         raise top.wrong("command", "is empty, and an edit is of the command line")
@@ -65,6 +65,10 @@ def _lines(patch: Patch) -> Iterator[str]:
     yield f"root: {_scalar(patch.root)}"
     yield f"run: {_scalar(patch.run)}"
     yield f"command: {_flow(patch.command)}"
+    digests = {edit.file: edit.sha256 for each in patch.changes for edit in each.edits if edit.sha256}
+    if digests:
+        yield "files:"
+        yield from (f"  {_scalar(name)}: {_scalar(digest)}" for name, digest in digests.items())
     yield "changes:" if patch.changes else "changes: []"
     for change in patch.changes:
         yield f"- setting: {change.setting}"
@@ -75,9 +79,9 @@ def _lines(patch: Patch) -> Iterator[str]:
         yield "  edits:" if change.edits else "  edits: []"
         for edit in change.edits:
             yield f"  - file: {_scalar(edit.file)}"
-            yield f"    sha256: {_scalar(edit.sha256)}"
             yield f"    key: {_scalar(edit.key)}"
-            yield f"    span: [{edit.span.start}, {edit.span.end}]"
+            if edit.occurrence > 1:
+                yield f"    occurrence: {edit.occurrence}"
             yield f"    old: {_scalar(edit.old)}"
             yield f"    new: {_scalar(edit.new)}"
 
@@ -102,7 +106,7 @@ def _flow(words: Sequence[str]) -> str:
     return f"[{', '.join(map(_scalar, words))}]"
 
 
-def _change(row: _Table) -> PatchChange:
+def _change(row: _Table, digests: Mapping[str, str]) -> PatchChange:
     return PatchChange(
         setting=row.text("setting"),
         subject=row.text("subject"),
@@ -111,23 +115,23 @@ def _change(row: _Table) -> PatchChange:
         rules=tuple(str(rule) for rule in row.rows("rules")),
         effect=Effect(row.choice("effect", [each.value for each in Effect])),
         gain=row.text("gain", default=""),
-        edits=tuple(_edit(each) for each in row.tables("edits")),
+        edits=tuple(_edit(each, digests) for each in row.tables("edits")),
         by_hand=row.text("by_hand", default=""),
         needs=tuple(map(str, row.rows("needs"))) if row.get("needs") else (),
     )
 
 
-def _edit(row: _Table) -> Edit:
-    span = row.rows("span")
-    if len(span) != 2 or not all(type(each) is int and each >= 0 for each in span) or span[0] > span[1]:
-        raise row.wrong("span", "must be [start, end] in bytes")
+def _edit(row: _Table, digests: Mapping[str, str]) -> Edit:
+    occurrence = row.integer("occurrence") if row.get("occurrence") is not None else 1
+    if occurrence < 1:
+        raise row.wrong("occurrence", "must be 1 or more")
     return Edit(
         file=row.place("file"),
-        sha256=row.text("sha256"),
         key=row.text("key"),
-        span=Span(*span),
-        old=row.text("old", default=""),
-        new=row.text("new", default=""),
+        old=row.written("old"),
+        new=row.written("new"),
+        occurrence=occurrence,
+        sha256=digests.get(row.place("file"), ""),
     )
 
 
@@ -161,6 +165,20 @@ class _Table:
         if isinstance(value, str):
             return value
         raise self.wrong(key, "is missing" if value is None else "must be a string")
+
+    def written(self, key: str) -> str:
+        """A text of a file: 4 and true are what they look like there; "" where the key is missing."""
+        value = self.scalar(key)
+        return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+
+    def texts(self, key: str) -> dict[str, str]:
+        """A mapping of names to texts; empty where the key is missing."""
+        found = self.data.get(key)
+        if found is None:
+            return {}
+        if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+            raise self.wrong(key, "must be names with texts")
+        return {str(name): text for name, text in found.items()}
 
     def place(self, key: str) -> str:
         text = self.text(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit
@@ -25,9 +26,9 @@ def edits(data: bytes, edit: Edit) -> Iterator[Edit]:
         return
     source = python.read(data, edit.file)
     for old, new in ((edit.old, edit.new), (_plain(edit.old), _plain(edit.new))):
-        span = _spelled(data, source, edit.span, old)
-        if span is not None and _SAFE.fullmatch(new):
-            yield Edit(edit.file, edit.sha256, f"{edit.key}{_MARK}", span, old, new)
+        of_help = replace(edit, key=f"{edit.key}{_MARK}", old=old, new=new)
+        if _SAFE.fullmatch(new) and span(data, source, of_help) is not None:
+            yield of_help
             return
 
 
@@ -36,10 +37,11 @@ def is_of_help(edit: Edit) -> bool:
     return edit.key.endswith(_MARK)
 
 
-def found_again(data: bytes, source: Source, edit: Edit) -> Span | None:
-    """Where the help spells the old default now; None where it does not."""
-    defaults = places(source, edit.key.removesuffix(_MARK), edit.old)
-    return _spelled(data, source, defaults[0], edit.old) if len(defaults) == 1 else None
+def span(data: bytes, source: Source, edit: Edit) -> Span | None:
+    """Where the help spells the old default; None where it does not."""
+    defaults = places(source, replace(edit, key=edit.key.removesuffix(_MARK)))
+    default = defaults[edit.occurrence - 1].span if edit.occurrence <= len(defaults) else None
+    return None if default is None else _spelled(data, source, default, edit.old)
 
 
 def _spelled(data: bytes, source: Source, default: Span, value: str) -> Span | None:

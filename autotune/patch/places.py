@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autotune.catalogue.dialects import functions
 from autotune.model.evidence import Location, Span
+from autotune.model.patch import Edit
 from autotune.model.source import Command, Document, Word
-from autotune.patch import statement
+from autotune.patch import spell, statement
+from autotune.syntax import shell_effect
 from autotune.syntax.edit_python import last_name
 from autotune.syntax.python import Source
 
 _WRAPPERS = ("field", "Field", "Option", "Argument")
 """Calls that hold the default of an option of a dataclass or of a function."""
+
+
+IMPORT = "import "
+"""What stands before the name of a key that a script imports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place of a key."""
+
+    span: Span | None = None
+    """Where the value stands, in bytes of the file; None where the key is missing."""
+    holder: ast.Call | Command | None = None
+    """The call or the command that the key belongs to; None in a config, and for a name."""
 
 
 def key_of(at: Location, argument: str) -> str:
@@ -29,45 +46,84 @@ def key_of(at: Location, argument: str) -> str:
     return key if key.startswith("-") or not at.call else f"{at.call}.{key}"
 
 
-def places(source: Any, key: str, old: str, near: int | None = None) -> tuple[Span, ...]:
-    """The places of `key` in a file that `spell.read` read, each once; a flag that stands alone stands as `old`.
+def key_to_add(data: bytes, at: Location, argument: str, flag: str) -> str:
+    """How an edit names the `argument` that it adds to `at`: a call, a config, or a command that gets the `flag`.
 
-    `near` is a byte of the call that is meant, where a script has several.
+    "train.py --workers" is a flag of the command that runs train.py.
+    """
+    source = spell.read(data, at.file)
+    if isinstance(source, Source):
+        return f"{at.call}.{argument}"
+    if isinstance(source, Document):
+        return argument
+    command = next((one for one in source.commands if one.line == at.line), None)
+    return flag if command is None else f"{shell_effect.program(command)} {flag}"
+
+
+def places(source: Any, edit: Edit) -> list[Place]:
+    """The places of an edit's key in a file that `spell.read` read, in the order of the file.
+
+    What a call gets has a place in each call of that name, also where that call lacks it; so has a flag in each command
+    that runs the program of the key. A key that nothing has yet has one place: where it would be added.
     """
     if isinstance(source, Source):
-        spans = [source.span(node) for node in _nodes(source, key, near)]
+        found = list(_in_script(source, edit.key))
     elif isinstance(source, Document):
-        spans = [entry.span for entry in source.entries if entry.key == key]
+        found = [Place(entry.span) for entry in source.entries if entry.key == edit.key] or [Place()]
     else:
-        spans = [word.span for command in source.commands for word in _words(command, key, old)]
-    return tuple(dict.fromkeys(spans))
+        found = list(_in_commands(source.commands, edit))
+    # Several flags may get one variable: its value is one place.
+    return list({one.span or number: one for number, one in enumerate(found)}.values())
 
 
-def calls(source: Source, name: str, near: int | None = None) -> list[ast.Call]:
-    """The calls of `name`, whatever stands before it; with `near` the innermost one around that byte."""
+def calls(source: Source, name: str) -> list[ast.Call]:
+    """The calls of `name`, whatever stands before it, in the order of the file."""
     found = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call) and last_name(node.func) == name]
-    if near is None:
-        return found
-    around = [call for call in found if source.span(call).start <= near < source.span(call).end]
-    return sorted(around, key=lambda call: source.span(call).start)[-1:]
+    return sorted(found, key=lambda call: source.span(call).start)
 
 
-def _nodes(source: Source, key: str, near: int | None) -> Iterator[ast.expr]:
-    if key.startswith("-"):
-        return _defaults(source.tree, key)
-    if function := statement.named(key):
-        return (value for call in calls(source, function) for value in statement.taken(call))
+def _in_script(source: Source, key: str) -> Iterator[Place]:
     head, *below = key.split(".")
-    return _arguments(calls(source, head, near), below) if below else _named(source.tree, key)
+    if key.startswith("-"):
+        yield from (Place(source.span(node)) for node in _defaults(source.tree, key))
+    elif key.startswith(IMPORT):
+        yield from (Place(source.span(node)) for node in _imported(source.tree, key.removeprefix(IMPORT)))
+    elif function := statement.named(key):
+        taken = [value for call in calls(source, function) for value in statement.taken(call)]
+        yield from [Place(source.span(value)) for value in taken] or [Place()]
+    elif below:
+        for call in calls(source, head):
+            value = next(_argument(call, below), None)
+            yield Place(None if value is None else source.span(value), call)
+    else:
+        nodes = sorted(_named(source.tree, key), key=lambda node: source.span(node).start)
+        yield from (Place(source.span(node)) for node in nodes)
 
 
-def _arguments(found: Sequence[ast.Call], names: Sequence[str]) -> Iterator[ast.expr]:
-    """The keyword of each call; names[1:] are keys of the dicts that it is given."""
-    for call in found:
-        values = [one.value for one in call.keywords if one.arg == names[0]]
-        for name in names[1:]:
-            values = [item for value in values for item in items(value, name)]
-        yield from values
+def _in_commands(commands: Sequence[Command], edit: Edit) -> Iterator[Place]:
+    program, blank, flag = edit.key.rpartition(" ")
+    for command in commands:
+        if blank and shell_effect.program(command) != program:
+            continue
+        words = list(_words(command, flag, edit.old))
+        yield from (Place(word.span, command) for word in words)
+        if blank and not words:
+            yield Place(None, command)
+
+
+def _imported(tree: ast.AST, name: str) -> Iterator[ast.alias]:
+    """What a script imports from a module by that name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (alias for alias in node.names if alias.name == name)
+
+
+def _argument(call: ast.Call, names: Sequence[str]) -> Iterator[ast.expr]:
+    """The keyword of a call; names[1:] are keys of the dicts that it is given."""
+    values = [one.value for one in call.keywords if one.arg == names[0]]
+    for name in names[1:]:
+        values = [item for value in values for item in items(value, name)]
+    yield from values
 
 
 def items(value: ast.expr | None, name: str) -> Iterator[ast.expr]:

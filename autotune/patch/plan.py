@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from autotune import catalogue
 from autotune.catalogue.dialects import Version, dialects, extends, functions, readings
 from autotune.errors import UsageError
-from autotune.model.evidence import RUN, Location, Setting, Span, Value
+from autotune.model.evidence import RUN, Location, Setting, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
 from autotune.patch import collator, help_text, readers, spell, statement, unset
-from autotune.patch.couple import needs
-from autotune.patch.joint import confirmed
+from autotune.patch.dependencies import needs
 from autotune.patch.journal import sha256
-from autotune.patch.places import key_of
+from autotune.patch.places import key_of, key_to_add
+from autotune.patch.resolve import edited, resolve, symbolic
 
 Read = Callable[[str], bytes]
 
@@ -63,7 +63,7 @@ def plan(
 
 
 def _together(planned: Sequence[Draft], read: Read) -> list[Draft]:
-    """The drafts; one whose edits do not do together with those before it what they do alone is by hand."""
+    """The drafts; one whose edits conflict with those before it becomes manual."""
     edits: dict[str, tuple[Edit, ...]] = {}
     drafts = []
     for draft in planned:
@@ -73,7 +73,7 @@ def _together(planned: Sequence[Draft], read: Read) -> list[Draft]:
             joined[edit.file] = tuple(dict.fromkeys((*joined.get(edit.file, ()), edit)))
         try:
             for name in {edit.file for edit in change.edits} - {TYPED}:
-                confirmed(read(name), joined[name])
+                edited(read(name), joined[name])
         except UsageError as error:
             change = replace(change, edits=(), by_hand=f"{change.setting} = {change.new}: {error.what}")
         else:
@@ -106,7 +106,7 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
         return Draft(replace(result, by_hand=_by_hand(change, setting, followed)))
     if setting is not None and place.is_missing:
         call = Call("torch", setting.spelling, RUN, {}, place)
-        edit = statement.edit(read(place.file), place.file, call.name, change.new)
+        edit = _statement(read(place.file), place.file, call.name, change.new)
         return Draft(replace(result, edits=(edit,)), (call,))
     parts = _parts(bundle.calls, place)
     framework = dialects()[parts[0].dialect]["frameworks"][0]
@@ -119,6 +119,13 @@ def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
     if edits and parts[0].location.file != TYPED:
         edits += tuple(collator.edits(read(parts[0].location.file), change, parts[0], bundle.calls))
     return Draft(replace(result, edits=edits), parts, arguments)
+
+
+def _statement(data: bytes, file: str, function: str, value: Value) -> Edit:
+    """The edit that adds the call of `function`. Raises UsageError, which says why, where none can be added."""
+    edit = Edit(file, statement.key(function.rpartition(".")[2]), "", spell.literal(value, file), sha256=sha256(data))
+    resolve(data, edit)
+    return edit
 
 
 def _unplanned(wanted: Wanted) -> PatchChange:
@@ -243,24 +250,23 @@ def _edit(key: str, value: Value | None, given: Given | None, parts: Sequence[Ca
     if given is not None:
         at, data = given.location, read(given.location.file)
         splice = spell.replaced(data, at, value, takes_value=takes_value)
-    else:
-        part = _target(parts)
-        at = part.location
-        if at.file == TYPED:
-            return Edit(TYPED, "", _flag(part, key), Span(0, 0), "", str(value))
-        data = read(at.file)
-        splice = spell.inserted(data, at, key, value, flag=_flag(part, key))
-    old = spell.text(data, splice.span)
-    name = key_of(at, key) if given is not None else f"{at.call}.{key}" if at.call else key
-    return Edit(at.file, sha256(data), name, splice.span, old, splice.text)
+        return symbolic(data, Edit(at.file, key_of(at, key), spell.text(data, splice.span), splice.text), splice)
+    part = _target(parts)
+    at, flag = part.location, _flag(part, key)
+    if at.file == TYPED:
+        return Edit(TYPED, flag, "", str(value))
+    data = read(at.file)
+    splice = spell.inserted(data, at, key, value, flag=flag)
+    added = Edit(at.file, key_to_add(data, at, key, flag), "", spell.literal(value, at.file))
+    return symbolic(data, added, splice)
 
 
 def _typed(given: Given, value: Value | None, takes_value: bool) -> Edit:
     """An edit of the command line, which is in no file: its key is the flag, and nothing is spliced."""
     flag = given.location.key.partition("=")[0]
     if given.value is True and value is False and not takes_value:  # a flag that stands alone is left out
-        return Edit(TYPED, "", flag, Span(0, 0), str(given.value), "")
-    return Edit(TYPED, "", flag, Span(0, 0), str(given.value), str(value))
+        return Edit(TYPED, flag, str(given.value), "")
+    return Edit(TYPED, flag, str(given.value), str(value))
 
 
 def _flag(part: Call, key: str) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 
 from autotune.catalogue.dialects import dialects, is_own, readings
 from autotune.errors import UsageError
-from autotune.model.evidence import Location
+from autotune.model.evidence import Location, Span
 from autotune.model.patch import Edit
 from autotune.model.scanned import TYPED, Call, Given
 from autotune.patch import spell
@@ -74,7 +74,7 @@ def check(given: Given, consumer: Call, calls: Sequence[Call], read: Callable[[s
         raise UsageError(f"{at.key} is read for something else too, at {places}")
 
 
-def check_again(data: bytes, edit: Edit, setting: str) -> None:
+def check_again(data: bytes, edit: Edit, span: Span, setting: str) -> None:
     """Raises UsageError, which names the lines, when the file of an edit reads the old value for something else too.
 
     The file changed since the diagnosis, of which an edit knows no consumer: every call that takes `setting` is one.
@@ -86,7 +86,7 @@ def check_again(data: bytes, edit: Edit, setting: str) -> None:
     elif dot and not edit.key.startswith("-") and _takes(head, calls):
         return
     else:
-        start = edit.span.start
+        start = span.start
         column = start - data.rfind(b"\n", 0, start)
         at = Location(edit.file, data.count(b"\n", 0, start) + 1, "add_argument", column=column, key=edit.key)
         tree = python.read(data, edit.file).tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, TypeVar, cast
@@ -12,6 +13,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span, Value
 from autotune.model.source import Command, Document, Entry, Scalar, Splice, Word
 from autotune.syntax import edit_effect, shell_effect
+from autotune.syntax.python import Source
 
 Spanned = TypeVar("Spanned", Entry, Word)
 
@@ -57,6 +59,31 @@ def inserted(data: bytes, at: Location, key: str, value: Value | None, *, flag: 
     if call is None:
         raise UsageError("the call was not found")
     return cast(Splice, editor.keyword(source, call, key, value))
+
+
+def argument(source: Source, call: ast.Call, key: str, value: Value | None) -> Splice:
+    """The keyword `key` with `value` for a call that lacks it; a dotted key is one of a dict of the call."""
+    return cast(Splice, _editor("python").keyword(source, call, key, value))
+
+
+def literal(value: Value | None, name: str) -> str:
+    """A value in the words of the file `name`, as an edit holds it; `value` reads it."""
+    syntax = _syntax(name)
+    return repr(value) if syntax == "python" else str(value) if syntax == "shell" else json.dumps(value)
+
+
+def value(written: str, name: str) -> Scalar:
+    """What a literal means to the consumer of the file `name`. Raises UsageError where it is no plain value."""
+    syntax = _syntax(name)
+    if syntax in _DATA:
+        pattern = {"json": '{"v": %s}', "toml": "v = %s", "yaml": "v: %s"}[syntax]
+        return cast(Scalar, read((pattern % written).encode(), name).entries[0].value)
+    try:
+        return cast(Scalar, ast.literal_eval(written))
+    except (ValueError, SyntaxError):
+        if syntax == "shell":
+            return written
+        raise UsageError(f"{shown(written)} is no plain value") from None
 
 
 def read(data: bytes, name: str) -> Any:

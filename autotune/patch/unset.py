@@ -10,7 +10,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Value
 from autotune.model.finding import Change
 from autotune.model.scanned import Call
-from autotune.patch.couple import WORKERS
+from autotune.patch.dependencies import WORKERS
 
 REFUSED = ("loader.prefetch_factor", "loader.start_method")
 """persistent_workers, which is refused too, is a setting that rules and searches change with the workers."""

@@ -25,7 +25,8 @@ class Place:
     """Where a file gets its statement: behind the place `end` of its text, and the `number` first statements.
 
     `module` is the file's own name for the module that is called; `line` the one that the statement will stand at.
-    `needs_import` says that the file imports the module nowhere.
+    `needs_import` says that the file imports the module nowhere, `is_below_others` that statements of the same kind
+    stand there, which no blank line sets off from it.
     """
 
     end: int
@@ -33,11 +34,13 @@ class Place:
     module: str
     line: int
     needs_import: bool
+    is_below_others: bool
 
 
-def place(source: Source, module: str) -> Place:
+def place(source: Source, module: str, beside: Sequence[str] = ()) -> Place:
     """Behind the imports that follow `import <module>` one upon another, and whatever shares the line of the last; in a
-    file that imports the module nowhere behind its first imports.
+    file that imports the module nowhere behind its first imports. Calls of the functions `beside` that follow stay
+    above.
 
     Raises UsageError where only a block or a function imports the module, its name means something else too, or the
     file imports nothing.
@@ -60,24 +63,30 @@ def place(source: Source, module: str) -> Place:
     number = first + len(list(takewhile(_is_import, body[first:])))
     while number < len(body) and body[number].lineno == body[number - 1].end_lineno:
         number += 1
+    functions = {f"{name}.{one.removeprefix(f'{module}.')}" for one in beside}
+    others = list(takewhile(lambda node: _called(node) in functions, body[number:]))
+    number += len(others)
     last = body[number - 1].end_lineno or body[number - 1].lineno
-    line = last + (2 if own is not None else 3)
-    return Place(line_end(source.text.text, source.text.lines[last - 1]), number, name, line, own is None)
+    line = last + (1 if others else 2 if own is not None else 3)
+    end = line_end(source.text.text, source.text.lines[last - 1])
+    return Place(end, number, name, line, own is None, bool(others))
 
 
-def inserted(source: Source, function: str, value: Scalar) -> Splice:
+def inserted(source: Source, function: str, value: Scalar, beside: Sequence[str] = ()) -> Splice:
     """The edit that adds a call of `function` ("torch.set_num_threads") with `value`, set off by blank lines.
 
-    Raises UsageError where there is no place for it, or Python would read something else.
+    Calls of the functions `beside` that stand there form one paragraph with it. Raises UsageError where there is no
+    place for it, or Python would read something else.
     """
     module, _, rest = function.partition(".")
-    at, text = place(source, module), source.text.text
+    at, text = place(source, module, beside), source.text.text
     statement = f"{at.module}.{rest}({literal(value, sample(source))})"
     newline = line_break(text, at.end)
     next_line = text[at.end :].removeprefix(newline).partition("\n")[0]
     added = [f"import {module}"] if at.needs_import else []
-    behind = newline if next_line.strip() else ""
-    written = "".join([*(f"{newline}{one}" for one in added), newline, newline, statement, behind])
+    behind = newline if next_line.strip() and not at.is_below_others else ""
+    blank = "" if at.is_below_others else newline
+    written = "".join([*(f"{newline}{one}" for one in added), newline, blank, statement, behind])
     _confirm(source, f"{text[: at.end]}{written}{text[at.end :]}", at, [*added, statement])
     return Splice(source.text.span(at.end, at.end), written)
 
@@ -85,6 +94,12 @@ def inserted(source: Source, function: str, value: Scalar) -> Splice:
 def call_of(node: ast.AST) -> ast.Call | None:
     """The call that a statement is made of; None for any other statement."""
     return node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+
+
+def _called(node: ast.stmt) -> str:
+    """What the call is named that a statement is made of; "" for any other statement."""
+    call = call_of(node)
+    return ast.unparse(call.func) if call is not None else ""
 
 
 def _name(node: ast.stmt, module: str) -> str:

@@ -79,7 +79,8 @@ def _bool(value: bool, old: str, version: str) -> str:
 
 def _string(value: str, old: str) -> str:
     """In the quotes of `old`, or without when it has none and no reader could take it for something else."""
-    is_plain = _UNQUOTED.fullmatch(value) and all(plain(value, version) == value for version in ("1.1", "1.2"))
+    is_plain = _UNQUOTED.fullmatch(value) and value.lower() not in ("y", "n")  # YAML 1.1 by the letter: two bools
+    is_plain = is_plain and all(plain(value, version) == value for version in ("1.1", "1.2"))
     if old.startswith("'") and value.isprintable():
         return "'" + value.replace("'", "''") + "'"
     if is_plain and not old.startswith('"'):

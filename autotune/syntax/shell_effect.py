@@ -45,16 +45,16 @@ def _values(data: bytes) -> dict[Place, list[str]]:
     """What commands get at each place. A variable that gets its value from another one is a place too."""
     found: dict[Place, list[str]] = {}
     for command in shell.read(data, "").commands:
-        program = _program(command)
+        name = program(command)
         for flag, behind, text in flags(command):
-            found.setdefault((program, flag, behind), []).append(text)
-        for name, word in command.variables:
-            if not re.search(rf"""\b{name}=["']?(\$\{{\w+:?-)?["']?$""".encode(), data[: word.span.start]):
-                found.setdefault((program, name, 0), []).append(word.text if word.value is None else word.value)
+            found.setdefault((name, flag, behind), []).append(text)
+        for variable, word in command.variables:
+            if not re.search(rf"""\b{variable}=["']?(\$\{{\w+:?-)?["']?$""".encode(), data[: word.span.start]):
+                found.setdefault((name, variable, 0), []).append(word.text if word.value is None else word.value)
     return found
 
 
-def _program(command: Command) -> str:
+def program(command: Command) -> str:
     """The script that a command runs, or else its first word."""
     texts = [word.value or word.text for word in command.words]
     return next((text for text in texts if text.endswith(".py")), texts[0] if texts else "")

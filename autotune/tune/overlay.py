@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from autotune import catalogue, patch
@@ -15,9 +16,10 @@ from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call
 from autotune.model.tuned import Key
-from autotune.patch import joint, unset
-from autotune.patch.couple import OF_WORKERS, WORKERS
+from autotune.patch import unset
+from autotune.patch.dependencies import OF_WORKERS, WORKERS
 from autotune.patch.plan import Wanted
+from autotune.patch.resolve import edited
 from autotune.patch.retyped import retyped
 
 RULE = "tune"
@@ -75,12 +77,13 @@ def overlay(script: Script, wanted: Mapping[Key, Value]) -> Overlay:
     edits = [edit for change in changes for edit in change.edits]
     by_hand = {change.setting: _override(script, change) for change in changes if not _is_made(change)}
     nowhere = {name for name, one in by_hand.items() if one is None}
+    files = {name: edited(script.read(name), each) for name, each in _by_file(edits)}
     return Overlay(
         words=retyped(script.words, [edit for edit in edits if edit.file == TYPED]),
         asked=asked,
         changes=changes,
-        files={Path(name).resolve(): joint.confirmed(script.read(name), each) for name, each in _by_file(edits)},
-        overrides=tuple(_shifted(one, edits, script) for one in by_hand.values() if one is not None),
+        files={Path(name).resolve(): data for name, data in files.items()},
+        overrides=tuple(_shifted(one, files, script) for one in by_hand.values() if one is not None),
         missing={each.setting: _why(script, each) for each in changes if each.setting in nowhere},
     )
 
@@ -173,11 +176,13 @@ def _site(setting: Setting | None, calls: Sequence[Call]) -> Location | None:
     return found if found.call and found.file != TYPED else None
 
 
-def _shifted(override: Override, edits: Iterable[Edit], script: Script) -> Override:
-    """The lines of its call once the edits of its file are made."""
-    above = [edit for edit in edits if edit.file == override.file]
-    lines = script.read(override.file).splitlines(keepends=True) if above else []
-    start = sum(map(len, lines[: override.first_line - 1]))
-    first = sum(edit.new.count("\n") - edit.old.count("\n") for edit in above if edit.span.start < start)
-    last = sum(edit.new.count("\n") - edit.old.count("\n") for edit in above)
-    return replace(override, first_line=override.first_line + first, last_line=override.last_line + max(first, last))
+def _shifted(override: Override, files: Mapping[str, bytes], script: Script) -> Override:
+    """The lines of its call in the `files` with their edits."""
+    if override.file not in files:
+        return override
+    before, after = script.read(override.file).splitlines(), files[override.file].splitlines()
+    same = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    at = override.first_line - 1
+    first = next((block.b + at - block.a for block in reversed(same) if block.a <= at), at) + 1
+    longer = max(0, len(after) - len(before) - (first - override.first_line))
+    return replace(override, first_line=first, last_line=override.last_line + first - override.first_line + longer)

@@ -139,11 +139,11 @@ def _patch(clone: Clone, file: str = "train.py", root: str = "", old: bytes = BE
     (clone.own / "last").write_text(RUN + "\n")
     (run / "run.json").write_text("{}")
     (run / "patch.yaml").write_text(
-        f"schema: 1\nroot: {json.dumps(root or str(clone.root))}\nrun: {RUN}\ncommand: [train.py]\nchanges:\n"
+        f"schema: 2\nroot: {json.dumps(root or str(clone.root))}\nrun: {RUN}\ncommand: [train.py]\n"
+        f"files: {{{json.dumps(file)}: {_sha(old)}}}\nchanges:\n"
         "- setting: loader.num_workers\n  subject: loader#train\n  old: 0\n  new: 4\n  effect: equivalent\n"
         "  rules: [DL001]\n  edits:\n"
-        f"  - file: {json.dumps(file)}\n    sha256: {_sha(old)}\n    key: k\n    span: [10, 11]\n"
-        f'    old: "0"\n    new: {json.dumps(new)}\n'
+        f'  - {{file: {json.dumps(file)}, key: workers, old: "0", new: {json.dumps(new)}}}\n'
     )
 
 

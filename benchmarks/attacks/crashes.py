@@ -68,7 +68,7 @@ def _project(root: Path) -> dict[Path, bytes]:
     edits = []
     for index, size in enumerate(SIZES):
         path = root / f"file{index}.py"
-        path.write_bytes(b"0\n" + b"#" * size)
+        path.write_bytes(b"x = 0\n" + b"#" * size)
         path.chmod((0o644, 0o600, 0o755, 0o640)[index])
         edits.append(Edit(path.name, sha256(path.read_bytes()), "x", Span(0, 1), "0", f"{index + 1}" * 5))
     change = PatchChange(
@@ -91,7 +91,7 @@ def _rights(root: Path) -> list[int]:
 
 def _after(before: dict[Path, bytes]) -> dict[Path, bytes]:
     rows = [path for path in before if path.name.startswith("file")]
-    return before | {path: f"{index + 1}".encode() * 5 + before[path][1:] for index, path in enumerate(rows)}
+    return before | {path: b"x = " + f"{index + 1}".encode() * 5 + before[path][5:] for index, path in enumerate(rows)}
 
 
 def _nothing(root: Path) -> None:

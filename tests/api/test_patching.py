@@ -9,7 +9,7 @@ import pytest
 
 from autotune.api.patching import Place, accepted, placed
 from autotune.engine import load_rules
-from autotune.model.evidence import RUN, Evidence, Location, Span, Value
+from autotune.model.evidence import RUN, Evidence, Location, Value
 from autotune.model.finding import Change, Evaluation, Finding, Recommendation
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.report import Report, RunSummary
@@ -21,7 +21,7 @@ from autotune.patch.journal import sha256
 from autotune.patch.plan import Draft
 
 AT = Location("train.py", 3, "DataLoader")
-EDIT = Edit("train.py", "0" * 64, "k", Span(0, 1), "1", "2")
+EDIT = Edit("train.py", "k", "1", "2", sha256="0" * 64)
 
 
 def planned(
@@ -106,7 +106,7 @@ def test_what_cannot_be_constructed_and_what_is_by_hand_pass(place: Place) -> No
 
 
 TEXT = b"import os\nWORKERS = 0\n\nDataLoader(x, num_workers=WORKERS)\n"
-NAME = Edit("train.py", sha256(TEXT), "WORKERS", Span(20, 21), "0", "4")
+NAME = Edit("train.py", "WORKERS", "0", "4", sha256=sha256(TEXT))
 
 
 def reported(folder: Path, edit: Edit, text: bytes = TEXT, place: Location | None = None) -> Report:
@@ -133,8 +133,8 @@ def reported(folder: Path, edit: Edit, text: bytes = TEXT, place: Location | Non
     ("edit", "expected"),
     [
         (NAME, ("train.py", 2)),
-        (Edit("train.py", sha256(TEXT), "x", Span(len(TEXT), len(TEXT)), "", "\r\nx = 1"), ("train.py", 6)),
-        (Edit(TYPED, "", "--workers", Span(0, 0), "0", "4"), (TYPED, 1)),
+        (Edit("train.py", "set_num_threads()", "", "4", sha256=sha256(TEXT)), ("train.py", 2)),
+        (Edit(TYPED, "--workers", "0", "4"), (TYPED, 1)),
     ],
 )
 def test_the_report_names_the_place_that_the_patch_writes(

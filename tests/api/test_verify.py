@@ -21,7 +21,7 @@ from autotune.collect import artefacts
 from autotune.errors import ScriptError, UsageError
 from autotune.machine import num_cpus
 from autotune.model.derived import Derived
-from autotune.model.evidence import Setting, Span
+from autotune.model.evidence import Setting
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.recording import Recording, Window
 from autotune.model.rule import Effect
@@ -40,7 +40,7 @@ OLD, NEW = "lr = 0.1\n", "lr = 0.9\n"
 
 def change(root: Path, *, effect: Effect = Effect.EQUIVALENT, file: str = "settings.py") -> PatchChange:
     data = (root / file).read_bytes()
-    edit = Edit(file, digest(data), "lr", Span(5, 8), "0.1", "0.9")
+    edit = Edit(file, "lr", "0.1", "0.9", sha256=digest(data))
     return PatchChange("loader.num_workers", "loader#train", 0, 4, ("DL001",), effect, edits=(edit,))
 
 
@@ -300,7 +300,7 @@ def test_where_the_last_run_has_nothing_to_write_it_is_the_written_patch(root, r
 
 def test_what_the_user_types_since_is_part_of_a_written_patch(root, runner) -> None:
     run = artefacts.new_run(root)
-    typed = Edit(TYPED, "", "--batch", Span(0, 0), "8", "32")
+    typed = Edit(TYPED, "--batch", "8", "32")
     larger = PatchChange("loader.batch_size", "loader#train", 8, 32, ("tune",), Effect.EQUIVALENT, edits=(typed,))
     command = ("train.py", "--batch", "8")
     artefacts.write_patch(run / NAME, dumps(Patch(str(root), run.name, command, (change(root), larger))))
@@ -796,9 +796,9 @@ def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(projec
 
 @pytest.mark.train
 def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
-    (project.cwd / "settings.py").write_text("lr = 0.1 ")
+    (project.cwd / "settings.py").write_text("lr = 0.1")
     data = (project.cwd / "settings.py").read_bytes()
-    edit = Edit("settings.py", digest(data), "lr", Span(9, 9), "", "\nraise KeyError(lr)")
+    edit = Edit("settings.py", "lr", "0.1", "0.1\nraise KeyError(lr)", sha256=digest(data))
     broken = replace(change(project.cwd), edits=(edit,))
     store = Store(project.cwd, state.project(project.cwd) / apply.PATCHES)
     patch.write(store, "x", [(project.cwd / "settings.py", data, data + b"\nraise KeyError(lr)")])

@@ -224,12 +224,11 @@ def test_a_launch_is_offered_where_it_was_typed(project: Path, monkeypatch, caps
     from test_apply_cli import keep
 
     from autotune import state
-    from autotune.model.evidence import Span
     from autotune.model.patch import Edit, PatchChange
     from autotune.model.rule import Effect
     from autotune.model.scanned import TYPED
 
-    edit = Edit(TYPED, "", "--workers", Span(0, 0), "0", "4")
+    edit = Edit(TYPED, "--workers", "0", "4")
     change = PatchChange("loader.num_workers", "run", 0, 4, ("DL001",), Effect.EQUIVALENT, edits=(edit,))
     words = ("OMP_NUM_THREADS=1", "python", "train.py", "--workers", "0")
     keep(project, change, command=words)

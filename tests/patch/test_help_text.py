@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.model.evidence import Span
 from autotune.model.patch import Edit
 from autotune.patch import help_text
-from autotune.patch.joint import confirmed
 from autotune.patch.journal import sha256
+from autotune.patch.resolve import edited
 
 OPTION = "parser.add_argument('--n', type=int, default={}, help={})"
 
@@ -16,10 +15,8 @@ OPTION = "parser.add_argument('--n', type=int, default={}, help={})"
 def with_help(text: str, old: str, new: str) -> str:
     """The script when the first `default=old` becomes `new`, with what its help says."""
     data = text.encode()
-    start = text.index(f"default={old}") + len("default=")
-    start = len(text[:start].encode())
-    edit = Edit("a.py", sha256(data), "--n", Span(start, start + len(old)), old, new)
-    return confirmed(data, [edit, *help_text.edits(data, edit)]).decode()
+    edit = Edit("a.py", "--n", old, new, sha256=sha256(data))
+    return edited(data, [edit, *help_text.edits(data, edit)]).decode()
 
 
 @pytest.mark.parametrize(
@@ -83,4 +80,4 @@ def test_the_help_of_another_option_stays() -> None:
 
 def test_what_is_no_option_has_no_help() -> None:
     data = b"f(default=64, help='default: 64')"
-    assert not list(help_text.edits(data, Edit("a.py", sha256(data), "f.default", Span(10, 12), "64", "128")))
+    assert not list(help_text.edits(data, Edit("a.py", "f.default", "64", "128", sha256=sha256(data))))

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import UsageError
-from autotune.model.evidence import Span
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.patch.file import MOST_BYTES, dumps, loads
 
-EDIT = Edit("train.py", "ab" * 32, "DataLoader.num_workers", Span(12, 13), "0", "4")
+EDIT = Edit("train.py", "DataLoader.num_workers", "0", "4", sha256="ab" * 32)
 CHANGE = PatchChange(
     "loader.num_workers", "loader#train", 0, 4, ("DL001",), Effect.EQUIVALENT, gain="3.6x (3.1 to 4.0)", edits=(EDIT,)
 )
@@ -38,7 +37,7 @@ def test_a_patch_without_changes() -> None:
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 values = st.one_of(st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), words)
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
-edits = st.builds(Edit, names, st.just("0" * 64), words, st.just(Span(1, 3)), words, words)
+edits = st.builds(Edit, names, words, words, words, st.integers(1, 9), st.just("0" * 64))
 changes = st.builds(
     PatchChange,
     st.sampled_from(["loader.num_workers", "train.precision"]),
@@ -65,18 +64,17 @@ def test_any_patch_comes_back(patch: Patch) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("schema: 1", "schema: 2", "schema 2 is not 1"),
+        ("schema: 2", "schema: 1", "schema 1 is not 2"),
         ("  new: 4\n", "", "changes.0.new is missing"),
         ('effect: "equivalent"', 'effect: "harmless"', "changes.0.effect must be one of"),
-        ("span: [12, 13]", "span: [13, 12]", "changes.0.edits.0.span must be"),
-        ("span: [12, 13]", "span: [true, 13]", "changes.0.edits.0.span must be"),
-        ("span: [12, 13]", "span: [false, true]", "changes.0.edits.0.span must be"),
+        ('old: "0"', "occurrence: 0", "changes.0.edits.0.occurrence must be 1 or more"),
+        ('old: "0"', "old: {a: 0}", "changes.0.edits.0.old must be one value"),
+        ("files:\n", "files: 7\nfolders:\n", "files must be names with texts"),
         ('file: "train.py"', 'file: "a\\0b"', "changes.0.edits.0.file is no name of a file"),
         ('file: "train.py"', f'file: "{"a" * 5_000}"', "changes.0.edits.0.file is no name of a file"),
         ('root: "/p"', 'root: "/\\0"', "root is no name of a file"),
         ("  new: 4\n", "  new: {a: 4}\n", "changes.0.new must be one value"),
-        ("schema: 1", "schema: 1\nschema: {a: 1}", "schema must be a whole number"),
-        ("span: [12, 13]", "span: 12", "changes.0.edits.0.span must be a list"),
+        ("schema: 2", "schema: 2\nschema: {a: 1}", "schema must be a whole number"),
         ('root: "/p"', "root: 7", "root must be a string"),
         ("changes:\n", "rules:\n", "changes must be a list"),
     ],
@@ -93,6 +91,14 @@ def test_a_mistake_is_named(old: str, new: str, message: str) -> None:
 def test_what_is_no_patch_is_a_clear_error(data: bytes) -> None:
     with pytest.raises(UsageError):
         loads(data, "patch.yaml")
+
+
+def test_an_edit_that_a_person_wrote() -> None:
+    head = "schema: 2\nroot: /p\nrun: r\ncommand: [train.py]\nchanges:\n"
+    edits = "edits: [{file: train.py, key: lr, old: 0, new: 4}]"
+    row = f"  - {{setting: s, subject: run, new: 4, effect: exact, rules: [], {edits}}}\n"
+    (change,) = loads((head + row).encode(), "patch.yaml").changes
+    assert change.edits == (Edit("train.py", "lr", "0", "4"),)
 
 
 def test_a_change_that_a_person_deleted_is_left_out() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from autotune.model.evidence import Location, Span
+from autotune.model.patch import Edit
 from autotune.patch import spell
-from autotune.patch.places import calls, key_of, places
+from autotune.patch.places import key_of, key_to_add, places
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,8 @@ def test_the_key_of_a_place(at: Location, argument: str, key: str) -> None:
 
 def found(name: str, text: str, key: str) -> list[str]:
     data = text.encode()
-    return [spell.text(data, span) for span in places(spell.read(data, name), key, "0")]
+    spans = [one.span for one in places(spell.read(data, name), Edit(name, key, "0", "4"))]
+    return [spell.text(data, span) for span in spans if span is not None]
 
 
 @pytest.mark.parametrize(
@@ -47,9 +49,25 @@ def test_every_place_of_a_key(name: str, text: str, key: str, values: list[str])
     assert found(name, text, key) == values
 
 
-def test_the_innermost_call_around_a_byte() -> None:
-    text = "f(a=f(b=1), c=2)"
-    source = spell.read(text.encode(), "a.py")
-    assert [source.span(call) for call in calls(source, "f", text.index("b="))] == [Span(4, 10)]
-    assert [source.span(call) for call in calls(source, "f", text.index("c="))] == [Span(0, 16)]
-    assert not calls(source, "f", len(text))
+def test_a_call_that_lacks_the_key_is_a_place_too() -> None:
+    source = spell.read(b"f(a=f(b=1), c=2)\ng()\nf()\n", "a.py")
+    spans = [one.span for one in places(source, Edit("a.py", "f.b", "", "2"))]
+    assert spans == [None, Span(8, 9), None]
+
+
+def test_the_commands_of_a_program_are_places_of_a_flag() -> None:
+    script = spell.read(b"python a.py --lr 1\npython b.py --lr 2\ntorchrun a.py\n", "run.sh")
+    spans = [one.span for one in places(script, Edit("run.sh", "a.py --lr", "", "3"))]
+    assert spans == [Span(17, 18), None]
+
+
+def test_what_is_imported() -> None:
+    source = spell.read(b"from a import b, c\nimport c\n", "a.py")
+    assert [one.span for one in places(source, Edit("a.py", "import c", "c", "d"))] == [Span(17, 18)]
+
+
+def test_a_flag_that_is_added_is_named_with_its_program() -> None:
+    data = b"echo\ntorchrun a.py --lr 1\n"
+    assert key_to_add(data, Location("run.sh", 2), "workers", "--workers") == "a.py --workers"
+    assert key_to_add(b"a = 1\n", Location("a.toml", 1), "b.c", "--c") == "b.c"
+    assert key_to_add(b"f()\n", Location("a.py", 1, "f"), "workers", "--workers") == "f.workers"

@@ -14,7 +14,7 @@ from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED, Bundle
 from autotune.patch.plan import Wanted, plan
-from autotune.patch.splice import spliced
+from autotune.patch.resolve import edited
 from autotune.scan.command import scan_command
 
 LOOP = """\
@@ -100,7 +100,7 @@ class Project:
         edits = [edit for change in changes for edit in change.edits]
         assert not [change.by_hand for change in changes if change.by_hand]
         assert {edit.file for edit in edits} == {str(self.path(name))}
-        return spliced(self.path(name).read_bytes(), edits).decode()
+        return edited(self.path(name).read_bytes(), edits).decode()
 
 
 @pytest.fixture
@@ -601,7 +601,7 @@ def test_a_script_that_is_not_utf_8(project: Project) -> None:
     assert batch.by_hand
     assert "please report" not in batch.by_hand
     (edit,) = workers.edits
-    after = spliced(project.path("train_py").read_bytes(), workers.edits)
+    after = edited(project.path("train_py").read_bytes(), workers.edits)
     assert (edit.new, after.decode("latin-1")) == ("4", text.replace("num_workers=0", "num_workers=4"))
 
 

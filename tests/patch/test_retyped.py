@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from autotune.errors import UsageError
-from autotune.model.evidence import Span
 from autotune.model.patch import Edit
 from autotune.model.scanned import TYPED
 from autotune.patch.retyped import launch, retyped
 
 
 def edit(key: str, old: str, new: str) -> Edit:
-    return Edit(TYPED, "", key, Span(0, 0), old, new)
+    return Edit(TYPED, key, old, new)
 
 
 WORKERS = edit("--workers", "0", "4")

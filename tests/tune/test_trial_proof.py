@@ -11,7 +11,7 @@ from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 
 from autotune.errors import ScriptError
 from autotune.model.derived import Derived
-from autotune.model.evidence import RUN, Fact, Setting, Span
+from autotune.model.evidence import RUN, Fact, Setting
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, Space
@@ -201,7 +201,7 @@ def test_what_a_start_that_failed_wrote_is_known_until_the_next(trials, ran, mon
 
 
 def test_changes_are_written_all_together_or_all_by_hand() -> None:
-    edit = Edit("train.py", "0", "num_workers", Span(1, 2), "0", "2")
+    edit = Edit("train.py", "num_workers", "0", "2", sha256="0")
     workers = PatchChange("loader.num_workers", "loader#train", 0, 2, ("tune",), Effect.EQUIVALENT, edits=(edit,))
     threads = PatchChange("train.num_threads", RUN, 2, 1, ("tune",), Effect.EXACT, by_hand="num_threads = 1: no place")
     is_so = PatchChange("optimizer.fused", "optimizer#0", None, True, ("tune",), Effect.EQUIVALENT)
@@ -214,7 +214,7 @@ def test_changes_are_written_all_together_or_all_by_hand() -> None:
 
 
 def test_where_one_is_altering_each_needs_all_others() -> None:
-    edit = Edit("train.py", "0", "key", Span(1, 2), "0", "2")
+    edit = Edit("train.py", "key", "0", "2", sha256="0")
     precision = PatchChange("train.precision", RUN, "fp32", "bf16", ("tune",), Effect.ALTERING, edits=(edit,))
     batch = PatchChange("loader.batch_size", "loader#train", 8, 32, ("tune",), Effect.EQUIVALENT, edits=(edit,))
     steps = replace(batch, setting="train.accumulation_steps", subject=RUN, needs=("loader.batch_size",))

@@ -6,7 +6,6 @@ import pytest
 
 from autotune import patch
 from autotune.errors import UsageError
-from autotune.model.evidence import Span
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
@@ -22,7 +21,7 @@ def change(*edits: Edit, effect: Effect = Effect.EXACT) -> PatchChange:
 
 
 def typed(key: str, new: str, old: str = "") -> Edit:
-    return Edit(TYPED, "", key, Span(0, 0), old, new)
+    return Edit(TYPED, key, old, new)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,12 +14,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from autotune.errors import UsageError
-from autotune.model.evidence import Location, Span
+from autotune.model.evidence import Location
 from autotune.model.patch import Edit
 from autotune.model.source import Scalar
-from autotune.patch import spell, statement
-from autotune.patch.joint import confirmed
-from autotune.patch.journal import sha256
+from autotune.patch import spell
+from autotune.patch.places import key_to_add
+from autotune.patch.resolve import edited, symbolic
 
 
 def added(name: str, text: str, **values: Scalar) -> list[Edit]:
@@ -26,10 +27,10 @@ def added(name: str, text: str, **values: Scalar) -> list[Edit]:
     data, edits = text.encode(), []
     for key, value in values.items():
         at = Location(name, 1, "f" if name.endswith(".py") else "")
-        splice = spell.inserted(data, at, key.replace("__", "."), value, flag=f"--{key}")
-        old = data[splice.span.start : splice.span.end].decode()
-        path = f"{at.call}.{key}".lstrip(".").replace("__", ".")
-        edits.append(Edit(name, sha256(data), path, splice.span, old, splice.text))
+        path = key.replace("__", ".")
+        splice = spell.inserted(data, at, path, value, flag=f"--{key}")
+        edit = Edit(name, key_to_add(data, at, path, f"--{key}"), "", spell.literal(value, name))
+        edits.append(symbolic(data, edit, splice))
     return edits
 
 
@@ -51,38 +52,38 @@ def added(name: str, text: str, **values: Scalar) -> list[Edit]:
     ],
 )
 def test_two_keys_of_one_holder(name: str, before: str, after: str) -> None:
-    assert confirmed(before.encode(), added(name, before, a=1, b=2)).decode() == after
+    assert edited(before.encode(), added(name, before, a=1, b=2)).decode() == after
 
 
 @pytest.mark.parametrize(("name", "before"), [("a.yaml", "z: {}\n"), ("a.json", '{"z": {}}'), ("a.toml", "z = {}\n")])
 def test_two_keys_of_an_empty_mapping(name: str, before: str) -> None:
     data = before.encode()
-    after = confirmed(data, added(name, before, z__a=1, z__b=2))
+    after = edited(data, added(name, before, z__a=1, z__b=2))
     assert [(entry.key, entry.value) for entry in spell.read(after, name).entries] == [("z.a", 1), ("z.b", 2)]
 
 
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
-        ("a.yaml", "z: 1\n", 'z: 1\no:\n  a: 1\n  b: "yes"\n  c: 0.5\ny: 2\n'),
-        ("a.yaml", "{z: 1}\n", '{z: 1, o: {a: 1, b: "yes", c: 0.5}, y: 2}\n'),
-        ("a.yaml", "o: # why\nz: 1", 'o: # why\n  a: 1\n  b: "yes"\n  c: 0.5\nz: 1\ny: 2'),
-        ("a.json", '{"z":1}', '{"z":1, "o":{"a":1, "b":"yes", "c":0.5}, "y":2}'),
+        ("a.yaml", "z: 1\n", 'z: 1\no:\n  a: 1\n  b: "yes"\n  c: 0.5\nw: 2\n'),
+        ("a.yaml", "{z: 1}\n", '{z: 1, o: {a: 1, b: "yes", c: 0.5}, w: 2}\n'),
+        ("a.yaml", "o: # why\nz: 1", 'o: # why\n  a: 1\n  b: "yes"\n  c: 0.5\nz: 1\nw: 2'),
+        ("a.json", '{"z":1}', '{"z":1, "o":{"a":1, "b":"yes", "c":0.5}, "w":2}'),
         (
             "a.json",
             '{\n    "z": 1 // c\n}\n',
             '{\n    "z": 1, // c\n    "o": {\n        "a": 1,\n        "b": "yes",\n        "c": 0.5\n    },\n'
-            '    "y": 2\n}\n',
+            '    "w": 2\n}\n',
         ),
-        ("a.toml", "z = 1\n[q]\nx = 1\n", 'z = 1\ny = 2\n[q]\nx = 1\n\n[o]\na = 1\nb = "yes"\nc = 0.5\n'),
-        ("a.py", "f(z=1)", 'f(z=1, o={"a": 1, "b": "yes", "c": 0.5}, y=2)'),
-        ("a.py", "f(**k)\nf(o={'b': 3})\n", "f(o={'a': 1, 'b': 'yes', 'c': 0.5}, y=2, **k)\nf(o={'b': 3})\n"),
+        ("a.toml", "z = 1\n[q]\nx = 1\n", 'z = 1\nw = 2\n[q]\nx = 1\n\n[o]\na = 1\nb = "yes"\nc = 0.5\n'),
+        ("a.py", "f(z=1)", 'f(z=1, o={"a": 1, "b": "yes", "c": 0.5}, w=2)'),
+        ("a.py", "f(**k)\nf(o={'b': 3})\n", "f(o={'a': 1, 'b': 'yes', 'c': 0.5}, w=2, **k)\nf(o={'b': 3})\n"),
     ],
 )
 def test_a_holder_that_several_keys_would_make_is_made_once(name: str, before: str, after: str) -> None:
     data = before.encode()
-    edits = added(name, before, o__a=1, o__b="yes", o__c=0.5, y=2)
-    assert confirmed(data, edits).decode() == after
+    edits = added(name, before, o__a=1, o__b="yes", o__c=0.5, w=2)
+    assert edited(data, edits).decode() == after
 
 
 CONSUMERS: Mapping[str, Callable[[str], Any]] = {
@@ -112,34 +113,33 @@ def test_the_consumer_reads_every_key(name: str, values: Mapping[str, Mapping[st
     flat = {f"{holder}__{key}": value for holder, held in values.items() for key, value in held.items()}
     edits = [edit for key, value in flat.items() for edit in added(name, before, **{key: value})]
     if edits:
-        read = CONSUMERS[name](confirmed(before.encode(), edits).decode())
+        read = CONSUMERS[name](edited(before.encode(), edits).decode())
         assert read == {**CONSUMERS[name](before), **values}
 
 
 def test_one_key_with_two_values_is_refused() -> None:
     edits = [*added("a.py", "f()", a=1), *added("a.py", "f()", a=2)]
     with pytest.raises(UsageError, match=r"f\.a cannot be written together: it is 1 now"):
-        confirmed(b"f()", edits)
+        edited(b"f()", edits)
 
 
 @pytest.mark.parametrize("change", [lambda text: text + ")", lambda text: f"{text}, b="])
 def test_what_python_cannot_read_is_refused(change: Callable[[str], str]) -> None:
     (edit,) = added("a.py", "f()", a=1)
-    wrong = Edit(edit.file, edit.sha256, edit.key, edit.span, edit.old, change(edit.new))
-    with pytest.raises(UsageError, match="could not be read then"):
-        confirmed(b"f()", [wrong])
+    wrong = replace(edit, new=change(edit.new))
+    with pytest.raises(UsageError, match="is no plain value"):
+        edited(b"f()", [wrong])
+
+
+THREADS = Edit("a.py", "set_num_threads()", "", "4")
+PRECISION = Edit("a.py", "set_float32_matmul_precision()", "", "'high'")
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_statement_above_other_edits_moves_none_of_them(newline: str) -> None:
     lines = ["import torch", "", "x = f(a=1)", "torch.manual_seed(0)", "g(f(z=2))", ""]
     data = newline.join(lines).encode()
-    threads = statement.edit(data, "a.py", "torch.set_num_threads", 4)
-    precision = statement.edit(data, "a.py", "torch.set_float32_matmul_precision", "high")
-    place = data.index(b"1")
-    value = Edit("a.py", sha256(data), "f.a", Span(place, place + 1), "1", "8")
-    splice = spell.inserted(data, Location("a.py", 5, "f"), "y", 3, flag="")
-    keyword = Edit("a.py", sha256(data), "f.y", splice.span, "", splice.text)
+    value, keyword = Edit("a.py", "f.a", "1", "8"), Edit("a.py", "f.y", "", "3", occurrence=2)
     expected = [
         "import torch",
         "",
@@ -151,21 +151,18 @@ def test_a_statement_above_other_edits_moves_none_of_them(newline: str) -> None:
         "g(f(z=2, y=3))",
         "",
     ]
-    assert confirmed(data, [value, threads, keyword, precision]).decode() == newline.join(expected)
+    assert edited(data, [value, THREADS, keyword, PRECISION]).decode() == newline.join(expected)
 
 
 def test_statements_that_bring_their_import_move_no_other_edit() -> None:
     data = b"from torch import nn\nimport os\nx = f(a=1)\n"
-    edits = [statement.edit(data, "a.py", "torch.set_num_threads", 4)]
-    edits.append(statement.edit(data, "a.py", "torch.set_float32_matmul_precision", "high"))
-    place = data.index(b"1")
-    edits.append(Edit("a.py", sha256(data), "f.a", Span(place, place + 1), "1", "8"))
+    edits = [THREADS, PRECISION, Edit("a.py", "f.a", "1", "8")]
     lines = 'import torch\n\ntorch.set_num_threads(4)\ntorch.set_float32_matmul_precision("high")\n\n'
-    assert confirmed(data, edits).decode() == f"from torch import nn\nimport os\n{lines}x = f(a=8)\n"
+    assert edited(data, edits).decode() == f"from torch import nn\nimport os\n{lines}x = f(a=8)\n"
 
 
 def test_two_values_of_one_statement_are_refused() -> None:
     data = b"import torch\n"
-    edits = [statement.edit(data, "a.py", "torch.set_num_threads", value) for value in (2, 4)]
+    edits = [replace(THREADS, new=value) for value in ("2", "4")]
     with pytest.raises(UsageError, match=r"set_num_threads\(\) cannot be written together"):
-        confirmed(data, edits)
+        edited(data, edits)

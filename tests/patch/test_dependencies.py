@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.model.evidence import RUN, Location, Span, Value
+from autotune.model.evidence import RUN, Location, Value
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import Call, Given
 from autotune.patch import coupled
-from autotune.patch.couple import lacking, needs
+from autotune.patch.dependencies import lacking, needs
 
-EDIT = Edit("a.yaml", "0" * 64, "k", Span(0, 1), "1", "2")
+EDIT = Edit("a.yaml", "k", "1", "2", sha256="0" * 64)
 
 
 def change(

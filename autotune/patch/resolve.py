@@ -1,0 +1,217 @@
+"""Where a symbolic edit stands in the bytes of its file: the one way from an edit to a splice.
+
+A plan resolves its edits when it makes them, `apply --diff` and `apply` before they show and write them. A file that
+changed in between is read as it is then.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from autotune.errors import UsageError
+from autotune.model.evidence import Location, Span
+from autotune.model.patch import Edit, PatchChange
+from autotune.model.scanned import TYPED
+from autotune.model.source import Command, Document, Splice
+from autotune.patch import help_text, spell, statement
+from autotune.patch.dependencies import is_pair
+from autotune.patch.journal import sha256
+from autotune.patch.places import Place, places
+from autotune.patch.readers import check_again
+from autotune.syntax import edit_effect, shell_effect
+from autotune.syntax.python import Source
+
+TO_DO = "Diagnose again, or write the other changes with --select."
+
+
+def resolve(data: bytes, edit: Edit, *, is_changed: bool = False) -> Splice | None:
+    """The splice that `edit` is in `data`; None where the file has the new value already.
+
+    `edit.occurrence` says which place of the key is meant. In a file that `is_changed` since the edit was made, the key
+    has to have a single place. Raises UsageError, which says why, where that place is gone or has another value.
+    """
+    source = spell.read(data, edit.file)
+    if help_text.is_of_help(edit):
+        at = help_text.span(data, source, edit)
+        return None if at is None else Splice(at, edit.new)
+    found = _place(data, source, edit, is_changed)
+    if found.span is not None:
+        return _replaced(data, source, edit, found.span)
+    if edit.old:
+        raise UsageError("it is not there any more")
+    return _added(data, source, edit, found)
+
+
+def symbolic(data: bytes, edit: Edit, splice: Splice) -> Edit:
+    """`edit` of the file `data` with the occurrence of its key that `splice` is at.
+
+    Raises UsageError where no occurrence gives that splice: another reader of the file could not find it.
+    """
+    for occurrence in range(1, len(places(spell.read(data, edit.file), edit)) + 1):
+        one = replace(edit, occurrence=occurrence, sha256=sha256(data))
+        try:
+            if resolve(data, one) == splice:
+                return one
+        except UsageError:
+            continue
+    raise UsageError(f"the place of {edit.key} has no name in {edit.file}: edit it by hand")
+
+
+def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
+    """`data` with all `edits` of its file, each resolved in what those before it left. Raises UsageError when one of
+    them cannot be made beside the others."""
+    for edit in edits:
+        try:
+            splice = resolve(data, edit)
+            if splice is not None:
+                data = edit_effect.spliced(data, splice)
+                spell.read(data, edit.file)
+        except UsageError as error:
+            keys = ", ".join(dict.fromkeys(one.key for one in edits))
+            together = f"{keys} cannot be written together: " if len(edits) > 1 else f"{edit.key}: "
+            to_do = "Nothing was changed. Write one of them with --select, then diagnose again."
+            raise UsageError(f"{together}{error.what}", where=edit.file, to_do=to_do) from error
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """A change for the files as they are now."""
+
+    change: PatchChange
+    """With the edits that are still to be made."""
+    moved: tuple[str, ...] = ()
+    """One line for each edit that was found in a file that changed since the diagnosis."""
+    stale: UsageError | None = None
+    """Why one of the edits cannot be made any more; None where all can."""
+    is_made: bool = False
+    """Whether the files have a value of the change already; the help text of an option is none."""
+
+
+def current(change: PatchChange, read: Callable[[str], bytes]) -> Current:
+    """The change for the files as they are now; `read` gives the bytes of a file that an edit names."""
+    try:
+        pairs = [(edit, _current(edit, change.setting, read)) for edit in change.edits]
+    except UsageError as error:
+        return Current(change, stale=error)
+    edits = tuple(now for _, now in pairs if now is not None)
+    is_made = any(now is None and not help_text.is_of_help(edit) for edit, now in pairs)
+    return Current(replace(change, edits=edits), tuple(_moved(pairs, read)), is_made=is_made)
+
+
+def without_halves(changes: Sequence[Current]) -> Iterator[Current]:
+    """The changes; one that is still to be made is stale where the files have the other one of its pair already.
+
+    Somebody made that one since the diagnosis, and what holds only with both (the global batch) has changed.
+    """
+    for each in changes:
+        others = [one for one in changes if one.is_made and is_pair(each.change, one.change)]
+        is_left = any(edit.file != TYPED and not help_text.is_of_help(edit) for edit in each.change.edits)
+        yield replace(each, stale=each.stale or _half(each, others[0])) if others and is_left else each
+
+
+def line_of(data: bytes, place: int) -> int:
+    """The line, from 1, of byte `place`."""
+    return data.count(b"\n", 0, place) + 1
+
+
+def _current(edit: Edit, setting: str, read: Callable[[str], bytes]) -> Edit | None:
+    """The edit for the bytes that its file has now; None where they have the new value."""
+    if edit.file == TYPED:
+        return edit
+    data = read(edit.file)
+    digest = sha256(data)
+    is_changed = bool(edit.sha256) and edit.sha256 != digest
+    try:
+        splice = resolve(data, edit, is_changed=is_changed)
+        if splice is not None and edit.sha256 != digest and edit.old and not help_text.is_of_help(edit):
+            check_again(data, edit, splice.span, setting)
+    except UsageError as error:
+        since = "the file changed since the diagnosis, and " if is_changed else ""
+        what = f"{edit.key}: {since}{error.what}; nothing was changed"
+        raise UsageError(what, where=edit.file, to_do=TO_DO) from error
+    occurrence = 1 if is_changed else edit.occurrence
+    return None if splice is None else replace(edit, sha256=digest, occurrence=occurrence)
+
+
+def _moved(pairs: Iterable[tuple[Edit, Edit | None]], read: Callable[[str], bytes]) -> Iterator[str]:
+    for edit, now in pairs:
+        if now is not None and edit.sha256 and now.sha256 != edit.sha256:
+            data = read(edit.file)
+            splice = resolve(data, now)
+            assert splice is not None
+            line = line_of(data, splice.span.start)
+            yield f"{edit.file} changed since the diagnosis: {edit.key} was found at line {line}"
+
+
+def _half(half: Current, made: Current) -> UsageError:
+    change, other = half.change, made.change
+    at = next(edit.file for edit in change.edits if edit.file != TYPED)
+    why = f"{change.setting} = {change.new} only holds together with that; nothing was changed"
+    what = f"since the diagnosis somebody wrote {other.setting} = {other.new}, and {why}"
+    return UsageError(what, where=at, to_do=TO_DO)
+
+
+def _place(data: bytes, source: Any, edit: Edit, is_changed: bool) -> Place:
+    """The place that the edit means."""
+    found = places(source, edit)
+    if is_changed and len(found) > 1:
+        raise UsageError(_several(data, edit, found))
+    if edit.occurrence > len(found):
+        raise UsageError(_several(data, edit, found) if found else "it is not there any more")
+    return found[edit.occurrence - 1]
+
+
+def _several(data: bytes, edit: Edit, found: Sequence[Place]) -> str:
+    if isinstance(found[0].holder, ast.Call):
+        return f"{edit.key.partition('.')[0]} is called at {len(found)} places now"
+    lines = " and ".join(str(line_of(data, one.span.start)) for one in found if one.span is not None)
+    return f"it stands at lines {lines} now" if lines else f"{len(found)} commands could get it"
+
+
+def _replaced(data: bytes, source: Any, edit: Edit, span: Span) -> Splice | None:
+    now = spell.text(data, span)
+    if now == edit.new or (now and not edit.old and _is_value(now, edit)):
+        return None
+    if now != edit.old:
+        was = f", not {spell.shown(edit.old)}" if edit.old else ""
+        raise UsageError(f"it is {spell.shown(now)} now{was}")
+    splice = Splice(span, edit.new)
+    if isinstance(source, Document):
+        _confirm(data, source, edit, splice)
+    elif not isinstance(source, Source):
+        words = (word for each in source.commands for word in (*each.words, *(one for _, one in each.variables)))
+        shell_effect.confirm(data, splice, next(word for word in words if word.span == span))
+    return splice
+
+
+def _confirm(data: bytes, source: Document, edit: Edit, splice: Splice) -> None:
+    """Raises UsageError when the edit would also change other values, as where an anchor stands there."""
+    at = next(number for number, entry in enumerate(source.entries) if entry.span == splice.span)
+    entry = spell.read(edit_effect.spliced(data, splice), edit.file).entries[at]
+    edit_effect.confirm(
+        data, splice, lambda after: cast(Document, spell.read(after, edit.file)), entry.path, entry.value
+    )
+
+
+def _added(data: bytes, source: Any, edit: Edit, place: Place) -> Splice:
+    value = spell.value(edit.new, edit.file)
+    if isinstance(source, Source):
+        if statement.named(edit.key):
+            return statement.added(source, edit.key, value)
+        if not isinstance(place.holder, ast.Call):
+            raise UsageError("it is not there any more")
+        return spell.argument(source, place.holder, edit.key.partition(".")[2], value)
+    if isinstance(source, Document):
+        return spell.inserted(data, Location(edit.file, 1), edit.key, value, flag="")
+    if not isinstance(place.holder, Command):
+        raise UsageError("it is not there any more")
+    at = Location(edit.file, place.holder.line)
+    return spell.inserted(data, at, "", value, flag=edit.key.rpartition(" ")[2])
+
+
+def _is_value(now: str, edit: Edit) -> bool:
+    return repr(spell.value(now, edit.file)) == repr(spell.value(edit.new, edit.file))
