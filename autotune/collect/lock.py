@@ -26,7 +26,6 @@ def one_measurement(what: str, folder: Path | None = None) -> Iterator[None]:
     obstacle. Processes that this one starts do not inherit it. Raises BusyError when another measurement
     holds the lock, UsageError when the lock file cannot be opened.
     """
-
     import fcntl  # no Windows has it
 
     path = (folder or lock_folder()) / f"autotune-{os.getuid()}.lock"

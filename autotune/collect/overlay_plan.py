@@ -522,7 +522,6 @@ def _is_read_only(path: str) -> bool:
 
 def _share(path: str, copy: str) -> bool:
     """Make `copy` share the blocks of `path`; False where the file system cannot."""
-
     import fcntl  # no Windows has it
 
     with open(path, "rb") as file, open(copy, "wb") as other:

@@ -58,7 +58,6 @@ def cpu_limited_by(affinity: frozenset[int] | None, quota: float | None, host: i
 
 def host_cpus(root: Path = Path("/")) -> int | None:
     """Logical CPUs of the host that are switched on."""
-
     import psutil  # of the extra "train": what reads a stored run does without
 
     online = files.text(root / _CPUS / "online")
@@ -76,7 +75,6 @@ def physical_cores(root: Path = Path("/"), affinity: frozenset[int] | None = Non
 
     None where there is a mask and the kernel describes no topology.
     """
-
     import psutil
 
     if affinity:
@@ -97,7 +95,6 @@ def cpu_name(root: Path = Path("/")) -> str | None:
 
 def load(root: Path = Path("/")) -> float | None:
     """Load average of the last minute: of the host, also inside a container."""
-
     import psutil
 
     words = (files.text(root / "proc/loadavg") or "").split()
@@ -106,7 +103,6 @@ def load(root: Path = Path("/")) -> float | None:
 
 def memory_limit(root: Path = Path("/")) -> int:
     """Bytes: the least of the machine's memory and every cgroup limit."""
-
     import psutil
 
     limit = cgroup.memory_limit(root)
@@ -116,7 +112,6 @@ def memory_limit(root: Path = Path("/")) -> int:
 
 def memory_available(root: Path = Path("/")) -> int:
     """Bytes that a new process could use now without swapping or being killed."""
-
     import psutil
 
     left = cgroup.memory_left(root)

@@ -17,7 +17,6 @@ def identity(pid: int | None = None) -> dict[str, Any]:
 
     Raises ProcessLookupError when there is no such process.
     """
-
     import psutil  # of the extra "train": what reads a stored run does without
 
     number = os.getpid() if pid is None else pid
@@ -34,7 +33,6 @@ def is_gone(who: Mapping[str, Any]) -> bool:
     False in doubt: an incomplete identity, a process of another host (a shared folder), or one that hides
     from us.
     """
-
     import psutil
 
     pid, started = who.get("pid"), who.get("process_start")

@@ -111,7 +111,6 @@ def shm_free_bytes(root: Path = Path("/")) -> int | None:
 
 def _partitions() -> tuple[Mount, ...]:
     """The mount table of a system without mountinfo (macOS)."""
-
     import psutil  # of the extra "train": what reads a stored run does without
 
     return tuple(Mount("/", part.mountpoint, part.fstype, part.device) for part in psutil.disk_partitions(all=True))

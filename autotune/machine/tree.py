@@ -44,7 +44,6 @@ class Tree:
 
     def _read_one(self, process: psutil.Process) -> int | None:
         """Resident bytes of `process`, or None when it vanished or hides."""
-
         import psutil  # of the extra "train": what reads a stored run does without
 
         try:
@@ -72,7 +71,6 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 def _bytes_read(process: psutil.Process) -> int | None:
     """Bytes read from storage. macOS has no such counter, and other users' processes do not tell."""
-
     import psutil
 
     try:

@@ -12,7 +12,6 @@ import pytest
 from autotune.api import measuring
 from autotune.collect import artefacts
 from autotune.errors import UsageError
-from autotune.model.evidence import Span
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.patch.file import NAME, dumps
@@ -60,7 +59,7 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     """A script with a patch of its last run, of a user who has no other projects."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     (tmp_path / "train.py").write_bytes(SCRIPT)
-    edit = Edit("train.py", sha256(SCRIPT), "workers", Span(10, 11), "0", "4")
+    edit = Edit("train.py", "workers", "0", "4", sha256=sha256(SCRIPT))
     change = PatchChange("loader.num_workers", "loader#train", 0, 4, ("DL001",), Effect.EQUIVALENT, "1.5x", (edit,))
     folder = artefacts.new_run(tmp_path)
     (folder / "recording-1.json").write_text("{}")

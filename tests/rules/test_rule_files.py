@@ -8,6 +8,7 @@ import pytest
 from mutants import survivors
 
 from autotune.catalogue import what_ifs
+from autotune.derive import ranks
 from autotune.engine.coverage import coverage
 from autotune.engine.evaluate import evaluate
 from autotune.engine.examples import evidence_of, failures
@@ -75,6 +76,11 @@ def test_what_files_say_can_be_taken_back_by_a_run_or_says_why_not() -> None:
 
 def _names(rule: Rule) -> tuple[str, ...]:
     return compile_expression(rule.when, rule.limits).names
+
+
+def test_the_late_rank_of_a_breakdown_and_of_a_finding_is_one() -> None:
+    limits = load_rule(rules_folder() / "distributed" / "DD006.toml").limits
+    assert (limits["min_spread_share"].value, limits["min_step_share"].value) == (ranks.LEAST_LATE, ranks.LEAST_WAIT)
 
 
 def test_all_files_load_together() -> None:
