@@ -53,8 +53,11 @@ BUDGET = 2_000_000
 MAX_DEPTH = 100
 """Folders in folders; more is no project that a person laid out."""
 
-SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
-"""Folders of tools and other people's code; hidden folders and virtual environments are skipped too."""
+SKIPPED_FOLDERS = frozenset(
+    {"__pycache__", "build", "dist", "lightning_logs", "mlruns", "node_modules", "site-packages", "wandb"}
+)
+"""Folders of tools, of past runs (with copies of their configs) and of other people's code; hidden folders and virtual
+environments are skipped too."""
 
 OUTSIDE = "a link out of the folder that is checked: not followed"
 
