@@ -262,7 +262,8 @@ class _Walk:
     def _named_file(self, path: str) -> None:
         name = self._name(path)
         if not _syntax(path):
-            self.notes.append(Note(name, NOTEBOOKS if path.endswith(NOTEBOOK) else f"not a {KINDS}"))
+            is_notebook = path.endswith(NOTEBOOK)  # a check that read nothing of it must not pass
+            self.notes.append(Note(name, NOTEBOOKS if is_notebook else f"not a {KINDS}", is_error=is_notebook))
         elif self._is_excluded(path):
             self.notes.append(Note(name, "left out: `exclude` of the configuration matches it"))
         else:

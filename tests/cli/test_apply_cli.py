@@ -423,3 +423,15 @@ def test_a_run_folder_in_the_place_of_another_is_not_trusted(
     run_dir.symlink_to(other) if how == "link" else shutil.copytree(other, run_dir)
     assert run(["apply", "--yes"]) == 2
     assert "--yes does not answer" in capsys.readouterr().err
+
+
+def test_a_rule_in_the_place_of_a_run_names_select(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "dl001"]) == 2
+    assert "`autotune apply --select DL001`" in capsys.readouterr().err
+
+
+def test_a_misspelled_verb_names_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diagnos", "train.py"]) == 2
+    assert "No such command 'diagnos'. Did you mean 'diagnose'?" in capsys.readouterr().err
+    assert run(["xyzzy"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
