@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ from autotune.patch.retyped import launch, retyped
 
 PATCHES = "patches"
 """In a project's state: the journals of what was written, without which nothing is taken back."""
+
+_RULE = re.compile(r"[A-Za-z]{2}\d{3}")
 
 SAFE = (Effect.EXACT, Effect.EQUIVALENT)
 
@@ -143,7 +146,12 @@ def _doubt(file: Path, root: Path, data: bytes) -> str:
 
 
 def _file(name: str, cwd: Path) -> Path:
-    path = artefacts.resolve(name, cwd)
+    try:
+        path = artefacts.resolve(name, cwd)
+    except UsageError as error:
+        if _RULE.fullmatch(name):
+            error.to_do = f"To write the change of one rule: `autotune apply --select {name.upper()}`."
+        raise
     is_named = not path.is_dir()
     path = path if is_named else path / NAME
     if not (path.is_file() and (is_named or not path.is_symlink())):

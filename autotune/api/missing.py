@@ -1,4 +1,5 @@
-"""A script that failed for want of a package: which Python lacks it, and which one of this machine has it."""
+"""A script that failed for want of a package: which Python lacks it, and which one of this machine has it; of a package
+of its own, how it is started."""
 
 from __future__ import annotations
 
@@ -35,6 +36,9 @@ def hint(words: Sequence[str], run: RunSummary, raised: Raised | None, cwd: Path
     else:
         return ""
     called = invoked(words, cwd, environ)
+    home = _home(module, called) if module else None
+    if home is not None:
+        return _as_module(module, called, words, home)
     if not module or _is_own(module, called, environ):
         return ""
     having = [one for one in candidates(module, words, environ, cwd) if Path(one).parent != Path(python).parent]
@@ -43,6 +47,26 @@ def hint(words: Sequence[str], run: RunSummary, raised: Raised | None, cwd: Path
         return f"{lacks}, and no Python that was looked at has it: install it there, or name another with --python."
     others = f" ({', '.join(having[1 : 1 + _NAMED])} too)" if len(having) > 1 else ""
     return f"{lacks}; {having[0]} has it{others}:\n    {_line(called, words, having[0])}"
+
+
+def _home(module: str, called: Invocation) -> Path | None:
+    """The folder above the package `module` that a script lies in: Python finds it only with -m."""
+    if called.file is None or called.is_shell or called.module is not None:
+        return None
+    package = next((folder for folder in called.file.resolve().parents if folder.name == module), None)
+    return package.parent if package is not None else None
+
+
+def _as_module(module: str, called: Invocation, words: Sequence[str], home: Path) -> str:
+    """The command that starts the script as a module of its package."""
+    assert called.file is not None
+    name = ".".join(called.file.resolve().relative_to(home).with_suffix("").parts)
+    at = len(called.front) + called.at
+    line = (*words[:at], "-m", name, *words[at + 1 :])
+    away = "" if home == called.cwd.resolve() else f"cd {shlex.quote(str(home))} && "
+    dashes = "" if line[0] == "-m" else "-- "
+    why = f"{called.title} is a module of {module!r}, which Python finds from {home} with -m"
+    return f"\n{why}:\n    {away}autotune diagnose {dashes}{typed(line)}"
 
 
 def _is_own(module: str, called: Invocation, environ: Mapping[str, str]) -> bool:

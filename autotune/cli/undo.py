@@ -39,5 +39,5 @@ def _file(undone: api.Undone, index: int) -> str:
     if index in journal.merged:
         return f"{name} is without the patch, and keeps what you edited since"
     if index in journal.restored:
-        return f"{name} was as before the patch already"
+        return f"{name} was without the patch already"
     return f"{name} is as before the patch"

@@ -95,7 +95,7 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
         message=render(rule.message, lambda name: evidence.lookup(subject, name), rule.limits),
         changes=changes,
         advice=advice_of(rule, evidence, subject),
-        location=_location(changes, places, names, evidence, subject),
+        location=_location(changes, places, (*names, *_fixed(rule)), evidence, subject),
         places=places,
     )
 
@@ -104,6 +104,11 @@ def _places(names: Iterable[str], evidence: Evidence, subject: str) -> tuple[Loc
     """Where the files show the first of the facts `names` that has places: those after it are circumstances."""
     found = (evidence.places.get((owner, name)) for name in names for owner in (subject, RUN))
     return next((places for places in found if places), ())
+
+
+def _fixed(rule: Rule) -> Iterator[str]:
+    """The settings that a rule changes in some runs: also where only a person can, they are what is to be changed."""
+    return (fix.setting for fix in rule.fixes if fix.setting)
 
 
 def _location(

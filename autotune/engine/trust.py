@@ -28,7 +28,7 @@ def _located(setting: Setting, static: Sequence[Setting]) -> Setting:
         found = next(iter(places.values()))
         place = _place(found)
         if found.why_not:
-            return replace(setting, why_not=found.why_not)
+            return replace(setting, location=place or setting.location, why_not=found.why_not)
         if place is None:
             return replace(setting, why_not="it stands in no file")
         return replace(setting, location=place, trusted=True, spelling=found.spelling or setting.spelling)

@@ -88,8 +88,9 @@ class Bundle:
     """Files that make one training run: a script, its configs and the command that starts it; `name` is the main one.
 
     `dialects` are those that its files were recognised as. `is_module` says that the script is one of a package, by its
-    imports (`from . import data`): it is started with -m. `ignored` are the rules that a comment silences. `calls`
-    are what the settings come from, in the order in which they win.
+    imports (`from . import data`): it is started with -m, from the folder `home` where the imports say which one.
+    `ignored` are the rules that a comment silences. `calls` are what the settings come from, in the order in which they
+    win.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Bundle:
     ignored: tuple[Ignored, ...] = ()
     calls: tuple[Call, ...] = ()
     is_module: bool = False
+    home: str = ""
 
 
 @dataclass(frozen=True, slots=True)

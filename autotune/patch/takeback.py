@@ -59,8 +59,11 @@ def _span(hunk: _Hunk, new: Lines, current: Lines, places: Sequence[int | None])
     below = next((place for place in places[hunk.last :] if place is not None), len(current))
     written = new[hunk.first : hunk.last]
     moved = _moved(written, current, places)
-    if current[above + 1 : below] == hunk.old and (hunk.old or not moved):
-        return above + 1, below
+    if not hunk.old and above + 1 == below and not moved:
+        return below, below
+    back = [at for at in range(above + 1, below) if hunk.old == current[at : min(at + len(hunk.old), below)]]
+    if len(back) == 1:
+        return back[0], back[0] + len(hunk.old)
     if not size and (at := _beside(hunk, places)) is not None:
         return at, at
     if len(moved) == 1 and current[moved[0] : moved[0] + size] == written:

@@ -103,8 +103,8 @@ def _met(journal: Journal, disk: Disk) -> Journal:
         if now == before:
             restored.append(index)
         elif sha256(now) != row.after:
-            merged.append(index)
             before = _merged(journal, index, now, disk)
+            (restored if before == now else merged).append(index)
         states.append((before, now))
     if not (merged or restored):
         return journal

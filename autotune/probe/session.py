@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 
 from . import (
     FRAMEWORKS,
@@ -66,6 +67,7 @@ class Session:
         self.sampler = Sampler(self)
         self.overhead = Overhead(self)
         self.ended = False
+        self._writing = threading.Lock()
 
     def install(self) -> None:
         """Patch torch. In a DataLoader worker only the fetch timer is wanted."""
@@ -102,6 +104,7 @@ class Session:
         self.window.clear()
         self.ranks.clear()
         self.ended = False
+        self._writing = threading.Lock()  # a thread of the parent may hold the other one
 
     # The window
 
@@ -251,8 +254,12 @@ class Session:
         self.patches.restore()
 
     def write(self, outcome: str) -> None:
-        """Write the Recording; a later call replaces an earlier one."""
-        snapshot.write(self, outcome)
+        """Write the Recording; a later call replaces an earlier one.
+
+        The sampler's thread ends a process that is overdue, maybe while the training thread writes a result.
+        """
+        with self._writing:
+            snapshot.write(self, outcome)
 
     def _at_exit(self) -> None:
         """The script ended by itself before the window did."""

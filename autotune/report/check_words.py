@@ -144,18 +144,21 @@ def diagnose_command(checked: Checked) -> str:
     if script is None:
         return "autotune diagnose -- COMMAND"
     if script.is_module:
-        return _as_module(checked, script.name)
+        return _as_module(checked, script)
     return f"autotune diagnose {_typed(checked, script.name)}"
 
 
-def _as_module(checked: Checked, name: str) -> str:
-    """A module is found from the folder above its packages: the root, or where the check was asked for below it."""
+def _as_module(checked: Checked, script: Bundle) -> str:
+    """A module is found from the folder above its packages: the one that its imports say, else the root, or where the
+    check was asked for below it."""
     root = Path(checked.root)
-    file = root / name
+    file = root / script.name
     cwd = start = Path(checked.cwd or root)
-    if not (file.is_relative_to(cwd) and cwd.is_relative_to(root)):
+    if script.home:
+        start = root / script.home
+    elif not (file.is_relative_to(cwd) and cwd.is_relative_to(root)):
         start = root
-    while start != root and (start / "__init__.py").is_file():
+    while start != root and not script.home and (start / "__init__.py").is_file():
         start = start.parent
     away = "" if start == cwd else f"cd {shlex.quote(str(start))} && "
     module = ".".join(file.relative_to(start).with_suffix("").parts)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
+from pathlib import PurePosixPath
 
 from autotune.catalogue.dialects import Version, extends, is_own, readings
 from autotune.catalogue.dialects import dialects as known_dialects
@@ -184,15 +185,37 @@ def bundle(
         settings=settings,
         ignored=tuple(one for name in parts.files for one in library.ignored.get(name, ())),
         calls=parts.calls,
-        is_module=_is_module(library, parts.files[0]),
+        is_module=(home := _home(library, parts.files[0])) is not None,
+        home=home or "",
     )
 
 
-def _is_module(library: Library, name: str) -> bool:
-    """Whether a script imports from the package that it lies in, which only -m lets it."""
+def _home(library: Library, name: str) -> str | None:
+    """The folder from which a script of a package is started with -m: what it imports from its own package is found
+    only there. "" where relative imports do not say which folder that is, None for any other script."""
     file = library.files.get(name)  # None for a command line
     source = library.python(name) if file is not None and file.syntax == "python" else None
-    return source is not None and any(isinstance(one, ast.ImportFrom) and one.level for one in source.tree.body)
+    if source is None:
+        return None
+    froms = [one for one in source.tree.body if isinstance(one, ast.ImportFrom)]
+    if any(one.level for one in froms):
+        return ""
+    names = [one.module or "" for one in froms]
+    names += [each.name for one in source.tree.body if isinstance(one, ast.Import) for each in one.names]
+    tops = {name.partition(".")[0] for name in names}
+    folders = PurePosixPath(name).parts[:-1]
+    own = next((at for at, folder in enumerate(folders) if folder in tops), None)
+    if own is None or _finds(library, name, folders[own], source.tree):
+        return None
+    return posixpath.join(".", *folders[:own])
+
+
+def _finds(library: Library, name: str, package: str, tree: ast.Module) -> bool:
+    """Whether a script that is started by its path finds a package: beside it, or on a path that it extends itself."""
+    beside = posixpath.join(posixpath.dirname(name), package)
+    is_beside = any(one == f"{beside}.py" or one.startswith(f"{beside}/") for one in library.files)
+    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    return is_beside or any(ast.unparse(node) == "sys.path" for node in attributes)
 
 
 def _launches(library: Library, name: str) -> tuple[Launch, ...]:

@@ -53,8 +53,11 @@ BUDGET = 2_000_000
 MAX_DEPTH = 100
 """Folders in folders; more is no project that a person laid out."""
 
-SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages"})
-"""Folders of tools and other people's code; hidden folders and virtual environments are skipped too."""
+SKIPPED_FOLDERS = frozenset(
+    {"__pycache__", "build", "dist", "lightning_logs", "mlruns", "node_modules", "site-packages", "wandb"}
+)
+"""Folders of tools, of past runs (with copies of their configs) and of other people's code; hidden folders and virtual
+environments are skipped too."""
 
 OUTSIDE = "a link out of the folder that is checked: not followed"
 
@@ -259,7 +262,8 @@ class _Walk:
     def _named_file(self, path: str) -> None:
         name = self._name(path)
         if not _syntax(path):
-            self.notes.append(Note(name, NOTEBOOKS if path.endswith(NOTEBOOK) else f"not a {KINDS}"))
+            is_notebook = path.endswith(NOTEBOOK)  # a check that read nothing of it must not pass
+            self.notes.append(Note(name, NOTEBOOKS if is_notebook else f"not a {KINDS}", is_error=is_notebook))
         elif self._is_excluded(path):
             self.notes.append(Note(name, "left out: `exclude` of the configuration matches it"))
         else:

@@ -93,3 +93,30 @@ def test_another_failure_has_nothing_to_do_with_packages(
     environ = {"PATH": "", "HOME": str(project)}
     for words in (("my train.py",), ("bash", "run.sh")):
         assert missing.hint(words, recorded, raised, project, environ) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("src/train.py", "--lr", "1"), "autotune diagnose -m src.train --lr 1"),
+        (("A=1", "python", "src/train.py"), "autotune diagnose -- A=1 python -m src.train"),
+        (
+            ("torchrun", "--nproc-per-node", "2", "src/train.py"),
+            "autotune diagnose -- torchrun --nproc-per-node 2 -m src.train",
+        ),
+        (("python", "-m", "src.train"), ""),
+        (("bash", "run.sh"), ""),
+    ],
+)
+def test_a_script_of_a_package_is_started_as_its_module(project: Path, words: tuple[str, ...], expected: str) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "train.py").write_text("from src.data import x")
+    said = missing.hint(words, run(), Raised("ModuleNotFoundError", "src", "/its/python"), project, {"PATH": ""})
+    assert said.rpartition("    ")[2] == expected
+
+
+def test_from_another_folder_the_command_goes_to_the_package(project: Path, tmp_path: Path) -> None:
+    (project / "a" / "pkg").mkdir(parents=True)
+    (project / "a" / "pkg" / "train.py").write_text("import pkg.data")
+    said = missing.hint(("a/pkg/train.py",), run(), Raised("ModuleNotFoundError", "pkg", "/p"), project, {"PATH": ""})
+    assert said.endswith(f"    cd {project}/a && autotune diagnose -m pkg.train")

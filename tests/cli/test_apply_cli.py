@@ -200,7 +200,7 @@ def test_undo_of_files_that_were_restored_counts_and_apply_writes_again(
     assert run(["undo"]) == 0
     said = capsys.readouterr().out
     assert said.startswith(f"Took back patch 1 of {project} (1 of 2 changes of run ")
-    assert said.splitlines()[1:] == ["  train.py was as before the patch already"]
+    assert said.splitlines()[1:] == ["  train.py was without the patch already"]
     assert run(["apply", "--yes"]) == 0
     assert (project / "train.py").read_bytes() == b"workers = 4\n"
 
@@ -423,3 +423,26 @@ def test_a_run_folder_in_the_place_of_another_is_not_trusted(
     run_dir.symlink_to(other) if how == "link" else shutil.copytree(other, run_dir)
     assert run(["apply", "--yes"]) == 2
     assert "--yes does not answer" in capsys.readouterr().err
+
+
+def test_a_rule_in_the_place_of_a_run_names_select(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["apply", "dl001"]) == 2
+    assert "`autotune apply --select DL001`" in capsys.readouterr().err
+
+
+def test_a_misspelled_verb_names_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diagnos", "train.py"]) == 2
+    assert "No such command 'diagnos'. Did you mean 'diagnose'?" in capsys.readouterr().err
+    assert run(["xyzzy"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+def test_undo_of_a_file_that_somebody_else_took_the_patch_out_of_claims_no_edit(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["apply", "--yes"]) == 0
+    (project / "train.py").write_bytes(b"# of another commit\n" + SCRIPT)
+    capsys.readouterr()
+    assert run(["undo"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["  train.py was without the patch already"]
+    assert (project / "train.py").read_bytes() == b"# of another commit\n" + SCRIPT

@@ -98,8 +98,23 @@ ELSEWHERE = Location("train.py", 99, "DataLoader")
             ],
             ELSEWHERE,
         ),
+        (
+            (Fix(setting="loader.num_workers", value="1", when="loader.shuffles"), Fix(text="by hand")),
+            [
+                Setting("loader.batch_size", TRAIN, 8, "observed", HERE),
+                Setting("loader.num_workers", TRAIN, 0, "static", ELSEWHERE),
+            ],
+            ELSEWHERE,
+        ),
     ],
-    ids=["nothing known", "of the subject", "of another subject", "of the run", "of the first change"],
+    ids=[
+        "nothing known",
+        "of the subject",
+        "of another subject",
+        "of the run",
+        "of the first change",
+        "of what only a person can change here",
+    ],
 )
 def test_location(fixes, settings, where) -> None:
     base = with_settings(evidence({"loader.wait_share": 0.72}), *settings)

@@ -85,6 +85,7 @@ def test_a_place_that_may_not_decide_is_not_trusted_and_says_why() -> None:
     (found,) = located([OBSERVED], [doubted])
     assert not found.trusted
     assert found.why_not == "the script sets it again at line 9"
+    assert found.location == doubted.location  # a person finds it there
 
 
 THREADS = Setting("train.num_threads", "run", 2, "default")

@@ -713,3 +713,32 @@ def test_two_statements_and_a_keyword_are_one_file(project: Project) -> None:
     expected = text.replace("import DataLoader\n", f"import DataLoader\n\n{lines}", 1)
     expected = expected.replace("DataLoader([1])", "DataLoader([1], num_workers=2)")
     assert project.after("train_py", *changes) == expected
+
+
+RAW_LOOP = """\
+import argparse
+import torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--save-every", type=int, default=2)
+args = parser.parse_args()
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step, batch in enumerate(torch.utils.data.DataLoader([1.0])):
+    model(batch).sum().backward()
+    optimizer.step()
+    if step % {every} == 0:
+        torch.save(model.state_dict(), "x.pt")
+"""
+
+
+def test_the_interval_of_a_raw_loop_is_edited_where_it_is_given(project: Project) -> None:
+    project.write(train_py=RAW_LOOP.format(every="args.save_every"))
+    (change,) = project.changes("train.py", {"checkpoint.interval_steps": 2}, {"checkpoint.interval_steps": 6})
+    after = RAW_LOOP.format(every="args.save_every").replace("default=2", "default=6")
+    assert project.after("train_py", change) == after
+
+
+def test_the_interval_that_stands_in_a_condition_is_by_hand_with_its_line(project: Project) -> None:
+    project.write(train_py=RAW_LOOP.format(every="2"))
+    (change,) = project.changes("train.py", {"checkpoint.interval_steps": 2}, {"checkpoint.interval_steps": 6})
+    assert "train.py:11" in change.by_hand

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+import time
 from pathlib import Path
 
 import jsonschema
@@ -54,6 +56,29 @@ def test_times_count_from_the_origin(trained):
     starts = [event[1] for event in row["events"]] + [fetch[2] for fetch in row["fetches"]]
     assert all(0 <= start < 60e9 for start in starts)
     assert row["window"]["end_ns"] == row["window"]["step_ends_ns"][-1]
+
+
+def test_two_threads_write_one_after_the_other(trained, monkeypatch):
+    """The sampler's thread ends an overdue process while the training thread writes the result of a what-if."""
+    real, errors = json.dump, []
+
+    def slow(*args, **keywords):
+        real(*args, **keywords)
+        time.sleep(0.02)
+
+    def write():
+        try:
+            trained.write("completed")
+        except OSError as error:
+            errors.append(error)
+
+    monkeypatch.setattr(snapshot.json, "dump", slow)
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
 
 
 @pytest.mark.parametrize("outcome", ["completed", "ended_early", "no_step"])

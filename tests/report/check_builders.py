@@ -62,9 +62,10 @@ def bundle(
     silenced: tuple[Silenced, ...] = (),
     starts: bool = True,
     is_module: bool = False,
+    home: str = "",
 ) -> CheckedBundle:
     facts = (Fact("code.has_main_guard", "run", True),) if starts and name.endswith(".py") else ()
-    made = Bundle(name, files or (name,), ("hf_trainer",), facts, (), is_module=is_module)
+    made = Bundle(name, files or (name,), ("hf_trainer",), facts, (), is_module=is_module, home=home)
     return CheckedBundle(made, findings, skipped, 30, silenced)
 
 

@@ -123,6 +123,12 @@ def test_what_only_files_show_needs_no_run(needs: tuple[str, ...], helps: bool) 
         ([bundle("train.py")], "/repo", "autotune diagnose train.py"),
         ([bundle("pkg/train.py", is_module=True)], "", "autotune diagnose -m pkg.train"),
         ([bundle("a/pkg/train.py", is_module=True)], "/repo/a", "autotune diagnose -m pkg.train"),
+        (
+            [bundle("src/pkg/train.py", is_module=True, home="./src")],
+            "",
+            "cd /repo/src && autotune diagnose -m pkg.train",
+        ),
+        ([bundle("src/train.py", is_module=True, home=".")], "/repo/src", "cd /repo && autotune diagnose -m src.train"),
         ([bundle("pkg/train.py", is_module=True)], "/", "cd /repo && autotune diagnose -m pkg.train"),
         ([bundle("pkg/train.py", is_module=True)], "/repo/docs", "cd /repo && autotune diagnose -m pkg.train"),
     ],

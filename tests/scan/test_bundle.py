@@ -430,3 +430,25 @@ def test_a_config_that_a_lightning_cli_takes_gives_the_arguments_of_its_classes(
     assert (bundle.name, workers.value) == ("lit/train.py", 0)
     assert workers.location is not None
     assert (workers.location.file, workers.location.line) == ("configs/base.yaml", 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "others", "expected"),
+    [
+        ("pkg/train.py", "from . import data", ("pkg/data.py",), (True, "")),
+        ("pkg/train.py", "from pkg.data import x", ("pkg/data.py",), (True, ".")),
+        ("pkg/train.py", "import pkg.data", ("pkg/data.py",), (True, ".")),
+        ("src/pkg/sub/train.py", "import torch, pkg.data", ("src/pkg/data.py",), (True, "./src")),
+        ("pkg/train.py", "import torch\nfrom data import x", ("pkg/data.py",), (False, "")),
+        ("pkg/train.py", "from pkg.data import x", ("pkg/data.py", "pkg/pkg/data.py"), (False, "")),
+        ("pkg/train.py", "import sys\nsys.path.insert(0, '.')\nfrom pkg.data import x", ("pkg/data.py",), (False, "")),
+    ],
+)
+def test_a_script_that_imports_from_its_own_package_is_a_module(
+    tmp_path: Path, name: str, text: str, others: tuple[str, ...], expected: tuple[bool, str]
+) -> None:
+    for each, content in ((name, f"{text}\n{textwrap.dedent(RAW)}"), *((other, "x = 1\n") for other in others)):
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).write_text(content)
+    (bundle,) = (one for one in scan([tmp_path], root=tmp_path).bundles if one.name == name)
+    assert (bundle.is_module, bundle.home) == expected

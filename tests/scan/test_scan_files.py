@@ -70,7 +70,19 @@ def test_relevance(syntax: str, data: bytes, relevant: bool) -> None:
 
 
 def test_folders_of_tools_and_hidden_ones_are_skipped(tmp_path) -> None:
-    for folder in (".git", ".autotune", "node_modules", "__pycache__", "build", "dist", "lib__site-packages", "src"):
+    for folder in (
+        ".git",
+        ".autotune",
+        "node_modules",
+        "lightning_logs",
+        "wandb",
+        "mlruns",
+        "__pycache__",
+        "build",
+        "dist",
+        "lib__site-packages",
+        "src",
+    ):
         write(tmp_path, **{f"{folder}__train_py": TRAINS})
     write(tmp_path, env__lib__x_py=TRAINS)
     (tmp_path / "env" / "pyvenv.cfg").write_text("home = /usr/bin\n")

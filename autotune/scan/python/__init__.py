@@ -22,6 +22,7 @@ from autotune.scan.python import (
     evaluated,
     facts,
     hot,
+    intervals,
     kept,
     loaders,
     loops,
@@ -81,12 +82,13 @@ def training(view: View) -> tuple[loops.Step, ...]:
 
 def read_view(view: View, steps: tuple[loops.Step, ...] | None = None) -> Script:
     """What a script, or a module of one, calls and does. Raises TooComplex as read_script does."""
-    parts = _parts(view, training(view) if steps is None else steps)
+    steps = training(view) if steps is None else steps
+    parts = _parts(view, steps)
     trains = bool(parts.steps) or bool(starts(view))
     subjects = {loader.node: loader.subject for loader in parts.loaders}
     return Script(
         file=view.file,
-        calls=calls(view, parts.found, subjects),
+        calls=(*calls(view, parts.found, subjects), *(intervals.calls(view, steps) if parts.is_own_loop else ())),
         facts=tuple(fact for fact in _facts(parts) if trains or fact.value),
         imports=frozenset(view.index.imports),
         options=dict(_options(view)),

@@ -76,7 +76,7 @@ def _accumulation(parts: Parts, step: Step, training: set[ast.AST]) -> Accumulat
         conditions = [one for one in around[: around.index(step.node)] if isinstance(one, ast.If)]
         if not training.isdisjoint(conditions):
             continue
-        every = next((found for one in conditions if (found := _divisor(one.test)) is not None), None)
+        every = next((found for one in conditions if (found := divisor(one.test)) is not None), None)
         if every is not None or (not conditions and call in parts.path):
             return Accumulation(step, every, call)
     return None
@@ -89,7 +89,7 @@ def _around_backwards(parts: Parts) -> set[ast.AST]:
     return {outer for one in uses for outer in index.around(one)}
 
 
-def _divisor(test: ast.expr) -> ast.expr | None:
+def divisor(test: ast.expr) -> ast.expr | None:
     """N of `(i + 1) % N == 0`; of `... or i + 1 == len(loader)` as well."""
     for node in ast.walk(test):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):

@@ -49,7 +49,7 @@ def facts(view: View, steps: Iterable[Step], path: Iterable[ast.Call]) -> Iterat
         "code.num_gc_in_step": lambda call: full_name(view.index, call.func) == "gc.collect",
         "code.num_blocking_copies_in_step": batches.is_blocking_copy,
         "code.num_barriers_in_step": lambda call: _is_barrier(view, call),
-        "code.num_saves_in_step": lambda call: _saves(view, call),
+        "code.num_saves_in_step": lambda call: saves(view, call),
         "code.num_new_iterators_in_step": lambda call: _starts_iterator(view, call),
         "code.num_filled_gradients_in_step": lambda call: (
             last_name(call.func) == "zero_grad" and _given(view, call, "set_to_none") is False
@@ -181,7 +181,8 @@ def _is_barrier(view: View, call: ast.Call) -> bool:
     )
 
 
-def _saves(view: View, call: ast.Call) -> bool:
+def saves(view: View, call: ast.Call) -> bool:
+    """Whether a call writes a checkpoint."""
     return full_name(view.index, call.func) == "torch.save" or last_name(call.func) in SAVES
 
 
