@@ -31,6 +31,7 @@ from autotune.api import apply
 from autotune.model.evidence import Span
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
+from autotune.patch.resolve import resolve
 from autotune.patch.retyped import retyped
 
 START = ("--steps", "3", "--warmup", "1", "--no-what-ifs")
@@ -117,8 +118,12 @@ def stray(before: Mapping[Path, bytes], after: Mapping[Path, bytes], edits: Mapp
 
 def spans(plan: apply.Planned) -> dict[Path, list[Span]]:
     """Where the edits of each file are."""
-    edits = [edit for change in plan.chosen for edit in change.edits]
-    return {path: [edit.span for edit in edits if (plan.root / edit.file).resolve() == path] for path, *_ in plan.files}
+    edits = [edit for change in plan.chosen for edit in change.edits if edit.file != TYPED]
+    found: dict[Path, list[Span]] = {}
+    for path, before, _ in plan.files:
+        splices = [resolve(before, edit) for edit in edits if (plan.root / edit.file).resolve() == path]
+        found[path] = [splice.span for splice in splices if splice is not None]
+    return found
 
 
 def autotune(arguments: Sequence[str], case: corpus.Case, limit_s: float = 60) -> measuring.Ended:
