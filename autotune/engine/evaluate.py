@@ -88,7 +88,8 @@ def _is_refuted(rule: Rule, evidence: Evidence, subject: str) -> bool:
 def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
     changes = changes_of(rule, evidence, subject)
     names = compile_expression(rule.when, rule.limits).names
-    places = _places(names, evidence, subject)
+    of_files = compile_expression(rule.static.when, rule.limits).names if rule.static is not None else ()
+    places = _places((*names, *of_files), evidence, subject)
     return Finding(
         rule=rule,
         subject=subject,
@@ -101,7 +102,10 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
 
 
 def _places(names: Iterable[str], evidence: Evidence, subject: str) -> tuple[Location, ...]:
-    """Where the files show the first of the facts `names` that has places: those after it are circumstances."""
+    """Where the files show the first of the facts `names` that has places: those after it are circumstances.
+
+    What a run measures has no place of its own; what the static part of its rule reads shows where the cause stands.
+    """
     found = (evidence.places.get((owner, name)) for name in names for owner in (subject, RUN))
     return next((places for places in found if places), ())
 

@@ -212,3 +212,11 @@ def test_a_finding_whose_change_gains_nothing_is_declined_unless_it_is_wrong() -
     ]
     assert [one.rule.id for one in declined] == ["DL002", "DL003", "DL006", "DL008"]
     assert kept.passed == (passed, *(Passed(one.rule, TRAIN) for one in declined))
+
+
+def test_what_a_run_measured_stands_where_the_static_part_of_its_rule_sees_it() -> None:
+    part = Static("code.evaluates_with_grad", "it may", Severity.LOW, "low", ())
+    asked = rule(subject=RUN, when="evaluation.with_grad", message="it does", limits={}, static=part)
+    facts = [Fact("evaluation.with_grad", RUN, True), Fact("code.evaluates_with_grad", RUN, True, (FIRST,))]
+    found = evaluate([asked], join(facts, [])).findings[0]
+    assert (found.message, found.location) == ("it does", FIRST)
