@@ -69,7 +69,7 @@ def passed_over(verb: str, cwd: Path) -> str:
         return ""
     folder = state.folders(run.parents[2])[run.name]
     return (
-        f"a newer run, {age(run.name)}, was typed in another folder: cd {shlex.quote(str(folder))} && autotune {verb}"
+        f"a newer run, {age(run.name)}, was started in another folder: cd {shlex.quote(str(folder))} && autotune {verb}"
     )
 
 
@@ -110,9 +110,9 @@ def of_command(words: Sequence[str], cwd: Path) -> str:
         if run.name in commands and (run / NAME).is_file() and _subject(*commands[run.name][:2]) == subject:
             return str(run)
     raise UsageError(
-        "the last diagnosis is of another command, and this one has none that proposes a change",
+        "the last diagnosis is of another command, and no diagnosis of this command proposes a change",
         where=typed(known.words),
-        to_do=f"Diagnose this one first: autotune diagnose -- {typed(words)}",
+        to_do=f"Diagnose this command first: autotune diagnose -- {typed(words)}",
     )
 
 

@@ -26,9 +26,9 @@ from autotune.report.live import Live
 from autotune.report.units import duration, step_time
 
 RENDERERS = {"text": tune_text.render, "json": tune_json.render}
-BUDGET = "Time for all of it: diagnosis, trials, proof (default: 10m, without --trials)."
+BUDGET = "Total time: diagnosis, trials, confirmation (default: 10m, without --trials)."
 BUDGET_S = 600.0
-TRIALS = "At most so many trials before the proof, in place of or beside --budget."
+TRIALS = "Maximum number of trials, instead of --budget or in addition to it."
 
 MOST_LINES = 15
 """Of what a start that failed wrote last: the end of a traceback."""
@@ -37,15 +37,17 @@ MOST_LINES = 15
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--budget", callback=seconds, help=BUDGET)
 @click.option("--trials", type=click.IntRange(min=1), help=TRIALS)
-@click.option("--knobs", multiple=True, metavar="KNOB,...", help="Search only these: batch, workers, threads ...")
+@click.option("--knobs", multiple=True, metavar="KNOB,...", help="Search only these knobs: batch, workers, threads ...")
 @click.option("--study", metavar="URL", help="An Optuna storage; tuners on several machines may share one.")
-@click.option("--resume", is_flag=True, help="Go on with the newest search of this command that was interrupted.")
-@click.option("--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also changes of this effect.")
+@click.option("--resume", is_flag=True, help="Continue the newest interrupted search of this command.")
+@click.option(
+    "--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also use changes with this effect."
+)
 @click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
-@click.option("--python", help="The interpreter of the script.")
+@click.option("--python", help="Python interpreter of the script.")
 @click.option("--format", "format_", type=click.Choice(list(RENDERERS)), default="text", help="Output format.")
-@click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")
+@click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def command(command: tuple[str, ...], **given: Any) -> None:
     """Search the settings of a script for those that measurably make it faster, and write their patch.

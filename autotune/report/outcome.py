@@ -8,12 +8,12 @@ from autotune.report.layout import Line, labelled, wrap
 from autotune.report.units import duration, size
 
 _WHAT = {
-    "ended_early": "The script ended by itself {steps}; the window was not full.",
+    "ended_early": "The script ended by itself {steps}; the window is incomplete.",
     "raised": "The script failed {steps}.",
     "out_of_memory": "The script ran out of memory {steps}.",
     "killed_for_memory": "The script was killed {steps}: it reached the memory limit.",
     "killed": "The script was killed {steps}.",
-    "timed_out": "The time limit came {steps}; the window was not full.",
+    "timed_out": "The time limit was reached {steps}; the window is incomplete.",
     "no_step": "The script reached no optimizer step{wall}.",
     "interrupted": "Interrupted {steps}.",
 }

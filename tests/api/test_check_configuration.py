@@ -64,7 +64,7 @@ def test_a_project_file_without_our_table_is_none_of_our_business(text: str, tmp
         ("# \xff", "this is not TOML: "),
         ("autotune = " + "[" * 5000, "this is not TOML: "),
         ("autotune = " + "9" * 5000, "this is not TOML: "),
-        ("tool.autotune = 3", "tool.autotune is no table"),
+        ("tool.autotune = 3", "tool.autotune is not a table"),
         ("[tool.autotune]\nselct = []", "unknown key: selct"),
         ("[tool.autotune]\nselect = 'DL'", "select: must be a list of strings"),
         ("[tool.autotune]\nignore = [1]", "ignore: must be a list of strings"),

@@ -211,7 +211,7 @@ def test_where_nothing_is_faster_nothing_is_proven_and_apply_finds_nothing(made,
     tuned = tune(made, root)
     assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
     assert "proving" not in {kind for kind, *_ in made.told}
-    with pytest.raises(UsageError, match="proved nothing to be faster") as refused:
+    with pytest.raises(UsageError, match="confirmed no candidate as faster") as refused:
         apply.plan(apply.Options(), cwd=root)
     assert f"diagnose --load {tuned.diagnosed}" in refused.value.to_do
 
@@ -231,7 +231,7 @@ def test_what_does_not_win_the_proof_is_not_recommended(made, root, fields) -> N
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (UsageError("the time held 1 of 3 pairs"), "the time held 1 of 3 pairs"),
+        (UsageError("the budget allowed only 1 of 3 pairs"), "the budget allowed only 1 of 3 pairs"),
         (ScriptError("it crashed"), "it crashed"),
     ],
     ids=["too slow", "failed"],
@@ -328,14 +328,14 @@ def test_what_gives_other_losses_is_taken_back_and_the_rest_is_proven(made, root
 def test_where_the_second_proof_is_disturbed_nothing_of_the_first_is_left(made, root) -> None:
     def disturbed(trials, chosen):
         if len(made.proven) == 2:
-            raise UsageError("the time held 1 of 3 pairs")
+            raise UsageError("the budget allowed only 1 of 3 pairs")
         return other_losses_with_workers(trials, chosen)
 
     made.speed, made.verified = faster_with(60.0, 50.0), disturbed
     tuned = tune(made, root)
     assert len(made.proven) == 2
     assert (tuned.best, tuned.patch, tuned.verified, tuned.by_hand) == ({}, "", None, ())
-    assert "is not proven: the time held 1 of 3 pairs" in tuned.notes[0]
+    assert "is not proven: the budget allowed only 1 of 3 pairs" in tuned.notes[0]
 
 
 def test_what_was_taken_back_without_a_proof_is_told(made, root, monkeypatch) -> None:

@@ -671,7 +671,7 @@ def test_a_statement_that_is_missing_and_its_literal_once_it_stands(
 def test_a_statement_that_somebody_may_have_written_is_by_hand(project: Project) -> None:
     project.write(train_py=script("DataLoader([1])"))
     (change,) = project.changes("train.py", {"train.num_threads": 2}, {"train.num_threads": 4})
-    assert change.by_hand == "train.num_threads = 4: no file that was read gives it"
+    assert change.by_hand == "train.num_threads = 4: no file that was read sets it"
     project.write(train_py=script("DataLoader([1])").replace("BATCH = 4", "torch.set_num_threads(int(args.n))"))
     change = given_by_nobody(project, "train.py", 2, 4, "train.num_threads")
     assert change.by_hand == "train.num_threads = 4: what train.py:9 makes of set_num_threads is not known"

@@ -103,7 +103,7 @@ def test_a_flag_that_stands_alone() -> None:
         ("a.py", LOADER, "DataLoader(x, num_workers=n)", "it is n now, not 0"),
         ("a.py", LOADER, "DataLoader(x, workers=0)", "it is not there any more"),
         ("a.py", LOADER, "Loader(x, num_workers=0)", "it is not there any more"),
-        ("a.py", LOADER, "DataLoader(x, num_workers=", "no valid Python"),
+        ("a.py", LOADER, "DataLoader(x, num_workers=", "invalid Python"),
         ("a.py", "--workers", 'parser.add_argument("--workers", type=int)', "it is not there any more"),
         ("a.py", "WORKERS", "WORKERS = 0\nWORKERS = 2\n", "it stands at lines 1 and 2 now"),
         ("run.sh", "--workers", "python a.py --workers 0\npython b.py --workers 0\n", "it stands at lines 1 and 2 now"),

@@ -11,13 +11,13 @@ from autotune.report import outcome
 @pytest.mark.parametrize(
     ("name", "num_steps", "expected"),
     [
-        ("ended_early", 7, "The script ended by itself after 7 optimizer steps; the window was not full."),
+        ("ended_early", 7, "The script ended by itself after 7 optimizer steps; the window is incomplete."),
         ("raised", 1, "The script failed after 1 optimizer step."),
         ("raised", 0, "The script failed before its first optimizer step."),
         ("raised", None, "The script failed after an unknown number of optimizer steps."),
         ("killed_for_memory", 3, "The script was killed after 3 optimizer steps: it reached the memory limit."),
         ("killed", 1200, "The script was killed after 1,200 optimizer steps."),
-        ("timed_out", 3, "The time limit came after 3 optimizer steps; the window was not full."),
+        ("timed_out", 3, "The time limit was reached after 3 optimizer steps; the window is incomplete."),
         ("no_step", 0, "The script reached no optimizer step in 1 min 14 s."),
         ("interrupted", 3, "Interrupted after 3 optimizer steps."),
     ],

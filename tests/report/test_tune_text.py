@@ -22,7 +22,7 @@ def test_what_won_is_said_first_with_its_interval_and_changes() -> None:
     assert lines[0] == "autotune tune: 3 trials, 3 min 20 s"
     assert lines[2] == "Best: 1.50x as fast as your own, 95 % interval 1.45 to 1.55."
     assert lines[3] == "  loader.num_workers: 0 -> 4 (equivalent)"
-    assert "Step: 120 ms -> 80.0 ms (medians of 4 starts each)" in lines
+    assert "Step: 120 ms -> 80.0 ms (medians of 4 runs each)" in lines
     assert lines[-1].startswith("Next  autotune apply --diff")
 
 
@@ -42,12 +42,15 @@ def test_what_each_change_brings_stands_beside_it() -> None:
     assert "loader.num_workers: 0 -> 4 (equivalent, brings 30 % of the speed)" in found
 
 
-NOT_COMPARED = Losses(Sameness.NOT_COMPARED, 0, "no loss was seen that is one number and unscaled")
+NOT_COMPARED = Losses(Sameness.NOT_COMPARED, 0, "no unscaled scalar loss was seen")
 
 
 def test_losses_that_were_not_compared_are_said_in_the_headline() -> None:
     said = " ".join(text(tuned(verified=verified(changes=(CHANGE,), losses=NOT_COMPARED))).split())
-    assert "Best: 1.50x as fast as your own, 95 % interval 1.45 to 1.55; losses not compared: no loss was seen" in said
+    assert (
+        "Best: 1.50x as fast as your own, 95 % interval 1.45 to 1.55; losses not compared: no unscaled scalar loss "
+        "was seen" in said
+    )
 
 
 def test_no_option_is_advised_that_tune_lacks() -> None:
@@ -61,7 +64,7 @@ def test_what_touches_learning_wins_on_a_condition_where_losses_were_not_compare
     batch = replace(CHANGE, setting="loader.batch_size")
     said = " ".join(text(tuned(verified=verified(changes=(CHANGE, batch), losses=NOT_COMPARED))).split())
     assert "Best, if it learns the same: 1.50x as fast as your own" in said
-    assert "1.55; losses not compared: no loss was seen that is one number and unscaled." in said
+    assert "1.55; losses not compared: no unscaled scalar loss was seen." in said
     assert "Best: " not in said
     allowed = replace(batch, effect=Effect.ALTERING)
     assert "Best: 1.50x" in text(tuned(verified=verified(changes=(CHANGE, allowed), losses=NOT_COMPARED)))
@@ -165,10 +168,10 @@ def test_what_is_not_known_of_the_winner_is_a_note() -> None:
 
 
 def test_what_became_of_the_writes_is_said_once_whatever_won() -> None:
-    changed_files = "the script changed files of yours while it was measured: log.txt"
+    changed_files = "the script changed your files during the measurement: log.txt"
     assert f"Note: {changed_files}" in text(kept(verified=None, side_effects=(changed_files,)))
     both = text(tuned(verified=verified(notes=(changed_files,)), side_effects=(changed_files,)))
-    assert both.count("while it was measured") == 1
+    assert both.count("during the measurement") == 1
 
 
 SAVES = Beyond(("CK001",), "saving takes 45 % of the step", Gain(1.82, 1.6, 2.0, "measured"))

@@ -19,12 +19,12 @@ def workers(code: str):
     ("code", "doubt"),
     [
         (PARSER + "args = p.parse_args()\n" + LOADER, ""),
-        (PARSER + "args = p.parse_args()\nargs.workers = 0\n" + LOADER, "more than one place gives it: lines 4, 6"),
+        (PARSER + "args = p.parse_args()\nargs.workers = 0\n" + LOADER, "more than one place sets it: lines 4, 6"),
         (
             PARSER + "def fix(a):\n    a.workers = 0\n    return a\nargs = fix(p.parse_args())\n" + LOADER,
-            "more than one place gives it: lines 4, 6",
+            "more than one place sets it: lines 4, 6",
         ),
-        ("W = 0\nif ci:\n    W = 0\nDataLoader(d, num_workers=W)\n", "more than one place gives it: lines 3, 5"),
+        ("W = 0\nif ci:\n    W = 0\nDataLoader(d, num_workers=W)\n", "more than one place sets it: lines 3, 5"),
         ("W = 0\nDataLoader(d, num_workers=W)\n", ""),
     ],
 )
