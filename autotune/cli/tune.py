@@ -126,17 +126,17 @@ class _Teller:
 
     def proving(self, planned: Schedule) -> None:
         self.now = "proof"
-        self._say(
-            f"the best in turns with your own: {verify_text.plan(planned.seconds, len(planned.order), 0.0, None)}"
-        )
+        runs = verify_text.plan(planned.seconds, len(planned.order), 0.0, None)
+        self._say(f"A/B confirmation of the best candidate: {runs}")
 
     def interrupted(self) -> str:
         """What is kept when the search is stopped."""
         if self.best is None:
-            return "no trial had ended"
-        found = tune_text.changed(self.space.changes(self.best.candidate))
-        found = f"the best so far was {found}{self._factor(self.best)}, not proven"
-        return f"{found}; the trials are kept: go on with the same command and --resume"
+            return "no trial had finished"
+        changes = self.space.changes(self.best.candidate)
+        found = tune_text.changed(changes) if changes else "the baseline"
+        found = f"the best so far was {found}{self._factor(self.best)}, not confirmed"
+        return f"{found}; the trials are stored: continue with the same command and --resume"
 
     def _note(self, trial: Trial) -> None:
         if trial.samples_per_s and trial.outcome is Outcome.COMPLETED:
@@ -151,7 +151,7 @@ class _Teller:
     def _came_to(self, trial: Trial) -> str:
         if trial.step_ms is None or trial.outcome is not Outcome.COMPLETED:
             return f"{tune_text.OUTCOMES[trial.outcome]}: {trial.error}"
-        return f"{step_time(trial.step_ms)} a step{self._factor(trial)}"
+        return f"{step_time(trial.step_ms)} per step{self._factor(trial)}"
 
     def _factor(self, trial: Trial) -> str:
         if self._is_own(trial) or not trial.samples_per_s or not self.own:

@@ -120,8 +120,8 @@ def _held_by(run: RunSummary) -> str:
     if run.isolation == "hooks":
         looked_at = "" if run.is_compared else ", among the first 50,000 files of it"
         return (
-            f"Python hooks, because the kernel could not ({run.isolation_why}). They isolate writes of Python and known "
-            "libraries; those of compiled code and other programs are noticed only if they change the project"
+            f"Python hooks, because the kernel could not ({run.isolation_why}). They isolate writes of Python and "
+            "known libraries; those of compiled code and programs are noticed only if they change the project"
             f"{looked_at}{left_out}"
         )
     return ""

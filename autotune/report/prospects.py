@@ -34,7 +34,7 @@ def _not_worth(found: Payback) -> str:
 
 
 def _after(found: Payback) -> str:
-    """ "Restarting a job that runs, for 1: its start-up (41 s) is won back after 310 steps (240 to 410)."; of a bound
+    """ "Restarting a job that runs, for 1: its start-up (41 s) pays off after 310 steps (240 to 410)."; of a bound
     the best case alone."""
     if found.startup_s is None:
         return ""
@@ -47,7 +47,7 @@ def _after(found: Payback) -> str:
     most = f"{found.high_steps:,}" if found.high_steps is not None else "never"
     between = f"{found.steps:,} steps ({least} to {most})"
     after = f"{least} steps at the earliest" if found.basis == "bound" else between
-    return f"{head}: its start-up ({duration(found.startup_s)}) is won back after {after}, right after a save."
+    return f"{head}: its start-up ({duration(found.startup_s)}) pays off after {after}, right after a save."
 
 
 def restart_lines(report: Report, width: int) -> list[Line]:

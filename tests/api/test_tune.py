@@ -245,7 +245,7 @@ def test_a_proof_that_fails_is_none(made, root, error, why) -> None:
     assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
     (note,) = tuned.notes
     found = re.fullmatch(
-        rf"num_workers=2 was (\d\.\d\d)x as fast as your own in the trials, but that is not proven: {why}", note
+        rf"num_workers=2 was (\d\.\d\d)x as fast as the baseline in the trials, but that is not proven: {why}", note
     )
     assert found is not None
     assert float(found[1]) > 1.0

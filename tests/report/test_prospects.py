@@ -30,7 +30,7 @@ def test_nothing_without_a_gain_or_a_question() -> None:
 
 def test_after_how_many_steps_a_restart_pays() -> None:
     assert printed(payback(GAIN, [1, 2], 2.0, 10_000, 100.0)) == (
-        "Restarting a job that already runs, for 1, 2: its start-up (1 min 40 s) is won back after 100 steps "
+        "Restarting a job that already runs, for 1, 2: its start-up (1 min 40 s) pays off after 100 steps "
         "(84 to 134), right after a save."
     )
 
@@ -44,7 +44,7 @@ def test_a_gain_that_may_be_none_never_pays_at_worst() -> None:
 def test_of_a_bound_only_the_best_case_is_told() -> None:
     bound = Gain(2.0, 1.0, 2.0, "bound")
     assert printed(payback(bound, [1], 2.0, 10_000, 100.0)) == (
-        "Restarting a job that already runs, for 1: its start-up (1 min 40 s) is won back after 100 steps at the "
+        "Restarting a job that already runs, for 1: its start-up (1 min 40 s) pays off after 100 steps at the "
         "earliest, right after a save."
     )
     partly = Gain(2.0, 1.6, 2.5, "bound")
