@@ -68,7 +68,7 @@ def _lines(verified: Verified, width: int, resume: str) -> Iterator[Line]:
         yield from paragraph("Note", note, width)
     yield from paragraph("Cost", _cost(verified), width)
     if verified.verdict is Verdict.CANNOT_TELL:
-        yield from wrap_command("Next", resume, "adds pairs", 0, width)
+        yield from wrap_command("Next", resume, "adds pairs to this result", 0, width)
 
 
 def _verdict(verified: Verified) -> tuple[str, str]:

@@ -69,7 +69,7 @@ def test_a_project_file_without_our_table_is_none_of_our_business(text: str, tmp
         ("[tool.autotune]\nselect = 'DL'", "select: must be a list of strings"),
         ("[tool.autotune]\nignore = [1]", "ignore: must be a list of strings"),
         ("[tool.autotune]\nexclude = ['']", "exclude: must be a list of strings"),
-        ("[tool.autotune]\nper-file-ignores = ['x']", "per-file-ignores: is no table"),
+        ("[tool.autotune]\nper-file-ignores = ['x']", "per-file-ignores: is not a table"),
         ("[tool.autotune.per-file-ignores]\nx = 'DL'", "x: must be a list of strings"),
     ],
 )

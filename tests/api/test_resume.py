@@ -125,11 +125,11 @@ def test_a_start_that_goes_on_where_the_save_was(root, losses, said: str) -> Non
     ("results", "result", "why"),
     [
         ([({}, {"outcome": "raised", "error": ERROR})], Resumed.FAILED, "to save failed: KeyError at train.py:3 main"),
-        ([({}, {"bugs": ("ValueError\n  x",), "exit_code": 70})], Resumed.FAILED, "a bug of ours: ValueError"),
+        ([({}, {"bugs": ("ValueError\n  x",), "exit_code": 70})], Resumed.FAILED, "internal error: ValueError"),
         ([({}, {})], Resumed.NOT_TRIED, "reached no save"),
         ([SAVED, ({}, {"outcome": "raised", "error": ERROR})], Resumed.FAILED, "go on from the save failed: KeyError"),
-        ([SAVED, ({"resumed": "0"}, {})], Resumed.FAILED, "went on at step 1"),
-        ([SAVED, ({}, {})], Resumed.FAILED, "went on with no step"),
+        ([SAVED, ({"resumed": "0"}, {})], Resumed.FAILED, "continued at step 1"),
+        ([SAVED, ({}, {})], Resumed.FAILED, "continued without a step"),
         ([SAVED, ({}, {"ended_by": "script", "exit_code": 9})], Resumed.FAILED, "failed: exit code 9"),
     ],
 )
@@ -187,7 +187,7 @@ def test_without_time_the_unchanged_script_is_not_tried(root) -> None:
 @pytest.mark.parametrize(
     ("ended", "why"),
     [
-        (KeyboardInterrupt(), "you ended it"),
+        (KeyboardInterrupt(), "you interrupted it"),
         (OSError(28, "No space left on device"), "it ended with OSError"),
         (ScriptError("it failed"), "it ended with ScriptError"),
         (({}, {"ended_by": "startup_limit", "exit_code": None}), "the budget ended before the run to go on"),

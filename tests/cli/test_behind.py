@@ -83,7 +83,7 @@ def test_a_parser_that_refuses_them_is_answered(
     assert run(["diagnose", "--quiet", script, "--steps", "30"]) == 3
     assert capsys.readouterr().err.splitlines()[2:] == [
         "--steps is an option of autotune diagnose too. After the script it is passed to the script. "
-        "To give it to autotune, put it before the script:",
+        "To pass it to autotune, put it before the script:",
         "    autotune diagnose --quiet --steps 30 -- plain.py",
     ] * is_answered  # fmt: skip
 

@@ -94,7 +94,7 @@ def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> Non
     assert "Losses: not compared: none was seen" in out
     assert "Resume: not tried" in out
     assert "within 60 s; first a rehearsal of each side" in err
-    said = "autotune: patch 1 (applied): 8 starts, 4 per side, interleaved (A B B A ...), about 40 s\n"
+    said = "autotune: patch 1 (applied): 8 runs, 4 per side, interleaved (A B B A ...), about 40 s\n"
     assert said in err
 
 

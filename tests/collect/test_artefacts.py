@@ -125,7 +125,7 @@ def test_resolve_last_that_was_deleted(project, content):
         (b'{"a": 1,\n "b": }', "this is not JSON: Expecting value", ":2:7"),
         (b"", "this is not JSON: Expecting value", ":1:1"),
         (b'{"schema": 1, "eve', "this is not JSON: Unterminated string", ":1:15"),
-        (b'{"a": "\xff"}', "byte 7 is no UTF-8", ""),
+        (b'{"a": "\xff"}', "byte 7 is not UTF-8", ""),
         (None, "cannot be read: No such file or directory", ""),
     ],
 )

@@ -64,7 +64,7 @@ def test_what_the_interval_holds_for_stands_below_the_step() -> None:
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_where_pairs_do_not_tell_more_of_them_may(verdict) -> None:
-    said = f"Next  {RESUME}   adds pairs\n"
+    said = f"Next  {RESUME}   adds pairs to this result\n"
     assert text(verdict=verdict).endswith(said) == (verdict is Verdict.CANNOT_TELL)
 
 
@@ -98,7 +98,7 @@ def test_a_bound_is_called_one() -> None:
     assert "at most 1.50x; measured inside this range\n" in text(predicted=bound, estimate=slower)
     assert "at most 1.40x; measured outside this range\n" in text(predicted=Gain(1.4, 1.0, 1.4, "bound"))
     assert "at most 1.50x; not tested\n" in text(predicted=bound, verdict=Verdict.CANNOT_TELL)
-    assert "1.50x to at most 2.20x; measured inside of it\n" in text(predicted=Gain(1.8, 1.5, 2.2, "bound"))
+    assert "1.50x to at most 2.20x; measured inside this range\n" in text(predicted=Gain(1.8, 1.5, 2.2, "bound"))
 
 
 def test_undisturbed_steps_are_called_so() -> None:
