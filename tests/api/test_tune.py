@@ -245,7 +245,7 @@ def test_a_proof_that_fails_is_none(made, root, error, why) -> None:
     assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
     (note,) = tuned.notes
     found = re.fullmatch(
-        rf"num_workers=2 was (\d\.\d\d)x as fast as the baseline in the trials, but that is not proven: {why}", note
+        rf"num_workers=2 was (\d\.\d\d)x as fast as the baseline in the trials, but that is not confirmed: {why}", note
     )
     assert found is not None
     assert float(found[1]) > 1.0
@@ -335,7 +335,7 @@ def test_where_the_second_proof_is_disturbed_nothing_of_the_first_is_left(made, 
     tuned = tune(made, root)
     assert len(made.proven) == 2
     assert (tuned.best, tuned.patch, tuned.verified, tuned.by_hand) == ({}, "", None, ())
-    assert "is not proven: the budget allowed only 1 of 3 pairs" in tuned.notes[0]
+    assert "is not confirmed: the budget allowed only 1 of 3 pairs" in tuned.notes[0]
 
 
 def test_what_was_taken_back_without_a_proof_is_told(made, root, monkeypatch) -> None:
@@ -408,9 +408,7 @@ def test_own_settings_at_the_limit_of_the_memory_are_told_what_fits(made, root) 
     tuned = tune(made, root)
     assert (tuned.best, tuned.patch) == ({}, "")
     (note,) = tuned.notes
-    assert note.startswith(
-        "your own settings went well when they were diagnosed, and ran out of memory in trial 0 (lost)"
-    )
+    assert note.startswith("the baseline ran in the diagnosis, but ran out of memory in trial 0 (lost)")
     assert re.search(
         r"num_workers=[01] ran at 320 ms a step, with the same global batch: set that, or free memory", note
     )
