@@ -410,7 +410,7 @@ def test_own_settings_at_the_limit_of_the_memory_are_told_what_fits(made, root) 
     (note,) = tuned.notes
     assert note.startswith("the baseline ran in the diagnosis, but ran out of memory in trial 0 (lost)")
     assert re.search(
-        r"num_workers=[01] ran at 320 ms a step, with the same global batch: set that, or free memory", note
+        r"num_workers=[01] ran at 320 ms per step, with the same global batch: set that, or free memory", note
     )
 
 
