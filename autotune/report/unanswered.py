@@ -18,7 +18,7 @@ LEAST_WAIT = 0.1
 
 WORKERS = "loader.num_workers"
 
-REPEATED = "what batches repeat"
+REPEATED = "repeated work in batches"
 """The topic of the facts that show it."""
 
 
