@@ -35,7 +35,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ...], yes: bool, trust: bool) -> None:
     """Write the changes of the last diagnosis (or of RUN_OR_PATCH) into your files.
 
-    Only changes that leave training the same are written, all files or none. `autotune undo` takes them back.
+    Only changes that keep training the same are written, either all files or none. `autotune undo` reverts them.
     """
     if not diff:
         for journal in api.recover(Path.cwd()):

@@ -98,9 +98,9 @@ def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str
 @click.option("--against", metavar="RUN_OR_RECORDING", help="The profile to compare with.")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def command(paths: tuple[Path, ...], **given: Any) -> int:
-    """Say what makes training slow or wrong in the scripts, configs and launch commands below PATHS (default: here).
+    """Find what makes training slow or wrong in the scripts, configs and launch commands below PATHS (default: here).
 
-    Nothing of them is run or imported. What only a run can tell is listed as such.
+    Nothing is run or imported. Rules that need a run are listed as such.
     """
     checked = api.check(_options(paths, given), cwd=Path.cwd())
     if given["facts"]:

@@ -50,11 +50,11 @@ MOST_LINES = 15
 @click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def command(command: tuple[str, ...], **given: Any) -> None:
-    """Search the settings of a script for those that measurably make it faster, and write their patch.
+    """Search settings that measurably make a script faster, and write a patch for them.
 
-    Every trial is a fresh start in a scratch copy: nothing of yours is written before `autotune apply`. What wins is
-    measured again in turns with your own settings; where nothing wins, the answer is to keep what you have. COMMAND is
-    a script with its arguments, or, after --, any command that starts one; without it, that of the last diagnosis.
+    Every trial is a fresh process in a scratch copy: your files stay unchanged until `autotune apply`. The winner is
+    measured again in an A/B confirmation against the baseline; if nothing wins, keep what you have. COMMAND is a script
+    with its arguments, or, after --, any command that starts one; without it, the command of the last diagnosis.
     """
     known = chosen(command, "tune", given["python"])
     with Live(quiet=given["quiet"]) as live:

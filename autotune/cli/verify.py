@@ -46,10 +46,10 @@ RENDERERS = {"text": verify_text.render, "json": verify_json.render}
 @click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def command(command: tuple[str, ...], **given: Any) -> int:
-    """Measure a script with and without a change, in fresh processes that take turns, and compare.
+    """Measure a script with and without a change, in interleaved fresh processes, and compare.
 
-    Nothing of yours is written: the changed files are shown to the script in a scratch copy. COMMAND is a script with
-    its arguments, or, after --, any command that starts one; without it, that of the last diagnosis.
+    Your files stay unchanged: the script sees the change in a scratch copy. COMMAND is a script with its arguments, or,
+    after --, any command that starts one; without it, the command of the last diagnosis.
     """
     if given["patch"] is not None and given["against"] is not None:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
