@@ -258,8 +258,8 @@ BATCH = 4"""
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("{}", "line 11 gives it only under a condition"),
-        ('{"num_workers": 2}', "a condition decides which of lines 9, 11 gives it"),
+        ("{}", "line 11 sets it only under a condition"),
+        ('{"num_workers": 2}', "a condition decides which of lines 9, 11 sets it"),
     ],
 )
 def test_a_value_that_a_condition_decides_on_is_no_reason_by_itself(project: Project, given: str, why: str) -> None:
