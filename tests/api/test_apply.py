@@ -124,7 +124,7 @@ def test_what_was_proven_together_with_what_alters_training_is_not_written_witho
 def test_one_whose_partner_somebody_made_is_refused(project: Path) -> None:
     keep(project, BATCH, STEPS, WORKERS)
     (project / "args.json").write_bytes(ARGS.replace(b"8", b"16"))
-    with pytest.raises(UsageError, match=r"somebody wrote loader\.batch_size = 2"):
+    with pytest.raises(UsageError, match=r"someone wrote loader\.batch_size = 2"):
         plan(project)
     assert names(plan(project, "loader.num_workers")) == ["loader.num_workers"]
     (project / "args.json").write_bytes(ARGS.replace(b"8", b"16").replace(b"4", b"2"))

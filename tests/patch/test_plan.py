@@ -219,19 +219,19 @@ def test_of_two_loaders_only_the_observed_one_is_edited(project: Project) -> Non
             "DataLoader([1], batch_size=BATCH // 2)",
             {"loader.batch_size": 2},
             8,
-            "it is no plain value there: BATCH // 2",
+            "it is not a plain value there: BATCH // 2",
         ),
         (
             "DataLoader([1], pin_memory=args.pin)",
             {"loader.pin_memory": False},
             True,
-            "its option has no default that could be changed: give --pin on the command line",
+            "its option has no default to change: give --pin on the command line",
         ),
         (
             "DataLoader([1], batch_size=40 // int(os.environ['WORLD_SIZE']))",
             {"loader.batch_size": 40},
             80,
-            "it is worked out there: 40 // int(os.environ['WORLD_SIZE'])",
+            "the value is computed there: 40 // int(os.environ['WORLD_SIZE'])",
         ),
         ("DataLoader([1], num_workers=2)", {"loader.num_workers": 3}, 4, "train.py:12 says 2, but the run had 3"),
     ],
@@ -360,7 +360,7 @@ def test_an_interpolation_is_edited_where_its_value_stands(project: Project) -> 
 def test_without_files_everything_is_by_hand(project: Project) -> None:
     change = Change("loader.num_workers", 0, 4, Effect.EQUIVALENT, None, "num_workers")
     (planned,) = plan([Wanted(change, "loader#train", None, ("DL001",))], None, lambda name: b"", {})
-    assert planned.change.by_hand == "num_workers = 4: where it is set was not found"
+    assert planned.change.by_hand == "num_workers = 4: the place where it is set was not found"
 
 
 @pytest.mark.parametrize(
@@ -575,7 +575,7 @@ def test_a_constant_with_other_readers_is_by_hand(project: Project) -> None:
     text = script("DataLoader([1], batch_size=BATCH)").replace("lr=0.1", "lr=0.1 * BATCH")
     project.write(train_py=text)
     (change,) = project.changes("train.py", {"loader.batch_size": 4}, {"loader.batch_size": 8}, line=12)
-    assert change.by_hand.endswith("BATCH is read for something else too, at " + f"{project.root}/train.py:11")
+    assert change.by_hand.endswith("BATCH has other readers, at " + f"{project.root}/train.py:11")
 
 
 def test_a_value_that_two_keys_are_made_of_is_by_hand(project: Project) -> None:
