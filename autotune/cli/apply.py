@@ -117,7 +117,7 @@ def _agreed(planned: api.Planned) -> bool:
         return click.confirm(f"Write {api.counted(planned.files, 'file')}?")
     except click.Abort:
         raise UsageError(
-            "there was no answer on stdin; nothing was written", to_do="Say --yes, or look first with --diff."
+            "there was no answer on stdin; nothing was written", to_do="Add --yes, or review first with --diff."
         ) from None
 
 
