@@ -39,11 +39,11 @@ def _after(found: Payback) -> str:
     if found.startup_s is None:
         return ""
     head = f"Restarting a job that already runs, for {_numbers(found.numbers)}"
-    if found.steps is None:
+    if found.steps is None or found.low_steps is None:
         return f"{head}, would not pay: no time is saved."
     if found.saved_s is not None and found.saved_s < found.startup_s:
         return f"{head}, would not pay: this run saves less than a start-up takes ({duration(found.startup_s)})."
-    least = f"{found.low_steps:,}" if found.low_steps is not None else "?"
+    least = f"{found.low_steps:,}"
     most = f"{found.high_steps:,}" if found.high_steps is not None else "never"
     between = f"{found.steps:,} steps ({least} to {most})"
     after = f"{least} steps at the earliest" if found.basis == "bound" else between
