@@ -96,7 +96,7 @@ def _placed(
     if step_s is None:
         return "neither the line nor this run gives the step time"
     times = max(own_s / lengths.step_s, lengths.step_s / own_s) if own_s and lengths.step_s else 1.0
-    rates = f"{own_s or 0:.3g} s a step; here {lengths.step_s or 0:.3g} s were measured"
+    rates = f"{own_s or 0:.3g} s per step; measured here: {lengths.step_s or 0:.3g} s"
     if times > FOREIGN:
         return f"the line belongs to another run, or its bar counts something else: {rates}"
     if times > DIFFERS:

@@ -85,7 +85,7 @@ def test_a_rate_that_does_not_add_up_does_not_count() -> None:
 def test_a_rate_unlike_the_measured_step_is_said() -> None:
     found = placed(Progress(150, 750, 3.0))
     assert found.step_s == 3.0
-    assert found.notes == ("the rate in the line is used: 3 s a step; here 2 s were measured",)
+    assert found.notes == ("the rate in the line is used: 3 s per step; measured here: 2 s",)
     assert "another run" in str(at(Progress(150, 750, 6.1)))
 
 

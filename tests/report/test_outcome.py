@@ -63,7 +63,11 @@ def test_memory_table(facts: dict[str, Value], expected: list[str]) -> None:
 
 @pytest.mark.parametrize(("ran_out", "has_table"), [(True, True), (False, False)])
 def test_a_kill_for_memory_has_the_table_too(ran_out: bool, has_table: bool) -> None:
-    made = report(run=run("killed"), step=None, evidence=evidence({"run": {"memory.ran_out": ran_out, "memory.limit_bytes": 2**31}}))
+    made = report(
+        run=run("killed"),
+        step=None,
+        evidence=evidence({"run": {"memory.ran_out": ran_out, "memory.limit_bytes": 2**31}}),
+    )
     assert any(line.text.startswith("  limit") for line in outcome.lines(made, 80)) is has_table
 
 
