@@ -87,7 +87,7 @@ def command(name: str, verb: str, cwd: Path) -> Remembered:
         raise UsageError(f"no script was given, and {error.what}", where=error.where, to_do=to_do) from None
     known = _known(run)
     if known is None:
-        why = "it is not kept where it may hold a secret, or the run was made elsewhere"
+        why = "autotune stores no command that may hold a secret, or the run was recorded elsewhere"
         raise UsageError(f"no script was given, and the command of run {run.name} is not known: {why}", to_do=to_do)
     return known
 

@@ -388,7 +388,7 @@ def test_the_last_words_of_what_failed_are_shown(made, root) -> None:
 
 def test_own_settings_that_run_out_of_memory_where_nothing_takes_less_end_it_at_once(made, root) -> None:
     made.speed = lambda changes: Outcome.OUT_OF_MEMORY
-    with pytest.raises(ScriptError, match="went well when it was diagnosed, and not in a trial: lost") as raised:
+    with pytest.raises(ScriptError, match="it ran in the diagnosis, but not in a trial: lost") as raised:
         tune(made, root)
     assert "make the micro-batch smaller" in str(raised.value)
     assert made.tried == [{}]
@@ -428,7 +428,7 @@ def test_losers_of_every_kind_do_not_end_the_search(made, root) -> None:
 
 def test_a_script_that_fails_as_it_is_is_said(made, root) -> None:
     made.speed = lambda changes: Outcome.FAILED
-    with pytest.raises(ScriptError, match="went well when it was diagnosed, and not in a trial: lost"):
+    with pytest.raises(ScriptError, match="it ran in the diagnosis, but not in a trial: lost"):
         tune(made, root)
 
 
@@ -448,7 +448,7 @@ def test_a_script_without_a_step_is_not_tuned(made, root) -> None:
 
 
 def test_a_budget_that_holds_no_proof_is_refused_before_a_trial(made, root) -> None:
-    with pytest.raises(UsageError, match="too small: a start takes about"):
+    with pytest.raises(UsageError, match="too small: a run takes about"):
         tune(made, root, budget_s=20.0)
     assert made.tried == []
 
