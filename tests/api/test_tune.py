@@ -390,7 +390,7 @@ def test_own_settings_that_run_out_of_memory_where_nothing_takes_less_end_it_at_
     made.speed = lambda changes: Outcome.OUT_OF_MEMORY
     with pytest.raises(ScriptError, match="it ran in the diagnosis, but not in a trial: lost") as raised:
         tune(made, root)
-    assert "make the micro-batch smaller" in str(raised.value)
+    assert "divide the micro-batch" in str(raised.value)
     assert made.tried == [{}]
 
 
