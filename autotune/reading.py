@@ -42,7 +42,7 @@ def read(path: str | Path, *, follow: bool = False, most_bytes: int = MOST_BYTES
 
 def _check_regular(about: os.stat_result, path: str | Path) -> None:
     if not stat.S_ISREG(about.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def _too_large(path: str | Path, most_bytes: int) -> OSError:

@@ -30,7 +30,7 @@ MOST_RUNS = 10_000
 """Lines of a list that are read: the newest."""
 
 _INODE = re.compile(r"[0-9]{1,20}")
-_TO_DO = "Set XDG_STATE_HOME to a folder of your own; what undo needs is kept there."
+_TO_DO = "Set XDG_STATE_HOME to a folder of your own; the data for undo is stored there."
 
 
 def project(root: Path, environ: Mapping[str, str] = os.environ) -> Path:
@@ -195,13 +195,13 @@ def _check(folder: Path) -> None:
     """Raises UsageError for a folder of another user, one that others may write, or a link."""
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode):
-        raise UsageError("this is no folder", where=str(folder), to_do=_TO_DO)
+        raise UsageError("this is not a folder", where=str(folder), to_do=_TO_DO)
     if not hasattr(os, "geteuid"):  # Windows keeps others out of a user's folder by other means than the mode
         return
     if about.st_uid != os.geteuid():
         raise UsageError("this folder belongs to another user", where=str(folder), to_do=_TO_DO)
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UsageError("others may write this folder", where=str(folder), to_do=_TO_DO)
+        raise UsageError("other users can write to this folder", where=str(folder), to_do=_TO_DO)
 
 
 def _check_above(folder: Path) -> None:
@@ -209,4 +209,6 @@ def _check_above(folder: Path) -> None:
     for above in folder.resolve().parents:
         mode = above.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise UsageError("everybody may write this folder, above autotune's own", where=str(above), to_do=_TO_DO)
+            raise UsageError(
+                "everyone can write to this folder, a parent of autotune's own", where=str(above), to_do=_TO_DO
+            )

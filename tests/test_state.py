@@ -44,7 +44,7 @@ def test_what_others_may_write_is_not_relied_on(root: Path, environ: dict[str, s
     folder = state.project(root, environ)
     folder.chmod(0o777)
     assert state.known_project(root, environ) is None
-    with pytest.raises(UsageError, match="others may write this folder"):
+    with pytest.raises(UsageError, match="other users can write to this folder"):
         state.project(root, environ)
 
 
@@ -98,7 +98,7 @@ def test_where_everybody_may_exchange_it_it_is_not_relied_on(
     assert state.known_project(root, environ) == folder
     (tmp_path / "state").chmod(0o777)
     assert state.known_project(root, environ) is None
-    with pytest.raises(UsageError, match="everybody may write this folder"):
+    with pytest.raises(UsageError, match="everyone can write to this folder"):
         state.project(root, environ)
 
 

@@ -142,7 +142,7 @@ def _doubt(file: Path, root: Path, data: bytes) -> str:
         return f"autotune did not make this patch on this machine for this user: {file}"
     if not state.is_own_patch(home, data):
         return f"this patch was edited after autotune made it: {file}"
-    return "" if root == home.resolve() else f"this patch is of another project than {home}, in which it lies"
+    return "" if root == home.resolve() else f"this patch belongs to another project than {home}, in which it lies"
 
 
 def _file(name: str, cwd: Path) -> Path:
@@ -157,9 +157,10 @@ def _file(name: str, cwd: Path) -> Path:
     if not (path.is_file() and (is_named or not path.is_symlink())):
         if run := searches.diagnosed(path.parent):
             raise UsageError(
-                "this search proved nothing to be faster, so it has no patch",
+                "this search confirmed no candidate as faster, so it has no patch",
                 where=str(path.parent),
-                to_do=f"`autotune diagnose --load {run}` shows its diagnosis, and `autotune apply {run}` writes that.",
+                to_do=f"`autotune diagnose --load {run}` shows its diagnosis; "
+                f"`autotune apply {run}` writes its changes.",
             )
         raise UsageError(
             "this run has no patch: there was nothing to change",
@@ -184,7 +185,7 @@ def _root(file: Path, made: Patch) -> Path:
                 to_do="Diagnose again.",
             )
     elif not named.is_absolute() or not named.is_dir():
-        raise UsageError(f"its root {made.root!r} is no full path of a folder", where=str(file))
+        raise UsageError(f"its root {made.root!r} is not the absolute path of a folder", where=str(file))
     return named.resolve()
 
 
@@ -210,7 +211,7 @@ def _chosen(
     known = {name for change in changes for name in (change.setting, *change.rules)}
     wrong = [name for name in options.select if name not in known]
     if wrong:
-        raise UsageError(f"no change of this patch is of {', '.join(wrong)}", to_do=f"There are: {_listed(known)}.")
+        raise UsageError(f"no change of this patch matches {', '.join(wrong)}", to_do=f"There are: {_listed(known)}.")
     reasons = [_why_left(change, options) for change in changes]
     is_so = [not change.edits and not change.by_hand for change in changes]
     lacks = lacking(changes, [not reason or so for reason, so in zip(reasons, is_so, strict=True)])
@@ -224,14 +225,14 @@ def _why_left(change: PatchChange, options: Options) -> str:
     if options.select and not named:
         return "not selected"
     if not change.edits:
-        return change.by_hand or "it is so already"
+        return change.by_hand or "it has this value already"
     if change.effect not in SAFE and change.effect not in options.allow and not named:
         return f"it is {change.effect.value}: --allow {change.effect.value} writes it too"
     return ""
 
 
 def _what_it_lacks(missing: Sequence[str]) -> str:
-    return f"it holds only together with {', '.join(missing)}, which is not written" if missing else ""
+    return f"it depends on {', '.join(missing)}, which is not written" if missing else ""
 
 
 def _listed(names: set[str]) -> str:
@@ -254,7 +255,7 @@ def _inside(root: Path, name: str) -> Path:
     try:
         path = (root / name).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise UsageError(f"is no name of a file: {error}", where=repr(name)) from error
+        raise UsageError(f"is not a file name: {error}", where=repr(name)) from error
     if not path.is_relative_to(root):
         raise UsageError(
             f"it lies outside the project {root}; nothing was changed",

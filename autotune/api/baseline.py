@@ -38,11 +38,11 @@ def read(file: Path) -> Counter[str]:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(file), to_do=_rewrite_hint(file)) from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
-        raise UsageError(f"this is no baseline ({why})", where=str(file), to_do=_rewrite_hint(file)) from error
+        raise UsageError(f"this is not a baseline file ({why})", where=str(file), to_do=_rewrite_hint(file)) from error
 
 
 def _rewrite_hint(file: Path) -> str:
-    return f"Write it again: autotune check --write-baseline {shlex.quote(str(file))} ."
+    return f"Create it again: autotune check --write-baseline {shlex.quote(str(file))} ."
 
 
 def write(file: Path, findings: Iterable[tuple[Finding, Location]], root: Path) -> Counter[str]:

@@ -51,13 +51,15 @@ def named(words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path)
         return patched(words, options, cwd)
     where = f"--patch {options.name}"
     if options.select or options.allow:
-        raise UsageError("a written patch is measured as a whole", where=where, to_do="Leave --select and --allow out.")
+        raise UsageError(
+            "an applied patch is measured as a whole", where=where, to_do="Leave --select and --allow out."
+        )
     current = {one.number: one for one in _current(root)}
     journal = current.get(int(options.name))
     if journal is None:
         listed = ", ".join(map(str, current))
         raise UsageError(
-            "no patch of this number is written, with its files still as it left them",
+            "no applied patch has this number and unchanged files",
             where=where,
             to_do=f"There is: {listed}." if listed else "`autotune apply` writes one.",
         )
@@ -71,10 +73,10 @@ def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[
         raise UsageError(
             planned.doubt,
             where=options.name,
-            to_do=f"Look at it: `autotune apply --diff {shlex.quote(options.name)}`. Once written, verify measures it.",
+            to_do=f"Review it: `autotune apply --diff {shlex.quote(options.name)}`. Apply it, and verify measures it.",
         )
     run = _run(planned.title)
-    compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not written yet")
+    compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not applied yet")
     return replace(compared, predicted=predicted(planned.chosen, run, planned.root)), run
 
 

@@ -102,7 +102,7 @@ def _table(file: Path, root: Path) -> Mapping[str, Any] | Note | None:
     tool = document.get("tool")
     table = tool.get("autotune") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):
-        raise UsageError("tool.autotune is no table", where=str(file), to_do=_TO_DO)
+        raise UsageError("tool.autotune is not a table", where=str(file), to_do=_TO_DO)
     return table
 
 
@@ -112,7 +112,7 @@ def _configuration(table: Mapping[str, Any], file: Path, folder: str) -> Configu
         raise UsageError(f"unknown key: {', '.join(sorted(unknown))}", where=f"{file}: tool.autotune", to_do=_TO_DO)
     per_file = table.get("per-file-ignores", {})
     if not isinstance(per_file, dict):
-        raise UsageError("is no table", where=f"{file}: tool.autotune.per-file-ignores", to_do=_TO_DO)
+        raise UsageError("is not a table", where=f"{file}: tool.autotune.per-file-ignores", to_do=_TO_DO)
     return Configuration(
         select=_texts(table, "select", file),
         ignore=_texts(table, "ignore", file),

@@ -87,7 +87,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
         facts += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
     beyond = outside(options.words, cwd=cwd, root=root, environ=environ)
-    run = replace(run, notes=tuple(f"{file} lies outside {root}: changes of it are by hand" for file in beyond))
+    run = replace(run, notes=tuple(f"{file} lies outside {root}: change it by hand" for file in beyond))
     facts += (*storage(collected.recordings, collected.effects.redirected), *extras.facts(cwd))
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
     known = Known(run, facts, versions, *static, pins=pins(bundle, cwd=cwd, root=root))
@@ -122,14 +122,14 @@ def load(
         path = artefacts.resolve(str(path.with_name(diagnosed)), cwd)
     recordings = collect.load(path)
     if not recordings:
-        raise UsageError("this run has no Recording: its script made no step", where=str(path))
+        raise UsageError("this run has no Recording: its script reached no step", where=str(path))
     file = path / artefacts.MANIFEST if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.restored(row, recordings, path)
     try:
         report = build(recordings, known, engine.load_rules(rules), price, extras.there(path), asked)
     except EvidenceError as error:
-        raise UsageError(f"it says what cannot be: {error}", where=str(path), to_do="Diagnose again.") from error
+        raise UsageError(f"it contradicts itself: {error}", where=str(path), to_do="Diagnose again.") from error
     told = history.calibration(artefacts.project_root(cwd))
     return patching.placed(replace(report, patch=patching.written(path), name=name, calibration=str(told or "")))
 

@@ -55,7 +55,7 @@ def restored(row: Json, recordings: Sequence[Recording], path: Path) -> Known:
         schemas.check(row, "manifest")
     except ValueError as error:
         raise UsageError(
-            f"what it knows beside the recording cannot be read ({error})", where=str(path), to_do="Diagnose again."
+            f"the data beside the recording cannot be read ({error})", where=str(path), to_do="Diagnose again."
         ) from error
     fields = row.get("run") or {"command": recordings[0].process["argv"], "outcome": recordings[0].outcome}
     plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

@@ -44,7 +44,7 @@ def hint(words: Sequence[str], run: RunSummary, raised: Raised | None, cwd: Path
     having = [one for one in candidates(module, words, environ, cwd) if Path(one).parent != Path(python).parent]
     lacks = f"\n{python} has no {module!r}"
     if not having:
-        return f"{lacks}, and no Python that was looked at has it: install it there, or name another with --python."
+        return f"{lacks}, and no other Python found here has it: install it there, or name another with --python."
     others = f" ({', '.join(having[1 : 1 + _NAMED])} too)" if len(having) > 1 else ""
     return f"{lacks}; {having[0]} has it{others}:\n    {_line(called, words, having[0])}"
 

@@ -29,7 +29,7 @@ _FULL_DISK = (
     " let it save less."
 )
 
-NO_MACHINE = "nothing is known of the machine: this Recording came without the run.json of its run"
+NO_MACHINE = "the machine is unknown: this Recording came without the run.json of its run"
 
 
 def summarise(
@@ -73,15 +73,17 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
     if not any(name.startswith("machine.") for name in evidence.facts.get(RUN, ())):
         found.append(NO_MACHINE)
     if isinstance(load, int | float) and isinstance(quota, int | float) and load >= BUSY_SHARE * quota:
-        found.append(f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less true")
+        found.append(
+            f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less reliable"
+        )
     has_clock = any(one.window is not None and one.window.device_clock for one in recordings)
     if evidence.lookup(RUN, "device.type") == "cuda" and not has_clock:
-        found.append("phases are timed on the host: what the GPU still computes counts where the host waits for it")
+        found.append("phases are timed on the host: GPU work counts in the phase in which the host waits for it")
     taken = evidence.lookup(RUN, "replay.other_cpus")
     if evidence.lookup(RUN, "device.type") == "cpu" and isinstance(taken, float) and is_crowded(evidence):
         found.append(
-            f"other programs kept {taken:.1f} CPUs busy while settings were tried: what other numbers of threads "
-            "bring on a free machine is not known"
+            f"other programs kept {taken:.1f} CPUs busy during the what-if probes: the effect of other thread counts "
+            "on an idle machine is unknown"
         )
     return (*found, *map(_declined, declined))
 
@@ -90,7 +92,7 @@ def _declined(finding: Finding) -> str:
     assert finding.gain is not None
     said = f"{finding.gain.speedup:.2f}x ({interval(finding.gain, ' to ')})"
     change = f"its change {finding.gain.note or 'here'}"
-    return f"{finding.rule.id} is left out ({finding.message}): {said} is predicted for {change}"
+    return f"{finding.rule.id} is omitted ({finding.message}): the predicted gain of {change} is {said}"
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:
@@ -115,7 +117,7 @@ def check(run: RunSummary, collected: Collected) -> None:
     """
     if collected.bugs and run.outcome != "completed":
         notes = "\n".join(collected.bugs)
-        raise InternalError(f"a bug of ours: the probe failed in the script's process and ended it\n{notes}")
+        raise InternalError(f"internal error: the probe failed in the script's process and ended it\n{notes}")
     if run.outcome in ("completed", "ended_early", "out_of_memory", "killed_for_memory"):
         return
     if any(one.window is not None for one in collected.recordings):
@@ -130,9 +132,9 @@ def _failure(run: RunSummary, collected: Collected) -> AutotuneError:
     script = " ".join(run.command[:2])
     if collected.ended_by == "startup_limit":
         return ScriptError(
-            f"it made no optimizer step in {collected.wall_s:.0f} s; it was in {collected.waiting_in or 'start-up'}",
+            f"it reached no optimizer step in {collected.wall_s:.0f} s; it was in {collected.waiting_in or 'start-up'}",
             where=script,
-            to_do="Give it longer with --startup-limit SECONDS.",
+            to_do="Allow more time with --startup-limit SECONDS.",
         )
     if collected.ended_by == "not_injected":
         return ScriptError(
@@ -148,16 +150,16 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
     when = "before its first optimizer step" if not run.num_steps else "after one optimizer step, too few to measure"
     if run.error.startswith("EOFError"):
         return ScriptError(
-            "it asked for input, and there is nobody to answer while it is measured",
+            "it asked for input, which a measurement cannot give",
             where=script,
-            to_do="Give it the answer as an argument or a setting.",
+            to_do="Pass the answer as an argument or a setting.",
         )
     if run.error:
         has_no_space = os.strerror(errno.ENOSPC) in run.error
         return ScriptError(
             f"it failed {when}: {run.error}",
             where=script,
-            to_do=_FULL_DISK if has_no_space else "Its own message stands above. Repair it, then diagnose again.",
+            to_do=_FULL_DISK if has_no_space else "Its own message is above. Fix it, then diagnose again.",
             status=collected.exit_code,
             said=collected.said,
         )
@@ -165,12 +167,12 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
         return ScriptError(
             f"it ended with exit code {collected.exit_code} {when}",
             where=script,
-            to_do="Run it without autotune first; its own message stands above.",
+            to_do="Run it without autotune first; its own message is above.",
         )
     return ScriptError(
         "it ended without an optimizer step",
         where=script,
-        to_do="Give it the arguments that make it train (and a run longer than one step).",
+        to_do="Pass the arguments that make it train for more than one step.",
     )
 
 

@@ -132,7 +132,7 @@ def _refused_together(group: Sequence[Draft], python: str, place: Place) -> dict
         (why,) = _refusals([(*kept, draft)], python, place)
         if why:
             others = ", ".join(f"{other.change.setting} = {other.change.new}" for other in kept)
-            refused[id(draft)] = f"not together with {others}: {why}" if kept else why
+            refused[id(draft)] = f"conflicts with {others}: {why}" if kept else why
         else:
             kept.append(draft)
     return refused

@@ -69,7 +69,7 @@ def passed_over(verb: str, cwd: Path) -> str:
         return ""
     folder = state.folders(run.parents[2])[run.name]
     return (
-        f"a newer run, {age(run.name)}, was typed in another folder: cd {shlex.quote(str(folder))} && autotune {verb}"
+        f"a newer run, {age(run.name)}, was started in another folder: cd {shlex.quote(str(folder))} && autotune {verb}"
     )
 
 
@@ -87,7 +87,7 @@ def command(name: str, verb: str, cwd: Path) -> Remembered:
         raise UsageError(f"no script was given, and {error.what}", where=error.where, to_do=to_do) from None
     known = _known(run)
     if known is None:
-        why = "it is not kept where it may hold a secret, or the run was made elsewhere"
+        why = "autotune stores no command that may hold a secret, or the run was recorded elsewhere"
         raise UsageError(f"no script was given, and the command of run {run.name} is not known: {why}", to_do=to_do)
     return known
 
@@ -110,9 +110,9 @@ def of_command(words: Sequence[str], cwd: Path) -> str:
         if run.name in commands and (run / NAME).is_file() and _subject(*commands[run.name][:2]) == subject:
             return str(run)
     raise UsageError(
-        "the last diagnosis is of another command, and this one has none that proposes a change",
+        "the last diagnosis is of another command, and no diagnosis of this command proposes a change",
         where=typed(known.words),
-        to_do=f"Diagnose this one first: autotune diagnose -- {typed(words)}",
+        to_do=f"Diagnose this command first: autotune diagnose -- {typed(words)}",
     )
 
 

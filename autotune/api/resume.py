@@ -54,9 +54,9 @@ class Trial:
 def trial(recording: Recording, start: Start, free_bytes: int | None) -> Trial:
     """What a rehearsal of the changed script says about trying it, on a disk with `free_bytes` (None: not known)."""
     if not TRAINERS.keys() & recording.frameworks.keys():
-        return Trial(f"no trainer was seen whose resume is known (transformers, Lightning): {_BY_HAND}")
+        return Trial(f"autotune can test the resume of transformers and Lightning only: {_BY_HAND}")
     if start.warmup + start.steps <= SAVE_AT + 1:
-        return Trial(f"the script makes only {start.warmup + start.steps} steps: {_BY_HAND}")
+        return Trial(f"the script runs only {start.warmup + start.steps} steps: {_BY_HAND}")
     needed = _state_bytes(recording)
     if free_bytes is not None and free_bytes < SPARE * needed:
         return Trial(f"a save takes about {size(needed)}, and the disk has {size(free_bytes)} free: {_BY_HAND}")
@@ -98,7 +98,7 @@ def _attempt(runner: Runner, side: str, limit_s: float) -> Resume:
     try:
         return _saved_and_resumed(runner, side, limit_s)
     except KeyboardInterrupt:
-        return Resume(Resumed.NOT_TRIED, f"you ended it: {_BY_HAND}")
+        return Resume(Resumed.NOT_TRIED, f"you interrupted it: {_BY_HAND}")
     except (AutotuneError, InternalError, OSError) as error:
         tell(str(error))
         return Resume(Resumed.NOT_TRIED, f"it ended with {type(error).__name__}: {_BY_HAND}")
@@ -115,7 +115,7 @@ def _saved_and_resumed(runner: Runner, side: str, limit_s: float) -> Resume:
             return bad
         step, _, checkpoint = _note(first / SAVED).partition(" ")
         if not checkpoint:
-            return Resume(Resumed.NOT_TRIED, f"its trainer never came to a save: {_BY_HAND}")
+            return Resume(Resumed.NOT_TRIED, f"its trainer reached no save: {_BY_HAND}")
         going_on = replace(GOING_ON, resume_from=checkpoint, startup_limit_s=half_s, time_limit_s=half_s)
         resumed = runner.run_in(second, side, going_on)[0]
         if bad := _ended(runner, side, resumed, "to go on from the save"):
@@ -126,13 +126,13 @@ def _saved_and_resumed(runner: Runner, side: str, limit_s: float) -> Resume:
 def _told(step: str, begun: str, saved: collect.Collected, resumed: collect.Collected) -> Resume:
     """`step` is how many were made before the save, `begun` with how many the other start began ("": made none)."""
     if begun != step:
-        went_on = f"at step {int(begun) + 1}" if begun else "with no step"
-        return Resume(Resumed.FAILED, f"saved after step {step}, the start from there went on {went_on}")
+        went_on = f"at step {int(begun) + 1}" if begun else "without a step"
+        return Resume(Resumed.FAILED, f"saved after step {step}, the resumed process continued {went_on}")
     known = [one.recordings[0] for one in (saved, resumed) if one.recordings]
     # Several optimizers share the steps: then nobody knows at which loss the save was.
     losses = [one.losses for one in known] if all(len(one.optimizers) <= 1 for one in known) else []
     said = _continued(losses[0][SAVE_AT:], losses[1]) if len(losses) == 2 else _NO_LOSSES
-    return Resume(Resumed.OK, f"saved after step {step}, and a new process went on with step {int(begun) + 1}; {said}")
+    return Resume(Resumed.OK, f"saved after step {step}, and a new process resumed at step {int(begun) + 1}; {said}")
 
 
 _NO_LOSSES = "no losses were seen to compare"
@@ -142,26 +142,26 @@ def _continued(kept: Sequence[float | None], new: Sequence[float | None]) -> str
     """How the losses after a resume compare with those of the start that saved and did not stop."""
     found = compare([kept, kept], [new, new], Effect.EQUIVALENT)
     if found.sameness in (Sameness.IDENTICAL, Sameness.CLOSE):
-        return "its losses are those of the run that did not stop"
+        return "its losses equal those of the uninterrupted run"
     if not found.steps or kept[0] is None or new[0] is None:
         return _NO_LOSSES
-    went_on = f"{kept[0]:.6g} in the run that did not stop"
+    went_on = f"{kept[0]:.6g} in the uninterrupted run"
     return f"its first loss is {new[0]:.6g}, and {went_on}: other data or other random draws"
 
 
 def _ended(runner: Runner, side: str, collected: collect.Collected, what: str) -> Resume | None:
     """Why a start, which was to do `what`, is no result; None for a good one."""
     if collected.ended_by in ("startup_limit", "time_limit"):
-        return Resume(Resumed.NOT_TRIED, f"the budget ended before the start that was {what} did: {_BY_HAND}")
+        return Resume(Resumed.NOT_TRIED, f"the budget ended before the run {what} did: {_BY_HAND}")
     why = _failure(runner, side, collected)
-    return Resume(Resumed.FAILED, f"the start that was {what} failed: {why}") if why else None
+    return Resume(Resumed.FAILED, f"the run {what} failed: {why}") if why else None
 
 
 def _failure(runner: Runner, side: str, collected: collect.Collected) -> str:
     """Why a start is no result; "" for a good one. Its own message may quote data: that goes to stderr alone."""
     run = outcome.summarise(collected, runner.sides.words[side], runner.python, "", False, runner.cwd)
     if collected.bugs:
-        return f"a bug of ours: {collected.bugs[0].splitlines()[0]}"
+        return f"internal error: {collected.bugs[0].splitlines()[0]}"
     if run.error:
         tell(runner.told(collected.said))
         return runner.told(run.error)

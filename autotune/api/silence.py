@@ -54,7 +54,7 @@ def unknown_rules(bundles: Iterable[Bundle], rules: Iterable[Rule]) -> Iterator[
             where = f"{each.file}:{each.line}" if each.line else each.file
             begun = sorted(rule for rule in known if rule.startswith(each.rule))
             why = f"; a comment names whole rules, like {begun[0]}" if begun else ""
-            yield Note(where, f'this comment silences nothing: no rule is called "{each.rule}"{why}')
+            yield Note(where, f'this comment suppresses nothing: no rule is called "{each.rule}"{why}')
 
 
 def _sorted_out(checked: CheckedBundle, judge: Judge) -> CheckedBundle:

@@ -158,9 +158,9 @@ def _search_s(made: Search) -> float | None:
     missing_s = made.proof_s + LEAST_TRIALS * trial_s - left_s
     if missing_s > 0:
         raise UsageError(
-            f"it is too small: a start takes about {trial_s:.0f} s, and the proof alone needs {2 * LEAST_PAIRS}",
+            f"it is too small: a run takes about {trial_s:.0f} s, and the A/B confirmation needs {2 * LEAST_PAIRS}",
             where="--budget",
-            to_do=f"Give it {missing_s:.0f} s more, at least.",
+            to_do=f"Add at least {missing_s:.0f} s.",
         )
     return left_s - made.proof_s
 
@@ -173,9 +173,9 @@ def _check_own(tried: tuple[Trial, ...], found: Space, words: tuple[str, ...]) -
     is_memory = all(trial.outcome is Outcome.OUT_OF_MEMORY for trial in own)
     if is_memory and any(trial.outcome is Outcome.COMPLETED for trial in tried):
         return
-    more = "Free memory, or make the micro-batch smaller and the accumulation steps as many times more."
+    more = "Free memory, or divide the micro-batch and multiply the accumulation steps by the same factor."
     raise ScriptError(
-        f"it went well when it was diagnosed, and not in a trial: {own[-1].error}",
+        f"it ran in the diagnosis, but not in a trial: {own[-1].error}",
         where=words[0],
         to_do=more if is_memory else "Run it again; the trials run in a scratch copy of the project.",
     )

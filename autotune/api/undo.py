@@ -30,10 +30,9 @@ def undo(number: int | None, *, cwd: Path) -> Undone:
     store = kept_patches(cwd)
     if store is None:
         raise UsageError(
-            "there is no written patch to undo",
+            "there is no applied patch to undo",
             where=str(cwd),
-            to_do=_newer(None, 0)
-            or "A project that was copied or moved knows none: undo works where `apply` was typed.",
+            to_do=_newer(None, 0) or "undo works only in the project where `apply` ran, not in a copied or moved one.",
         )
     written_ns = max((_written_ns(one) for one in _written(store.folder)), default=0)
     newer = _newer(store.root, written_ns) if number is None else ""
@@ -53,7 +52,7 @@ def _newer(root: Path | None, written_ns: int) -> str:
         return ""
     _, other, one = found
     command = f"cd {shlex.quote(str(other))} && autotune undo {one.number}"
-    return f"The last `autotune apply` wrote into {other}. To take that back: `{command}`"
+    return f"The last `autotune apply` wrote into {other}. To undo it: `{command}`"
 
 
 def _of_project(root: Path) -> Sequence[Journal]:

@@ -234,7 +234,7 @@ def _gone_well(
 ) -> tuple[collect.Collected, Start, Derived]:
     words = runner.sides.words[side]
     if collected.ended_by == "startup_limit":
-        raise _too_slow("made no optimizer step in", collected.wall_s)
+        raise _too_slow("reached no optimizer step in", collected.wall_s)
     run = outcome.summarise(collected, words, runner.python, "", False, runner.cwd)
     if run.error and not collected.bugs:
         raise _failed(side, runner.told(run.error), words, collected)
@@ -248,18 +248,18 @@ def _gone_well(
 
 def _too_slow(what: str, seconds: float) -> UsageError:
     return UsageError(
-        f"it {what} {seconds:.0f} s, and about ten starts are needed",
+        f"it {what} {seconds:.0f} s, and about ten runs are needed",
         where="--budget",
-        to_do="Give it a budget that holds ten starts.",
+        to_do="Give it a budget for ten runs.",
     )
 
 
 def _failed(side: str, why: str, words: tuple[str, ...], collected: collect.Collected) -> ScriptError:
-    which, unwritten = ("changed", " Your files are as they were.") if side == AFTER else ("unchanged", "")
+    which, unwritten = ("changed", " Your files are unchanged.") if side == AFTER else ("unchanged", "")
     return ScriptError(
         f"the {which} script failed: {why}",
         where=words[0],
-        to_do=f"Its own message stands above.{unwritten}",
+        to_do=f"Its own message is above.{unwritten}",
         status=collected.exit_code,
         said=collected.said,
     )

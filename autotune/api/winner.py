@@ -110,16 +110,18 @@ def _unproven(made: Search, chosen: Candidate, error: AutotuneError) -> str:
     if own and its and all(trial.outcome is Outcome.OUT_OF_MEMORY for trial in own):
         return _fits(changed(found.changes(chosen)), own[0], its[0])
     new, old = ([speed for one, speed in speeds(trials) if one == each] for each in (chosen, found.current))
-    ratio = f" was {fmean(new) / fmean(old):.2f}x as fast as your own in the trials, but that" if new and old else ""
-    return f"{changed(found.changes(chosen))}{ratio} is not proven: {error.what}"
+    ratio = (
+        f" was {fmean(new) / fmean(old):.2f}x as fast as the baseline in the trials, but that" if new and old else ""
+    )
+    return f"{changed(found.changes(chosen))}{ratio} is not confirmed: {error.what}"
 
 
 def _fits(settings: str, own: Trial, its: Trial) -> str:
     """What to do where the user's own settings are at the limit of the memory."""
     used = f" in {size(its.memory_bytes)}" if its.memory_bytes is not None else ""
-    pace = f" at {step_time(its.step_ms)} a step" if its.step_ms is not None else ""
+    pace = f" at {step_time(its.step_ms)} per step" if its.step_ms is not None else ""
     return (
-        f"your own settings went well when they were diagnosed, and ran out of memory in trial {own.number} "
+        f"the baseline ran in the diagnosis, but ran out of memory in trial {own.number} "
         f"({own.error}); {settings} ran{used}{pace}, with the same global batch: set that, or free memory"
     )
 

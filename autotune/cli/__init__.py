@@ -37,15 +37,19 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "check": Verb("autotune.cli.check:command", "Say what is slow in scripts and configs, without running them."),
-    "diagnose": Verb("autotune.cli.diagnose:command", "Profile a few steps of a script and say where the time goes."),
-    "explain": Verb("autotune.cli.explain:command", "Say what a rule looks for, why, and what it advises."),
-    "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files."),
-    "verify": Verb("autotune.cli.verify:command", "Measure a script before and after a change, in turns.", True),
-    "tune": Verb(
-        "autotune.cli.tune:command", "Search the settings that make a script faster, and prove the best.", True
+    "check": Verb(
+        "autotune.cli.check:command", "Find slow or wrong settings in scripts and configs without running them."
     ),
-    "undo": Verb("autotune.cli.undo:command", "Take back what apply wrote."),
+    "diagnose": Verb(
+        "autotune.cli.diagnose:command", "Profile a few steps of a script and report where the time goes."
+    ),
+    "explain": Verb("autotune.cli.explain:command", "Explain a rule: its condition, its reason and its advice."),
+    "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files."),
+    "verify": Verb(
+        "autotune.cli.verify:command", "Measure a script before and after a change, in interleaved runs.", True
+    ),
+    "tune": Verb("autotune.cli.tune:command", "Search settings that make a script faster, and confirm the best.", True),
+    "undo": Verb("autotune.cli.undo:command", "Undo the changes that apply wrote."),
     "rules": Verb("autotune.cli.rules:command", "List every rule."),
 }
 
@@ -137,7 +141,7 @@ def _say_interrupted(arguments: Sequence[str]) -> None:
         from autotune.api.apply import is_interrupted
 
         if is_interrupted(cwd):
-            text = "an interrupted apply or undo was found here: `autotune undo` takes back what it began"
+            text = "an apply or undo was interrupted here: `autotune undo` reverts it"
             tell(f"autotune: {text}")
     except (AutotuneError, OSError):
         return  # the verb has nothing to do with it, and says itself what it cannot read
@@ -148,4 +152,4 @@ def _bug_report() -> str:
     import traceback
 
     versions = f"autotune {__version__}, Python {platform.python_version()}, {platform.platform()}"
-    return f"{traceback.format_exc()}\nautotune: a bug of ours. Please report the lines above with:\n{versions}"
+    return f"{traceback.format_exc()}\nautotune: internal error. Please report the lines above with:\n{versions}"

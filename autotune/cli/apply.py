@@ -22,24 +22,24 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 @click.command()
 @click.argument("name", metavar="[RUN_OR_PATCH]", default="last")
-@click.option("--diff", is_flag=True, help="Show what would be written, and write nothing.")
-@click.option("--select", multiple=True, metavar="RULE_OR_SETTING", help="Only these changes; may be repeated.")
+@click.option("--diff", is_flag=True, help="Show the changes without writing them.")
+@click.option("--select", multiple=True, metavar="RULE_OR_SETTING", help="Write only these changes; repeatable.")
 @click.option(
     "--allow",
     type=click.Choice([Effect.ALTERING.value]),
     multiple=True,
-    help="Also write changes of this effect: what is learned may change.",
+    help="Also write changes with this effect, which may change what the model learns.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--trust", is_flag=True, help="Write a patch that autotune did not make here, or of another project.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--trust", is_flag=True, help="Write a patch that was made elsewhere or for another project.")
 def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ...], yes: bool, trust: bool) -> None:
     """Write the changes of the last diagnosis (or of RUN_OR_PATCH) into your files.
 
-    Only changes that leave training the same are written, all files or none. `autotune undo` takes them back.
+    Only changes that keep training the same are written, either all files or none. `autotune undo` reverts them.
     """
     if not diff:
         for journal in api.recover(Path.cwd()):
-            tell(f"autotune: took back the interrupted patch {journal.number}{journal.exceptions}")
+            tell(f"autotune: undid the interrupted patch {journal.number}{journal.exceptions}")
     names = tuple(part.strip() for each in select for part in each.split(",") if part.strip())
     planned = api.plan(api.Options(name, names, frozenset(map(Effect, allow))), cwd=Path.cwd())
     if name == "last":
@@ -62,7 +62,7 @@ def _say_changes(planned: api.Planned) -> None:
         say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
     if sum(bool(change.gain) for change in planned.chosen) > 1:
         gain = compared.predicted(planned.chosen, planned.run, planned.root)
-        say(f"Together {said(gain)}, {gain.basis}" if gain is not None else "What they bring together is not known.")
+        say(f"Together {said(gain)}, {gain.basis}" if gain is not None else "Their combined gain is unknown.")
     for change, reason in planned.left:
         say(f"{_title(change)}: not written, {reason}")
     for found in planned.moved:
@@ -76,20 +76,20 @@ def _check_trusted(planned: api.Planned, diff: bool, yes: bool, trust: bool) -> 
     say(f"Not trusted: {planned.doubt}\nIt would write below {planned.root}")
     if diff:
         return
-    to_do = "Look at it with --diff. If you want exactly this, say --trust."
+    to_do = "Review it with --diff. To write exactly this, add --trust."
     if yes:
-        raise UsageError("--yes does not answer for a patch that is not trusted", to_do=to_do)
+        raise UsageError("--yes does not confirm an untrusted patch", to_do=to_do)
     try:
-        answer = click.prompt('Type "write it" to write it all the same', default="", show_default=False)
+        answer = click.prompt('Type "write it" to write it anyway', default="", show_default=False)
     except click.Abort:
-        raise UsageError("nobody is there to answer; nothing was written", to_do=to_do) from None
+        raise UsageError("there was no answer on stdin; nothing was written", to_do=to_do) from None
     if answer.strip().strip('"') != "write it":
         raise UsageError("nothing was written", to_do=to_do)
 
 
 def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
     if not planned.files:
-        say("No file is to be written.")
+        say("There is no file to write.")
     elif diff:
         say("Nothing was written: this was --diff.")
     elif yes or _agreed(planned):
@@ -98,9 +98,9 @@ def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
     else:
         say("Nothing was written.")
     if planned.typed:
-        belongs = " It belongs to what the files say now." if planned.files and not diff else ""
+        belongs = " It goes with the changes in the files." if planned.files and not diff else ""
         how = "Start it with" if planned.command else "Add or change on your command line"
-        say(f"What you typed is in no file.{belongs} {how}:\n  {planned.command or planned.typed}")
+        say(f"Your command line is in no file.{belongs} {how}:\n  {planned.command or planned.typed}")
 
 
 def _taken_back_by(journal: Journal | None, root: Path) -> str:
@@ -109,7 +109,7 @@ def _taken_back_by(journal: Journal | None, root: Path) -> str:
         return ""
     here = api.kept_patches(Path.cwd())
     away = "" if here is not None and here.root.samefile(root) else f"cd {shlex.quote(str(root))} && "
-    return f" `{away}autotune undo {journal.number}` takes it back."
+    return f" `{away}autotune undo {journal.number}` reverts it."
 
 
 def _agreed(planned: api.Planned) -> bool:
@@ -117,7 +117,7 @@ def _agreed(planned: api.Planned) -> bool:
         return click.confirm(f"Write {api.counted(planned.files, 'file')}?")
     except click.Abort:
         raise UsageError(
-            "nobody is there to answer; nothing was written", to_do="Say --yes, or look first with --diff."
+            "there was no answer on stdin; nothing was written", to_do="Add --yes, or review first with --diff."
         ) from None
 
 

@@ -47,7 +47,7 @@ def _line(context: click.Context, words: tuple[str, ...], called: Invocation, ow
     is_one = len(names) == 1
     they, them = ("it is", "it") if is_one else ("they are", "them")
     what = f"{', '.join(names)} {'is an option' if is_one else 'are options'} of autotune {context.info_name} too"
-    where = f"Behind the script {they} given to the script. To give {them} to autotune, type {them} first:"
+    where = f"After the script {they} passed to the script. To pass {them} to autotune, put {them} before the script:"
     return (
         f"{what}. {where}\n    autotune {context.info_name} {typed([*_first(context, words), *own])} -- {typed(rest)}"
     )

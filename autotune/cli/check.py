@@ -44,7 +44,7 @@ def _share(context: click.Context, parameter: click.Parameter, text: str | None)
     """A percentage with its sign: nobody can tell whether "5" means 5 % or 500 %."""
     share = _number(text) if text is not None and text.strip().endswith("%") else None
     if text is not None and share is None:
-        raise click.BadParameter(f"{text!r} is no percentage; write one as 5%", context, parameter)
+        raise click.BadParameter(f"{text!r} is not a percentage; write e.g. 5%", context, parameter)
     return share
 
 
@@ -55,7 +55,7 @@ def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str
         fact, _, number = text.partition("=")
         limit = _number(number)
         if limit is None or not fact.strip():
-            raise click.BadParameter(f"{text!r} is no limit; write one as data_wait_share=0.1", context, parameter)
+            raise click.BadParameter(f"{text!r} is not a limit; write e.g. data_wait_share=0.1", context, parameter)
         limits[fact.strip()] = limit
     return limits
 
@@ -68,26 +68,39 @@ def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str
     type=click.Choice([*(each.value for each in Severity), NEVER]),
     default=Severity.HIGH.value,
     show_default=True,
-    help="Exit with 1 for findings of this severity or a graver one.",
+    help="Exit with 1 if a finding has this severity or a higher one.",
 )
-@click.option("--select", multiple=True, metavar="RULES", help="Use these rules only: DL001,EN or the like.")
-@click.option("--ignore", multiple=True, metavar="RULES", help="Leave out these rules.")
-@click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Report what is not in this file.")
-@click.option("--write-baseline", type=click.Path(dir_okay=False, path_type=Path), help="Make that file from today.")
-@click.option("--env", is_flag=True, help="Add what is known of this machine and its packages.")
-@click.option("--python", help="With --env: the interpreter that will run the script.")
-@click.option("--profile", metavar="RUN_OR_RECORDING", help="Add a recorded profile (or: last).")
+@click.option("--select", multiple=True, metavar="RULES", help="Use only these rules or families, e.g. DL001,EN.")
+@click.option("--ignore", multiple=True, metavar="RULES", help="Ignore these rules or families.")
 @click.option(
-    "--max", "maxima", multiple=True, metavar="FACT=NUMBER", callback=_limits, help="Fail when a fact of it is larger."
+    "--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Report only findings that this baseline lacks."
 )
-@click.option("--max-regression", metavar="PERCENT", callback=_share, help="Fail when its step is slower by more: 5%.")
-@click.option("--facts", is_flag=True, help="Print what the files state and no findings: for who writes rules.")
+@click.option(
+    "--write-baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the current findings as a baseline.",
+)
+@click.option("--env", is_flag=True, help="Use the hardware and packages of this machine.")
+@click.option("--python", help="With --env: the interpreter that will run the script.")
+@click.option("--profile", metavar="RUN_OR_RECORDING", help="Use a recorded profile (last: the newest).")
+@click.option(
+    "--max",
+    "maxima",
+    multiple=True,
+    metavar="FACT=NUMBER",
+    callback=_limits,
+    help="Fail if this fact of the profile is larger.",
+)
+@click.option(
+    "--max-regression", metavar="PERCENT", callback=_share, help="Fail if the step is slower by more, e.g. 5%."
+)
+@click.option("--facts", is_flag=True, help="Print the facts in the files, not findings; for rule authors.")
 @click.option("--against", metavar="RUN_OR_RECORDING", help="The profile to compare with.")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 def command(paths: tuple[Path, ...], **given: Any) -> int:
-    """Say what makes training slow or wrong in the scripts, configs and launch commands below PATHS (default: here).
+    """Find what makes training slow or wrong in the scripts, configs and launch commands below PATHS (default: here).
 
-    Nothing of them is run or imported. What only a run can tell is listed as such.
+    Nothing is run or imported. Rules that need a run are listed as such.
     """
     checked = api.check(_options(paths, given), cwd=Path.cwd())
     if given["facts"]:
@@ -99,7 +112,7 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     if bug := _bug(checked):
         return bug
     if broken := _broken(checked, paths):
-        tell(f"{broken}: named on the command line, and it cannot be read: nothing in it was checked")
+        tell(f"{broken}: named on the command line, but unreadable: nothing in it was checked")
         return UNREAD
     return FOUND if checked.fails else 0
 
@@ -125,11 +138,11 @@ def _written(checked: Checked, file: Path) -> str:
 
 
 def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> api.Options:
-    _require(given, "profile", "maxima", "--max needs the profile that it limits.")
-    _require(given, "profile", "max_regression", "--max-regression needs the profile that it limits.")
-    _require(given, "against", "max_regression", "--max-regression needs the profile to compare with.")
-    _require(given, "max_regression", "against", "--against needs --max-regression: how much slower is too much.")
-    _require(given, "env", "python", "--python needs --env: without it no package is looked at.")
+    _require(given, "profile", "maxima", "--max needs --profile.")
+    _require(given, "profile", "max_regression", "--max-regression needs --profile.")
+    _require(given, "against", "max_regression", "--max-regression needs --against: the profile to compare with.")
+    _require(given, "max_regression", "against", "--against needs --max-regression: the slowdown to allow.")
+    _require(given, "env", "python", "--python needs --env: otherwise no package is checked.")
     return api.Options(
         paths=paths or (Path(),),
         select=_split(given["select"]),

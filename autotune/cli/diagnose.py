@@ -26,8 +26,8 @@ from autotune.report.live import Live
 
 FORMATS = ("text", "json")
 STEPS = f"Steps to measure (default: {DEFAULT_STEPS}, and at least {LEAST_WINDOW_S:g} s)."
-AT = 'Where a running job is, "step 1200/50000" or a line of its progress bar: restart it, or let it end?'
-OPTIONS = "Compare with the same run on so many devices: DDP, ZeRO-2, FSDP."
+AT = 'Progress of a running job, "step 1200/50000" or its progress bar: advise whether to restart it.'
+OPTIONS = "Compare with the same run on this many devices: DDP, ZeRO-2, FSDP."
 POSITIVE = click.FloatRange(min=0, min_open=True)
 FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
 """Outcomes that are diagnosed and are failures of the script all the same."""
@@ -40,23 +40,27 @@ def _progress(context: click.Context, parameter: click.Parameter, text: str | No
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--steps", type=click.IntRange(min=1), help=STEPS)
-@click.option("--warmup", type=click.IntRange(min=1), help="Steps before the window (default: chosen by the run).")
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Let this many steps pass first.")
-@click.option("--time-limit", type=float, default=180.0, show_default=True, help="Seconds, from the first step.")
-@click.option("--startup-limit", type=float, default=1800.0, show_default=True, help="Seconds until the first step.")
-@click.option("--keep-going", is_flag=True, help="Take the probe off after the window and let training finish.")
-@click.option("--no-what-ifs", is_flag=True, help="Stop right after the window, without replays.")
+@click.option("--warmup", type=click.IntRange(min=1), help="Warm-up steps before the window (default: automatic).")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Skip this many steps before the warm-up.")
+@click.option(
+    "--time-limit", type=float, default=180.0, show_default=True, help="Limit in seconds, from the first step."
+)
+@click.option(
+    "--startup-limit", type=float, default=1800.0, show_default=True, help="Limit in seconds until the first step."
+)
+@click.option("--keep-going", is_flag=True, help="Detach the probe after the window and let training finish.")
+@click.option("--no-what-ifs", is_flag=True, help="Stop after the window, without what-if probes.")
 @click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
 @click.option("--at", callback=_progress, metavar="PROGRESS", help=AT)
 @click.option("--options", "devices", type=click.IntRange(min=2), metavar="DEVICES", help=OPTIONS)
 @click.option("--bandwidth", type=POSITIVE, metavar="GB/S", help="Between devices, for --options (default: assumed).")
-@click.option("--device-price", type=float, help="USD per hour of one device, for --options (default: by --price).")
-@click.option("--python", help="The interpreter of the script.")
+@click.option("--device-price", type=float, help="USD per hour of one device, for --options (default: --price).")
+@click.option("--python", help="Python interpreter of the script.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="Output format.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file.")
-@click.option("--load", "load", metavar="RUN_OR_RECORDING", help="Report on a stored run instead (or: last).")
-@click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.option("--load", "load", metavar="RUN_OR_RECORDING", help="Report on a stored run (last: the newest).")
+@click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")
+@click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def command(command: tuple[str, ...], **given: Any) -> None:
     """Profile a few steps of an untouched training script and say where the time goes.
@@ -118,7 +122,7 @@ def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
 
 def _announce(request: Request) -> bool:
     """Say what will happen to the job before it starts; always True."""
-    after = "the probe leaves after" if request.keep_going else "the job will be stopped after"
+    after = "the probe detaches after" if request.keep_going else "the job will be stopped after"
     steps = f"{request.steps} steps" if request.steps else f"about {DEFAULT_STEPS} steps"
     replays = " and a few replays of them" if request.what_ifs and not request.keep_going else ""
     tell(f"autotune: {after} {steps}{replays}.")

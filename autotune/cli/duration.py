@@ -16,5 +16,5 @@ def seconds(context: click.Context, parameter: click.Parameter, text: str | None
         return None
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise click.BadParameter(f"{text!r} is no time; write one as 60s or 10m", context, parameter)
+        raise click.BadParameter(f"{text!r} is not a duration; write e.g. 60s or 10m", context, parameter)
     return float(found[1]) * _SECONDS[found[2]]

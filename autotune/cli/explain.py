@@ -22,7 +22,7 @@ EFFECTS = {
     Effect.EXACT: "results stay bit-identical",
     Effect.EQUIVALENT: "the same training; other rounding or random draws",
     Effect.ALTERING: "what is learned may change",
-    Effect.MANUAL: "yours to judge",
+    Effect.MANUAL: "for you to judge",
 }
 
 
@@ -52,9 +52,9 @@ def sections(rule: Rule) -> Iterator[tuple[str, list[str]]]:
     """(title, lines) of each part that the rule has; lines are at most 80 columns wide and indented by two."""
     parts = {
         "Why": _wrapped(rule.why, 2),
-        f"When (of {'the' if rule.subject == 'run' else 'each'} {rule.subject})": _condition(rule),
+        f"When (for {'the' if rule.subject == 'run' else 'each'} {rule.subject})": _condition(rule),
         "Without a run (autotune check)": _static(rule),
-        "Taken back by a run in which": _wrapped(rule.refuted_by, 2),
+        "Refuted by a run in which": _wrapped(rule.refuted_by, 2),
         "Limits": (line for name, limit in rule.limits.items() for line in _limit(name, limit)),
         "What it reads": _reads(rule),
         "Fix": (line for fix in rule.fixes for line in _fix(fix, rule)),
@@ -84,7 +84,7 @@ def _condition(rule: Rule) -> Iterator[str]:
 def _static(rule: Rule) -> Iterator[str]:
     """What `check` asks of files, where it can use the rule."""
     if rule.static is None:
-        yield from _wrapped("the same, where files tell it", 2) if decides_without_a_run(rule) else ()
+        yield from _wrapped("the same condition, where files show it", 2) if decides_without_a_run(rule) else ()
         return
     part = rule.as_static()
     yield from _wrapped(f"{part.severity} severity, {part.confidence} confidence; fires when", 2)
@@ -123,9 +123,9 @@ def _fix(fix: Fix, rule: Rule) -> Iterator[str]:
     if not fix.setting:
         yield from _item(f"{_generic(fix.text, rule)}{condition}")
         if fix.install:
-            yield from _wrapped(f"diagnose says the command where a wheel of {fix.install} can exist", 4)
+            yield from _wrapped(f"diagnose prints the install command if a matching wheel of {fix.install} exists", 4)
         if fix.script:
-            yield from _wrapped("diagnose writes a script that does it into its run folder", 4)
+            yield from _wrapped("diagnose writes a script for this into the run folder", 4)
         return
     yield from _item(f"{fix.setting} = {fix.value}{condition}")
     entry = settings()[fix.setting]
@@ -133,7 +133,7 @@ def _fix(fix: Fix, rule: Rule) -> Iterator[str]:
     for case in entry.effect_when:
         yield from _wrapped(f"{case.effect} when {case.when}: {EFFECTS[case.effect]}", 4)
     if fix.optional:
-        yield from _wrapped("optional: the other changes hold without it", 4)
+        yield from _wrapped("optional: the other changes are valid without it", 4)
     if fix.note:
         yield from _wrapped(f"note: {_generic(fix.note, rule)}", 4)
 

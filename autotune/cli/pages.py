@@ -83,20 +83,24 @@ def _plain(line: str) -> str:
 
 def _by_family(rules: Sequence[Rule]) -> Iterator[str]:
     yield from (f"# Rules ({len(rules)})", "", HEAD, "[By symptom](symptoms.md); [left out](left-out.md).")
-    yield "`check` marks those that need no run. `autotune explain ID` prints a page."
+    yield "`check` marks rules that need no run. `autotune explain ID` prints a page."
     for name, members in groupby(sorted(rules, key=family), key=family):
         yield from ("", f"## {name}", "")
         yield from (f"{_item(rule)}{' `check`' if decides_without_a_run(rule) else ''}" for rule in members)
 
 
 def _by_symptom(rules: Sequence[Rule]) -> Iterator[str]:
-    yield from ("# What do you see?", "", HEAD, "Run `autotune diagnose` first: it says which of these it is.")
+    yield from ("# What do you see?", "", HEAD, "Run `autotune diagnose` first: it tells which of these applies.")
     for symptom in symptoms():
         yield from ("", f"## {symptom.says}", "", *(_item(rule) for rule in rules if symptom.fits(rule)))
 
 
 def _what_ifs() -> Iterator[str]:
-    yield from ("# What-ifs", "", "What a rule's `[gain]` may name. Written by `autotune rules --docs docs/rules`.")
+    yield from (
+        "# What-ifs",
+        "",
+        "The what-ifs that a rule's `[gain]` can name. Written by `autotune rules --docs docs/rules`.",
+    )
     for name, entry in what_ifs().items():
         yield from ("", f"## {name}", "")
         yield from (f"- `{argument}`: {_kind(kind)}" for argument, kind in entry.required.items())

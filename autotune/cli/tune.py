@@ -26,9 +26,9 @@ from autotune.report.live import Live
 from autotune.report.units import duration, step_time
 
 RENDERERS = {"text": tune_text.render, "json": tune_json.render}
-BUDGET = "Time for all of it: diagnosis, trials, proof (default: 10m, without --trials)."
+BUDGET = "Total time: diagnosis, trials, confirmation (default: 10m, without --trials)."
 BUDGET_S = 600.0
-TRIALS = "At most so many trials before the proof, in place of or beside --budget."
+TRIALS = "Maximum number of trials, instead of --budget or in addition to it."
 
 MOST_LINES = 15
 """Of what a start that failed wrote last: the end of a traceback."""
@@ -37,22 +37,24 @@ MOST_LINES = 15
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--budget", callback=seconds, help=BUDGET)
 @click.option("--trials", type=click.IntRange(min=1), help=TRIALS)
-@click.option("--knobs", multiple=True, metavar="KNOB,...", help="Search only these: batch, workers, threads ...")
+@click.option("--knobs", multiple=True, metavar="KNOB,...", help="Search only these knobs: batch, workers, threads ...")
 @click.option("--study", metavar="URL", help="An Optuna storage; tuners on several machines may share one.")
-@click.option("--resume", is_flag=True, help="Go on with the newest search of this command that was interrupted.")
-@click.option("--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also changes of this effect.")
+@click.option("--resume", is_flag=True, help="Continue the newest interrupted search of this command.")
+@click.option(
+    "--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also use changes with this effect."
+)
 @click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
-@click.option("--python", help="The interpreter of the script.")
+@click.option("--python", help="Python interpreter of the script.")
 @click.option("--format", "format_", type=click.Choice(list(RENDERERS)), default="text", help="Output format.")
-@click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")
+@click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def command(command: tuple[str, ...], **given: Any) -> None:
-    """Search the settings of a script for those that measurably make it faster, and write their patch.
+    """Search settings that measurably make a script faster, and write a patch for them.
 
-    Every trial is a fresh start in a scratch copy: nothing of yours is written before `autotune apply`. What wins is
-    measured again in turns with your own settings; where nothing wins, the answer is to keep what you have. COMMAND is
-    a script with its arguments, or, after --, any command that starts one; without it, that of the last diagnosis.
+    Every trial is a fresh process in a scratch copy: your files stay unchanged until `autotune apply`. The winner is
+    measured again in an A/B confirmation against the baseline; if nothing wins, keep what you have. COMMAND is a script
+    with its arguments, or, after --, any command that starts one; without it, the command of the last diagnosis.
     """
     known = chosen(command, "tune", given["python"])
     with Live(quiet=given["quiet"]) as live:
@@ -124,17 +126,17 @@ class _Teller:
 
     def proving(self, planned: Schedule) -> None:
         self.now = "proof"
-        self._say(
-            f"the best in turns with your own: {verify_text.plan(planned.seconds, len(planned.order), 0.0, None)}"
-        )
+        runs = verify_text.plan(planned.seconds, len(planned.order), 0.0, None)
+        self._say(f"A/B confirmation of the best candidate: {runs}")
 
     def interrupted(self) -> str:
         """What is kept when the search is stopped."""
         if self.best is None:
-            return "no trial had ended"
-        found = tune_text.changed(self.space.changes(self.best.candidate))
-        found = f"the best so far was {found}{self._factor(self.best)}, not proven"
-        return f"{found}; the trials are kept: go on with the same command and --resume"
+            return "no trial had finished"
+        changes = self.space.changes(self.best.candidate)
+        found = tune_text.changed(changes) if changes else "the baseline"
+        found = f"the best so far was {found}{self._factor(self.best)}, not confirmed"
+        return f"{found}; the trials are stored: continue with the same command and --resume"
 
     def _note(self, trial: Trial) -> None:
         if trial.samples_per_s and trial.outcome is Outcome.COMPLETED:
@@ -149,7 +151,7 @@ class _Teller:
     def _came_to(self, trial: Trial) -> str:
         if trial.step_ms is None or trial.outcome is not Outcome.COMPLETED:
             return f"{tune_text.OUTCOMES[trial.outcome]}: {trial.error}"
-        return f"{step_time(trial.step_ms)} a step{self._factor(trial)}"
+        return f"{step_time(trial.step_ms)} per step{self._factor(trial)}"
 
     def _factor(self, trial: Trial) -> str:
         if self._is_own(trial) or not trial.samples_per_s or not self.own:

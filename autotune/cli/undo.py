@@ -26,7 +26,7 @@ def command(number: int | None) -> None:
 def _text(undone: api.Undone) -> str:
     """The number and project of the undone patch, and the result for each file."""
     journal = undone.journal
-    head = f"Took back patch {journal.number} of {undone.root} ({journal.title}):"
+    head = f"Undid patch {journal.number} of {undone.root} ({journal.title}):"
     return "\n".join([head, *(f"  {_file(undone, index)}" for index in range(len(journal.files)))])
 
 
@@ -35,9 +35,9 @@ def _file(undone: api.Undone, index: int) -> str:
     path = Path(journal.files[index].path)
     name = path.relative_to(undone.root) if path.is_relative_to(undone.root) else path
     if index in journal.left:
-        return f"{name} was changed since, and is left so; before the patch it was {journal.before(index)}"
+        return f"{name} was changed since and stays as it is; the file before the patch: {journal.before(index)}"
     if index in journal.merged:
-        return f"{name} is without the patch, and keeps what you edited since"
+        return f"{name} no longer has the patch, and keeps your later edits"
     if index in journal.restored:
         return f"{name} was without the patch already"
     return f"{name} is as before the patch"

@@ -22,34 +22,34 @@ from autotune.report.live import Live
 from autotune.verify.losses import LEAST_STEPS
 
 NOT_MET = 1
-PATCH = "A run, a patch file, or the number of a written patch (default: what the last run proposes, written or not)."
+PATCH = "A run, a patch file, or the number of an applied patch (default: the patch of the last run)."
 RENDERERS = {"text": verify_text.render, "json": verify_json.render}
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--patch", metavar="PATCH", help=PATCH)
 @click.option("--against", metavar="OTHER.py", help="Compare with another script instead.")
-@click.option("--select", multiple=True, metavar="RULE_OR_SETTING", help="Only these changes; may be repeated.")
-@click.option("--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also changes of this effect.")
-@click.option("--budget", callback=seconds, default="60s", show_default=True, help="Time for all starts together.")
+@click.option("--select", multiple=True, metavar="RULE_OR_SETTING", help="Use only these changes; repeatable.")
 @click.option(
-    "--loss-steps", type=click.IntRange(min=LEAST_STEPS), help="Compare the losses of so many steps, at least."
+    "--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also use changes with this effect."
 )
-@click.option("--require-speedup", type=float, help="Exit with 1 when it is not surely (95 %) faster by it: 1.05.")
+@click.option("--budget", callback=seconds, default="60s", show_default=True, help="Total time for all runs.")
+@click.option(
+    "--loss-steps", type=click.IntRange(min=LEAST_STEPS), help="Compare the losses of at least this many steps."
+)
+@click.option("--require-speedup", type=float, help="Exit with 1 unless the speedup is above this (95 %), e.g. 1.05.")
 @click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
-@click.option(
-    "--resume", is_flag=True, help="Add pairs to those of the last verification of the same command and change."
-)
-@click.option("--python", help="The interpreter of the script.")
+@click.option("--resume", is_flag=True, help="Add pairs to the last verification of the same command and change.")
+@click.option("--python", help="Python interpreter of the script.")
 @click.option("--format", "format_", type=click.Choice(list(RENDERERS)), default="text", help="Output format.")
-@click.option("--no-lock", is_flag=True, help="Measure although another measurement runs on this machine.")
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")
+@click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def command(command: tuple[str, ...], **given: Any) -> int:
-    """Measure a script with and without a change, in fresh processes that take turns, and compare.
+    """Measure a script with and without a change, in interleaved fresh processes, and compare.
 
-    Nothing of yours is written: the changed files are shown to the script in a scratch copy. COMMAND is a script with
-    its arguments, or, after --, any command that starts one; without it, that of the last diagnosis.
+    Your files stay unchanged: the script sees the change in a scratch copy. COMMAND is a script with its arguments, or,
+    after --, any command that starts one; without it, the command of the last diagnosis.
     """
     if given["patch"] is not None and given["against"] is not None:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
@@ -89,7 +89,7 @@ def _verified(command: Remembered, given: dict[str, Any]) -> Verified:
 
     def begins() -> None:
         if not quiet:
-            first = "the pairs that are kept, and more" if given["resume"] else "first a rehearsal of each side"
+            first = "the stored pairs, and more" if given["resume"] else "first a rehearsal of each side"
             tell(f"autotune: within {budget_s:.0f} s; {first}")
 
     with Live(quiet=quiet) as live, watched(command.words, quiet=quiet):

@@ -73,7 +73,7 @@ def new_run(root: Path, now: float | None = None) -> Path:
         for place in (runs.parent, runs):
             place.mkdir(parents=place == runs.parent, exist_ok=True)
             if place.is_symlink() or not place.is_dir():
-                raise UsageError("it is no folder of this project, but a link or a file", where=str(place), to_do=_REAL)
+                raise UsageError("it is a link or a file, not a folder of this project", where=str(place), to_do=_REAL)
         if not os.path.lexists(runs.parent / ".gitignore"):
             write_text(runs.parent / ".gitignore", "*\n")
         folder.mkdir()
@@ -142,15 +142,17 @@ def read_json(path: Path) -> Any:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise UsageError(f"this is not JSON: {error.msg}", where=place, to_do=_RECORD_AGAIN) from error
     except RecursionError as error:
-        raise UsageError("this is no JSON of autotune: too deep", where=str(path), to_do=_RECORD_AGAIN) from error
+        raise UsageError(
+            "this is not JSON of autotune: nested too deeply", where=str(path), to_do=_RECORD_AGAIN
+        ) from error
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"this is not JSON: byte {error.start} is no UTF-8", where=str(path), to_do=_RECORD_AGAIN
+            f"this is not JSON: byte {error.start} is not UTF-8", where=str(path), to_do=_RECORD_AGAIN
         ) from error
 
 
 def _no_number(text: str) -> float:
-    raise json.JSONDecodeError(f"{text:.20} is no number that is read", text, 0)
+    raise json.JSONDecodeError(f"{text:.20} is not a supported number", text, 0)
 
 
 def _float(text: str) -> float:
@@ -188,7 +190,7 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
-_RECORD_AGAIN = "The file is damaged or no recording. Record again: autotune diagnose SCRIPT"
+_RECORD_AGAIN = "The file is damaged or is not a recording. Record again: autotune diagnose SCRIPT"
 
 
 def _not_made(folder: Path, error: OSError) -> UsageError:
@@ -234,7 +236,7 @@ def _last_here(root: Path) -> Path:
     try:
         name = reading.read(root / _FOLDER / _LAST, most_bytes=_LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        what = "no run of this project came to its end" if runs(root) else "this project has no run yet"
+        what = "no run of this project has finished" if runs(root) else "this project has no run yet"
         raise UsageError(what, where=str(root), to_do=_choose(root)) from None
     folder = root / _FOLDER / "runs" / name
     if not name or "/" in name or name == ".." or "\0" in name or not folder.is_dir():

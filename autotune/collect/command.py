@@ -73,13 +73,13 @@ def _check(called: Invocation) -> None:
         raise UsageError(
             "autotune has no such option",
             where=program,
-            to_do="Options of the script stand behind it, those of autotune before it: `autotune diagnose --help`.",
+            to_do="Options of autotune come before the script, its own options after it: `autotune diagnose --help`.",
         )
     if file is not None and not file.is_file():
         raise UsageError(
             "there is no such script",
             where=called.words[called.at],
-            to_do="Check the path; options stand before the script.",
+            to_do="Check the path; options come before the script.",
         )
 
 
@@ -108,9 +108,9 @@ def _through_first_line(called: Invocation, python: str) -> tuple[str, ...]:
         return ("bash", *called.words)
     if shutil.which(line[0]) is None:
         raise UsageError(
-            f"its first line names {line[0]}, which is not there",
+            f"its first line names {line[0]}, which does not exist",
             where=called.program,
-            to_do="Correct that line, or name what starts it: "
+            to_do="Correct that line, or name the interpreter: "
             f"autotune diagnose -- {typed(('bash' if called.is_shell else 'python', *called.words))}",
         )
     if "/" in called.program and os.access(called.file, os.X_OK):

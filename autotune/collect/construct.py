@@ -164,7 +164,7 @@ def _run(command: Sequence[str], request: str, folder: Path, environ: Mapping[st
     except OSError as error:
         return f"{command[0]} does not run: {error.strerror}"
     if done.returncode < 0:
-        return f"the interpreter was ended by {signal.Signals(-done.returncode).name}"
+        return f"the interpreter was killed by {signal.Signals(-done.returncode).name}"
     return f"the interpreter ended with exit status {done.returncode}"
 
 

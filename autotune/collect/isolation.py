@@ -200,10 +200,10 @@ def _planned(
     before: tripwire.Snapshot,
 ) -> OverlayPlan:
     if sys.platform != "linux":
-        raise NotPossibleError("mount namespaces are Linux's")
+        raise NotPossibleError("mount namespaces exist on Linux only")
     is_privileged = _can_mount()
     if not is_privileged and os.geteuid() == 0:
-        raise NotPossibleError("root has no CAP_SYS_ADMIN here, and could give no file away in a user namespace")
+        raise NotPossibleError("root has no CAP_SYS_ADMIN here, and cannot change file owners in a user namespace")
     if not is_privileged:
         _check_owners(protected, before)
     named = {os.path.realpath(folder) for folder in _named_caches(environ)}

@@ -15,7 +15,7 @@ from typing import Any
 
 from autotune.errors import BusyError, UsageError
 
-_AROUND = "Wait for it to end, or measure beside it with --no-lock: the times of both will then be less true."
+_AROUND = "Wait for it to end, or measure at the same time with --no-lock: both will then be less reliable."
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _open(path: Path) -> int:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     except OSError as error:
         raise UsageError(
             f"the measurement lock cannot be opened: {error.strerror}",

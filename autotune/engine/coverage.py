@@ -75,11 +75,11 @@ def _is_so(because: Because, evidence: Evidence) -> bool:
 def _untried(run: RunSummary) -> str:
     """Why nothing was tried after the window."""
     if run.num_processes > 1:
-        return "with several processes nothing is tried after the window"
+        return "no what-if probes with several processes"
     if run.kept_going:
-        return "training went on after the window"
+        return "training continued after the window"
     if run.outcome == "ended_early":
-        return "the script ended before it could be tried"
+        return "the script ended before the what-if probe"
     if run.replayed:
-        return "the time for trying more after the window was over"
-    return "it was not tried after the window"
+        return "no time was left for the what-if probe"
+    return "no what-if probe"

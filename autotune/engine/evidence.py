@@ -14,7 +14,7 @@ from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting, Valu
 SHARED = (RUN, "loader#train")
 """The subjects that are the same in the files and in a run."""
 
-NOT_SEEN = "only the files say what it is, the run did not show it"
+NOT_SEEN = "only the files state it; the run did not show it"
 
 
 class EvidenceError(ValueError):

@@ -38,7 +38,7 @@ class Fields:
         value = self.table.get(key, default)
         if isinstance(value, str) and (value.strip() or default is not None):
             return value.strip()
-        wanted = "must be a string" if default is not None else "must be a string that is not empty"
+        wanted = "must be a string" if default is not None else "must be a non-empty string"
         self.wrong(key, "is missing: write a string" if value is None else wanted)
         return default or ""
 
@@ -53,7 +53,7 @@ class Fields:
         """A string that is one of `allowed`; without a `default` it must be there."""
         value = self.text(key, default=default)
         if (value or default) and value not in allowed:
-            self.wrong(key, f'"{value}" is none of {", ".join(allowed)}')
+            self.wrong(key, f'"{value}" is not one of {", ".join(allowed)}')
             return ""
         return value
 
@@ -92,9 +92,9 @@ def value_of(raw: object, kind: str) -> Value:
     read = _READ.get(kind, _number)
     value: Value | None = read(raw)
     if value is None:
-        raise ValueError(f"{raw!r} is no {kind}: write {_EXAMPLES.get(kind, 'a number')}")
+        raise ValueError(f"{raw!r} is not of type {kind}: write {_EXAMPLES.get(kind, 'a number')}")
     if kind == "share" and isinstance(value, float | int) and not 0 <= value <= 1:
-        raise ValueError(f"{raw!r} is no share: write a number from 0 to 1")
+        raise ValueError(f"{raw!r} is not a share: write a number from 0 to 1")
     return value
 
 

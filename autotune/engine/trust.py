@@ -30,7 +30,7 @@ def _located(setting: Setting, static: Sequence[Setting]) -> Setting:
         if found.why_not:
             return replace(setting, location=place or setting.location, why_not=found.why_not)
         if place is None:
-            return replace(setting, why_not="it stands in no file")
+            return replace(setting, why_not="no file contains it")
         return replace(setting, location=place, trusted=True, spelling=found.spelling or setting.spelling)
     unset = next((each for each in static if each.name == setting.name and each.value is None), None)
     if unset is not None and (setting.origin == "default" or unset.trusted) and not candidates:
@@ -67,10 +67,10 @@ def _equal(one: Value | None, other: Value | None) -> bool:
 
 def _why_not(setting: Setting, candidates: Sequence[Setting], equal: Sequence[Setting]) -> str:
     if len(equal) > 1:
-        return f"more than one place gives it: {_listed(equal)}"
+        return f"more than one place sets it: {_listed(equal)}"
     if candidates:
         return f"{_listed(candidates)} says {candidates[0].value}, but the run had {setting.value}"
-    return "no file that was read gives it"
+    return "no file that was read sets it"
 
 
 def _listed(settings: Sequence[Setting]) -> str:

@@ -49,7 +49,7 @@ def coupled(changes: Sequence[PatchChange]) -> Iterator[PatchChange]:
     """The changes; one that needs a change that is by hand is by hand too."""
     for change, missing in zip(changes, lacking(changes, [not one.by_hand for one in changes]), strict=True):
         if change.edits and missing:
-            why = f"only together with {', '.join(missing)}, which has to be changed by hand"
+            why = f"it depends on {', '.join(missing)}, which has to be changed by hand"
             yield replace(change, edits=(), by_hand=f"{change.setting} = {change.new}: {why}")
         else:
             yield change

@@ -28,7 +28,7 @@ _EXPONENT = re.compile(r"^(-?\d+)e")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 _HEAD = """\
-# Look at it with `autotune apply --diff`, write it with `autotune apply`, take it back with `autotune undo`.
+# Review it with `autotune apply --diff`, write it with `autotune apply`, revert it with `autotune undo`.
 # To leave a change out, delete it here (from its `- setting:` to the next), or use --select.
 """
 
@@ -56,7 +56,7 @@ def loads(data: bytes, where: str) -> Patch:
         changes=tuple(_change(row, top.texts("files")) for row in top.tables("changes")),
     )
     if not made.command and any(edit.file == TYPED for change in made.changes for edit in change.edits):
-        raise top.wrong("command", "is empty, and an edit is of the command line")
+        raise top.wrong("command", "is empty, but an edit changes the command line")
     return made
 
 
@@ -183,7 +183,7 @@ class _Table:
     def place(self, key: str) -> str:
         text = self.text(key)
         if "\0" in text or len(text) > _LONGEST_NAME:
-            raise self.wrong(key, "is no name of a file")
+            raise self.wrong(key, "is not a file name")
         return text
 
     def integer(self, key: str) -> int:

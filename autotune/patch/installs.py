@@ -51,7 +51,7 @@ def install(
     package = canonicalize_name(asked.name)
     row = _table().get(package)
     if row is None:
-        return Install(package, None, "", f"cannot tell: nothing is known of the wheels of {package}")
+        return Install(package, None, "", f"cannot tell: autotune has no data on the wheels of {package}")
     wheels = [wheel for wheel in row["wheels"] if not wheel["release"] or asked.specifier.contains(wheel["release"])]
     reasons = []
     for wheel in wheels:
@@ -93,7 +93,7 @@ def _not_fitting(requirement: str, package: str, row: Any, reasons: list[list[tu
         words = "; ".join(text for _, text in undecided[0])
         return Install(package, None, "", f"cannot tell: {words}. Otherwise: {row['otherwise']}")
     if not reasons:
-        return Install(package, None, "", f"cannot tell: no release that is known here is {requirement}")
+        return Install(package, None, "", f"cannot tell: no release known to autotune matches {requirement}")
     certain = [tuple(text for is_certain, text in against if is_certain) for against in reasons]
     nearest = min(map(len, certain))
     words = "; or ".join(dict.fromkeys(" and ".join(texts) for texts in certain if len(texts) == nearest))
@@ -139,7 +139,7 @@ def _parsed(requirement: str) -> Requirement:
         return Requirement(requirement)
     except InvalidRequirement as error:
         raise UsageError(
-            "this is no requirement", where=requirement, to_do='Write it like "transformers>=4.42,<5".'
+            "this is not a requirement", where=requirement, to_do='Write it like "transformers>=4.42,<5".'
         ) from error
 
 

@@ -203,9 +203,9 @@ def _loaded(folder: Path) -> Journal | Damaged:
 
 def _unreadable(path: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"what undo needs cannot be read: {error.strerror}; nothing was changed",
+        f"the data for undo cannot be read: {error.strerror}; nothing was changed",
         where=str(path),
-        to_do="It is left as it is: try again when the disk gives it.",
+        to_do="It was not changed: try again when the disk can be read.",
     )
 
 

@@ -210,7 +210,7 @@ def _check(change: Change, parts: Sequence[Call]) -> None:
     """Raises UsageError for what a library refuses only when it trains."""
     lengths = [part.arguments[key] for part in parts for key in LENGTHS if key in part.arguments]
     if change.setting == "data.packing" and change.new and any(one.known and one.value is None for one in lengths):
-        raise UsageError("samples are packed up to a max_length, and there is none: set one first")
+        raise UsageError("packing needs a max_length, and none is set: set one first")
 
 
 def _missing(
@@ -292,12 +292,12 @@ def _not_followed(setting: Setting, calls: Sequence[Call], read: Read) -> str:
     at = unknown.location
     if unknown.doubt or at.span is None or at.file == TYPED:
         return unknown.doubt
-    return f"it is worked out there: {spell.shown(spell.text(read(at.file), at.span))}"
+    return f"the value is computed there: {spell.shown(spell.text(read(at.file), at.span))}"
 
 
 def _by_hand(change: Change, setting: Setting | None, reason: str = "") -> str:
     reason = reason or (setting.why_not if setting is not None else "")
-    return f"{_line(change)}: {reason or 'where it is set was not found'}"
+    return f"{_line(change)}: {reason or 'the place where it is set was not found'}"
 
 
 def _line(change: Change) -> str:

@@ -71,7 +71,7 @@ def check(given: Given, consumer: Call, calls: Sequence[Call], read: Callable[[s
             found.append((file, line))
     if found:
         places = ", ".join(f"{file}:{line}" for file, line in found[:_MOST])
-        raise UsageError(f"{at.key} is read for something else too, at {places}")
+        raise UsageError(f"{at.key} has other readers, at {places}")
 
 
 def check_again(data: bytes, edit: Edit, span: Span, setting: str) -> None:
@@ -94,7 +94,7 @@ def check_again(data: bytes, edit: Edit, span: Span, setting: str) -> None:
         within = {line for node in named for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
         lines = [line for _, line in _lines({edit.file: tree}, at) if line not in within]
     if lines:
-        raise UsageError(f"it is read for something else too, at line {', '.join(map(str, lines[:_MOST]))}")
+        raise UsageError(f"it has other readers, at line {', '.join(map(str, lines[:_MOST]))}")
 
 
 @cache

@@ -41,7 +41,7 @@ def resolve(data: bytes, edit: Edit, *, is_changed: bool = False) -> Splice | No
     if found.span is not None:
         return _replaced(data, source, edit, found.span)
     if edit.old:
-        raise UsageError("it is not there any more")
+        raise UsageError("it no longer exists")
     return _added(data, source, edit, found)
 
 
@@ -57,7 +57,7 @@ def symbolic(data: bytes, edit: Edit, splice: Splice) -> Edit:
                 return one
         except UsageError:
             continue
-    raise UsageError(f"the place of {edit.key} has no name in {edit.file}: edit it by hand")
+    raise UsageError(f"{edit.key} has no unique location in {edit.file}: edit it by hand")
 
 
 def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
@@ -150,8 +150,8 @@ def _moved(pairs: Iterable[tuple[Edit, Edit | None]], read: Callable[[str], byte
 def _half(half: Current, made: Current) -> UsageError:
     change, other = half.change, made.change
     at = next(edit.file for edit in change.edits if edit.file != TYPED)
-    why = f"{change.setting} = {change.new} only holds together with that; nothing was changed"
-    what = f"since the diagnosis somebody wrote {other.setting} = {other.new}, and {why}"
+    why = f"{change.setting} = {change.new} depends on that; nothing was changed"
+    what = f"since the diagnosis someone wrote {other.setting} = {other.new}, and {why}"
     return UsageError(what, where=at, to_do=TO_DO)
 
 
@@ -161,7 +161,7 @@ def _place(data: bytes, source: Any, edit: Edit, is_changed: bool) -> Place:
     if is_changed and len(found) > 1:
         raise UsageError(_several(data, edit, found))
     if edit.occurrence > len(found):
-        raise UsageError(_several(data, edit, found) if found else "it is not there any more")
+        raise UsageError(_several(data, edit, found) if found else "it no longer exists")
     return found[edit.occurrence - 1]
 
 
@@ -169,7 +169,7 @@ def _several(data: bytes, edit: Edit, found: Sequence[Place]) -> str:
     if isinstance(found[0].holder, ast.Call):
         return f"{edit.key.partition('.')[0]} is called at {len(found)} places now"
     lines = " and ".join(str(line_of(data, one.span.start)) for one in found if one.span is not None)
-    return f"it stands at lines {lines} now" if lines else f"{len(found)} commands could get it"
+    return f"it is at lines {lines} now" if lines else f"{len(found)} commands could get it"
 
 
 def _replaced(data: bytes, source: Any, edit: Edit, span: Span) -> Splice | None:
@@ -203,12 +203,12 @@ def _added(data: bytes, source: Any, edit: Edit, place: Place) -> Splice:
         if statement.named(edit.key):
             return statement.added(source, edit.key, value)
         if not isinstance(place.holder, ast.Call):
-            raise UsageError("it is not there any more")
+            raise UsageError("it no longer exists")
         return spell.argument(source, place.holder, edit.key.partition(".")[2], value)
     if isinstance(source, Document):
         return spell.inserted(data, Location(edit.file, 1), edit.key, value, flag="")
     if not isinstance(place.holder, Command):
-        raise UsageError("it is not there any more")
+        raise UsageError("it no longer exists")
     at = Location(edit.file, place.holder.line)
     return spell.inserted(data, at, "", value, flag=edit.key.rpartition(" ")[2])
 

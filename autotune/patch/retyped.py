@@ -61,7 +61,7 @@ def _in_line(line: str, edits: Sequence[Edit]) -> str:
         line, count = re.subn(value, lambda found, new=edit.new: f"{found[1]}{shlex.quote(new)}", line)  # type: ignore[misc]
         if not (count and edit.old and edit.new):
             what = f"{edit.key} {edit.new}" if edit.new else f"the line without {edit.key}"
-            raise UsageError(f"the shell's line is too involved to be typed again: {what} is yours to put there")
+            raise UsageError(f"the shell command is too complex to rewrite: {what} has to be put there by hand")
     return line
 
 

@@ -73,7 +73,7 @@ def literal(value: Value | None, name: str) -> str:
 
 
 def value(written: str, name: str) -> Scalar:
-    """What a literal means to the consumer of the file `name`. Raises UsageError where it is no plain value."""
+    """What a literal means to the consumer of the file `name`. Raises UsageError where it is not a plain value."""
     syntax = _syntax(name)
     if syntax in _DATA:
         pattern = {"json": '{"v": %s}', "toml": "v = %s", "yaml": "v: %s"}[syntax]
@@ -83,7 +83,7 @@ def value(written: str, name: str) -> Scalar:
     except (ValueError, SyntaxError):
         if syntax == "shell":
             return written
-        raise UsageError(f"{shown(written)} is no plain value") from None
+        raise UsageError(f"{shown(written)} is not a plain value") from None
 
 
 def read(data: bytes, name: str) -> Any:
@@ -96,7 +96,7 @@ def text(data: bytes, span: Span) -> str:
     try:
         return data[span.start : span.end].decode()
     except UnicodeDecodeError:
-        raise UsageError("what stands there is no UTF-8: edit it by hand") from None
+        raise UsageError("the value there is not UTF-8: edit it by hand") from None
 
 
 def _literal(data: bytes, at: Location, span: Span) -> str:
@@ -108,8 +108,8 @@ def _literal(data: bytes, at: Location, span: Span) -> str:
         nodes = []
     if not nodes or any(isinstance(node, ast.expr) and not isinstance(node, _CONSTANT) for node in nodes):
         if at.key.startswith("-"):
-            raise UsageError(f"its option has no default that could be changed: give {at.key} on the command line")
-        raise UsageError(f"it is no plain value there: {shown(written)}")
+            raise UsageError(f"its option has no default to change: give {at.key} on the command line")
+        raise UsageError(f"it is not a plain value there: {shown(written)}")
     return written
 
 
@@ -143,7 +143,7 @@ def _word(data: bytes, at: Location) -> Word:
 def _command(data: bytes, at: Location) -> Command:
     found = next((each for each in _commands(data, at) if each.line == at.line), None)
     if found is None:
-        raise UsageError("the command is not where it was read")
+        raise UsageError("the command is no longer where it was read")
     return found
 
 
@@ -158,5 +158,5 @@ def _reader(name: str) -> Any:
 def _at(things: Iterable[Spanned], at: Location, what: str) -> Spanned:
     found = next((thing for thing in things if thing.span == at.span), None)
     if found is None:
-        raise UsageError(f"the {what} is not where it was read")
+        raise UsageError(f"the {what} is no longer where it was read")
     return found

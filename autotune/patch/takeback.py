@@ -96,9 +96,9 @@ def _edited(hunk: _Hunk, new: Lines, current: Lines, at: tuple[int, int]) -> Usa
     first, last = at
     there = _shown([line for line in current[first:last] if line.strip()])
     return UsageError(
-        f"the patch wrote {_shown(new[hunk.first : hunk.last])} here, and there is {there} now; nothing was changed",
+        f"the patch wrote {_shown(new[hunk.first : hunk.last])} here, but the file has {there}; nothing was changed",
         where=str(min(first, max(0, len(current) - 1)) + 1),
-        to_do=f"Take it back by hand: before the patch it was {_shown(hunk.old)}.",
+        to_do=f"Undo it by hand: before the patch it was {_shown(hunk.old)}.",
     )
 
 

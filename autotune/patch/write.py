@@ -30,7 +30,7 @@ from autotune.patch.journal import (
 _PART = ".autotune-part"
 
 _BY_HAND = "Make the changes that `autotune apply --diff` shows by hand."
-_NOT_YET = "an interrupted patch is not taken back yet"
+_NOT_YET = "an interrupted patch is not undone yet"
 
 
 class _BusyError(UsageError):
@@ -92,7 +92,7 @@ def undo(store: Store, number: int | None = None, disk: Disk | None = None) -> J
                     _check(Path(each.path), each.after, disk)
             return _take_back(turned(journal, UNDOING, disk), store, disk)
         except OSError as error:
-            raise _refused(error, "`autotune undo` goes on with it") from error
+            raise _refused(error, "`autotune undo` completes it") from error
 
 
 def _met(journal: Journal, disk: Disk) -> Journal:
@@ -154,7 +154,7 @@ def _set_aside(damaged: Sequence[Damaged]) -> UsageError:
     return UsageError(
         f"a damaged journal ({reasons}) was set aside: what it wrote stays, and undo does not know it",
         where=" and ".join(str(journals.aside(each.folder)) for each in damaged),
-        to_do="The files from before and after it are kept there (before-0, after-0, ...): compare them with yours.",
+        to_do="The files before and after the patch are stored there (before-0, after-0, ...): compare them.",
     )
 
 
@@ -217,8 +217,8 @@ def _taken_back(journal: Journal, store: Store, disk: Disk) -> str:
     try:
         exceptions = _take_back(journal, store, disk).exceptions
     except OSError:
-        return "`autotune undo` takes back what was written"
-    return f"all was taken back{exceptions}" if exceptions else "nothing was changed"
+        return "`autotune undo` reverts what was written"
+    return f"all files were restored{exceptions}" if exceptions else "nothing was changed"
 
 
 def _put(files: Sequence[tuple[Path, Path]], disk: Disk) -> None:
@@ -251,7 +251,7 @@ def _check(path: Path, digest: str, disk: Disk) -> None:
     for place in (path, path.parent):
         if not os.access(place, os.W_OK):
             raise UsageError(
-                "cannot be written; nothing was changed", where=str(place), to_do="Give yourself the right to write it."
+                "cannot be written; nothing was changed", where=str(place), to_do="Give yourself write permission."
             )
     if path.stat().st_nlink > 1:
         raise UsageError(
@@ -291,13 +291,13 @@ def _chosen(store: Store, number: int | None) -> Journal:
     known = {each.number: each for each in journals.journals(store.folder)}
     written = [each.number for each in known.values() if each.state == WRITTEN]
     if not written and number is None:
-        raise UsageError("there is no written patch to undo", where=str(root))
+        raise UsageError("there is no applied patch to undo", where=str(root))
     wanted = max(written) if number is None else number
     if wanted not in written:
         listed = ", ".join(map(str, written)) or "none"
         left = known[wanted].exceptions if wanted in known else ""
-        what = f"patch {wanted} was taken back{left}" if left else f"there is no written patch {wanted}"
-        raise UsageError(what, where=str(root), to_do=f"Written and not undone: {listed}.")
+        what = f"patch {wanted} was undone{left}" if left else f"there is no applied patch {wanted}"
+        raise UsageError(what, where=str(root), to_do=f"Applied and not undone: {listed}.")
     return known[wanted]
 
 
@@ -325,5 +325,5 @@ def _locked(folder: Path, without: str = "nothing was changed") -> Iterator[None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise _BusyError("another autotune writes here; nothing was changed", where=str(folder)) from error
+            raise _BusyError("another autotune process writes here; nothing was changed", where=str(folder)) from error
         yield

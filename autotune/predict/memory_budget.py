@@ -132,10 +132,10 @@ def _rest(peak: int | None, parts: Sequence[MemoryPart]) -> MemoryPart:
     rest = peak - sum(part.num_bytes or 0 for part in parts)
     if rest < 0:
         return MemoryPart(
-            ACTIVATIONS, None, None, "the parts add up to more than the peak: not all stood there at once"
+            ACTIVATIONS, None, None, "the parts add up to more than the peak: not all were in memory at once"
         )
     also = f", with {' and '.join(unknown)}" if unknown else ""
-    return MemoryPart(ACTIVATIONS, rest, "modelled", f"what is left of the measured peak{also}")
+    return MemoryPart(ACTIVATIONS, rest, "modelled", f"the rest of the measured peak{also}")
 
 
 def _headroom(limit: int | None, peak: int, on_device: bool, num_local: int | None) -> MemoryPart:
@@ -144,4 +144,4 @@ def _headroom(limit: int | None, peak: int, on_device: bool, num_local: int | No
     if not on_device and num_local is not None and num_local > 1:
         return MemoryPart(HEADROOM, None, None, f"{num_local} processes share the limit")
     whose = "CUDA's own context and other programs" if on_device else "loader workers and other programs"
-    return MemoryPart(HEADROOM, max(0, limit - peak), "measured", f"limit less peak; {whose} not counted")
+    return MemoryPart(HEADROOM, max(0, limit - peak), "measured", f"limit minus peak; {whose} not counted")

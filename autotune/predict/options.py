@@ -65,13 +65,15 @@ def compare(
     if step is None or budget is None:
         return Comparison(why_not="no step or no peak of memory was measured")
     if number(evidence, RUN, "run.world_size") != 1:
-        return Comparison(why_not="only a run of one process is scaled; this one has several, or it is not known")
+        return Comparison(
+            why_not="only a run with one process can be scaled; this one has several, or their number is unknown"
+        )
     size, count = number(evidence, TRAIN, "loader.batch_size"), number(evidence, RUN, "train.accumulation_steps")
     if not size or not count or budget.of(memory_budget.GRADIENTS) is None:
         return Comparison(why_not="the micro-batch, the accumulation steps or the gradients' size is not known")
     part = sharing.dealt(round(size), round(count), wanted.num_devices)
     if part is None:
-        why = f"a global batch of {size * count:g} cannot be dealt evenly to {wanted.num_devices} devices"
+        why = f"a global batch of {size * count:g} cannot be split evenly over {wanted.num_devices} devices"
         return Comparison(why_not=why)
     gb_per_s = wanted.gb_per_s or (GPU_GB_PER_S if budget.on_device else HOST_GB_PER_S)
     run = _Run(
@@ -135,6 +137,6 @@ def _assumptions(run: _Run, wanted: Wanted, gb_per_s: float, size: int) -> Itera
         yield f"${run.usd_per_hour:,.2f} per hour for all {wanted.num_devices} ({told})"
     yield f"the global batch stays: {run.part.count} x {size * run.part.of_size:g} samples on each"
     yield "each device has a loader and CPU cores of its own, as this one"
-    yield "several devices run it as it is: tuning comes on top"
+    yield "all rows use the untuned run: tuning comes on top"
     if run.step.run_ms is None:
         yield "saves and evaluations come as often as in the measured steps"

@@ -53,27 +53,27 @@ def position(line: Progress, evidence: Evidence) -> Position | str:
 
 def _by_epochs(done: float, lengths: _Lengths) -> Position | str:
     if not lengths.steps or not lengths.epochs or not lengths.step_s:
-        return 'the line tells the epoch only, and how many steps an epoch has is not known: write "step N/M"'
+        return 'the line has only the epoch, and the number of steps per epoch is unknown: write "step N/M"'
     step = round(min(1.0, done / lengths.epochs) * lengths.steps)
     return Position(step, round(lengths.steps), lengths.step_s, (f"epoch {done:g} of {lengths.epochs:g}",))
 
 
 def _of_known_length(line: Progress, lengths: _Lengths) -> Position | str:
     if not lengths.steps:
-        return 'neither the line nor the script tells how long the run is: write "step N/M"'
+        return 'neither the line nor the script gives the length of the run: write "step N/M"'
     if line.step is None or line.step > lengths.steps:
-        return f"the line is beyond the {lengths.steps:,.0f} planned steps: is it of another run?"
+        return f"the line is beyond the {lengths.steps:,.0f} planned steps: does it belong to another run?"
     return _placed(line, line.step, lengths.steps, 1, lengths)
 
 
 def _in_epoch(line: Progress, evidence: Evidence, lengths: _Lengths) -> Position | str:
     """Lightning counts epochs from 0; what others do is not known, and most start at 1."""
     if line.epoch is None or line.step is None or not lengths.steps or not lengths.per_step or not lengths.batches:
-        return 'its bar counts the batches of one epoch, and which one is not known: write "step N/M"'
+        return 'its bar counts the batches of one epoch, and the epoch is unknown: write "step N/M"'
     first = 0 if evidence.lookup(RUN, "run.framework") == "lightning" or line.epoch == 0 else 1
     batches = (line.epoch - first) * lengths.batches + line.step
     if batches > lengths.steps * lengths.per_step * (1 + LIKE_SHARE):
-        return f"epoch {line.epoch} is beyond the planned run: is it of another run?"
+        return f"epoch {line.epoch} is beyond the planned run: does it belong to another run?"
     notes = (f"its bar counts batches of epoch {line.epoch}, the first being {first}",)
     return _placed(line, batches, lengths.steps * lengths.per_step, lengths.per_step, lengths, notes)
 
@@ -90,17 +90,17 @@ def _placed(
 ) -> Position | str:
     """`step` of `total` of the bar, `per_step` of which make an optimizer step."""
     if not line.adds_up:
-        notes = (*notes, "the line's time left is not its steps left x its rate: the measured step counts instead")
+        notes = (*notes, "the remaining time in the line contradicts its rate: the measured step time is used instead")
     own_s = line.step_s * per_step if line.step_s and line.adds_up else None
     step_s = own_s or lengths.step_s
     if step_s is None:
-        return "neither the line nor this run tells how long a step takes"
+        return "neither the line nor this run gives the step time"
     times = max(own_s / lengths.step_s, lengths.step_s / own_s) if own_s and lengths.step_s else 1.0
-    rates = f"{own_s or 0:.3g} s a step; here {lengths.step_s or 0:.3g} s were measured"
+    rates = f"{own_s or 0:.3g} s per step; measured here: {lengths.step_s or 0:.3g} s"
     if times > FOREIGN:
-        return f"the line is of another run, or its bar counts something else: {rates}"
+        return f"the line belongs to another run, or its bar counts something else: {rates}"
     if times > DIFFERS:
-        notes = (*notes, f"its own rate counts, {rates}")
+        notes = (*notes, f"the rate in the line is used: {rates}")
     return Position(min(round(step / per_step), round(total / per_step)), round(total / per_step), step_s, notes)
 
 

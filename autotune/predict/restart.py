@@ -76,7 +76,7 @@ def restart(
     left_s = position.left * position.step_s
     finish, least = Course(Way.FINISH, left_s, left_s, left_s), least_s(left_s)
     if gain is None:
-        why = "no change that leaves training as it is has a known gain"
+        why = "no change that keeps training the same has a known gain"
         return Restart(position, (finish,), Way.FINISH, least, (), (*position.notes, why))
     if startup_s is None:
         notes = (*position.notes, "no start-up was timed")
@@ -84,7 +84,7 @@ def restart(
     courses = (finish, *_restarts(position, gain, startup_s, interval))
     notes = position.notes
     if interval is None and position.step:
-        notes = (*notes, "how often it saves is not known: a restart is taken to begin at step 0")
+        notes = (*notes, "the save interval is unknown: a restart is assumed to begin at step 0")
     return Restart(position, courses, _choice(courses, least), least, tuple(numbers), notes, gain.basis)
 
 

@@ -33,7 +33,7 @@ class Kind:
 
 
 KINDS = (
-    Kind("DDP", False, False, False, "", "data is dealt anew: losses will not match step by step"),
+    Kind("DDP", False, False, False, "", "data is distributed differently: losses will not match step by step"),
     Kind("ZeRO-2", False, True, True, ", with a DeepSpeed config", "as DDP; saves are sharded"),
     Kind("FSDP (ZeRO-3)", True, True, True, ", with an FSDP config", "as ZeRO-2; its largest layer comes on top"),
 )

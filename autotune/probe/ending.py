@@ -59,7 +59,7 @@ def end_by_bug(error: Exception) -> None:
     """End this process because the probe failed, with a note for the parent."""
     try:
         bug.leave_note(error)
-        sys.stderr.write("autotune: a bug of ours; the job is ended\n")
+        sys.stderr.write("autotune: internal error; the job is stopped\n")
         traceback.print_exception(type(error), error, error.__traceback__)
         sys.stderr.flush()
     finally:

@@ -45,7 +45,7 @@ def _recorded_init(session, init):
             try:
                 _register(session, self, kwargs)
             except Exception as error:  # an odd dataset or sampler: this loader stays unknown, the script goes on
-                sys.stderr.write(f"autotune: a DataLoader is not looked at: {type(error).__name__}: {error}\n")
+                sys.stderr.write(f"autotune: a DataLoader is not measured: {type(error).__name__}: {error}\n")
 
     return __init__
 

@@ -64,7 +64,7 @@ def _change(change: Change, report: Report, width: int) -> list[Line]:
     where = f"{place(change.location, report.run.folder)}  " if change.location else ""
     file = change.location.file if change.location else ""
     insert = "insert " if change.location and change.location.is_missing else ""
-    lost = "" if where else " (where it is set was not found)"
+    lost = "" if where else " (its place was not found)"
     return labelled("fix", f"{where}{insert}{edit(change, file)}{lost}", width)
 
 
@@ -92,21 +92,21 @@ def _script(script: Script, folder: str, width: int) -> list[Line]:
     lines = [copied("script", path(script.path, folder))]
     if script.to_fill:
         names = ", ".join(script.to_fill)
-        lines += labelled("note", f"fill in {names} at its top first; nobody has run it", width)
-    return [*lines, *labelled("note", "; ".join([*_takes(script), "--dry-run only looks"]), width)]
+        lines += labelled("note", f"fill in {names} at its top first; the script is untested", width)
+    return [*lines, *labelled("note", "; ".join([*_takes(script), "--dry-run writes nothing"]), width)]
 
 
 def _takes(script: Script) -> Iterator[str]:
     """ "it needs 6.0 GiB, of 50 GiB free", "it takes about 5 min 0 s", "that pays off after about 6,000 steps"."""
     free = "" if script.free_bytes is None else f"{size(script.free_bytes)} free on its disk"
     if script.needed_bytes is not None:
-        yield f"it needs {size(script.needed_bytes)}" + (f", of {free}" if free else "")
+        yield f"needs {size(script.needed_bytes)}" + (f", of {free}" if free else "")
     elif free:
         yield free
     if script.takes_s is not None:
-        yield f"it takes about {duration(script.takes_s)}"
+        yield f"takes about {duration(script.takes_s)}"
     if script.break_even_steps is not None:
-        yield f"that pays off after about {math.ceil(script.break_even_steps):,} steps"
+        yield f"pays off after about {math.ceil(script.break_even_steps):,} steps"
 
 
 def _price(recommendation: Recommendation, width: int) -> list[Line]:

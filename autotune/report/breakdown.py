@@ -39,7 +39,7 @@ def lines(report: Report, width: int) -> list[Line]:
 
 
 def _heading(report: Report, step: Step, width: int) -> list[Line]:
-    head = f"Where {step_time(step.mean_ms)} per step go ({reader_rate(report, step)})"
+    head = f"Where the {step_time(step.mean_ms)} per step go ({reader_rate(report, step)})"
     return [Line(line.text, "heading") for line in wrap(head, width, rest="  ")]
 
 

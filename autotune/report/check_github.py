@@ -45,7 +45,7 @@ def _others(checked: Checked) -> Iterator[str]:
             yield _command(level, {"title": "autotune: file not read"}, clean(f"{note.where}: {note.why}"))
     for gate in checked.gates:
         if not gate.holds:
-            yield _command("error", {"title": "autotune: limit not kept"}, clean(say.gate(gate)))
+            yield _command("error", {"title": "autotune: limit not met"}, clean(say.gate(gate)))
 
 
 def _command(name: str, properties: dict[str, str], message: str) -> str:

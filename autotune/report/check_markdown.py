@@ -90,7 +90,7 @@ def _left_out(checked: Checked) -> Iterator[str]:
         rows = [f"- {escape(text)}" for text in say.some(notes, _MAX_NOTES)]
         yield _folded(f"Not read or not followed: {say.count(len(notes), 'note')}", ["\n".join(rows)])
     if say.silenced(checked):
-        yield f"Silenced: {escape(say.silenced(checked))}"
+        yield f"Suppressed: {escape(say.silenced(checked))}"
 
 
 def _folded(summary: str, body: Iterable[str]) -> str:

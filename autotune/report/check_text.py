@@ -95,7 +95,7 @@ def _closing(checked: Checked, width: int) -> Iterator[Line]:
         yield from paragraph("Needs a run", text, width)
     for note in _notes(checked):
         yield from paragraph("Note", note, width)
-    yield from paragraph("Silenced", say.silenced(checked), width)
+    yield from paragraph("Suppressed", say.silenced(checked), width)
     for gate in checked.gates:
         lines = paragraph("Gate", say.gate(gate), width)
         yield from lines if gate.holds else _styled(lines, "bad")

@@ -22,7 +22,7 @@ EFFECTS = {
     Effect.EXACT: "same results, bit by bit",
     Effect.EQUIVALENT: "same training",
     Effect.ALTERING: "changes what is learned",
-    Effect.MANUAL: "yours to judge",
+    Effect.MANUAL: "for you to judge",
 }
 _OF_FILES = "scan."
 _OF_SHELL = (".sh", ".bash")
@@ -189,10 +189,10 @@ def silenced(checked: Checked) -> str:
 
 
 def gate(of: Gate) -> str:
-    """ "step.data_wait_share 0.14, limit 0.1: not kept (why)"."""
+    """ "step.data_wait_share 0.14, limit 0.1: not met (why)"."""
     value = "not known" if of.value is None else f"{of.value:.4g}"
     why = f" ({of.why})" if of.why else ""
-    return f"{of.fact} {value}, limit {of.limit:.4g}: {'kept' if of.holds else 'not kept'}{why}"
+    return f"{of.fact} {value}, limit {of.limit:.4g}: {'met' if of.holds else 'not met'}{why}"
 
 
 def totals(checked: Checked) -> str:
@@ -208,12 +208,12 @@ def totals(checked: Checked) -> str:
 
 
 def ending(checked: Checked) -> str:
-    """ "exit 1: 1 finding at or above high, 1 gate not kept", and why not where it is 0 and there are findings.
+    """ "exit 1: 1 finding at or above high, 1 gate not met", and why not where it is 0 and there are findings.
 
     What a bug kept from being checked may hold anything: it decides.
     """
     if checked.bugs:
-        return f"exit 4: {count(len(checked.bugs), 'file')} not checked by a bug of ours"
+        return f"exit 4: {count(len(checked.bugs), 'file')} not checked because of an internal error"
     if not (checked.findings or checked.fails):
         return "exit 0"
     return f"exit {int(checked.fails)}: {', '.join(_reasons(checked))}"
@@ -224,9 +224,9 @@ def _reasons(checked: Checked) -> Iterator[str]:
     grave = 0 if limit is None else sum(each.rule.severity.rank <= limit.rank for each in checked.findings)
     broken = sum(not each.holds for each in checked.gates)
     if grave or not broken:
-        yield "findings do not fail" if limit is None else f"{count(grave, 'finding')} at or above {limit}"
+        yield "findings do not fail the check" if limit is None else f"{count(grave, 'finding')} at or above {limit}"
     if broken:
-        yield f"{count(broken, 'gate')} not kept"
+        yield f"{count(broken, 'gate')} not met"
 
 
 def count(number: int, noun: str) -> str:

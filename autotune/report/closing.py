@@ -25,8 +25,10 @@ def lines(report: Report, width: int) -> list[Line]:
         *paragraph("Redirected to scratch", ", ".join(map(_named, run.redirected)), width),
         *paragraph("Blocked", ", ".join(run.blocked), width),
         *paragraph("Not isolated", ", ".join(run.not_isolated), width),
-        *paragraph("Files held by", _held_by(run), width),
-        *paragraph("Ended", ", ".join(run.ended) and f"{', '.join(run.ended)}: still ran after the script", width),
+        *paragraph("Files isolated by", _held_by(run), width),
+        *paragraph(
+            "Stopped", ", ".join(run.ended) and f"{', '.join(run.ended)}: still running after the script ended", width
+        ),
         *paragraph("Cost", _cost(report), width),
         *wrap(_stop(report), width, rest="  "),
     ]
@@ -46,7 +48,7 @@ def _noise(report: Report, width: int) -> list[Line]:
     text = f"{step.steps} {noun} measured, median {step_time(step.median_ms)}"
     text += f", 90th percentile {step_time(step.p90_ms)}"
     if isinstance(noise, float):
-        text += f"; the mean is known to +-{percent(noise)} (90 % interval)"
+        text += f"; mean +-{percent(noise)} (90 % interval)"
     if step.steps < MIN_STEPS:
         text += f". Fewer than {MIN_STEPS} steps: no gain counts as measured"
     return paragraph("Window", text, width)
@@ -71,10 +73,10 @@ def _wall(report: Report) -> str:
 def _stop(report: Report) -> str:
     run = report.run
     if run.kept_going:
-        return "The probe left after the window; training went on by itself and saved what it saves."
+        return "The probe detached after the window; training continued and saved as usual."
     stopped = ""
     if run.outcome in ("completed", "timed_out", "interrupted"):
-        replays = ", then replayed some of them: what it printed after that is no training" if run.replayed else ""
+        replays = "; it then replayed some of them, so its later output is not training" if run.replayed else ""
         stopped = f"Job stopped after {_count(report)}{replays}."
     return f"{stopped} {_untouched(report)}".strip()
 
@@ -87,14 +89,14 @@ def _count(report: Report) -> str:
 def _untouched(report: Report) -> str:
     run = report.run
     if run.escaped:
-        return "Saves, pushes and logs were redirected or blocked, but for what is named as changed in your files."
+        return "Saves, pushes and logs were redirected or blocked, except for the changes in your files listed above."
     if run.not_isolated:
-        return "Saves, pushes and logs were redirected or blocked, but for what is named as not isolated."
+        return "Saves, pushes and logs were redirected or blocked, except for what is listed as not isolated."
     if run.redirected or run.blocked:
-        return "Its saves, pushes and logs were redirected or blocked: your files are as they were."
+        return "Its saves, pushes and logs were redirected or blocked: your files are unchanged."
     if report.step is not None and report.step.breakdown_ms.get("checkpoint"):
-        return "Its saves went to no file of yours; it was not seen to push or log anything."
-    return "It was not seen to save, push or log anything."
+        return "Its saves reached none of your files; no push or log was seen."
+    return "No save, push or log was seen."
 
 
 def _escaped(run: RunSummary) -> str:
@@ -102,7 +104,7 @@ def _escaped(run: RunSummary) -> str:
         return ""
     named = ", ".join(map(_named, run.escaped[:_MOST_NAMED]))
     more = f" and {len(run.escaped) - _MOST_NAMED} more" if len(run.escaped) > _MOST_NAMED else ""
-    return f"{named}{more}: during the run, by the script, a program that it started, or somebody else"
+    return f"{named}{more}: changed during the run, by the script, a program that it started, or someone else"
 
 
 _MOST_NAMED = 10
@@ -112,14 +114,14 @@ def _held_by(run: RunSummary) -> str:
     """What kept the files as they were, and what it cannot keep."""
     left_out = f"; not covered: {', '.join(run.not_covered)}" if run.not_covered else ""
     if run.other_devices:
-        left_out += f"; written on another file system, at its speed: {', '.join(run.other_devices)}"
+        left_out += f"; writes went to another file system, at its speed: {', '.join(run.other_devices)}"
     if run.isolation == "kernel":
         return f"the kernel (overlay mounts){left_out}"
     if run.isolation == "hooks":
         looked_at = "" if run.is_compared else ", among the first 50,000 files of it"
         return (
-            f"hooks in Python, as the kernel could not ({run.isolation_why}). They hold the writes of Python and known "
-            "libraries; those of other compiled code and other programs are only seen where they change the project"
+            f"Python hooks, because the kernel could not ({run.isolation_why}). They isolate writes of Python and "
+            "known libraries; those of compiled code and programs are noticed only if they change the project"
             f"{looked_at}{left_out}"
         )
     return ""
@@ -128,13 +130,13 @@ def _held_by(run: RunSummary) -> str:
 def next_lines(report: Report, width: int) -> list[Line]:
     """The commands that lead on, one a line. Each is whole, and works as it stands where this one was typed."""
     name, run = shlex.quote(report.name), report.run
-    commands = [(f"autotune diagnose --load {name} --format json", "the same for programs")]
+    commands = [(f"autotune diagnose --load {name} --format json", "the same as JSON")]
     if report.recommendations:
         rule = report.recommendations[0].first.rule.id
-        commands.insert(0, (f"autotune explain {rule}", f"why {rule} says so, and when not"))
+        commands.insert(0, (f"autotune explain {rule}", f"why {rule} fires, and when it does not"))
     if report.patch:
         of = "" if report.name == "last" else f" {name}"
-        commands.insert(0, (f"autotune apply --diff{of}", "what it would write into your files"))
+        commands.insert(0, (f"autotune apply --diff{of}", "the changes it would write"))
     column = max(cells(command) for command, _ in commands) + 3
     is_short = report.step is not None and report.step.steps < MIN_STEPS and run.outcome == "completed"
     if is_short and is_whole(run.command):

@@ -33,7 +33,7 @@ def lines(report: Report, width: int) -> list[Line]:
         return []
     rows = _rows(report, report.step)
     notes = [f"{why}: times are per 1,000 steps."] if (why := _unknown(report, report.step)) else []
-    notes += [f"Its {what} come on top: none was timed." for what in on_top(report)]
+    notes += [f"Its {what} are not included: none was timed." for what in on_top(report)]
     if any(gain is not None and basis(gain, report.step) == "modelled" for _, _, gain in rows):
         notes.append(f"({_UNVERIFIED})")
     return [
@@ -45,11 +45,11 @@ def lines(report: Report, width: int) -> list[Line]:
 def _unknown(report: Report, step: Step) -> str:
     """What keeps the time of the whole run unknown; "" when it is known."""
     if step.run_ms is None and not on_top(report):
-        return "How often this run saves or evaluates, or for how long, is not known, and some of it is in these steps"
+        return "The interval or cost of saves or evaluations is unknown, and some of them fall into these steps"
     if counts_run(report):
         return ""
     planned = report.run.planned_steps
-    return f"Not all of this run of {planned:,} steps was timed" if planned else "The length of the run is not known"
+    return f"Not all of this run of {planned:,} steps was timed" if planned else "The length of the run is unknown"
 
 
 def _rows(report: Report, step: Step) -> list[Row]:

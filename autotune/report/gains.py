@@ -95,7 +95,7 @@ def said(gain: Gain) -> str:
 def interval(gain: Gain, to: str = "-") -> str:
     """ "1.24-1.28"; "at least 1.34x" where the upper end is so far off that nothing is known of it."""
     if gain.high > FAR_ABOVE * gain.speedup:
-        return f"at least {gain.low:.2f}x" if gain.low > 1 else "it may also be slower"
+        return f"at least {gain.low:.2f}x" if gain.low > 1 else "may also be slower"
     return f"{gain.low:.2f}{to}{gain.high:.2f}"
 
 

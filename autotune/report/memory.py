@@ -25,5 +25,5 @@ def _text(budget: MemoryBudget) -> str:
         named = ", ".join(f"{each.name} {size(each.num_bytes or 0)}" for each in known)
         groups += [f"{word}: {named}"] if named else []
     unknown = [f"{each.name} ({each.how})" for each in budget.parts if each.num_bytes is None]
-    groups += [f"Not known: {', '.join(unknown)}"] if unknown else []
+    groups += [f"Unknown: {', '.join(unknown)}"] if unknown else []
     return ". ".join(groups)

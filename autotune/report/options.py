@@ -19,7 +19,7 @@ def lines(report: Report, width: int) -> list[Line]:
     if found is None:
         return []
     if found.why_not:
-        return wrap(f"Options: none computed, {found.why_not}.", width, rest="  ")
+        return wrap(f"Options: not computed, {found.why_not}.", width, rest="  ")
     rows = [_HEAD, *map(_row, found.setups)]
     columns = [max(cells(row[index]) for row in rows) for index in range(len(_HEAD))]
     texts = ["  ".join(map(pad, row, columns)) for row in rows]

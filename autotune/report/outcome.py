@@ -8,14 +8,14 @@ from autotune.report.layout import Line, labelled, wrap
 from autotune.report.units import duration, size
 
 _WHAT = {
-    "ended_early": "The script ended by itself {steps}; the window was not full.",
-    "raised": "The script failed {steps}.",
-    "out_of_memory": "The script ran out of memory {steps}.",
-    "killed_for_memory": "The script was killed {steps}: it reached the memory limit.",
-    "killed": "The script was killed {steps}.",
-    "timed_out": "The time limit came {steps}; the window was not full.",
+    "ended_early": "The script ended by itself{steps}; the window is incomplete.",
+    "raised": "The script failed{steps}.",
+    "out_of_memory": "The script ran out of memory{steps}.",
+    "killed_for_memory": "The script was killed{steps}: it reached the memory limit.",
+    "killed": "The script was killed{steps}.",
+    "timed_out": "The time limit was reached{steps}; the window is incomplete.",
     "no_step": "The script reached no optimizer step{wall}.",
-    "interrupted": "Interrupted {steps}.",
+    "interrupted": "Interrupted{steps}.",
 }
 
 
@@ -45,10 +45,10 @@ def num_steps(report: Report) -> int | None:
 def _steps(report: Report) -> str:
     count = num_steps(report)
     if count is None:
-        return "after an unknown number of optimizer steps"
+        return ""
     if count == 0:
-        return "before its first optimizer step"
-    return f"after {count:,} optimizer step{'s' if count > 1 else ''}"
+        return " before its first optimizer step"
+    return f" after {count:,} optimizer step{'s' if count > 1 else ''}"
 
 
 def _is_memory(report: Report) -> bool:
@@ -66,8 +66,8 @@ def _memory(report: Report, width: int) -> list[Line]:
     phase = report.evidence.lookup(RUN, "memory.failing_phase")
     of_limit = f" ({share * 100:.0f} % of the limit)" if isinstance(share, float) else ""
     return [
-        *labelled("limit", size(limit) if isinstance(limit, int | float) else "not known", width),
-        *labelled("peak", size(peak) + of_limit if isinstance(peak, int | float) else "not known", width),
+        *(labelled("limit", size(limit), width) if isinstance(limit, int | float) else []),
+        *(labelled("peak", size(peak) + of_limit, width) if isinstance(peak, int | float) else []),
         *(labelled("asked", f"{size(asked)} more", width) if isinstance(asked, int | float) else []),
-        *labelled("in", str(phase) if phase is not None else "not known", width),
+        *(labelled("in", str(phase), width) if phase is not None else []),
     ]

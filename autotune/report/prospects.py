@@ -29,25 +29,25 @@ def _not_worth(found: Payback) -> str:
     high, planned, least = found.high_s or 0.0, found.planned_s or 0.0, found.least_s or 0.0
     return (
         f"Not worth it for this run alone: {_numbers(found.numbers)} would save at most {duration(max(0.0, high))} of "
-        f"{duration(planned)}, less than {duration(least)} (2 % of the run, 1 min at least)."
+        f"{duration(planned)}, less than {duration(least)} (2 % of the run, at least 1 min)."
     )
 
 
 def _after(found: Payback) -> str:
-    """ "Restarting a job that runs, for 1: its start-up (41 s) is won back after 310 steps (240 to 410)."; of a bound
+    """ "Restarting a job that runs, for 1: its start-up (41 s) pays off after 310 steps (240 to 410)."; of a bound
     the best case alone."""
     if found.startup_s is None:
         return ""
     head = f"Restarting a job that already runs, for {_numbers(found.numbers)}"
-    if found.steps is None:
+    if found.steps is None or found.low_steps is None:
         return f"{head}, would not pay: no time is saved."
     if found.saved_s is not None and found.saved_s < found.startup_s:
         return f"{head}, would not pay: this run saves less than a start-up takes ({duration(found.startup_s)})."
-    least = f"{found.low_steps:,}" if found.low_steps is not None else "?"
+    least = f"{found.low_steps:,}"
     most = f"{found.high_steps:,}" if found.high_steps is not None else "never"
     between = f"{found.steps:,} steps ({least} to {most})"
     after = f"{least} steps at the earliest" if found.basis == "bound" else between
-    return f"{head}: its start-up ({duration(found.startup_s)}) is won back after {after}, right after a save."
+    return f"{head}: its start-up ({duration(found.startup_s)}) pays off after {after}, right after a save."
 
 
 def restart_lines(report: Report, width: int) -> list[Line]:
@@ -58,7 +58,7 @@ def restart_lines(report: Report, width: int) -> list[Line]:
     if found.position is None:
         return wrap(f"Restart or finish: {'; '.join(found.notes)}.", width, rest="  ")
     where = found.position
-    rate = f"{where.step_s:.3g} s a step"
+    rate = f"{where.step_s:.3g} s per step"
     changes = f" for {_numbers(found.numbers)}" if found.numbers else ""
     head = f"Restart{changes} or finish: step {where.step:,} of {where.total:,}, {where.left:,} to go at {rate}"
     return [
@@ -77,12 +77,12 @@ def _courses(found: Restart, price: float | None, width: int) -> Iterator[Line]:
 
 
 def _details(course: Course, price: float | None) -> str:
-    """ "(4 h 25 min to 4 h 50 min), $11.38, 200 steps again"."""
+    """ "(4 h 25 min to 4 h 50 min), $11.38, 200 steps repeated"."""
     between = f"({duration(course.low_s)} to {duration(course.high_s)})" if course.low_s != course.high_s else ""
     if between and course.seconds <= course.low_s:
         between = f"at best, at worst {duration(course.high_s)}"
     cost = money(course.seconds / 3600 * price) if price is not None else ""
-    again = f"{course.repeated_steps:,} steps again" if course.repeated_steps else ""
+    again = f"{course.repeated_steps:,} steps repeated" if course.repeated_steps else ""
     wait = f"in {course.wait_steps:,} steps" if course.wait_steps else ""
     return ", ".join(part for part in (between, cost, again, wait) if part)
 
@@ -95,15 +95,15 @@ def _advice(found: Restart) -> str:
     best = min(rest, key=lambda course: course.seconds)
     if found.choice is None:
         return (
-            "Cannot tell: within the range of the gain it is either. A restart has to save "
-            f"{least} (2 % of what is left, 1 min at least). autotune verify narrows the gain."
+            "Cannot tell: the range of the gain includes both answers. A restart has to save "
+            f"{least} (2 % of the remaining time, at least 1 min). `autotune verify` narrows the gain."
         )
     if found.choice is Way.FINISH:
-        return f"Let it end: a restart would not save {least} (2 % of what is left, 1 min at least)."
+        return f"Let it end: a restart would not save {least} (2 % of the remaining time, at least 1 min)."
     likely, least, most = (duration(finish.seconds - each) for each in (best.seconds, best.high_s, best.low_s))
     saved = f"{least} to {most}" if found.basis == "bound" else f"{likely} ({least} to {most})"
     what = _WAYS[found.choice].capitalize()
-    return f"{what}: saves {saved}, start-up included. It needs a checkpoint that can be resumed."
+    return f"{what}: saves {saved}, start-up included. It needs a resumable checkpoint."
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:

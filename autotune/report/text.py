@@ -35,7 +35,7 @@ def render(report: Report, colour: bool, width: int) -> str:
 
 def _machine(report: Report, width: int) -> list[Line]:
     parts = (_hardware(report), _software(report))
-    return wrap("; ".join(part for part in parts if part) or "Machine not known", width)
+    return wrap("; ".join(part for part in parts if part) or "Machine unknown", width)
 
 
 def _hardware(report: Report) -> str:

@@ -42,8 +42,8 @@ def plan(space: Space, trial_s: float, left_s: float | None, price: float | None
 
 
 def changed(changes: Mapping[str, Value]) -> str:
-    """ "num_workers=2 prefetch_factor=8"; your own without any."""
-    return " ".join(f"{name.partition('.')[2]}={value}" for name, value in changes.items()) or "your own"
+    """ "num_workers=2 prefetch_factor=8"; "baseline" without any."""
+    return " ".join(f"{name.partition('.')[2]}={value}" for name, value in changes.items()) or "baseline"
 
 
 def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
@@ -60,9 +60,9 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
         yield from _table(tuned, width)
     yield Line("")
     yield from _listed("Not searched", tuned.space.left_out, width)
-    yield from _listed("Left as it was", tuned.dropped, width)
+    yield from _listed("Left unchanged", tuned.dropped, width)
     if tuned.by_hand:
-        yield Line("Faster still by your own hand; that is not proven:")
+        yield Line("To change by hand; not confirmed:")
         for change in tuned.by_hand:
             yield from _change(change, width)
     yield from _beyond(tuned, width)
@@ -70,7 +70,7 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[Line]:
     yield from paragraph("Cost", _cost(tuned, price), width)
     if tuned.patch and not _is_by_hand(tuned.verified):
         yield Line("")
-        yield from wrap_command("Next", _next(tuned.verified), "what it would write into your files", 26, width)
+        yield from wrap_command("Next", _next(tuned.verified), "the changes it would write", 26, width)
 
 
 def _verdict(tuned: Tuned, width: int) -> Iterator[Line]:
@@ -80,9 +80,8 @@ def _verdict(tuned: Tuned, width: int) -> Iterator[Line]:
         return
     found = verified.estimate
     best, style, losses = _condition(tuned.space, verified)
-    text = (
-        f"{best}: {found.speedup:.2f}x as fast as your own, 95 % interval {found.low:.2f} to {found.high:.2f}{losses}."
-    )
+    speed = f"{found.speedup:.2f}x as fast as the baseline"
+    text = f"{best}: {speed}, 95 % interval {found.low:.2f} to {found.high:.2f}{losses}."
     yield from (Line(line.text, style) for line in wrap(text, width, rest="  "))
     for change in verified.changes:
         yield from _change(change, width)
@@ -113,7 +112,7 @@ def _beyond(tuned: Tuned, width: int) -> Iterator[Line]:
     """What was not tried, with its rules and the gain that is expected of it."""
     if not tuned.beyond:
         return
-    yield Line("Found by the diagnosis and not tried; gains are of your own settings:", "decide")
+    yield Line("Found by the diagnosis and not tried; gains are relative to the baseline:", "decide")
     for found in tuned.beyond:
         text = f"{' '.join(found.rules)}: {found.message} ({claimed(found.gain)})"
         yield from wrap(text, width, first="  ", rest="    ")
@@ -139,7 +138,7 @@ def _kept(tuned: Tuned) -> str:
         found = "; ".join(tuned.notes)
         return f"{found[0].upper()}{found[1:]}."
     if tuned.notes:
-        again = "To prove it, type the same command with --resume"
+        again = "To confirm it, run the same command with --resume"
         return f"Keep what you have for now: {'; '.join(tuned.notes)}. {again}."
     return f"Keep what you have: {_why_kept(tuned)}."
 
@@ -148,17 +147,17 @@ def _why_kept(tuned: Tuned) -> str:
     verified = tuned.verified
     if verified is None:
         lost = ", ".join(tuned.other_losses)
-        back = f"what was faster was taken back for its losses ({lost}), and nothing else was found" if lost else ""
-        return back or ("nothing was found that is faster" if tuned.trials else tuned.stopped)
+        back = f"faster changes were dropped for their losses ({lost}), and nothing else was faster" if lost else ""
+        return back or ("no candidate was faster" if tuned.trials else tuned.stopped)
     found = verified.estimate
     against = f"the best of the trials was {found.speedup:.2f}x ({found.low:.2f} to {found.high:.2f})"
-    other = "its losses are not those of your own" if verified.verdict is Verdict.FASTER else ""
+    other = "its losses differ from the baseline" if verified.verdict is Verdict.FASTER else ""
     why = f"; {verified.why or other}" if verified.why or other else ""
-    return f"{against} when it was measured in turns with your own{why}"
+    return f"{against} in the A/B confirmation against the baseline{why}"
 
 
 def _table(tuned: Tuned, width: int) -> Iterator[Line]:
-    """Every trial: its step, its speed against your own, what it changed, and why it lost where it did not end well."""
+    """Every trial: step time, speed relative to the baseline, changes, and the reason if it failed."""
     of_own = (trial.samples_per_s for trial in tuned.trials if trial.candidate == tuned.space.current)
     own = [speed for speed in of_own if speed]
     base = sum(own) / len(own) if own else None
@@ -221,7 +220,7 @@ def _break_even(tuned: Tuned, price: float | None) -> str:
     hourly = f", {money(price * share)}" if price is not None else ""
     return (
         f"; it saves {step_time(saved_ms)} a step, {duration(3600 * share)}{hourly} of each hour that you now train: "
-        f"won back after {steps:,.0f} steps"
+        f"pays off after {steps:,.0f} steps"
     )
 
 

@@ -18,7 +18,7 @@ LEAST_WAIT = 0.1
 
 WORKERS = "loader.num_workers"
 
-REPEATED = "what batches repeat"
+REPEATED = "repeated work in batches"
 """The topic of the facts that show it."""
 
 
@@ -30,8 +30,8 @@ def sentence(report: Report) -> str:
         return ""
     answers = [one.rule for each in report.recommendations for one in each.findings if "data_wait" in phases(one.rule)]
     if not answers:
-        why = "; ".join([*_of_workers(report), *_untried(report)]) or "no rule has a change for it"
-        return f"Nothing is recommended for the wait for data ({percent(wait)}): {why}."
+        why = "; ".join([*_of_workers(report), *_untried(report)]) or "no rule proposes a change"
+        return f"No change is recommended for the data wait ({percent(wait)}): {why}."
     why = "" if any(map(_changes_workers, answers)) else next(_of_workers(report), "")
     return f"More workers would not help here: {why}." if why else ""
 
@@ -55,15 +55,15 @@ def _of_workers(report: Report) -> Iterator[str]:
         pass
     elif isinstance(cpus, int | float) and cpus <= max(1, workers):
         noun = "CPU" if cpus == 1 else "CPUs"
-        yield f"a further worker would need a CPU of its own, and a process has {cpus:g} {noun}"
+        yield f"another worker would need its own CPU, and a process has {cpus:g} {noun}"
     elif known.lookup(RUN, "step.starts_loader") is True:
-        yield "each step starts the loader again"
+        yield "each step starts a new iterator over the loader"
     else:
-        yield "a further worker would not make this faster"
+        yield "another worker would not make it faster"
 
 
 def _untried(report: Report) -> Iterator[str]:
     needs = [name for each in report.evaluation.skipped if each.subject == TRAIN for name in each.needs]
     if any(topic_of(name).name == REPEATED for name in needs):
         several = report.run.num_processes > 1
-        yield "whether its batches repeat work was not tried" + (" (there are several processes)" if several else "")
+        yield "repeated work in its batches was not measured" + (" (several processes)" if several else "")

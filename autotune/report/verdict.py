@@ -14,15 +14,15 @@ _COMPUTE = ("forward", "recompute", "backward", "optimizer")
 _SENTENCES = {
     "data_wait": "Input-bound: {share} of each step is spent waiting for data.",
     "compute": "Compute-bound: {share} of each step is {compute}.",
-    "checkpoint": "Checkpoint-bound: {share} of each step is saves.",
-    "evaluation": "Evaluation-bound: {share} of each step is evaluation.",
+    "checkpoint": "Checkpoint-bound: {share} of each step is spent on saves.",
+    "evaluation": "Evaluation-bound: {share} of each step is spent on evaluation.",
     "h2d": "Copies to the device take the largest part of each step: {share}.",
     "logging": "Logging takes the largest part of each step: {share}.",
-    "rank_wait": "Rank-bound: {share} of each step this rank waits for a later one.",
-    "other": "The largest part of each step, {share}, is in no known phase{frame}.",
+    "rank_wait": "Rank-bound: for {share} of each step this rank waits for a slower one.",
+    "other": "The largest part of each step, {share}, is outside the known phases{frame}.",
 }
-_INPUT = "Input-bound: batches cost {share} of each step: {wait} waiting, the rest slows training down beside them."
-_HOST = "Host-bound: the device is busy {share} of the time; it waits for the host between kernels."
+_INPUT = "Input-bound: data loading costs {share} of each step: {wait} is data wait, the rest slows training down."
+_HOST = "Host-bound: the device is busy {share} of the time and waits for the host between kernels."
 
 
 def lines(report: Report, width: int) -> list[Line]:
@@ -39,9 +39,9 @@ def _lead(report: Report) -> str:
     num_passed = len({each.rule.id for each in report.evaluation.passed})
     if num_passed:
         noun = "rule" if num_passed == 1 else "rules"
-        return f"Nothing to report: {num_passed} {noun} looked at, none has anything to say. {bound}"
+        return f"Nothing to report: {num_passed} {noun} checked, none fired. {bound}"
     num_skipped = len({each.rule.id for each in report.evaluation.skipped})
-    return f"Nothing to report, but nothing was decided either: {num_skipped} rules lack a fact. {bound}"
+    return f"Nothing to report, but nothing could be decided: {num_skipped} rules lack a fact. {bound}"
 
 
 def bound(report: Report, step: Step) -> tuple[str, float]:

@@ -19,8 +19,8 @@ _VERDICTS = {
 }
 _SAMENESS = {
     Sameness.IDENTICAL: "identical",
-    Sameness.CLOSE: "the same within rounding",
-    Sameness.ALIKE: "alike",
+    Sameness.CLOSE: "equal within rounding",
+    Sameness.ALIKE: "similar",
     Sameness.DIFFERENT: "DIFFERENT",
     Sameness.NOT_COMPARED: "not compared",
 }
@@ -37,7 +37,7 @@ def plan(schedule_seconds: float, num_starts: int, spent_s: float, price: float 
     """What is going to be spent, in one line."""
     cost = f", {money((schedule_seconds + spent_s) / 3600 * price)} in all" if price is not None else ""
     half = num_starts // 2
-    return f"{num_starts} starts, {half} of each side in turns (A B B A ...), about {duration(schedule_seconds)}{cost}"
+    return f"{num_starts} runs, {half} per side, interleaved (A B B A ...), about {duration(schedule_seconds)}{cost}"
 
 
 def measured(verified: Verified, width: int, advice: str = "") -> Iterator[Line]:
@@ -68,7 +68,7 @@ def _lines(verified: Verified, width: int, resume: str) -> Iterator[Line]:
         yield from paragraph("Note", note, width)
     yield from paragraph("Cost", _cost(verified), width)
     if verified.verdict is Verdict.CANNOT_TELL:
-        yield from wrap_command("Next", resume, "adds pairs to these", 0, width)
+        yield from wrap_command("Next", resume, "adds pairs to this result", 0, width)
 
 
 def _verdict(verified: Verified) -> tuple[str, str]:
@@ -80,11 +80,11 @@ def _verdict(verified: Verified) -> tuple[str, str]:
 
 def _step(verified: Verified) -> str:
     before, after = map(step_time, verified.step_ms)
-    scaled = "; steps hold other numbers of samples: the speedup is of a sample" if verified.is_per_sample else ""
+    scaled = "; the sides have different batch sizes: the speedup is per sample" if verified.is_per_sample else ""
     starts = len(verified.schedule.order) // 2
     is_undisturbed = verified.estimate.is_undisturbed
-    undisturbed = f"each step at its 10 % quantile over {starts} starts"
-    how = undisturbed if is_undisturbed else f"medians of {starts} starts each"
+    undisturbed = f"10 % quantile of each step over {starts} runs"
+    how = undisturbed if is_undisturbed else f"medians of {starts} runs each"
     return f"{before} -> {after} ({how}){scaled}"
 
 
@@ -99,8 +99,8 @@ def _advice(losses: Losses) -> str:
 
 def _memory(memory: Memory) -> str:
     if memory.before is None or memory.after is None:
-        return "not known"
-    of = "of the device" if memory.of == "device" else "of all processes, resident"
+        return "not measured"
+    of = "of the device" if memory.of == "device" else "resident, of all processes"
     change = memory.after / memory.before - 1 if memory.before else 0.0
     return f"{size(memory.before)} -> {size(memory.after)} ({change:+.0%}), peak {of}"
 
@@ -111,12 +111,12 @@ def _predicted(verified: Verified) -> str:
         return ""
     expected = said(gain)
     if verified.verdict is Verdict.CANNOT_TELL:
-        return f"{expected}; not put to the test"
+        return f"{expected}; not tested"
     # A bound that begins at 1 says only that nothing gets slower.
     least = -math.inf if gain.basis == "bound" and gain.low <= 1 <= found.high else gain.low
     where = "inside" if least <= found.speedup <= gain.high else "outside"
     error = "" if gain.basis == "bound" else f", off by {percent(abs(gain.speedup / found.speedup - 1))}"
-    return f"{expected}; measured {where} of it{error}"
+    return f"{expected}; measured {where} this range{error}"
 
 
 def _cost(verified: Verified) -> str:
@@ -124,10 +124,14 @@ def _cost(verified: Verified) -> str:
     starts = len(planned.order)
     resumed = "" if verified.resume.result is Resumed.NOT_TRIED else ", a save and a resume"
     return (
-        f"{starts} starts, 2 rehearsals{resumed}, {duration(verified.seconds)}; each measured {planned.steps} steps "
-        f"after {planned.warmup}{_turns(planned.turns)}; the probe was in both sides"
+        f"{starts} runs, 2 rehearsals{resumed}, {duration(verified.seconds)}; each measured {planned.steps} steps "
+        f"after {planned.warmup} of warm-up{_turns(planned.turns)}; the probe ran on both sides"
     )
 
 
 def _turns(turns: Turns | None) -> str:
-    return f"; the two of a pair took turns of {turns.turn_s * 1000:.0f} ms, one stopped meanwhile" if turns else ""
+    return (
+        f"; the two runs of a pair alternated in slices of {turns.turn_s * 1000:.0f} ms, one paused at a time"
+        if turns
+        else ""
+    )

@@ -54,9 +54,9 @@ def facts(
     if oldest is not None and not is_before(oldest, since):
         yield Fact("arguments.package_version", RUN, oldest)
     elif asked is not None:
-        yield Fact("arguments.declared", RUN, f"depending on the release, of which {asked.text} is asked for")
+        yield Fact("arguments.declared", RUN, f"depending on the release; the requirement is {asked.text}")
     else:
-        yield Fact("arguments.declared", RUN, "which release this runs with is not declared")
+        yield Fact("arguments.declared", RUN, "the release used here is not declared")
 
 
 def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[str, Range]) -> bool:

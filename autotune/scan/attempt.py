@@ -42,7 +42,7 @@ class Work:
         """Raises TooComplex when no steps are left."""
         self.left -= steps
         if self.left < 0:
-            raise TooComplex("more steps of work than any file takes that a person wrote")
+            raise TooComplex("more work than any hand-written file needs")
 
 
 def attempt(name: str, make: Callable[[], Made], leave: Callable[[Note], object]) -> Made | None:
@@ -59,7 +59,7 @@ def attempt(name: str, make: Callable[[], Made], leave: Callable[[Note], object]
     except MemoryError:
         why = "too complex: not enough memory"
     except Exception as error:
-        leave(Note(name, f"not read: a bug of ours ({_cause(error)})", is_error=True, is_bug=True))
+        leave(Note(name, f"not read: internal error ({_cause(error)})", is_error=True, is_bug=True))
         return None
     leave(Note(name, f"not read: {why}", is_error=True))
     return None

@@ -224,7 +224,9 @@ def _launches(library: Library, name: str) -> tuple[Launch, ...]:
     found = library.attempt(name, partial(launches, script, name)) if script is not None else None
     if found is not None and len(found) > MAX_LAUNCHES:
         where = f"{name}:{found[MAX_LAUNCHES].line}"
-        library.notes.append(Note(where, f"not read from here on: more than {MAX_LAUNCHES} commands start a training"))
+        library.notes.append(
+            Note(where, f"not read beyond this point: more than {MAX_LAUNCHES} commands start a training")
+        )
     return found[:MAX_LAUNCHES] if found is not None else ()
 
 

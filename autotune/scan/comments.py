@@ -31,7 +31,7 @@ def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[Ignored, ...]
         else:
             missing = "it gives no reason" if rules else "it names no rule"
             how = f'write "autotune: ignore{match["file"] or ""}[{",".join(rules) or "DL001"}] and the reason"'
-            notes.append(Note(f"{file}:{comment.line}", f"this comment silences nothing: {missing}; {how}"))
+            notes.append(Note(f"{file}:{comment.line}", f"this comment suppresses nothing: {missing}; {how}"))
     return tuple(found), tuple(notes)
 
 

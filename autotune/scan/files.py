@@ -34,7 +34,7 @@ SYNTAXES = {
 }
 """What reads a file, by the end of its name."""
 
-KINDS = f"kind of file that is read ({', '.join(SYNTAXES)})"
+KINDS = f"supported file ({', '.join(SYNTAXES)})"
 
 NOTEBOOK = ".ipynb"
 NOTEBOOKS = "notebooks are not read"
@@ -59,7 +59,7 @@ SKIPPED_FOLDERS = frozenset(
 """Folders of tools, of past runs (with copies of their configs) and of other people's code; hidden folders and virtual
 environments are skipped too."""
 
-OUTSIDE = "a link out of the folder that is checked: not followed"
+OUTSIDE = "a link out of the checked folder: not followed"
 
 MAX_NEAR = 200
 """Folders in which launch scripts of one script are looked for."""
@@ -265,7 +265,7 @@ class _Walk:
             is_notebook = path.endswith(NOTEBOOK)  # a check that read nothing of it must not pass
             self.notes.append(Note(name, NOTEBOOKS if is_notebook else f"not a {KINDS}", is_error=is_notebook))
         elif self._is_excluded(path):
-            self.notes.append(Note(name, "left out: `exclude` of the configuration matches it"))
+            self.notes.append(Note(name, "excluded: it matches `exclude` in the configuration"))
         else:
             self._add(path, path)
             self.named.add(name)

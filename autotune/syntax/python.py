@@ -65,7 +65,7 @@ def _parse(text: Text) -> ast.Module:
         return ast.parse(text.text)
     except SyntaxError as error:
         where = f"{text.where}:{error.lineno or 1}:{error.offset or 1}"
-        raise UsageError(f"no valid Python: {error.msg}", where=where) from None
+        raise UsageError(f"invalid Python: {error.msg}", where=where) from None
     except (RecursionError, MemoryError, ValueError) as error:
         raise text.error(f"Python cannot parse this file: {str(error) or 'too deeply nested'}", 0) from None
 

@@ -85,7 +85,7 @@ def decode(data: bytes, where: str, encoding: str = "utf-8") -> Text:
     first = len(_BOM) if data.startswith(_BOM) else 0
     null = data.find(b"\0")
     if null >= 0:
-        raise _undecodable(data, null, where, "a null byte: this is no text file")
+        raise _undecodable(data, null, where, "a null byte: this is not a text file")
     try:
         text = data[first:].decode(encoding)
     except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ from autotune.model.source import Document
 from autotune.syntax.text import Leaf, Text, decode, document
 from autotune.syntax.toml_scan import Scan
 
-_UNSUPPORTED = "a form of TOML whose places cannot be told"
+_UNSUPPORTED = "an unsupported form of TOML"
 _PLACE = re.compile(r"\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 

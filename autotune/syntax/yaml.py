@@ -139,7 +139,7 @@ def _broken(text: Text, error: Exception) -> UsageError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     place = mark.index if mark else getattr(error, "position", 0)
     said = (getattr(error, name, None) for name in ("problem", "reason", "context"))
-    what = next(filter(None, said), "no valid YAML")
+    what = next(filter(None, said), "invalid YAML")
     return text.error(what, place, "Indent with spaces." if text.text[place : place + 1] == "\t" else "")
 
 

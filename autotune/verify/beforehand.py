@@ -45,10 +45,10 @@ def refuse(budget_s: float, start: Start, loss_steps: int | None, seen: str) -> 
     least, useful = _least_s(start, loss_steps), _useful_s(start, loss_steps)
     if budget_s < TRUST * least:
         raise UsageError(
-            f"{budget_s:.0f} s cannot suffice: a start takes about {_start_s(start, loss_steps):.0f} s, {seen}, and "
-            f"a verification at least {2 + 2 * FEWEST_PAIRS} of them",
+            f"{budget_s:.0f} s cannot suffice: a run takes about {_start_s(start, loss_steps):.0f} s, {seen}, and "
+            f"a verification needs at least {2 + 2 * FEWEST_PAIRS} runs",
             where="--budget",
-            to_do=f"This suffices, where the changed script is no slower: --budget {math.ceil(useful)}s",
+            to_do=f"This suffices if the changed script is no slower: --budget {math.ceil(useful)}s",
         )
 
 

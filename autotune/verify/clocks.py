@@ -180,30 +180,30 @@ def doubt(said: Verdict, starts: Sequence[Start]) -> str:
     if len(disturbed) <= MOST_DISTURBED * len(starts):
         return ""
     sides = [[start.cpus for start in starts if start.side == side] for side in (BEFORE, AFTER)]
-    when = f"{statistics.mode(disturbed)} during {len(disturbed)} of {len(starts)} starts"
+    when = f"{statistics.mode(disturbed)} during {len(disturbed)} of {len(starts)} runs"
     known = [[value for value in side if value is not None] for side in sides]
     if any(len(some) < len(every) for some, every in zip(known, sides, strict=True)):
-        return f"{when}, and how many CPUs either side wants is not known"
+        return f"{when}, and the CPU demand of the sides is unknown"
     old, new = map(statistics.median, known)
     handicapped = {old > MORE_CPUS * new: Verdict.FASTER, new > MORE_CPUS * old: Verdict.SLOWER}.get(True)
     if handicapped is None or said not in (handicapped, Verdict.NO_DIFFERENCE):
         return ""
-    return f"{when}, which slows the side down that wants more CPUs ({old:.1f} before, {new:.1f} after)"
+    return f"{when}, which slows the side that uses more CPUs ({old:.1f} before, {new:.1f} after)"
 
 
 def worth(chosen: Clock, starts: Sequence[Start], in_turns: bool) -> str:
     """What the interval holds for, in words."""
     share = others(starts)
-    beside = f"; other work had {share:.0%} of the CPUs" if share is not None and share > OTHERS_SHARE else ""
+    beside = f"; other work took {share:.0%} of the CPUs" if share is not None and share > OTHERS_SHARE else ""
     if chosen is Clock.WALL:
-        how = (
-            "the time that passed, of both sides in turns" if in_turns else "the time that passed, one start at a time"
-        )
-        return f"{how}{beside}" + (": the interval holds for a machine as busy as this one was" if beside else "")
+        how = "wall-clock time, both sides interleaved" if in_turns else "wall-clock time, one run at a time"
+        return f"{how}{beside}" + (": the interval is valid for a machine as busy as this one was" if beside else "")
     how = {
-        Clock.CPU: "CPU time of the training thread, which does all of the work and waits for nothing else",
+        Clock.CPU: "CPU time of the training thread, which does all the work",
         Clock.LOADER: "CPU time of the loader's workers, for which training waits",
     }[chosen]
     if not beside:
         return how
-    return f"{how}{beside}: the interval holds for a quiet machine too, if both sides share caches and cores alike"
+    return (
+        f"{how}{beside}: the interval is also valid for an idle machine, if both sides share caches and cores equally"
+    )

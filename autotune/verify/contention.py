@@ -25,8 +25,8 @@ MORE_THROTTLED, MORE_SLOWED = 0.05, 0.1
 is how it trains; one that does so now and then is contention."""
 
 CROWDED = "other work kept the CPUs busy"
-THROTTLED = "a CPU quota held the script back"
-SLOWED = "heat or power slowed the GPU down"
+THROTTLED = "a CPU quota throttled the script"
+SLOWED = "heat or the power limit throttled the GPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,6 @@ def unseen(starts: Sequence[Start]) -> Iterator[str]:
     if any(start.others_share is None for start in starts):
         yield "whether other work kept the CPUs busy cannot be seen on this system"
     if any(start.is_on_device and start.slowed_share is None for start in starts):
-        yield "whether heat or power slowed the GPU down cannot be seen (pynvml and its driver tell)"
+        yield "whether heat or the power limit throttled the GPU cannot be seen (pynvml and its driver tell)"
     if any(start.read_bytes is None for start in starts):
         yield "whether the files came from the page cache cannot be seen"

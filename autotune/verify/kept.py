@@ -1,7 +1,7 @@
 """The pairs of a verification, kept as they are made: another one of the same command and change goes on from them.
 
 `verified/<key>.json` in the state of the project; the key is of the command and the contents of what differs. What else
-has to be the same are `conditions`: the machine, the interpreter and what is installed for it, the environment's
+has to be the same are `conditions`: the machine, the interpreter and its installed packages, the environment's
 variables that libraries read, and every other file of code or settings in the project.
 """
 
@@ -38,7 +38,7 @@ MOMENTARY = ("machine.load", "machine.memory_available_bytes")
 """Facts of the machine that are others a second later."""
 
 NUM_NAMED = 3
-_BEGIN = "Leave it out to begin one."
+_BEGIN = "Leave it out to start one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Place:
             _forget(folder)
         except (OSError, UsageError) as error:
             reason = error.strerror if isinstance(error, OSError) else error.what
-            self.why_not = f"its pairs could not be kept ({reason}): --resume will not go on from them"
+            self.why_not = f"its pairs could not be stored ({reason}): --resume cannot continue from them"
 
     @property
     def _name(self) -> str:
@@ -112,14 +112,14 @@ def place(root: Path, sides: Sides) -> Place:
 def resumed(kept: Kept | None, conditions: Mapping[str, str]) -> Kept:
     """What another verification goes on from. Raises UsageError where there is nothing, or something changed since."""
     if kept is None:
-        what = "no verification of this command and this change is kept"
+        what = "no stored verification matches this command and change"
         raise UsageError(what, where="--resume", to_do=_BEGIN)
     names = sorted(
         name for name in {*kept.conditions, *conditions} if kept.conditions.get(name) != conditions.get(name)
     )
     if names:
         more = f" and {len(names) - NUM_NAMED} more" if len(names) > NUM_NAMED else ""
-        what = f"not the same as in the verification that is kept: {', '.join(names[:NUM_NAMED])}{more}"
+        what = f"different from the stored verification: {', '.join(names[:NUM_NAMED])}{more}"
         raise UsageError(what, where="--resume", to_do=_BEGIN)
     return kept
 
@@ -132,8 +132,8 @@ def conditions(root: Path, sides: Sides, python: str, environ: Mapping[str, str]
     found = {
         "the machine": _digest(json.dumps(hardware, sort_keys=True).encode()),
         "the interpreter": os.path.realpath(python),
-        "what is installed for it": _digest(json.dumps(machine.software(python, environ), sort_keys=True).encode()),
-        "the environment's variables": _digest(json.dumps(variables, sort_keys=True).encode("utf-8", "replace")),
+        "its installed packages": _digest(json.dumps(machine.software(python, environ), sort_keys=True).encode()),
+        "the environment variables": _digest(json.dumps(variables, sort_keys=True).encode("utf-8", "replace")),
     }
     return found | dict(_files(root, sides))
 

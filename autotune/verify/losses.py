@@ -39,10 +39,10 @@ def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | 
     steps = min((len(one) for one in (*before, *after)), default=0)
     cut = [[list(one[:steps]) for one in side] for side in (before, after)]
     if not steps or any(value is None for side in cut for one in side for value in one):
-        return Losses(Sameness.NOT_COMPARED, 0, "no loss was seen that is one number and unscaled")
+        return Losses(Sameness.NOT_COMPARED, 0, "no unscaled scalar loss was seen")
     known = [[[value for value in one if value is not None] for one in side] for side in cut]
     if all(_identical(known[0][0], one) for side in known for one in side):
-        return Losses(Sameness.IDENTICAL, steps, "every bit of every step, in all starts")
+        return Losses(Sameness.IDENTICAL, steps, "bit-identical in every step of all runs")
     if effect is Effect.EXACT:
         return _not_exact(known, steps)
     worst = max(_apart(known[0][0], side) for side in known)
@@ -79,10 +79,10 @@ def _not_exact(known: list[list[list[float]]], steps: int) -> Losses:
     before, after = known[0][0], known[1][0]
     is_far = _agrees(known[0]) and all(_apart(one, known[0]) > TOLERANCE for one in known[1])
     if not is_far and (not _repeats(known[0]) or any(_identical(before, one) for one in known[1])):
-        why = "losses of the same files differ from start to start: fix the script's seeds"
+        why = "losses of the same files differ from run to run: fix the script's seeds"
         return Losses(Sameness.NOT_COMPARED, steps, why)
     at = next(step for step, (a, b) in enumerate(zip(before, after, strict=True)) if not _identical([a], [b]))
-    why = f"the change is said to be exact, and step {at + 1} has {after[at]:.9g} instead of {before[at]:.9g}"
+    why = f"the change is classified as exact, but step {at + 1} has {after[at]:.9g} instead of {before[at]:.9g}"
     return Losses(Sameness.DIFFERENT, steps, why)
 
 
@@ -97,7 +97,7 @@ def _relative(one: float, other: float) -> float:
 def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Losses:
     """One series a side: the mean difference over blocks of steps, as neighbouring steps are not independent."""
     if not all(map(math.isfinite, (*before, *after))):
-        return Losses(Sameness.DIFFERENT, steps, "one side has a loss that is no finite number")
+        return Losses(Sameness.DIFFERENT, steps, "a loss of one side is not finite")
     if steps < LEAST_STEPS:
         return _too_few(steps)
     differences = [b - a for a, b in zip(before, _capped(after, before), strict=True)]
@@ -110,7 +110,7 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
 def _of_starts(known: list[list[list[float]]], steps: int) -> Losses:
     """The script draws anew at every start: the mean loss of a start is one observation."""
     if not all(math.isfinite(loss) for side in known for one in side for loss in one):
-        return Losses(Sameness.DIFFERENT, steps, "a start has a loss that is no finite number")
+        return Losses(Sameness.DIFFERENT, steps, "a loss of one run is not finite")
     usual = [loss for one in known[0] for loss in one]
     means = [[statistics.fmean(_capped(one, usual)) for one in side] for side in known]
     if steps < LEAST_STEPS or min(map(len, means)) < 2:
@@ -133,7 +133,7 @@ def _told(difference: float, half: float, scale: float, steps: int, of: str) -> 
         return Losses(Sameness.DIFFERENT, steps, words)
     if width > MOST_WIDTH:
         return Losses(Sameness.NOT_COMPARED, steps, f"{words}: too wide to tell", 2 * steps)
-    return Losses(Sameness.ALIKE, steps, f"{words}: no difference seen, other random draws")
+    return Losses(Sameness.ALIKE, steps, f"{words}: no difference beyond random draws")
 
 
 def _too_few(steps: int) -> Losses:

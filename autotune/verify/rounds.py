@@ -59,7 +59,7 @@ def refuse_few(starts: Sequence[Start], seconds: float, pair_s: float) -> None:
     if pairs < FEWEST_PAIRS:
         least = math.ceil(max((LEAST_PAIRS - pairs) * pair_s, seconds)) + 1
         raise UsageError(
-            f"the time held {pairs} of {LEAST_PAIRS} pairs: starts took longer than the rehearsals",
+            f"the budget allowed only {pairs} of {LEAST_PAIRS} pairs: runs took longer than the rehearsals",
             where="--budget",
-            to_do=f"It is kept: --resume --budget {least}s goes on from there.",
+            to_do=f"They are stored: --resume --budget {least}s continues from there.",
         )

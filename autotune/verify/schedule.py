@@ -80,8 +80,8 @@ def schedule(
     if pairs < FEWEST_PAIRS:
         least = math.ceil(spent_s + LEAST_PAIRS * pair_s) + 1
         raise UsageError(
-            f"{budget_s:.0f} s are too few: a start takes about {pair_s / 2:.0f} s, and less than "
-            f"{FEWEST_PAIRS} of each side tell nothing",
+            f"{budget_s:.0f} s are too few: a run takes about {pair_s / 2:.0f} s, and fewer than "
+            f"{FEWEST_PAIRS} runs per side show nothing",
             where="--budget",
             to_do=f"The smallest useful budget is {least} s: --budget {least}s",
         )
@@ -98,7 +98,7 @@ def more(planned: Schedule, made: int, budget_s: float, spent_s: float) -> Sched
     pairs = min(MOST_PAIRS, int((budget_s - spent_s) / planned.pair_s))
     if pairs < needed:
         raise UsageError(
-            f"{budget_s:.0f} s are too few: {made} pairs are there, and another one takes about {planned.pair_s:.0f} s",
+            f"{budget_s:.0f} s are too few: {made} pairs exist, and another one takes about {planned.pair_s:.0f} s",
             where="--budget",
             to_do=f"The smallest useful budget is {math.ceil(spent_s + needed * planned.pair_s) + 1} s.",
         )

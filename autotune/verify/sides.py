@@ -56,7 +56,7 @@ def patched(
         raise UsageError(
             "this patch writes nothing, so there is nothing to verify",
             where=against,
-            to_do="`autotune apply --diff` says why; --allow altering takes more of its changes.",
+            to_do="`autotune apply --diff` says why; --allow altering includes more of its changes.",
         )
     return Sides(
         against,
@@ -75,7 +75,7 @@ def written(words: Sequence[str], journal: Journal, changes: Sequence[PatchChang
     Where `words` have what `changes` type, the first side has them as they were before.
     """
     return Sides(
-        f"patch {journal.number}, which is written",
+        f"patch {journal.number} (applied)",
         {BEFORE: _untyped(words, _typed(changes)), AFTER: tuple(words)},
         {
             side: {Path(each.path): kept(index).read_bytes() for index, each in enumerate(journal.files)}
@@ -89,7 +89,7 @@ def other(words: Sequence[str], script: str) -> Sides:
     """Another script in the place of the first one that the command names."""
     place = next((at for at, word in enumerate(words) if word.endswith(".py")), None)
     if place is None:
-        raise UsageError("the command names no .py file that it could replace", where="--against")
+        raise UsageError("the command names no .py file to replace", where="--against")
     after = (*words[:place], script, *words[place + 1 :])
     return Sides(f"{words[place]} against {script}", {BEFORE: tuple(words), AFTER: after}, {BEFORE: {}, AFTER: {}})
 
@@ -120,7 +120,7 @@ def _without(words: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
     line = line_at(words)
     if line is not None and not (edit.old and edit.new):
         if is_involved(words[line]):
-            raise UsageError(f"the shell's line is too involved to be typed again without {edit.key} {edit.new}")
+            raise UsageError(f"the shell command is too complex to rewrite without {edit.key} {edit.new}")
         return (*words[:line], typed(_without(tuple(shlex.split(words[line])), edit)), *words[line + 1 :])
     if not edit.new:
         return (*words, edit.key)

@@ -71,9 +71,9 @@ def side_effects(starts: Iterable[tuple[Sequence[str], str]]) -> tuple[str, ...]
 
 def _side_effects(starts: Sequence[tuple[Sequence[str], str]]) -> Iterator[str]:
     if escaped := dict.fromkeys(path for paths, _ in starts for path in paths):
-        yield f"the script changed files of yours while it was measured: {', '.join(escaped)}"
+        yield f"the script changed your files during the measurement: {', '.join(escaped)}"
     if unheld := next((why for _, why in starts if why), ""):
-        yield f"hooks in Python held the script's writes, as the kernel could not ({unheld})"
+        yield f"Python hooks isolated the script's writes, because the kernel could not ({unheld})"
 
 
 def _losses(sides: Sides, before: Sequence[Start], after: Sequence[Start]) -> Losses:

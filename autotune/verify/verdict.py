@@ -18,7 +18,7 @@ SAME = 1.05
 def verdict(estimate: Estimate, starts: Sequence[Start], clock: Clock = Clock.WALL) -> tuple[Verdict, str]:
     """The verdict and, where it is not obvious, why."""
     if is_uneven(starts):
-        return Verdict.CANNOT_TELL, "one side read files from the disk that the other found in memory"
+        return Verdict.CANNOT_TELL, "one side read files from disk that the other found in the page cache"
     said = by_interval(estimate)
     if said is Verdict.CANNOT_TELL and not estimate.low <= 1 <= estimate.high:
         return said, _why_not(estimate)
@@ -30,7 +30,7 @@ def verdict(estimate: Estimate, starts: Sequence[Start], clock: Clock = Clock.WA
 
 _WHY = {
     Verdict.NO_DIFFERENCE: "the speedup is between {low:.2f} and {high:.2f}",
-    Verdict.CANNOT_TELL: "starts of the same files differ by {spread:.1%}, too much for this effect",
+    Verdict.CANNOT_TELL: "runs of the same files differ by {spread:.1%}, too much for this effect",
 }
 
 
@@ -38,10 +38,10 @@ def _why_not(estimate: Estimate) -> str:
     """Why an interval of 95 % that leaves 1 out is not enough."""
     least, most = estimate.surely
     if least <= 1 <= most:
-        return f"a winner has to be told more surely than at 95 %, and that interval is {least:.2f} to {most:.2f}"
+        return f"a winner needs more than 95 % confidence, and that interval is {least:.2f} to {most:.2f}"
     if not (estimate.is_apart or estimate.in_turns) or (estimate.is_undisturbed and not estimate.is_apart):
-        return "the starts of both sides overlap, or one pair of them decides: a winner needs more that agree"
-    return f"it is not surely more than {MARGIN - 1:.0%}, by which starts of the same files may differ"
+        return "the runs of both sides overlap, or a single pair decides: a winner needs more pairs that agree"
+    return f"the speedup is not clearly above {MARGIN - 1:.0%}, the difference that runs of the same files may show"
 
 
 def by_interval(estimate: Estimate) -> Verdict:

@@ -142,7 +142,7 @@ def _recovered(root: Path, before: dict[Path, bytes], rights: list[int]) -> tupl
     failures = [
         f"torn: {torn}" if torn else "",
         "check changed files" if _contents(root) != left else "",
-        "no word of it" if is_begun and "an interrupted apply or undo was found" not in said else "",
+        "no word of it" if is_begun and "an apply or undo was interrupted here" not in said else "",
     ]
     is_mixed = left != before and left != after
     failures.append("mixed, and not known to be interrupted" if is_mixed and not is_begun else "")

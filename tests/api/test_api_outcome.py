@@ -109,7 +109,10 @@ def test_a_finding_that_is_left_out_is_named_with_the_reason() -> None:
     rule = SimpleNamespace(id="DL001")
     finding = SimpleNamespace(rule=rule, message="61 % of the step waits", gain=Gain(0.78, 0.7, 0.9, "modelled"))
     said = notes(Evidence({}, {}), (), (finding,))[-1]  # type: ignore[arg-type]
-    assert said == "DL001 is left out (61 % of the step waits): 0.78x (0.70 to 0.90) is predicted for its change here"
+    assert (
+        said
+        == "DL001 is omitted (61 % of the step waits): the predicted gain of its change here is 0.78x (0.70 to 0.90)"
+    )
 
 
 @pytest.mark.parametrize(("others", "is_said"), [(1.6, True), (0.1, False), (None, False)])

@@ -43,7 +43,7 @@ WORKERS = change("loader.num_workers", "DL001", edit("train.py", SCRIPT, "0", "4
 PRECISION = change(
     "train.precision", "PR002", edit("train.py", SCRIPT, "line_without_an_end", "best", "last"), effect=Effect.ALTERING
 )
-PADDING = change("data.padding", "BA005", by_hand="padding = longest: no file that was read gives it")
+PADDING = change("data.padding", "BA005", by_hand="padding = longest: no file that was read sets it")
 
 
 @pytest.fixture
@@ -100,9 +100,7 @@ def test_of_two_that_need_each_other_none_is_written_alone(project: Path) -> Non
     keep(project, BATCH, STEPS)
     planned = plan(project, "loader.batch_size")
     assert not planned.chosen
-    assert reasons(planned)["loader.batch_size"] == (
-        "it holds only together with train.accumulation_steps, which is not written"
-    )
+    assert reasons(planned)["loader.batch_size"] == ("it depends on train.accumulation_steps, which is not written")
     assert names(plan(project, "GA004")) == ["loader.batch_size", "train.accumulation_steps"]
 
 
@@ -117,7 +115,7 @@ def test_what_was_proven_together_with_what_alters_training_is_not_written_witho
     for planned in (plan(project), plan(project, "loader.batch_size", "train.accumulation_steps")):
         assert not planned.chosen
         assert not planned.files
-        assert "only together with train.precision, which is not written" in reasons(planned)["loader.batch_size"]
+        assert "depends on train.precision, which is not written" in reasons(planned)["loader.batch_size"]
     assert reasons(plan(project))["train.precision"] == "it is altering: --allow altering writes it too"
     whole = ["loader.batch_size", "train.accumulation_steps", "train.precision"]
     assert names(plan(project, allow=Effect.ALTERING)) == names(plan(project, *whole)) == whole
@@ -126,7 +124,7 @@ def test_what_was_proven_together_with_what_alters_training_is_not_written_witho
 def test_one_whose_partner_somebody_made_is_refused(project: Path) -> None:
     keep(project, BATCH, STEPS, WORKERS)
     (project / "args.json").write_bytes(ARGS.replace(b"8", b"16"))
-    with pytest.raises(UsageError, match=r"somebody wrote loader\.batch_size = 2"):
+    with pytest.raises(UsageError, match=r"someone wrote loader\.batch_size = 2"):
         plan(project)
     assert names(plan(project, "loader.num_workers")) == ["loader.num_workers"]
     (project / "args.json").write_bytes(ARGS.replace(b"8", b"16").replace(b"4", b"2"))
@@ -140,7 +138,7 @@ def test_one_whose_partner_was_deleted_from_the_file_is_left(project: Path) -> N
 
 def test_a_name_that_the_patch_does_not_have_is_refused(project: Path) -> None:
     keep(project, WORKERS)
-    with pytest.raises(UsageError, match="no change of this patch is of DL002") as error:
+    with pytest.raises(UsageError, match="no change of this patch matches DL002") as error:
         plan(project, "DL002")
     assert "DL001, loader.num_workers" in error.value.to_do
 
@@ -180,7 +178,7 @@ def test_what_was_written_before_is_left_out_and_its_partner_is_not(project: Pat
     keep(project, evaluations, saves, WORKERS)
     (project / "args.json").write_bytes(ARGS.replace(b"8", b"16"))
     planned = plan(project)
-    assert reasons(planned) == {"evaluation.interval_steps": "it is so already"}
+    assert reasons(planned) == {"evaluation.interval_steps": "it has this value already"}
     apply.write(planned)
     assert (project / "args.json").read_bytes() == ARGS.replace(b"8", b"16").replace(b"4", b"2")
     assert not plan(project).chosen
@@ -213,7 +211,7 @@ def test_undo_gives_every_byte_back(project: Path) -> None:
     assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4")
     assert undo.undo(None, cwd=project).journal.number == second.number
     assert (project / "train.py").read_bytes() == SCRIPT
-    with pytest.raises(UsageError, match="there is no written patch"):
+    with pytest.raises(UsageError, match="there is no applied patch"):
         undo.undo(None, cwd=project)
 
 
@@ -337,7 +335,7 @@ def test_a_patch_file_elsewhere_names_its_root_in_full(
     project: Path, monkeypatch: pytest.MonkeyPatch, root: str
 ) -> None:
     monkeypatch.chdir(project)
-    with pytest.raises(UsageError, match="no full path of a folder"):
+    with pytest.raises(UsageError, match="not the absolute path of a folder"):
         plan(project, name=elsewhere(project, root, WORKERS))
     assert names(plan(project, name=elsewhere(project, str(project), WORKERS))) == ["loader.num_workers"]
 
@@ -346,7 +344,7 @@ def test_undo_and_recover_find_the_patches_from_a_subfolder(project: Path) -> No
     below = project / "sub" / "package"
     below.mkdir(parents=True)
     (below / "pyproject.toml").touch()  # a project of its own for a diagnosis
-    with pytest.raises(UsageError, match="no written patch to undo"):
+    with pytest.raises(UsageError, match="no applied patch to undo"):
         undo.undo(None, cwd=below)
     journal = apply.write(plan(project, name=elsewhere(project, str(project), WORKERS)))
     assert journal is not None
@@ -383,7 +381,7 @@ def test_what_is_no_file_is_refused(project: Path, make: Callable[[Path], None])
     keep(project, WORKERS)
     (project / "train.py").unlink()
     make(project / "train.py")
-    with pytest.raises(UsageError, match="cannot be edited: it is no regular file; nothing was changed"):
+    with pytest.raises(UsageError, match="cannot be edited: it is not a regular file; nothing was changed"):
         plan(project)
 
 
@@ -393,4 +391,4 @@ def test_the_workers_of_another_loader_are_not_what_a_change_needs(project: Path
     keep(project, other, prefetch)
     planned = plan(project)
     assert names(planned) == ["loader.num_workers"]
-    assert "only together with loader.num_workers" in reasons(planned)["loader.prefetch_factor"]
+    assert "depends on loader.num_workers" in reasons(planned)["loader.prefetch_factor"]

@@ -97,7 +97,7 @@ def test_the_order_of_findings_does_not_change_the_file(root) -> None:
 )
 def test_another_file_is_no_baseline(text: str, tmp_path) -> None:
     (tmp_path / "b.json").write_text(text)
-    with pytest.raises(UsageError, match="this is no baseline") as raised:
+    with pytest.raises(UsageError, match="this is not a baseline file") as raised:
         read(tmp_path / "b.json")
     assert raised.value.where == str(tmp_path / "b.json")
 

@@ -103,8 +103,8 @@ def test_a_hostile_repository_costs_little_and_runs_nothing(hostile) -> None:
     ("make", "why"),
     [
         (os.mkfifo, b"not a regular file"),
-        (lambda file: file.symlink_to("/dev/zero"), b"a link out of the folder that is checked: not followed"),
-        (lambda file: file.symlink_to(file.parent.parent / "outside.toml"), b"a link out of the folder"),
+        (lambda file: file.symlink_to("/dev/zero"), b"a link out of the checked folder: not followed"),
+        (lambda file: file.symlink_to(file.parent.parent / "outside.toml"), b"a link out of the checked folder"),
         (lambda file: file.write_bytes(bytes(2_000_001)), b"larger than 2 MB"),
     ],
     ids=["pipe", "device", "outside", "huge"],

@@ -102,6 +102,6 @@ def test_the_beginning_of_rules_is_refused_and_a_rule_named() -> None:
 def test_unknown_rules_are_noted_once() -> None:
     bundles = [checked(ignored=(comment(5), comment(7, rule="DL01"), comment(0, rule="X"))).bundle] * 2
     assert list(unknown_rules(bundles, [RULE])) == [
-        Note("train.py:7", 'this comment silences nothing: no rule is called "DL01"'),
-        Note("train.py", 'this comment silences nothing: no rule is called "X"'),
+        Note("train.py:7", 'this comment suppresses nothing: no rule is called "DL01"'),
+        Note("train.py", 'this comment suppresses nothing: no rule is called "X"'),
     ]

@@ -73,7 +73,7 @@ def test_a_launcher_and_a_shell_reach_it_in_their_own_ways(project: Path) -> Non
 
 def test_where_none_has_it_that_is_said(project: Path) -> None:
     said = missing.hint(("my train.py",), run(), LACKS, project, {"PATH": "", "HOME": str(project)})
-    assert said.startswith("\n/its/bin/python has no 'no_such_a', and no Python that was looked at has it:")
+    assert said.startswith("\n/its/bin/python has no 'no_such_a', and no other Python found here has it:")
 
 
 @pytest.mark.parametrize(

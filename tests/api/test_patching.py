@@ -82,7 +82,7 @@ def test_of_changes_that_are_refused_only_together_the_first_stays(place: Place)
     first, second = accepted([none, live], sys.executable, place)
     assert first.edits == (EDIT,)
     assert not second.edits
-    assert "not together with loader.num_workers = 2: DataLoader raises ValueError" in second.by_hand
+    assert "conflicts with loader.num_workers = 2: DataLoader raises ValueError" in second.by_hand
 
 
 @pytest.mark.parametrize(("before", "are_written"), [({}, True), ({"prefetch_factor": 4}, False)])

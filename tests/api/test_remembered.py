@@ -87,7 +87,7 @@ def test_a_command_finds_its_own_run(root: Path) -> None:
     with pytest.raises(UsageError, match="the last diagnosis is of another command") as error:
         remembered.of_command(("src/main.py", "a b"), root)
     assert error.value.where == "other.py"
-    assert error.value.to_do == "Diagnose this one first: autotune diagnose -- src/main.py 'a b'"
+    assert error.value.to_do == "Diagnose this command first: autotune diagnose -- src/main.py 'a b'"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_last_is_the_newest_run_that_was_typed_in_this_folder(root: Path) -> Non
     assert artefacts.resolve("last", root) == there, "none was typed there"
     assert remembered.of_command(("train.py",), root / "a") == "last"
     command = f"cd {root / 'b'} && autotune apply"
-    assert remembered.passed_over("apply", root / "a").endswith(f" ago, was typed in another folder: {command}")
+    assert remembered.passed_over("apply", root / "a").endswith(f" ago, was started in another folder: {command}")
     assert remembered.passed_over("apply", root / "b") == remembered.passed_over("apply", root) == ""
 
 

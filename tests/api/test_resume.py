@@ -50,9 +50,9 @@ def test_a_save_needs_room_on_the_disk(state_bytes) -> None:
 @pytest.mark.parametrize(
     ("frameworks", "start", "why"),
     [
-        ({}, START, "no trainer was seen"),
-        ({"accelerator": {}}, START, "no trainer was seen"),
-        ({"hf_args": {}}, replace(START, warmup=1, steps=2), "makes only 3 steps"),
+        ({}, START, "autotune can test the resume of"),
+        ({"accelerator": {}}, START, "autotune can test the resume of"),
+        ({"hf_args": {}}, replace(START, warmup=1, steps=2), "runs only 3 steps"),
     ],
 )
 def test_what_cannot_be_tried_says_why(frameworks, start, why: str) -> None:
@@ -105,9 +105,9 @@ def root(tmp_path):
 @pytest.mark.parametrize(
     ("losses", "said"),
     [
-        ((2.0, 1.0, 0.5), "its losses are those of the run that did not stop"),
-        ((2.0 * (1 + 1e-5), 1.0, 0.5), "its losses are those of the run that did not stop"),
-        ((2.5, 1.0, 0.5), "its first loss is 2.5, and 2 in the run that did not stop"),
+        ((2.0, 1.0, 0.5), "its losses equal those of the uninterrupted run"),
+        ((2.0 * (1 + 1e-5), 1.0, 0.5), "its losses equal those of the uninterrupted run"),
+        ((2.5, 1.0, 0.5), "its first loss is 2.5, and 2 in the uninterrupted run"),
         ((), "no losses were seen"),
         ((None, None), "no losses were seen"),
     ],
@@ -116,7 +116,7 @@ def test_a_start_that_goes_on_where_the_save_was(root, losses, said: str) -> Non
     starts = Starts(root, SAVED, ({"resumed": "2"}, {"losses": losses}))
     found = starts.tried()
     assert found.result is Resumed.OK
-    assert f"went on with step 3; {said}" in found.why
+    assert f"resumed at step 3; {said}" in found.why
     assert [(one.save_at, one.resume_from) for one in starts.requests] == [(2, None), (None, "/x/checkpoint-2")]
     assert list((root / ".autotune" / "runs").iterdir()) == []
 
@@ -125,11 +125,11 @@ def test_a_start_that_goes_on_where_the_save_was(root, losses, said: str) -> Non
     ("results", "result", "why"),
     [
         ([({}, {"outcome": "raised", "error": ERROR})], Resumed.FAILED, "to save failed: KeyError at train.py:3 main"),
-        ([({}, {"bugs": ("ValueError\n  x",), "exit_code": 70})], Resumed.FAILED, "a bug of ours: ValueError"),
-        ([({}, {})], Resumed.NOT_TRIED, "never came to a save"),
+        ([({}, {"bugs": ("ValueError\n  x",), "exit_code": 70})], Resumed.FAILED, "internal error: ValueError"),
+        ([({}, {})], Resumed.NOT_TRIED, "reached no save"),
         ([SAVED, ({}, {"outcome": "raised", "error": ERROR})], Resumed.FAILED, "go on from the save failed: KeyError"),
-        ([SAVED, ({"resumed": "0"}, {})], Resumed.FAILED, "went on at step 1"),
-        ([SAVED, ({}, {})], Resumed.FAILED, "went on with no step"),
+        ([SAVED, ({"resumed": "0"}, {})], Resumed.FAILED, "continued at step 1"),
+        ([SAVED, ({}, {})], Resumed.FAILED, "continued without a step"),
         ([SAVED, ({}, {"ended_by": "script", "exit_code": 9})], Resumed.FAILED, "failed: exit code 9"),
     ],
 )
@@ -149,7 +149,7 @@ def test_several_optimizers_share_the_steps_so_no_losses_are_compared(root) -> N
     found = Starts(root, saved, ({"resumed": "3"}, {"losses": (9.0, 9.0), **two})).tried()
     assert (found.result, found.why) == (
         Resumed.OK,
-        "saved after step 3, and a new process went on with step 4; no losses were seen to compare",
+        "saved after step 3, and a new process resumed at step 4; no losses were seen to compare",
     )
 
 
@@ -187,11 +187,11 @@ def test_without_time_the_unchanged_script_is_not_tried(root) -> None:
 @pytest.mark.parametrize(
     ("ended", "why"),
     [
-        (KeyboardInterrupt(), "you ended it"),
+        (KeyboardInterrupt(), "you interrupted it"),
         (OSError(28, "No space left on device"), "it ended with OSError"),
         (ScriptError("it failed"), "it ended with ScriptError"),
-        (({}, {"ended_by": "startup_limit", "exit_code": None}), "the budget ended before the start that was to go on"),
-        (({}, {"ended_by": "time_limit", "exit_code": None}), "the budget ended before the start that was to go on"),
+        (({}, {"ended_by": "startup_limit", "exit_code": None}), "the budget ended before the run to go on"),
+        (({}, {"ended_by": "time_limit", "exit_code": None}), "the budget ended before the run to go on"),
     ],
 )
 def test_what_ends_the_attempt_is_no_failure_and_nothing_else_ends(root, ended, why: str) -> None:
@@ -300,7 +300,7 @@ def really(place, script: str):
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        (HF, "its losses are those of the run that did not stop"),
+        (HF, "its losses equal those of the uninterrupted run"),
         (ACCUMULATED, "other data or other random draws"),
     ],
     ids=["transformers", "lightning, which begins its loader anew, with accumulation"],
@@ -308,7 +308,7 @@ def really(place, script: str):
 def test_a_real_trainer_saves_and_goes_on(place, script: str, said: str) -> None:
     found = really(place, script)
     assert found.result is Resumed.OK, found.why
-    assert "saved after step 2, and a new process went on with step 3" in found.why
+    assert "saved after step 2, and a new process resumed at step 3" in found.why
     assert found.why.endswith(said)
 
 
@@ -316,7 +316,7 @@ def test_a_real_trainer_saves_and_goes_on(place, script: str, said: str) -> None
 def test_a_real_trainer_with_two_optimizers_saves_and_goes_on(place) -> None:
     found = really(place, TWO_OPTIMIZERS)
     assert found.result is Resumed.OK, found.why
-    assert "went on with step 3; no losses were seen to compare" in found.why
+    assert "resumed at step 3; no losses were seen to compare" in found.why
 
 
 @pytest.mark.train

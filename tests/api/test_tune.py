@@ -211,7 +211,7 @@ def test_where_nothing_is_faster_nothing_is_proven_and_apply_finds_nothing(made,
     tuned = tune(made, root)
     assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
     assert "proving" not in {kind for kind, *_ in made.told}
-    with pytest.raises(UsageError, match="proved nothing to be faster") as refused:
+    with pytest.raises(UsageError, match="confirmed no candidate as faster") as refused:
         apply.plan(apply.Options(), cwd=root)
     assert f"diagnose --load {tuned.diagnosed}" in refused.value.to_do
 
@@ -231,7 +231,7 @@ def test_what_does_not_win_the_proof_is_not_recommended(made, root, fields) -> N
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (UsageError("the time held 1 of 3 pairs"), "the time held 1 of 3 pairs"),
+        (UsageError("the budget allowed only 1 of 3 pairs"), "the budget allowed only 1 of 3 pairs"),
         (ScriptError("it crashed"), "it crashed"),
     ],
     ids=["too slow", "failed"],
@@ -245,7 +245,7 @@ def test_a_proof_that_fails_is_none(made, root, error, why) -> None:
     assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
     (note,) = tuned.notes
     found = re.fullmatch(
-        rf"num_workers=2 was (\d\.\d\d)x as fast as your own in the trials, but that is not proven: {why}", note
+        rf"num_workers=2 was (\d\.\d\d)x as fast as the baseline in the trials, but that is not confirmed: {why}", note
     )
     assert found is not None
     assert float(found[1]) > 1.0
@@ -328,14 +328,14 @@ def test_what_gives_other_losses_is_taken_back_and_the_rest_is_proven(made, root
 def test_where_the_second_proof_is_disturbed_nothing_of_the_first_is_left(made, root) -> None:
     def disturbed(trials, chosen):
         if len(made.proven) == 2:
-            raise UsageError("the time held 1 of 3 pairs")
+            raise UsageError("the budget allowed only 1 of 3 pairs")
         return other_losses_with_workers(trials, chosen)
 
     made.speed, made.verified = faster_with(60.0, 50.0), disturbed
     tuned = tune(made, root)
     assert len(made.proven) == 2
     assert (tuned.best, tuned.patch, tuned.verified, tuned.by_hand) == ({}, "", None, ())
-    assert "is not proven: the time held 1 of 3 pairs" in tuned.notes[0]
+    assert "is not confirmed: the budget allowed only 1 of 3 pairs" in tuned.notes[0]
 
 
 def test_what_was_taken_back_without_a_proof_is_told(made, root, monkeypatch) -> None:
@@ -388,9 +388,9 @@ def test_the_last_words_of_what_failed_are_shown(made, root) -> None:
 
 def test_own_settings_that_run_out_of_memory_where_nothing_takes_less_end_it_at_once(made, root) -> None:
     made.speed = lambda changes: Outcome.OUT_OF_MEMORY
-    with pytest.raises(ScriptError, match="went well when it was diagnosed, and not in a trial: lost") as raised:
+    with pytest.raises(ScriptError, match="it ran in the diagnosis, but not in a trial: lost") as raised:
         tune(made, root)
-    assert "make the micro-batch smaller" in str(raised.value)
+    assert "divide the micro-batch" in str(raised.value)
     assert made.tried == [{}]
 
 
@@ -408,11 +408,9 @@ def test_own_settings_at_the_limit_of_the_memory_are_told_what_fits(made, root) 
     tuned = tune(made, root)
     assert (tuned.best, tuned.patch) == ({}, "")
     (note,) = tuned.notes
-    assert note.startswith(
-        "your own settings went well when they were diagnosed, and ran out of memory in trial 0 (lost)"
-    )
+    assert note.startswith("the baseline ran in the diagnosis, but ran out of memory in trial 0 (lost)")
     assert re.search(
-        r"num_workers=[01] ran at 320 ms a step, with the same global batch: set that, or free memory", note
+        r"num_workers=[01] ran at 320 ms per step, with the same global batch: set that, or free memory", note
     )
 
 
@@ -430,7 +428,7 @@ def test_losers_of_every_kind_do_not_end_the_search(made, root) -> None:
 
 def test_a_script_that_fails_as_it_is_is_said(made, root) -> None:
     made.speed = lambda changes: Outcome.FAILED
-    with pytest.raises(ScriptError, match="went well when it was diagnosed, and not in a trial: lost"):
+    with pytest.raises(ScriptError, match="it ran in the diagnosis, but not in a trial: lost"):
         tune(made, root)
 
 
@@ -450,7 +448,7 @@ def test_a_script_without_a_step_is_not_tuned(made, root) -> None:
 
 
 def test_a_budget_that_holds_no_proof_is_refused_before_a_trial(made, root) -> None:
-    with pytest.raises(UsageError, match="too small: a start takes about"):
+    with pytest.raises(UsageError, match="too small: a run takes about"):
         tune(made, root, budget_s=20.0)
     assert made.tried == []
 

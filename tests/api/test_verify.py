@@ -152,7 +152,7 @@ def test_the_last_patch_is_measured_on_a_copy_in_turns(root, runner) -> None:
     found = verified(root, announced)
     assert found.verdict is Verdict.FASTER
     assert found.estimate.speedup == pytest.approx(1.25)
-    assert found.against == f"1 of 1 changes of run {run}, not written yet"
+    assert found.against == f"1 of 1 changes of run {run}, not applied yet"
     assert found.beside == ""
     assert [side for side, _ in runner.requests] == [BEFORE, AFTER, *found.schedule.order]
     assert runner.shown == [(side, {BEFORE: OLD, AFTER: NEW}[side]) for side, _ in runner.requests]
@@ -166,7 +166,7 @@ def test_what_is_applied_already_is_compared_with_what_was_before(root, runner) 
     patched(root)
     apply.write(apply.plan(apply.Options(), cwd=root))
     found = verified(root)
-    assert found.against == "patch 1, which is written"
+    assert found.against == "patch 1 (applied)"
     assert [one.setting for one in found.changes] == ["loader.num_workers"]
     assert runner.shown == [(side, {BEFORE: OLD, AFTER: NEW}[side]) for side, _ in runner.requests]
     assert (root / "settings.py").read_text() == NEW
@@ -196,10 +196,10 @@ def test_of_a_patch_that_was_written_in_part_it_is_that_part(root, runner) -> No
     artefacts.mark_last(run)
     apply.write(apply.plan(apply.Options(select=("DL001",)), cwd=root))
     found = verified(root)
-    assert found.against == "patch 1, which is written"
+    assert found.against == "patch 1 (applied)"
     assert found.changes == (made,)
     assert verified(root, select=("DL002",)).changes == (rest,)
-    assert verified(root, select=("DL001",)).against == "patch 1, which is written"
+    assert verified(root, select=("DL001",)).against == "patch 1 (applied)"
 
 
 def test_a_newer_run_is_compared_before_what_was_written_of_another(root, runner) -> None:
@@ -208,7 +208,7 @@ def test_a_newer_run_is_compared_before_what_was_written_of_another(root, runner
     (root / "other.py").write_text(OLD)
     run = patched(root, file="other.py")
     found = verified(root)
-    assert found.against == f"1 of 1 changes of run {run}, not written yet"
+    assert found.against == f"1 of 1 changes of run {run}, not applied yet"
     assert found.beside == "patch 1 is written: --patch 1 measures that one"
 
 
@@ -218,17 +218,17 @@ def test_a_written_patch_has_a_number(root, runner) -> None:
     (root / "other.py").write_text(OLD)
     patched(root, file="other.py")
     found = verified(root, patch="1")
-    assert (found.against, found.beside) == ("patch 1, which is written", "")
+    assert (found.against, found.beside) == ("patch 1 (applied)", "")
     assert [edit.file for one in found.changes for edit in one.edits] == ["settings.py"]
     apply.write(apply.plan(apply.Options(), cwd=root))
-    assert verified(root, patch="1").against == "patch 1, which is written"
-    assert verified(root).against == verified(root, patch="2").against == "patch 2, which is written"
+    assert verified(root, patch="1").against == "patch 1 (applied)"
+    assert verified(root).against == verified(root, patch="2").against == "patch 2 (applied)"
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"patch": "7"}, "no patch of this number is written.*There is: 1"),
+        ({"patch": "7"}, "no applied patch has this number.*There is: 1"),
         ({"patch": "1", "select": ("DL001",)}, "measured as a whole"),
         ({"patch": "1", "allow": frozenset([Effect.ALTERING])}, "measured as a whole"),
     ],
@@ -242,11 +242,11 @@ def test_a_number_names_one_whole_patch_that_is_written(root, runner, fields, sa
 
 def test_a_number_of_what_changed_since_or_was_never_written_is_refused(root, runner) -> None:
     patched(root)
-    with pytest.raises(UsageError, match=r"(?s)no patch of this number.*apply` writes one"):
+    with pytest.raises(UsageError, match=r"(?s)no applied patch has this number.*apply` writes one"):
         verified(root, patch="1")
     apply.write(apply.plan(apply.Options(), cwd=root))
     (root / "settings.py").write_text("lr = 0.5\n")
-    with pytest.raises(UsageError, match="no patch of this number"):
+    with pytest.raises(UsageError, match="no applied patch has this number"):
         verified(root, patch="1")
 
 
@@ -275,7 +275,7 @@ def project_with_a_written_patch(root: Path) -> None:
 
 def test_a_name_that_the_patch_does_not_have_is_no_written_patch(root, runner) -> None:
     project_with_a_written_patch(root)
-    with pytest.raises(UsageError, match="no change of this patch is of DL999"):
+    with pytest.raises(UsageError, match="no change of this patch matches DL999"):
         verified(root, select=("DL999",))
 
 
@@ -291,11 +291,11 @@ def test_where_the_last_run_has_nothing_to_write_it_is_the_written_patch(root, r
     last = artefacts.resolve("last", root)
     by_hand = replace(change(root, file="other.py"), setting="train.precision", rules=("PR001",), edits=(), by_hand="x")
     artefacts.write_patch(last / NAME, dumps(Patch(str(root), last.name, ("train.py",), (by_hand,))))
-    assert verified(root).against == "patch 1, which is written"
+    assert verified(root).against == "patch 1 (applied)"
     with pytest.raises(UsageError, match="writes nothing"):
         verified(root, select=("PR001",))
     (last / NAME).unlink()
-    assert verified(root).against == "patch 1, which is written"
+    assert verified(root).against == "patch 1 (applied)"
 
 
 def test_what_the_user_types_since_is_part_of_a_written_patch(root, runner) -> None:
@@ -409,12 +409,12 @@ def test_a_budget_that_cannot_suffice_is_refused_after_the_first_start_and_the_n
     root, runner
 ) -> None:
     patched(root)
-    with pytest.raises(UsageError, match="4 s cannot suffice: a start takes about 3 s, by its first one"):
+    with pytest.raises(UsageError, match="4 s cannot suffice: a run takes about 3 s, by its first one"):
         verified(root, budget_s=4.0)
     assert len(runner.requests) == 1
     assert verified(root).verdict is Verdict.FASTER
     runner.requests.clear()
-    with pytest.raises(UsageError, match="4 s cannot suffice: a start takes about 3 s, by its last verification"):
+    with pytest.raises(UsageError, match="4 s cannot suffice: a run takes about 3 s, by its last verification"):
         verified(root, budget_s=4.0)
     assert runner.requests == []
 
@@ -432,7 +432,7 @@ def test_a_budget_that_cannot_suffice_by_the_diagnosis_starts_nothing(root, runn
     asked = []
     slow = Start(BEFORE, 1000.0, 20, 3, 83.0)
     monkeypatch.setattr(api.beforehand, "expected", lambda *given: asked.append(given) or slow)
-    with pytest.raises(UsageError, match=f"60 s cannot suffice: a start takes about 80 s, by the diagnosis {run}"):
+    with pytest.raises(UsageError, match=f"60 s cannot suffice: a run takes about 80 s, by the diagnosis {run}"):
         verified(root, budget_s=60.0)
     assert asked == [(root, run)]
     assert runner.requests == []
@@ -514,7 +514,7 @@ def test_it_goes_on_from_the_pairs_that_are_there(root, runner, monkeypatch) -> 
     assert second.estimate.high / second.estimate.low < first.estimate.high / first.estimate.low
     apply.write(apply.plan(apply.Options(), cwd=root))
     third = verified(root, budget_s=20.0, resume=True)
-    assert third.against == "patch 1, which is written"
+    assert third.against == "patch 1 (applied)"
     assert len(third.schedule.order) // 2 > more
     assert run in first.against
 
@@ -569,13 +569,13 @@ def test_its_hash_seed_is_that_of_the_pairs_that_are_there(root, runner, monkeyp
 
 def test_what_is_not_the_same_any_more_is_refused(root, runner, monkeypatch) -> None:
     patched(root)
-    with pytest.raises(UsageError, match="no verification of this command and this change is kept"):
+    with pytest.raises(UsageError, match="no stored verification matches this command and change"):
         verified(root, resume=True)
     verified(root)
-    with pytest.raises(UsageError, match="no verification of this command"):
+    with pytest.raises(UsageError, match="no stored verification matches this command"):
         verified(root, words=("train.py", "--lr", "1"), resume=True)
     monkeypatch.setattr(api.kept, "conditions", lambda *given: {"the machine": "another one"})
-    with pytest.raises(UsageError, match="not the same as in the verification that is kept: the machine"):
+    with pytest.raises(UsageError, match="different from the stored verification: the machine"):
         verified(root, resume=True)
 
 
@@ -590,11 +590,11 @@ def test_a_resume_that_was_tried_is_not_tried_again(root, runner, monkeypatch) -
 
 def test_pairs_that_cannot_be_kept_are_a_note(root, runner, monkeypatch) -> None:
     def full(place, known):
-        place.why_not = "its pairs could not be kept"
+        place.why_not = "its pairs could not be stored"
 
     patched(root)
     monkeypatch.setattr(api.kept.Place, "save", full)
-    assert verified(root).notes[-1] == "its pairs could not be kept"
+    assert verified(root).notes[-1] == "its pairs could not be stored"
 
 
 def test_a_start_up_that_exceeds_the_budget_ends_it(root, runner) -> None:
@@ -640,7 +640,7 @@ def test_a_script_that_fails_after_some_steps_is_no_result(root, runner, side: s
     runner.recorded[side] = {"outcome": "raised", "error": error}
     with pytest.raises(ScriptError, match=f"{said}: ValueError at train.py:3 main") as failed:
         verified(root)
-    assert ("Your files are as they were" in failed.value.to_do) == (side == AFTER)
+    assert ("Your files are unchanged" in failed.value.to_do) == (side == AFTER)
 
 
 def test_a_file_outside_the_project_is_refused(root, runner, tmp_path_factory) -> None:
@@ -786,7 +786,7 @@ def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(projec
     before = tree(project.cwd)
     found = really(project, budget_s=250.0, loss_steps=20)
     assert found.losses.sameness is Sameness.DIFFERENT
-    assert "said to be exact, and step 2 has" in found.losses.why
+    assert "classified as exact, but step 2 has" in found.losses.why
     assert found.losses.steps >= 20
     assert found.verdict in Verdict
     assert found.memory.before > 10 << 20

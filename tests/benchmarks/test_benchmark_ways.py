@@ -19,7 +19,7 @@ DL001 loader.num_workers: 0 -> 2 (equivalent)  2.50x (1.00 to 2.50), bound
 Nothing was written: this was --diff.
 """
 TYPED = """\
-No file is to be written.
+There is no file to write.
 What you typed is in no file. Start it with:
   python train.py --output_dir 'my runs' --bf16 True
 """
@@ -81,7 +81,7 @@ def test_a_typed_value_is_pasted_and_edited_nowhere(ways, tmp_path: Path) -> Non
 
 
 def test_the_table_counts_and_names_what_is_wrong(ways) -> None:
-    by_hand = "apply: num_workers = 16 at PROJECT/train.py:9: no file that was read gives it"
+    by_hand = "apply: num_workers = 16 at PROJECT/train.py:9: no file that was read sets it"
     rows = [
         {"shape": "one", "way": "python", "verdicts": {"loader.num_workers": "ok"}},
         {"shape": "one", "way": "bash", "verdicts": {"loader.num_workers": by_hand}},
@@ -91,6 +91,6 @@ def test_the_table_counts_and_names_what_is_wrong(ways) -> None:
     assert [line.split("|")[2].strip() for line in lines[2:5]] == ["ok", "A", "-"]
     assert lines[6:] == [
         "1 of 2 cells are ok",
-        "A  1 x apply: no file that was read gives it",
+        "A  1 x apply: no file that was read sets it",
         "-  1 x console: it installs no tool",
     ]

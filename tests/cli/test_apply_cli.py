@@ -54,14 +54,14 @@ def test_apply_shows_what_it_writes_and_undo_takes_it_back(project: Path, capsys
         "DL001 loader.num_workers: 0 -> 4 (equivalent)  1.5x (1.2 to 1.6), measured\n"
         "BA005 data.padding: max_length -> longest (equivalent): not written, padding = longest: why\n"
         "--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-workers = 0\n+workers = 4\n"
-        "Wrote 1 file. `autotune undo 1` takes it back.\n"
+        "Wrote 1 file. `autotune undo 1` reverts it.\n"
     )
     assert (project / "train.py").read_bytes() == b"workers = 4\n"
     assert run(["undo", "1"]) == 0
-    assert capsys.readouterr().out.startswith(f"Took back patch 1 of {project} (1 of 2 changes of run ")
+    assert capsys.readouterr().out.startswith(f"Undid patch 1 of {project} (1 of 2 changes of run ")
     assert (project / "train.py").read_bytes() == SCRIPT
     assert run(["undo"]) == 2
-    assert "there is no written patch to undo" in capsys.readouterr().err
+    assert "there is no applied patch to undo" in capsys.readouterr().err
 
 
 def test_diff_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +87,7 @@ def test_a_diff_has_colours_unless_none_are_wanted(
 @pytest.mark.parametrize(
     ("answer", "code", "says"),
     [
-        ("", 2, "nobody is there to answer; nothing was written"),
+        ("", 2, "there was no answer on stdin; nothing was written"),
         ("n\n", 0, "Nothing was written.\n"),
         ("y\n", 0, "Wrote 1 file."),
     ],
@@ -110,7 +110,7 @@ def test_select_names_rules_or_settings(project: Path, capsys: pytest.CaptureFix
     assert run(["apply", "--select", "BA005, data.padding", "--yes"]) == 0
     out = capsys.readouterr().out
     assert "DL001 loader.num_workers: 0 -> 4 (equivalent): not written, not selected\n" in out
-    assert "No file is to be written." in out
+    assert "There is no file to write." in out
     assert run(["apply", "--select", "XX001"]) == 2
 
 
@@ -128,7 +128,10 @@ def test_a_value_that_moved_is_written_and_said(project: Path, capsys: pytest.Ca
     assert "train.py changed since the diagnosis: workers was found at line 2\n" in out
     assert (project / "train.py").read_bytes() == b"\nworkers = 4 # mine\n"
     assert run(["apply", "--yes"]) == 0
-    assert "DL001 loader.num_workers: 0 -> 4 (equivalent): not written, it is so already" in capsys.readouterr().out
+    assert (
+        "DL001 loader.num_workers: 0 -> 4 (equivalent): not written, it has this value already"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_typed_value_becomes_a_new_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +139,7 @@ def test_a_typed_value_becomes_a_new_command(project: Path, capsys: pytest.Captu
     keep(project, PatchChange("loader.batch_size", "loader#train", 8, 16, ("GA004",), Effect.EXACT, edits=(typed,)))
     assert run(["apply", "--yes"]) == 0
     out = capsys.readouterr().out
-    assert out.endswith("What you typed is in no file. Start it with:\n  python train.py --bs 16\n")
+    assert out.endswith("Your command line is in no file. Start it with:\n  python train.py --bs 16\n")
 
 
 @pytest.mark.parametrize("hidden", [("--token", "***"), ("--url=https://host/***",), ("...", "--lr", "1")])
@@ -148,7 +151,7 @@ def test_a_command_with_hidden_words_is_not_printed(
     keep(project, change, WORKERS, command=("train.py", *hidden))
     assert run(["apply", "--yes"]) == 0
     assert capsys.readouterr().out.endswith(
-        "What you typed is in no file. It belongs to what the files say now. Add or change on your command line:\n"
+        "Your command line is in no file. It goes with the changes in the files. Add or change on your command line:\n"
         "  --bs 16\n"
     )
 
@@ -162,12 +165,12 @@ def test_the_promised_undo_works_where_apply_was_typed(
     monkeypatch.chdir(away)
     assert run(["apply", "--yes", str(patch)]) == 0
     said = capsys.readouterr().out
-    assert said.endswith(f"Wrote 1 file. `cd {project} && autotune undo 1` takes it back.\n")
+    assert said.endswith(f"Wrote 1 file. `cd {project} && autotune undo 1` reverts it.\n")
     (project / "sub").mkdir()
     monkeypatch.chdir(project / "sub")
     assert run(["undo", "1"]) == 0
     assert run(["apply", "--yes", str(patch)]) == 0
-    assert "`autotune undo 2` takes it back" in capsys.readouterr().out
+    assert "`autotune undo 2` reverts it" in capsys.readouterr().out
     assert run(["undo", "2"]) == 0
     assert (project / "train.py").read_bytes() == SCRIPT
 
@@ -187,7 +190,7 @@ def test_undo_says_what_stays_of_a_persons_own_edits(project: Path, capsys: pyte
     capsys.readouterr()
     assert run(["undo"]) == 0
     said = capsys.readouterr().out
-    assert said.splitlines()[1:] == ["  train.py is without the patch, and keeps what you edited since"]
+    assert said.splitlines()[1:] == ["  train.py no longer has the patch, and keeps your later edits"]
     assert (project / "train.py").read_bytes() == b"import mine\nworkers = 0\n"
 
 
@@ -199,7 +202,7 @@ def test_undo_of_files_that_were_restored_counts_and_apply_writes_again(
     capsys.readouterr()
     assert run(["undo"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"Took back patch 1 of {project} (1 of 2 changes of run ")
+    assert said.startswith(f"Undid patch 1 of {project} (1 of 2 changes of run ")
     assert said.splitlines()[1:] == ["  train.py was without the patch already"]
     assert run(["apply", "--yes"]) == 0
     assert (project / "train.py").read_bytes() == b"workers = 4\n"
@@ -211,9 +214,9 @@ def test_undo_refuses_lines_of_the_patch_that_were_edited(project: Path, capsys:
     assert run(["undo"]) == 2
     said = capsys.readouterr().err
     assert (
-        f"{project / 'train.py'}:1: the patch wrote 'workers = 4' here, and there is 'workers = 8' now; nothing" in said
+        f"{project / 'train.py'}:1: the patch wrote 'workers = 4' here, but the file has 'workers = 8'; nothing" in said
     )
-    assert "Take it back by hand: before the patch it was 'workers = 0'." in said
+    assert "Undo it by hand: before the patch it was 'workers = 0'." in said
     assert (project / "train.py").read_bytes() == b"workers = 8\n"
 
 
@@ -230,10 +233,10 @@ def test_undo_takes_back_the_patch_of_this_project_and_names_a_newer_one_of_anot
     monkeypatch.chdir(project)
     capsys.readouterr()
     command = f"cd '{other}' && autotune undo 1"
-    newer = f"The last `autotune apply` wrote into {other}. To take that back: `{command}`"
+    newer = f"The last `autotune apply` wrote into {other}. To undo it: `{command}`"
     assert run(["undo"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith(f"Took back patch 1 of {project} (")
+    assert said.out.startswith(f"Undid patch 1 of {project} (")
     assert said.err == f"autotune: {newer}\n"
     assert (project / "train.py").read_bytes() == SCRIPT
     assert (other / "train.py").read_bytes() != SCRIPT
@@ -244,7 +247,7 @@ def test_undo_takes_back_the_patch_of_this_project_and_names_a_newer_one_of_anot
     assert capsys.readouterr().err == ""
 
 
-HINT = "autotune: an interrupted apply or undo was found here: `autotune undo` takes back what it began\n"
+HINT = "autotune: an apply or undo was interrupted here: `autotune undo` reverts it\n"
 
 
 def interrupted(project: Path, before: str = "writing") -> Path:
@@ -266,7 +269,7 @@ def test_only_undo_and_apply_take_back_what_a_crash_left(
         assert (HINT in said) is (words != ["apply", "--diff"]), words
         assert (project / "train.py").read_bytes() == b"workers = 4\n"
     assert run(["undo"]) == 0
-    assert capsys.readouterr().out.startswith("Took back patch 1 ")
+    assert capsys.readouterr().out.startswith("Undid patch 1 ")
     assert (project / "train.py").read_bytes() == SCRIPT
     assert run(["rules"]) == 0
     assert capsys.readouterr().err == ""
@@ -279,7 +282,7 @@ def test_apply_takes_back_what_a_crash_left_before_it_reads_the_files(
     interrupted(project)
     capsys.readouterr()
     assert run(["apply", "--yes"]) == 0
-    assert "autotune: took back the interrupted patch 1\n" in capsys.readouterr().err
+    assert "autotune: undid the interrupted patch 1\n" in capsys.readouterr().err
     assert (project / "train.py").read_bytes() == b"workers = 4\n"
 
 
@@ -290,7 +293,7 @@ def test_what_cannot_be_taken_back_is_named(project: Path, capsys: pytest.Captur
     capsys.readouterr()
     kept = journal.parent / "before-0"
     assert run(["undo"]) == 0
-    left = f"  train.py was changed since, and is left so; before the patch it was {kept}\n"
+    left = f"  train.py was changed since and stays as it is; the file before the patch: {kept}\n"
     assert capsys.readouterr().out.endswith(left)
     assert kept.read_bytes() == SCRIPT
 
@@ -306,11 +309,11 @@ def test_a_damaged_journal_is_said_once_and_blocks_nothing(project: Path, capsys
     assert capsys.readouterr().err == (
         f"autotune: {patches / '1.damaged'}: a damaged journal (Expecting "
         "property name enclosed in double quotes: line 1 column 2 (char 1)) was set aside: what it wrote stays, and "
-        "undo does not know it\nThe files from before and after it are kept there (before-0, after-0, ...): compare "
-        "them with yours.\n"
+        "undo does not know it\nThe files before and after the patch are stored there (before-0, after-0, ...): "
+        "compare them.\n"
     )
     assert run(["undo"]) == 2
-    assert capsys.readouterr().err == f"autotune: {project}: there is no written patch to undo\n"
+    assert capsys.readouterr().err == f"autotune: {project}: there is no applied patch to undo\n"
     assert (patches / "1.damaged" / "before-0").read_bytes() == SCRIPT
 
 
@@ -422,7 +425,7 @@ def test_a_run_folder_in_the_place_of_another_is_not_trusted(
     run_dir.rename(other)
     run_dir.symlink_to(other) if how == "link" else shutil.copytree(other, run_dir)
     assert run(["apply", "--yes"]) == 2
-    assert "--yes does not answer" in capsys.readouterr().err
+    assert "--yes does not confirm" in capsys.readouterr().err
 
 
 def test_a_rule_in_the_place_of_a_run_names_select(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

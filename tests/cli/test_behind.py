@@ -38,7 +38,7 @@ def test_the_script_gets_them_and_the_user_is_told(project, words, capsys) -> No
     assert words == [("A=x y", "plain.py", "--lr", "1", "--steps", "30", "--format=json", "--no-lock")]
     said = capsys.readouterr().err.splitlines()
     named = "--steps, --format, --no-lock are options of autotune diagnose too"
-    behind = "Behind the script they are given to the script. To give them to autotune, type them first:"
+    behind = "After the script they are passed to the script. To pass them to autotune, put them before the script:"
     assert said[0] == f"autotune: {named}. {behind}"
     assert said[1] == "    autotune diagnose --steps 30 --format=json --no-lock -- A='x y' plain.py --lr 1"
 
@@ -77,13 +77,13 @@ def test_a_parser_that_refuses_them_is_answered(
     project, monkeypatch, capsys, script, status, said, is_answered
 ) -> None:
     def diagnose(options, show, *, cwd):
-        raise ScriptError("it failed", to_do="Its own message stands above.", status=status, said=said)
+        raise ScriptError("it failed", to_do="Its own message is above.", status=status, said=said)
 
     monkeypatch.setattr(api, "diagnose", diagnose)
     assert run(["diagnose", "--quiet", script, "--steps", "30"]) == 3
     assert capsys.readouterr().err.splitlines()[2:] == [
-        "--steps is an option of autotune diagnose too. Behind the script it is given to the script. "
-        "To give it to autotune, type it first:",
+        "--steps is an option of autotune diagnose too. After the script it is passed to the script. "
+        "To pass it to autotune, put it before the script:",
         "    autotune diagnose --quiet --steps 30 -- plain.py",
     ] * is_answered  # fmt: skip
 

@@ -90,10 +90,10 @@ def test_it_says_what_goes_on(asked, capsys) -> None:
     assert run(["tune", "--price", "3.6", "train.py"]) == 0
     out, err = capsys.readouterr()
     assert "autotune: 2 configurations of workers (2); a trial takes about 6.0 s; 10 min left, $0.60 at most\n" in err
-    assert "autotune: trial 0: your own: 120 ms a step\n" in err
-    assert "autotune: trial 1: num_workers=2: 80.0 ms a step, 1.50x\n" in err
+    assert "autotune: trial 0: baseline: 120 ms per step\n" in err
+    assert "autotune: trial 1: num_workers=2: 80.0 ms per step, 1.50x\n" in err
     assert "autotune: trial 2: num_workers=2: out of memory: can't allocate memory\n" in err
-    assert "autotune: the best in turns with your own: 8 starts, 4 of each side" in err
+    assert "autotune: A/B confirmation of the best candidate: 8 runs, 4 per side" in err
     assert "Keep what you have" in out
 
 
@@ -125,9 +125,12 @@ def test_quiet_is_quiet_and_json_is_all_there_is_on_stdout(asked, capsys) -> Non
 @pytest.mark.parametrize(
     ("num", "words"),
     [
-        (0, "no trial had ended"),
-        (1, "the best so far was your own, not proven"),
-        (3, "the best so far was num_workers=2, 1.50x, not proven; the trials are kept: go on with the same command"),
+        (0, "no trial had finished"),
+        (1, "the best so far was the baseline, not confirmed"),
+        (
+            3,
+            "the best so far was num_workers=2, 1.50x, not confirmed; the trials are stored: continue with the same",
+        ),
     ],
 )
 def test_interrupted_it_says_the_best_so_far_and_how_to_go_on(asked, num, words, capsys) -> None:

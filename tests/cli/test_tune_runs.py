@@ -138,15 +138,15 @@ def test_interrupted_killed_and_resumed_it_ends_with_a_patch_that_wins(root) -> 
     before, shared = hashes(root), set(os.listdir("/dev/shm"))
 
     first = start(root)
-    until(first, " ms a step")
+    until(first, " ms per step")
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 130
-    assert "the best so far was your own, not proven; the trials are kept" in said
+    assert "the best so far was the baseline, not confirmed; the trials are stored" in said
     assert nothing_runs(root)
 
     second = start(root, "--resume")
-    assert "the study has 1 trial already" in until(second, " a step, ")
+    assert "the study has 1 trial already" in until(second, " per step, ")
     second.kill()
     second.communicate()
     assert nothing_runs(root)

@@ -51,7 +51,7 @@ def asked(monkeypatch):
         if Asked.refusal is not None:
             raise Asked.refusal
         begins()
-        announce(PLANNED, 10.0, "patch 1, which is written")
+        announce(PLANNED, 10.0, "patch 1 (applied)")
         if isinstance(Asked.result, BaseException):
             raise Asked.result
         return Asked.result
@@ -94,7 +94,7 @@ def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> Non
     assert "Losses: not compared: none was seen" in out
     assert "Resume: not tried" in out
     assert "within 60 s; first a rehearsal of each side" in err
-    said = "autotune: patch 1, which is written: 8 starts, 4 of each side in turns (A B B A ...), about 40 s\n"
+    said = "autotune: patch 1 (applied): 8 runs, 4 per side, interleaved (A B B A ...), about 40 s\n"
     assert said in err
 
 
@@ -154,7 +154,7 @@ def test_without_a_command_and_a_run_the_usage_is_said(asked, capsys, tmp_path, 
 def test_it_may_go_on_from_the_last_one(asked, capsys) -> None:
     assert run(["verify", "--resume", "train.py"]) == 0
     assert asked.options == api.Options(("train.py",), 60.0, resume=True)
-    assert "within 60 s; the pairs that are kept, and more" in capsys.readouterr().err
+    assert "within 60 s; the stored pairs, and more" in capsys.readouterr().err
 
 
 def test_json_is_all_there_is_on_stdout(asked, capsys) -> None:

@@ -88,7 +88,7 @@ def test_resolve_takes_a_recording_file(project):
         ("20200101-000000-abcdef", "no such run"),
         ("no/such.json", "no such run"),
         ("", "no such run"),
-        ("last", "no run of this project came to its end"),
+        ("last", "no run of this project has finished"),
     ],
 )
 def test_resolve_names_the_newest_runs(project, name, what):
@@ -125,7 +125,7 @@ def test_resolve_last_that_was_deleted(project, content):
         (b'{"a": 1,\n "b": }', "this is not JSON: Expecting value", ":2:7"),
         (b"", "this is not JSON: Expecting value", ":1:1"),
         (b'{"schema": 1, "eve', "this is not JSON: Unterminated string", ":1:15"),
-        (b'{"a": "\xff"}', "byte 7 is no UTF-8", ""),
+        (b'{"a": "\xff"}', "byte 7 is not UTF-8", ""),
         (None, "cannot be read: No such file or directory", ""),
     ],
 )

@@ -80,7 +80,7 @@ def test_what_is_started(cwd, words, argv, script):
         (["python", "train"], "no such script", "train"),
         (["no-such-program", "x"], "no such script or program", "no-such-program"),
         (["./notes.txt"], "no such script or program", "./notes.txt"),
-        (["./lost.sh"], "its first line names /no/such/shell, which is not there", "./lost.sh"),
+        (["./lost.sh"], "its first line names /no/such/shell, which does not exist", "./lost.sh"),
     ],
 )
 def test_what_cannot_be_started_is_said_before_anything_starts(cwd, words, what, where):

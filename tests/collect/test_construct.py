@@ -172,7 +172,7 @@ def test_a_missing_module_and_a_missing_class(library):
 def test_a_crash_leaves_the_answers_before_it(library):
     first, second, third = library(shop("Config"), shop("crash"), shop("Config"))
     assert first == Constructed()
-    assert second.refusal == third.refusal == "it could not be constructed: the interpreter was ended by SIGSEGV"
+    assert second.refusal == third.refusal == "it could not be constructed: the interpreter was killed by SIGSEGV"
 
 
 def test_the_time_limit(library):

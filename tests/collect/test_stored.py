@@ -141,7 +141,7 @@ def test_what_is_no_recording_is_refused_by_name(tmp_path, data, said):
 def test_a_number_without_an_end_is_refused(tmp_path, number):
     path = tmp_path / "recording-1.json"
     path.write_text(json.dumps(row(1)).replace('"origin_ns": 5', f'"origin_ns": {number}'))
-    with pytest.raises(UsageError, match="is no number that is read"):
+    with pytest.raises(UsageError, match="is not a supported number"):
         load(path)
 
 

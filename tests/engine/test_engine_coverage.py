@@ -110,7 +110,7 @@ CPU = {RUN: {"device.type": "cpu"}}
     [
         (["ranks.spread_share"], {RUN: {"run.world_size": 1}}, {}, ["communication (one process)"]),
         (["ranks.spread_share"], {RUN: {"run.world_size": 2}}, {},
-         ["communication (its collectives were not timed)"]),
+         ["communication (no collective was timed)"]),
         (["checkpoint.save_s", "checkpoint.cost_share"], {}, {}, ["saves (fewer than two were seen)"]),
         (["checkpoint.save_s"], {RUN: {"checkpoint.num_seen": 0}}, {}, ["saves (none seen)"]),
         (["evaluation.eval_s"], {RUN: {"evaluation.num_seen": 0}}, {}, ["evaluation (none seen)"]),
@@ -120,20 +120,20 @@ CPU = {RUN: {"device.type": "cpu"}}
          ["device kernels (CPU run)", "waiting for the device (CPU run)"]),
         (["machine.driver"], CPU, {}, ["GPU state (CPU run)"]),
         (["machine.driver"], {RUN: {"device.type": "cpu", "machine.num_gpus": 0}}, {}, ["GPU state (no GPU)"]),
-        (["run.planned_s"], {}, {}, ["length of the run (the script does not tell)"]),
+        (["run.planned_s"], {}, {}, ["run length (the script does not state it)"]),
         (["run.planned_s"], {RUN: {"run.num_planned_steps": 1000}}, {},
-         ["length of the run (not all of it was timed)"]),
+         ["run length (only partly timed)"]),
         (["loader.constant_share"], {}, {"num_processes": 2},
-         ["what batches repeat (with several processes nothing is tried after the window)"]),
+         ["repeated work in batches (no what-if probes with several processes)"]),
         (["replay.best_threads"], {}, {"kept_going": True},
-         ["numbers of threads (training went on after the window)"]),
+         ["thread counts (training continued after the window)"]),
         (["replay.best_threads"], {}, {"outcome": "ended_early"},
-         ["numbers of threads (the script ended before it could be tried)"]),
+         ["thread counts (the script ended before the what-if probe)"]),
         (["replay.best_threads"], {}, {"replayed": True},
-         ["numbers of threads (the time for trying more after the window was over)"]),
+         ["thread counts (no time was left for the what-if probe)"]),
         (["loader.constant_share", "batch_curve.fixed_share"], {}, {},
-         ["what batches repeat (it was not tried after the window)",
-          "other batch sizes (it was not tried after the window)"]),
+         ["repeated work in batches (no what-if probe)",
+          "other batch sizes (no what-if probe)"]),
         ([], {}, {}, []),
     ],
 )  # fmt: skip
@@ -146,7 +146,7 @@ def test_what_files_do_not_say_is_named_only_where_nothing_else_is_missing() -> 
         skips = (Skipped(rule(), RUN, needs),)
         return [topic for topic, _ in coverage(Evaluation((), skips, ()), Evidence(), summary()).not_looked_at]
 
-    assert topics("config.limits_checkpoints", "checkpoint.bytes") == ["size of checkpoints"]
+    assert topics("config.limits_checkpoints", "checkpoint.bytes") == ["checkpoint size"]
     assert topics("config.fsdp", "code.accumulation_mistake") == ["settings and code"]
 
 

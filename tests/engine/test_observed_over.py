@@ -45,7 +45,7 @@ def test_a_setting_that_the_run_did_not_show_is_known_and_not_trusted() -> None:
     setting = found.setting(RUN, "train.checkpoint_use_reentrant")
     assert setting is not None
     assert (setting.value, setting.location, setting.trusted) == (True, IN_FILE, False)
-    assert setting.why_not == "only the files say what it is, the run did not show it"
+    assert setting.why_not == "only the files state it; the run did not show it"
     assert found.setting("loader#1", "loader.num_workers") is None
 
 

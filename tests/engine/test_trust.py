@@ -35,7 +35,7 @@ def test_the_value_of_another_call_is_no_candidate() -> None:
     other = Location("/p/train.py", 40, "DataLoader", end_line=41)
     (found,) = located([OBSERVED], [static(4, 8, feeds=other)])
     assert not found.trusted
-    assert found.why_not == "no file that was read gives it"
+    assert found.why_not == "no file that was read sets it"
 
 
 def test_a_literal_on_another_line_of_its_call_is_trusted_and_that_of_another_call_is_not() -> None:
@@ -51,7 +51,7 @@ def test_a_call_of_another_file_is_no_candidate() -> None:
 def test_two_equal_places_are_not_trusted() -> None:
     (found,) = located([OBSERVED], [static(4, 7), static(4, 9)])
     assert not found.trusted
-    assert found.why_not == "more than one place gives it: /p/train.py:7, /p/train.py:9"
+    assert found.why_not == "more than one place sets it: /p/train.py:7, /p/train.py:9"
 
 
 def test_one_place_that_feeds_two_loaders_is_one_place() -> None:
@@ -108,6 +108,6 @@ def test_what_nobody_gave_is_trusted_where_a_statement_would_stand() -> None:
 
 def test_what_somebody_gave_elsewhere_gets_no_statement() -> None:
     (found,) = located([replace(THREADS, origin="observed")], [LINE])
-    assert (found.location, found.trusted, found.why_not) == (None, False, "no file that was read gives it")
+    assert (found.location, found.trusted, found.why_not) == (None, False, "no file that was read sets it")
     (found,) = located([THREADS], [LINE, replace(LINE, value=3, location=Location("/p/train.py", 9))])
     assert found.why_not == "/p/train.py:9 says 3, but the run had 2"

@@ -56,7 +56,7 @@ def test_half_of_a_pair_is_stale() -> None:
     _, steps = without_halves([MADE, Current(STEPS)])
     assert steps.stale is not None
     assert steps.stale.where == "a.py"
-    assert "somebody wrote loader.batch_size = 16, and train.accumulation_steps = 2 only" in steps.stale.what
+    assert "someone wrote loader.batch_size = 16, and train.accumulation_steps = 2 depends" in steps.stale.what
     of_help = replace(EDIT, key="--batch help")
     _, steps = without_halves([replace(MADE, change=replace(BATCH, edits=(of_help,))), Current(STEPS)])
     assert steps.stale is not None
@@ -100,7 +100,7 @@ def test_a_value_that_something_else_reads_now_is_stale(name: str, key: str, now
     edit = Edit(name, key, "8", "16", sha256="0" * 64)
     one = current(replace(BATCH, edits=(edit,)), lambda _: now.encode())
     assert (one.stale is None) is not bool(why)
-    assert one.stale is None or f"it is read for something else too, at {why}; nothing was changed" in one.stale.what
+    assert one.stale is None or f"it has other readers, at {why}; nothing was changed" in one.stale.what
 
 
 def test_a_statement_that_a_changed_file_still_lacks() -> None:

@@ -45,7 +45,7 @@ def test_what_a_rule_asks_for_together_is_changed_together() -> None:
     assert needed(off, on) == [(fsdp,), (own,)]
     assert needed(off) == [(fsdp,)]  # what cannot be changed is needed none the less
     first, _ = coupled([off, replace(on, edits=(), by_hand="the config was not read")])
-    assert first.by_hand.endswith(f"only together with {fsdp}, which has to be changed by hand")
+    assert first.by_hand.endswith(f"it depends on {fsdp}, which has to be changed by hand")
 
 
 @pytest.mark.parametrize("name", ["loader.prefetch_factor", "loader.persistent_workers", "loader.start_method"])
@@ -71,7 +71,7 @@ def test_a_change_whose_partner_is_by_hand_is_by_hand() -> None:
     other = change("checkpoint.interval_steps")
     first, second, third = coupled([batch, accumulation, other])
     assert not first.edits
-    assert first.by_hand.endswith("only together with train.accumulation_steps, which has to be changed by hand")
+    assert first.by_hand.endswith("it depends on train.accumulation_steps, which has to be changed by hand")
     assert (second, third) == (accumulation, other)
 
 

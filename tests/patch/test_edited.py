@@ -127,7 +127,7 @@ def test_one_key_with_two_values_is_refused() -> None:
 def test_what_python_cannot_read_is_refused(change: Callable[[str], str]) -> None:
     (edit,) = added("a.py", "f()", a=1)
     wrong = replace(edit, new=change(edit.new))
-    with pytest.raises(UsageError, match="is no plain value"):
+    with pytest.raises(UsageError, match="is not a plain value"):
         edited(b"f()", [wrong])
 
 

@@ -105,9 +105,9 @@ def test_no_wheel_fits(requirement, changed, why):
         ("flash-attn", {"platform": None}, "the platform is not known"),
         ("kernels", {"without": ("transformers",)}, "transformers is not known"),
         ("torch", {"without": ("driver_cuda",)}, "the CUDA of the driver is not known"),
-        ("transformers>=6", {}, "no release that is known here is transformers>=6"),
-        ("flash-attn==2.6.3", {}, "no release that is known here is flash-attn==2.6.3"),
-        ("xformers", {}, "nothing is known of the wheels of xformers"),
+        ("transformers>=6", {}, "no release known to autotune matches transformers>=6"),
+        ("flash-attn==2.6.3", {}, "no release known to autotune matches flash-attn==2.6.3"),
+        ("xformers", {}, "no data on the wheels of xformers"),
     ],
 )
 def test_what_nobody_can_tell_from_here(requirement, changed, why):
@@ -127,7 +127,7 @@ def test_the_interpreter_is_quoted():
 
 
 def test_no_requirement():
-    with pytest.raises(UsageError, match="this is no requirement"):
+    with pytest.raises(UsageError, match="this is not a requirement"):
         asked("flash attn please")
 
 

@@ -70,9 +70,9 @@ def test_any_patch_comes_back(patch: Patch) -> None:
         ('old: "0"', "occurrence: 0", "changes.0.edits.0.occurrence must be 1 or more"),
         ('old: "0"', "old: {a: 0}", "changes.0.edits.0.old must be one value"),
         ("files:\n", "files: 7\nfolders:\n", "files must be names with texts"),
-        ('file: "train.py"', 'file: "a\\0b"', "changes.0.edits.0.file is no name of a file"),
-        ('file: "train.py"', f'file: "{"a" * 5_000}"', "changes.0.edits.0.file is no name of a file"),
-        ('root: "/p"', 'root: "/\\0"', "root is no name of a file"),
+        ('file: "train.py"', 'file: "a\\0b"', "changes.0.edits.0.file is not a file name"),
+        ('file: "train.py"', f'file: "{"a" * 5_000}"', "changes.0.edits.0.file is not a file name"),
+        ('root: "/p"', 'root: "/\\0"', "root is not a file name"),
         ("  new: 4\n", "  new: {a: 4}\n", "changes.0.new must be one value"),
         ("schema: 2", "schema: 2\nschema: {a: 1}", "schema must be a whole number"),
         ('root: "/p"', "root: 7", "root must be a string"),
@@ -110,5 +110,5 @@ def test_a_change_that_a_person_deleted_is_left_out() -> None:
 
 def test_an_edit_of_an_empty_command_is_refused() -> None:
     typed = replace(CHANGE, edits=(replace(EDIT, file=TYPED),))
-    with pytest.raises(UsageError, match="command is empty, and an edit is of the command line"):
+    with pytest.raises(UsageError, match="command is empty, but an edit changes the command line"):
         loads(dumps(Patch("/p", "r", (), (typed,))).encode(), "patch.yaml")

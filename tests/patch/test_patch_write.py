@@ -122,7 +122,7 @@ def test_undo_takes_the_newest_first_and_any_by_number(project: Path) -> None:
     assert undo(Store(project, folder), 1).title == "first"
     assert undo(Store(project, folder)).title == "second"
     assert contents(project) == BEFORE
-    with pytest.raises(UsageError, match="no written patch"):
+    with pytest.raises(UsageError, match="no applied patch"):
         undo(Store(project, folder))
 
 
@@ -148,7 +148,7 @@ def test_undo_keeps_what_a_person_wrote_since(project: Path) -> None:
     assert (undone.state, undone.merged, undone.restored) == ("undone", (0,), (2,))
     assert contents(project) == with_own(BEFORE)
     assert [one.merged for one in journals(journal_folder(project))] == [(0,)]
-    with pytest.raises(UsageError, match="no written patch"):
+    with pytest.raises(UsageError, match="no applied patch"):
         undo(store(project))
 
 
@@ -184,7 +184,7 @@ def test_a_kill_at_any_operation_of_an_undo_beside_own_edits_keeps_them(project:
 def test_undo_refuses_a_file_that_changed_since(project: Path) -> None:
     write(store(project), "t", files(project))
     (project / "a.yaml").write_bytes(b"edited by hand")
-    with pytest.raises(UsageError, match="here, and there is 'edited by hand' now; nothing was changed"):
+    with pytest.raises(UsageError, match="here, but the file has 'edited by hand'; nothing was changed"):
         undo(store(project))
     assert contents(project) == {**AFTER, "a.yaml": b"edited by hand"}
 
@@ -314,9 +314,9 @@ def test_what_a_crash_left_blocks_no_later_patch(project: Path, lost: str) -> No
     assert contents(project)["a.yaml"] == BEFORE["a.yaml"]
     assert recover(store(project)) == ()
     later = write(store(project), "later", [(project / "run.sh", BEFORE["run.sh"], b"later")])
-    with pytest.raises(UsageError, match="patch 1 was taken back except what changed since") as error:
+    with pytest.raises(UsageError, match="patch 1 was undone except what changed since") as error:
         undo(store(project), 1)
-    assert error.value.to_do == f"Written and not undone: {later.number}."
+    assert error.value.to_do == f"Applied and not undone: {later.number}."
     assert undo(store(project)).title == "later"
     assert contents(project)["run.sh"] == BEFORE["run.sh"]
 
@@ -324,7 +324,7 @@ def test_what_a_crash_left_blocks_no_later_patch(project: Path, lost: str) -> No
 def test_a_disk_that_fails_during_recovery_is_no_traceback(project: Path) -> None:
     interrupted(project)
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with pytest.raises(UsageError, match="the disk is full; an interrupted patch is not taken back yet"):
+    with pytest.raises(UsageError, match="the disk is full; an interrupted patch is not undone yet"):
         recover(store(project), Breaking(5, full))
     assert [one.state for one in recover(store(project))] == ["undone"]
     assert contents(project) == BEFORE
@@ -348,7 +348,7 @@ def test_a_lock_that_cannot_be_made_says_what_is_not_done(project: Path) -> None
     interrupted(project)
     (journal_folder(project) / "lock").unlink()
     (journal_folder(project) / "lock").mkdir()
-    with pytest.raises(UsageError, match=r"cannot be written: .*; an interrupted patch is not taken back yet"):
+    with pytest.raises(UsageError, match=r"cannot be written: .*; an interrupted patch is not undone yet"):
         recover(store(project))
 
 
@@ -513,7 +513,7 @@ def test_an_ended_undo_is_no_written_patch(project: Path) -> None:
         undo(store(project), 1, Ending(project))
     assert undo(store(project), 1).state == "undone"
     assert contents(project) == BEFORE
-    with pytest.raises(UsageError, match="no written patch 1"):
+    with pytest.raises(UsageError, match="no applied patch 1"):
         undo(store(project), 1)
 
 

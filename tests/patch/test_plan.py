@@ -219,19 +219,19 @@ def test_of_two_loaders_only_the_observed_one_is_edited(project: Project) -> Non
             "DataLoader([1], batch_size=BATCH // 2)",
             {"loader.batch_size": 2},
             8,
-            "it is no plain value there: BATCH // 2",
+            "it is not a plain value there: BATCH // 2",
         ),
         (
             "DataLoader([1], pin_memory=args.pin)",
             {"loader.pin_memory": False},
             True,
-            "its option has no default that could be changed: give --pin on the command line",
+            "its option has no default to change: give --pin on the command line",
         ),
         (
             "DataLoader([1], batch_size=40 // int(os.environ['WORLD_SIZE']))",
             {"loader.batch_size": 40},
             80,
-            "it is worked out there: 40 // int(os.environ['WORLD_SIZE'])",
+            "the value is computed there: 40 // int(os.environ['WORLD_SIZE'])",
         ),
         ("DataLoader([1], num_workers=2)", {"loader.num_workers": 3}, 4, "train.py:12 says 2, but the run had 3"),
     ],
@@ -258,8 +258,8 @@ BATCH = 4"""
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("{}", "line 11 gives it only under a condition"),
-        ('{"num_workers": 2}', "a condition decides which of lines 9, 11 gives it"),
+        ("{}", "line 11 sets it only under a condition"),
+        ('{"num_workers": 2}', "a condition decides which of lines 9, 11 sets it"),
     ],
 )
 def test_a_value_that_a_condition_decides_on_is_no_reason_by_itself(project: Project, given: str, why: str) -> None:
@@ -360,7 +360,7 @@ def test_an_interpolation_is_edited_where_its_value_stands(project: Project) -> 
 def test_without_files_everything_is_by_hand(project: Project) -> None:
     change = Change("loader.num_workers", 0, 4, Effect.EQUIVALENT, None, "num_workers")
     (planned,) = plan([Wanted(change, "loader#train", None, ("DL001",))], None, lambda name: b"", {})
-    assert planned.change.by_hand == "num_workers = 4: where it is set was not found"
+    assert planned.change.by_hand == "num_workers = 4: the place where it is set was not found"
 
 
 @pytest.mark.parametrize(
@@ -575,7 +575,7 @@ def test_a_constant_with_other_readers_is_by_hand(project: Project) -> None:
     text = script("DataLoader([1], batch_size=BATCH)").replace("lr=0.1", "lr=0.1 * BATCH")
     project.write(train_py=text)
     (change,) = project.changes("train.py", {"loader.batch_size": 4}, {"loader.batch_size": 8}, line=12)
-    assert change.by_hand.endswith("BATCH is read for something else too, at " + f"{project.root}/train.py:11")
+    assert change.by_hand.endswith("BATCH has other readers, at " + f"{project.root}/train.py:11")
 
 
 def test_a_value_that_two_keys_are_made_of_is_by_hand(project: Project) -> None:
@@ -671,7 +671,7 @@ def test_a_statement_that_is_missing_and_its_literal_once_it_stands(
 def test_a_statement_that_somebody_may_have_written_is_by_hand(project: Project) -> None:
     project.write(train_py=script("DataLoader([1])"))
     (change,) = project.changes("train.py", {"train.num_threads": 2}, {"train.num_threads": 4})
-    assert change.by_hand == "train.num_threads = 4: no file that was read gives it"
+    assert change.by_hand == "train.num_threads = 4: no file that was read sets it"
     project.write(train_py=script("DataLoader([1])").replace("BATCH = 4", "torch.set_num_threads(int(args.n))"))
     change = given_by_nobody(project, "train.py", 2, 4, "train.num_threads")
     assert change.by_hand == "train.num_threads = 4: what train.py:9 makes of set_num_threads is not known"

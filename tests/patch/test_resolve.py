@@ -89,10 +89,10 @@ def test_a_flag_that_stands_alone() -> None:
     ("name", "key", "now", "why"),
     [
         ("a.yaml", "data.workers", "data: {workers: 2}\n", "it is 2 now, not 0"),
-        ("a.yaml", "data.workers", "data: {threads: 0}\n", "it is not there any more"),
+        ("a.yaml", "data.workers", "data: {threads: 0}\n", "it no longer exists"),
         ("a.yaml", "data.workers", "data: &d {workers: &w 0}\nother: *w\n", "would also change other"),
         ("a.yaml", "data.workers", "data: {\n", "not YAML|cannot|expected"),
-        ("a.json", "data.workers", '{"data.workers": 0, "data": {"workers": 0}}', "it stands at lines 1 and 1 now"),
+        ("a.json", "data.workers", '{"data.workers": 0, "data": {"workers": 0}}', "it is at lines 1 and 1 now"),
         (
             "a.py",
             LOADER,
@@ -101,12 +101,12 @@ def test_a_flag_that_stands_alone() -> None:
         ),
         ("a.py", LOADER, "DataLoader(x, **kw)\nDataLoader(y, num_workers=0)", "DataLoader is called at 2 places now"),
         ("a.py", LOADER, "DataLoader(x, num_workers=n)", "it is n now, not 0"),
-        ("a.py", LOADER, "DataLoader(x, workers=0)", "it is not there any more"),
-        ("a.py", LOADER, "Loader(x, num_workers=0)", "it is not there any more"),
-        ("a.py", LOADER, "DataLoader(x, num_workers=", "no valid Python"),
-        ("a.py", "--workers", 'parser.add_argument("--workers", type=int)', "it is not there any more"),
-        ("a.py", "WORKERS", "WORKERS = 0\nWORKERS = 2\n", "it stands at lines 1 and 2 now"),
-        ("run.sh", "--workers", "python a.py --workers 0\npython b.py --workers 0\n", "it stands at lines 1 and 2 now"),
+        ("a.py", LOADER, "DataLoader(x, workers=0)", "it no longer exists"),
+        ("a.py", LOADER, "Loader(x, num_workers=0)", "it no longer exists"),
+        ("a.py", LOADER, "DataLoader(x, num_workers=", "invalid Python"),
+        ("a.py", "--workers", 'parser.add_argument("--workers", type=int)', "it no longer exists"),
+        ("a.py", "WORKERS", "WORKERS = 0\nWORKERS = 2\n", "it is at lines 1 and 2 now"),
+        ("run.sh", "--workers", "python a.py --workers 0\npython b.py --workers 0\n", "it is at lines 1 and 2 now"),
         ("run.sh", "--workers", 'echo "--workers"\npython a.py workers 0\n', 'it is "--workers" now, not 0'),
     ],
 )
@@ -151,10 +151,10 @@ def test_a_comment_behind_the_last_argument_stays() -> None:
             "DataLoader(x)\nDataLoader(y, num_workers=4)\n",
             "DataLoader is called at 2 places now",
         ),
-        ("a.py", LOADER, "4", "Loader(x)\nnum_workers = 0\n", "it is not there any more"),
+        ("a.py", LOADER, "4", "Loader(x)\nnum_workers = 0\n", "it no longer exists"),
         ("a.py", LOADER, "4", "DataLoader(x, num_workers=3)\n", "it is 3 now"),
-        ("a.py", LOADER, "n", "DataLoader(x)\n", "n is no plain value"),
-        ("run.sh", "a.py --workers", "4", "python t.py --lr 1\n", "it is not there any more"),
+        ("a.py", LOADER, "n", "DataLoader(x)\n", "n is not a plain value"),
+        ("run.sh", "a.py --workers", "4", "python t.py --lr 1\n", "it no longer exists"),
     ],
 )
 def test_a_key_whose_holder_is_not_certain_is_refused(name: str, key: str, new: str, now: str, why: str) -> None:
@@ -203,8 +203,8 @@ def test_a_statement_is_added_to_the_file_as_it_is_now(now: str, expected: str) 
     ("now", "why"),
     [
         ("import torch\ntorch.set_num_threads(2)\n", "it is 2 now"),
-        ("import torch\ntorch.set_num_threads(n)\n", "n is no plain value"),
-        ("import torch\ntorch.set_num_threads(4)\ntorch.set_num_threads(4)\n", "it stands at lines 2 and 3 now"),
+        ("import torch\ntorch.set_num_threads(n)\n", "n is not a plain value"),
+        ("import torch\ntorch.set_num_threads(4)\ntorch.set_num_threads(4)\n", "it is at lines 2 and 3 now"),
         ("x = 1\n", "a.py imports nothing"),
     ],
 )

@@ -51,7 +51,7 @@ def test_what_is_typed_already_stays() -> None:
 
 @pytest.mark.parametrize("line", ["python train.py --out ~/x *.yaml", "cd x && python train.py"])
 def test_a_line_that_the_shell_acts_on_is_not_typed_again(line: str) -> None:
-    with pytest.raises(UsageError, match="too involved to be typed again: --workers 4 is yours to put there"):
+    with pytest.raises(UsageError, match="too complex to rewrite: --workers 4 has to be put there by hand"):
         retyped(("bash", "-c", line), [edit("--workers", "", "4")])
 
 

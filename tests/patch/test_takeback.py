@@ -40,16 +40,16 @@ def test_only_what_the_patch_wrote_goes_back(after: bytes, now: bytes, expected:
 def test_a_line_of_the_patch_that_was_edited_is_refused_with_what_it_was() -> None:
     with pytest.raises(UsageError) as error:
         taken_back(BEFORE, AFTER, AFTER.replace(b"workers = 4", b"workers = 8"))
-    assert error.value.what == "the patch wrote 'workers = 4' here, and there is 'workers = 8' now; nothing was changed"
+    assert error.value.what == "the patch wrote 'workers = 4' here, but the file has 'workers = 8'; nothing was changed"
     assert error.value.where == "4"
-    assert error.value.to_do == "Take it back by hand: before the patch it was 'workers = 0'."
+    assert error.value.to_do == "Undo it by hand: before the patch it was 'workers = 0'."
 
 
 def test_the_line_that_is_named_is_one_of_the_file_as_it_is() -> None:
     with pytest.raises(UsageError) as error:
         taken_back(BEFORE, AFTER, b"# mine\n# mine too\n" + AFTER.replace(b"workers = 4\n", b""))
     assert error.value.where == "6"
-    assert "here, and there is nothing now" in error.value.what
+    assert "here, but the file has nothing" in error.value.what
 
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"d\r\n"]), max_size=8)

@@ -121,8 +121,8 @@ def test_without_a_price_there_is_no_cost() -> None:
 @pytest.mark.parametrize(
     ("facts", "wanted", "why"),
     [
-        ({"run.world_size": 2}, Wanted(2), "only a run of one process is scaled"),
-        ({}, Wanted(3), "a global batch of 8 cannot be dealt evenly to 3 devices"),
+        ({"run.world_size": 2}, Wanted(2), "only a run with one process can be scaled"),
+        ({}, Wanted(3), "a global batch of 8 cannot be split evenly over 3 devices"),
         ({"train.accumulation_steps": 0}, Wanted(2), "not known"),
     ],
 )

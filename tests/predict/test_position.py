@@ -52,7 +52,7 @@ def test_a_bar_may_count_the_batches_of_an_epoch(framework: str, epoch: int, ste
 
 
 def test_a_bar_of_an_unknown_epoch_is_not_placed() -> None:
-    assert "which one is not known" in str(at(Progress(400, 1000, 0.5)))
+    assert "the epoch is unknown" in str(at(Progress(400, 1000, 0.5)))
 
 
 def test_an_epoch_beyond_the_plan_is_another_run() -> None:
@@ -72,22 +72,22 @@ def test_a_line_of_another_length_is_believed_and_said() -> None:
 
 
 def test_without_any_length_it_is_not_placed() -> None:
-    assert "how long the run is" in str(at(Progress(1200), run__num_planned_steps=None))
+    assert "gives the length of the run" in str(at(Progress(1200), run__num_planned_steps=None))
     assert "beyond the 750 planned steps" in str(at(Progress(1200)))
 
 
 def test_a_rate_that_does_not_add_up_does_not_count() -> None:
     found = placed(Progress(150, 750, 0.29, adds_up=False))
     assert found.step_s == 2.0
-    assert "the measured step counts" in found.notes[0]
+    assert "the measured step time is used" in found.notes[0]
 
 
 def test_a_rate_unlike_the_measured_step_is_said() -> None:
     found = placed(Progress(150, 750, 3.0))
     assert found.step_s == 3.0
-    assert found.notes == ("its own rate counts, 3 s a step; here 2 s were measured",)
+    assert found.notes == ("the rate in the line is used: 3 s per step; measured here: 2 s",)
     assert "another run" in str(at(Progress(150, 750, 6.1)))
 
 
 def test_without_any_time_it_is_not_placed() -> None:
-    assert "how long a step takes" in str(at(Progress(150, 750), step__mean_ms=None))
+    assert "gives the step time" in str(at(Progress(150, 750), step__mean_ms=None))

@@ -347,9 +347,9 @@ def outlook() -> Report:
         MemoryPart("weights", 15 * gib, "measured", "read off the parameters"),
         MemoryPart("gradients", 200 * 2**20, "modelled", "one per trained parameter, in its type"),
         MemoryPart("optimizer state", None, None, "what PagedAdamW keeps is not known; it is part of the rest"),
-        MemoryPart("activations and the rest", 14 * gib, "modelled", "what is left of the measured peak"),
+        MemoryPart("activations and the rest", 14 * gib, "modelled", "the rest of the measured peak"),
         MemoryPart("allocator cache", 2 * gib, "measured", "reserved beyond the peak of what was in use"),
-        MemoryPart("headroom", 49 * gib, "measured", "limit less peak"),
+        MemoryPart("headroom", 49 * gib, "measured", "limit minus peak"),
     )
     courses = (
         Course(Way.FINISH, 23_892.0, 23_892.0, 23_892.0),

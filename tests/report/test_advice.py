@@ -32,7 +32,7 @@ def shown(*recommendations: Recommendation, has_step: bool = True) -> list[str]:
                  location=Location("/home/user/project/t.py", 5, span=Span(30, 30))),
          "  fix    t.py:5 insert torch.set_num_threads(4)"),
         (change("optimizer.fused", False, True),
-         "  fix    optimizer.fused: False -> True (where it is set was not found)"),
+         "  fix    optimizer.fused: False -> True (its place was not found)"),
     ],
 )  # fmt: skip
 def test_a_change_in_the_files_own_words(edit: Change, expected: str) -> None:
@@ -85,7 +85,7 @@ STAGE = Script(
     path="/home/user/project/.autotune/runs/20260101-120000/stage_data.py",
 )
 WRITTEN = "  script .autotune/runs/20260101-120000/stage_data.py"
-TO_FILL = "  note   fill in SOURCE, DESTINATION at its top first; nobody has run it"
+TO_FILL = "  note   fill in SOURCE, DESTINATION at its top first; the script is untested"
 
 
 def needing(**given: object) -> list[str]:
@@ -117,12 +117,12 @@ def test_a_command_is_never_cut() -> None:
     ("script", "expected"),
     [
         (STAGE, [WRITTEN, TO_FILL,
-                 "  note   it needs 6.0 GiB, of 50 GiB free on its disk; it takes about 5 min 0 s;"
-                 " that pays off after about 6,000 steps; --dry-run only looks"]),
+                 "  note   needs 6.0 GiB, of 50 GiB free on its disk; takes about 5 min 0 s;"
+                 " pays off after about 6,000 steps; --dry-run writes nothing"]),
         (replace(STAGE, to_fill=(), needed_bytes=None, takes_s=None, break_even_steps=None),
-         [WRITTEN, "  note   50 GiB free on its disk; --dry-run only looks"]),
+         [WRITTEN, "  note   50 GiB free on its disk; --dry-run writes nothing"]),
         (replace(STAGE, to_fill=(), free_bytes=None, takes_s=None, break_even_steps=None),
-         [WRITTEN, "  note   it needs 6.0 GiB; --dry-run only looks"]),
+         [WRITTEN, "  note   needs 6.0 GiB; --dry-run writes nothing"]),
     ],
     ids=["all", "free", "needed"],
 )  # fmt: skip

@@ -154,9 +154,9 @@ def test_broken_files_come_first_and_a_note_comes_once() -> None:
 @pytest.mark.parametrize(
     ("of", "expected"),
     [
-        (Gate("step.median_ms", 81.25, 80.0, False, ""), "step.median_ms 81.25, limit 80: not kept"),
-        (Gate("step.median_ms", 79.0, 80.0, True, "as asked"), "step.median_ms 79, limit 80: kept (as asked)"),
-        (Gate("loader.wait_share", None, 0.1, False, ""), "loader.wait_share not known, limit 0.1: not kept"),
+        (Gate("step.median_ms", 81.25, 80.0, False, ""), "step.median_ms 81.25, limit 80: not met"),
+        (Gate("step.median_ms", 79.0, 80.0, True, "as asked"), "step.median_ms 79, limit 80: met (as asked)"),
+        (Gate("loader.wait_share", None, 0.1, False, ""), "loader.wait_share not known, limit 0.1: not met"),
     ],
 )
 def test_a_gate(of: Gate, expected: str) -> None:
@@ -178,10 +178,10 @@ BROKEN = (Gate("step.median_ms", 2.0, 1.0, False, ""),)
         (Severity.HIGH, (), "exit 1: 1 finding at or above high"),
         (Severity.MEDIUM, (), "exit 1: 2 findings at or above medium"),
         (Severity.CRITICAL, (), "exit 0: no finding at or above critical"),
-        (None, (), "exit 0: findings do not fail"),
-        (None, BROKEN, "exit 1: 1 gate not kept"),
-        (Severity.CRITICAL, BROKEN, "exit 1: 1 gate not kept"),
-        (Severity.HIGH, BROKEN, "exit 1: 1 finding at or above high, 1 gate not kept"),
+        (None, (), "exit 0: findings do not fail the check"),
+        (None, BROKEN, "exit 1: 1 gate not met"),
+        (Severity.CRITICAL, BROKEN, "exit 1: 1 gate not met"),
+        (Severity.HIGH, BROKEN, "exit 1: 1 finding at or above high, 1 gate not met"),
     ],
 )
 def test_why_it_ends_as_it_does(fail_on: Severity | None, gates: tuple[Gate, ...], expected: str) -> None:
@@ -191,7 +191,7 @@ def test_why_it_ends_as_it_does(fail_on: Severity | None, gates: tuple[Gate, ...
 
 def test_where_nothing_is_found_there_is_nothing_to_explain() -> None:
     assert say.ending(checked(bundle("train.py"))) == "exit 0"
-    assert say.ending(checked(bundle("train.py"), gates=BROKEN)) == "exit 1: 1 gate not kept"
+    assert say.ending(checked(bundle("train.py"), gates=BROKEN)) == "exit 1: 1 gate not met"
 
 
 def test_what_several_bundles_share_is_one_group_in_order_of_gravity() -> None:

@@ -35,18 +35,18 @@ def test_cost(given: dict[str, Any], price: float | None, expected: str) -> None
 @pytest.mark.parametrize(
     ("outcome", "given", "expected"),
     [
-        ("completed", {}, "Job stopped after 35 steps. It was not seen to save, push or log anything."),
+        ("completed", {}, "Job stopped after 35 steps. No save, push or log was seen."),
         ("completed", {"num_steps": None},
-         "Job stopped after the window. It was not seen to save, push or log anything."),
+         "Job stopped after the window. No save, push or log was seen."),
         ("interrupted", {"num_steps": 1},
-         "Job stopped after 1 step. It was not seen to save, push or log anything."),
-        ("raised", {}, "It was not seen to save, push or log anything."),
+         "Job stopped after 1 step. No save, push or log was seen."),
+        ("raised", {}, "No save, push or log was seen."),
         ("raised", {"not_isolated": ("a log",), "redirected": ("out",)},
-         "Saves, pushes and logs were redirected or blocked, but for what is named as not isolated."),
+         "Saves, pushes and logs were redirected or blocked, except for what is listed as not isolated."),
         ("raised", {"redirected": ("out",)},
-         "Its saves, pushes and logs were redirected or blocked: your files are as they were."),
+         "Its saves, pushes and logs were redirected or blocked: your files are unchanged."),
         ("completed", {"kept_going": True},
-         "The probe left after the window; training went on by itself and saved what it saves."),
+         "The probe detached after the window; training continued and saved as usual."),
     ],
 )  # fmt: skip
 def test_the_stop_line(outcome: str, given: dict[str, Any], expected: str) -> None:
@@ -69,7 +69,7 @@ def test_side_effects_and_notes_are_named() -> None:
     [
         (30, {}, "Window: 30 steps measured, median 98.0 ms, 90th percentile 110 ms"),
         (10, {"step.noise_share": 0.031},
-         "Window: 10 steps measured, median 98.0 ms, 90th percentile 110 ms; the mean is known to +-3.1 % "
+         "Window: 10 steps measured, median 98.0 ms, 90th percentile 110 ms; mean +-3.1 % "
          "(90 % interval)"),
         (1, {},
          "Window: 1 step measured, median 98.0 ms, 90th percentile 110 ms. Fewer than 10 steps: no gain "
@@ -113,17 +113,17 @@ def test_what_held_the_files_is_said_with_its_limits() -> None:
     made = run(isolation="kernel", not_covered=("/mnt",), other_devices=("/nfs",), is_compared=False)
     said = " ".join(" ".join(last(report(run=made, step=None))).split())
     assert (
-        "Files held by: the kernel (overlay mounts); not covered: /mnt; written on another file system, at its speed: "
-        "/nfs Cost"
+        "Files isolated by: the kernel (overlay mounts); not covered: /mnt; writes went to another file system, at its "
+        "speed: /nfs Cost"
     ) in said
     made = run(isolation="hooks", isolation_why="no namespaces", is_compared=False)
     said = " ".join(" ".join(last(report(run=made, step=None))).split())
-    assert "Files held by: hooks in Python, as the kernel could not (no namespaces). They hold" in said
-    assert "only seen where they change the project, among the first 50,000 files of it" in said
+    assert "Files isolated by: Python hooks, because the kernel could not (no namespaces). They isolate" in said
+    assert "noticed only if they change the project, among the first 50,000 files of it" in said
 
 
 def test_saves_that_were_seen_are_not_said_to_have_been_none() -> None:
     made = report(run=run(), step=step(30, forward=1.0, checkpoint=0.1))
     assert closing.lines(made, 120)[-1].text == (
-        "Job stopped after 35 steps. Its saves went to no file of yours; it was not seen to push or log anything."
+        "Job stopped after 35 steps. Its saves reached none of your files; no push or log was seen."
     )

@@ -53,7 +53,7 @@ def test_modelled_is_said_to_be_unverified() -> None:
 def test_an_unknown_length_is_said() -> None:
     assert rows(planned=None) == [
         "  now, 1,000 steps        17 min",
-        "  The length of the run is not known: times are per 1,000 steps.",
+        "  The length of the run is unknown: times are per 1,000 steps.",
     ]
 
 
@@ -80,7 +80,9 @@ def test_evaluations_that_were_not_timed_come_on_top(
     known = {"evaluation.interval_steps": interval, "evaluation.eval_s": seconds}
     facts = {"run": {name: value for name, value in known.items() if value is not None}}
     made = report(run=run(planned_steps=planned), step=step(forward=1000.0), evidence=evidence(facts))
-    assert ("  Its evaluations come on top: none was timed." in [line.text for line in eta.lines(made, 80)]) is said
+    assert (
+        "  Its evaluations are not included: none was timed." in [line.text for line in eta.lines(made, 80)]
+    ) is said
 
 
 def test_a_run_whose_evaluations_were_not_timed_is_counted_without_them_and_says_so() -> None:
@@ -89,11 +91,11 @@ def test_a_run_whose_evaluations_were_not_timed_is_counted_without_them_and_says
     made = report(run=run(planned_steps=3600), step=window, evidence=evidence(facts))
     assert [line.text for line in eta.lines(made, 80)] == [
         "  this run, 3,600 steps     1 h 0 min",
-        "  Its evaluations come on top: none was timed.",
+        "  Its evaluations are not included: none was timed.",
     ]
     begun = replace(made, evidence=evidence({"run": {"evaluation.interval_steps": 500, "evaluation.num_seen": 1}}))
     said = " ".join(line.text.strip() for line in eta.lines(begun, 80))
-    assert "some of it is in these steps" in said
+    assert "some of them fall into these steps" in said
     assert "on top" not in said
 
 
@@ -118,8 +120,8 @@ def test_saves_that_come_who_knows_how_often_are_said() -> None:
     assert rows(won(1, 2.0), run_ms=None) == [
         "  now, 1,000 steps                17 min",
         "  + 1 (training unchanged)    8 min 20 s  2.00x (2.00-2.00) measured",
-        "  How often this run saves or evaluates, or for how long, is not known, and some",
-        "  of it is in these steps: times are per 1,000 steps.",
+        "  The interval or cost of saves or evaluations is unknown, and some of them fall",
+        "  into these steps: times are per 1,000 steps.",
     ]
 
 

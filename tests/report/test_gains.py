@@ -129,7 +129,7 @@ def test_nothing_is_saved_of_a_run_without_step() -> None:
         (1.34, 100.0, "4.08x (at least 1.34x) modelled"),
         (1.34, 16.33, "4.08x (at least 1.34x) modelled"),
         (1.34, 16.31, "4.08x (1.34-16.31) modelled"),
-        (0.5, 16.33, "4.08x (it may also be slower) modelled"),
+        (0.5, 16.33, "4.08x (may also be slower) modelled"),
     ],
     ids=["everything goes away", "far above", "just within", "nothing is known"],
 )

@@ -11,13 +11,13 @@ from autotune.report import outcome
 @pytest.mark.parametrize(
     ("name", "num_steps", "expected"),
     [
-        ("ended_early", 7, "The script ended by itself after 7 optimizer steps; the window was not full."),
+        ("ended_early", 7, "The script ended by itself after 7 optimizer steps; the window is incomplete."),
         ("raised", 1, "The script failed after 1 optimizer step."),
         ("raised", 0, "The script failed before its first optimizer step."),
-        ("raised", None, "The script failed after an unknown number of optimizer steps."),
+        ("raised", None, "The script failed."),
         ("killed_for_memory", 3, "The script was killed after 3 optimizer steps: it reached the memory limit."),
         ("killed", 1200, "The script was killed after 1,200 optimizer steps."),
-        ("timed_out", 3, "The time limit came after 3 optimizer steps; the window was not full."),
+        ("timed_out", 3, "The time limit was reached after 3 optimizer steps; the window is incomplete."),
         ("no_step", 0, "The script reached no optimizer step in 1 min 14 s."),
         ("interrupted", 3, "Interrupted after 3 optimizer steps."),
     ],
@@ -44,7 +44,7 @@ def test_the_scripts_own_error() -> None:
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        ({}, ["  limit  not known", "  peak   not known", "  in     not known"]),
+        ({}, []),
         (
             {
                 "memory.limit_bytes": 2**31,
@@ -58,12 +58,16 @@ def test_the_scripts_own_error() -> None:
 )
 def test_memory_table(facts: dict[str, Value], expected: list[str]) -> None:
     made = report(run=run("out_of_memory"), step=None, evidence=evidence({"run": facts}))
-    assert [line.text for line in outcome.lines(made, 80)][-3:] == expected
+    assert [line.text for line in outcome.lines(made, 80)][1:] == expected
 
 
 @pytest.mark.parametrize(("ran_out", "has_table"), [(True, True), (False, False)])
 def test_a_kill_for_memory_has_the_table_too(ran_out: bool, has_table: bool) -> None:
-    made = report(run=run("killed"), step=None, evidence=evidence({"run": {"memory.ran_out": ran_out}}))
+    made = report(
+        run=run("killed"),
+        step=None,
+        evidence=evidence({"run": {"memory.ran_out": ran_out, "memory.limit_bytes": 2**31}}),
+    )
     assert any(line.text.startswith("  limit") for line in outcome.lines(made, 80)) is has_table
 
 

@@ -30,7 +30,7 @@ def test_nothing_without_a_gain_or_a_question() -> None:
 
 def test_after_how_many_steps_a_restart_pays() -> None:
     assert printed(payback(GAIN, [1, 2], 2.0, 10_000, 100.0)) == (
-        "Restarting a job that already runs, for 1, 2: its start-up (1 min 40 s) is won back after 100 steps "
+        "Restarting a job that already runs, for 1, 2: its start-up (1 min 40 s) pays off after 100 steps "
         "(84 to 134), right after a save."
     )
 
@@ -44,7 +44,7 @@ def test_a_gain_that_may_be_none_never_pays_at_worst() -> None:
 def test_of_a_bound_only_the_best_case_is_told() -> None:
     bound = Gain(2.0, 1.0, 2.0, "bound")
     assert printed(payback(bound, [1], 2.0, 10_000, 100.0)) == (
-        "Restarting a job that already runs, for 1: its start-up (1 min 40 s) is won back after 100 steps at the "
+        "Restarting a job that already runs, for 1: its start-up (1 min 40 s) pays off after 100 steps at the "
         "earliest, right after a save."
     )
     partly = Gain(2.0, 1.6, 2.5, "bound")
@@ -63,13 +63,13 @@ def test_a_start_up_that_takes_more_than_the_run_saves() -> None:
 def test_not_worth_it_tells_its_threshold() -> None:
     assert printed(payback(GAIN, [1], 1.0, 60, 5.0)) == (
         "Not worth it for this run alone: 1 would save at most 36 s of 1 min 0 s, less than 1 min 0 s "
-        "(2 % of the run, 1 min at least)."
+        "(2 % of the run, at least 1 min)."
     )
 
 
 def test_the_ways_with_their_ranges_and_costs() -> None:
     text = printed(restart=restart(WHERE, GAIN, [1, 2], 100.0, 500), price=2.0)
-    assert text.startswith("Restart for 1, 2 or finish: step 1,240 of 10,000, 8,760 to go at 2 s a step")
+    assert text.startswith("Restart for 1, 2 or finish: step 1,240 of 10,000, 8,760 to go at 2 s per step")
     assert "let it end 4 h 52 min $9.73 restart now 2 h 32 min (2 h 2 min to 3 h 9 min), $5.06, 240 steps" in text
     assert "restart after a save 2 h 32 min (2 h 4 min to 3 h 7 min), $5.07, in 260 steps" in text
     assert "Restart now: saves 2 h 20 min (1 h 43 min to 2 h 50 min), start-up included." in text
@@ -84,8 +84,16 @@ def test_a_bound_is_a_best_case() -> None:
 @pytest.mark.parametrize(
     ("gain", "where", "text"),
     [
-        (GAIN, Position(9990, 10_000, 2.0), "Let it end: a restart would not save 1 min 0 s (2 % of what is left"),
-        (Gain(1.1, 0.9, 1.3, "modelled"), Position(0, 10_000, 2.0), "Cannot tell: within the range of the gain"),
+        (
+            GAIN,
+            Position(9990, 10_000, 2.0),
+            "Let it end: a restart would not save 1 min 0 s (2 % of the remaining time",
+        ),
+        (
+            Gain(1.1, 0.9, 1.3, "modelled"),
+            Position(0, 10_000, 2.0),
+            "Cannot tell: the range of the gain includes both answers",
+        ),
         (None, WHERE, "Let it end."),
     ],
 )

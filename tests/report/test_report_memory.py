@@ -28,7 +28,7 @@ def test_every_part_stands_with_what_it_rests_on() -> None:
     )
     assert printed(MemoryBudget(parts, 700 * MIB, 1000 * MIB, True)) == (
         "Memory: 700 MiB of 1,000 MiB on the GPU at the peak of the window. Measured: weights 100 MiB, headroom "
-        "300 MiB. Modelled: gradients 50 MiB. Not known: optimizer state (what SGD keeps is not known)"
+        "300 MiB. Modelled: gradients 50 MiB. Unknown: optimizer state (what SGD keeps is not known)"
     )
 
 

@@ -24,7 +24,7 @@ def test_nothing_unless_it_was_asked_for() -> None:
 
 def test_why_there_is_none() -> None:
     assert printed(Comparison(why_not="the run has two processes")) == [
-        "Options: none computed, the run has two processes."
+        "Options: not computed, the run has two processes."
     ]
 
 

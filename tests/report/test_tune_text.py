@@ -20,9 +20,9 @@ def text(found, width: int = 100, price: float | None = None) -> str:
 def test_what_won_is_said_first_with_its_interval_and_changes() -> None:
     lines = text(tuned()).splitlines()
     assert lines[0] == "autotune tune: 3 trials, 3 min 20 s"
-    assert lines[2] == "Best: 1.50x as fast as your own, 95 % interval 1.45 to 1.55."
+    assert lines[2] == "Best: 1.50x as fast as the baseline, 95 % interval 1.45 to 1.55."
     assert lines[3] == "  loader.num_workers: 0 -> 4 (equivalent)"
-    assert "Step: 120 ms -> 80.0 ms (medians of 4 starts each)" in lines
+    assert "Step: 120 ms -> 80.0 ms (medians of 4 runs each)" in lines
     assert lines[-1].startswith("Next  autotune apply --diff")
 
 
@@ -30,7 +30,7 @@ def test_every_trial_is_listed_and_losers_say_why() -> None:
     lines = text(tuned()).splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("Trial"))
     assert lines[at].split() == ["Trial", "step", "speedup", "expected", "memory", "settings"]
-    assert lines[at + 1].split() == ["0", "120", "ms", "1.00x", "-", "800", "MiB", "your", "own"]
+    assert lines[at + 1].split() == ["0", "120", "ms", "1.00x", "-", "800", "MiB", "baseline"]
     assert lines[at + 2].split() == ["1", "80.0", "ms", "1.50x", "1.45x", "1.6", "GiB", "num_workers=4"]
     lost = " ".join(" ".join(lines[at + 3 : at + 5]).split())
     assert lost == "2 - - - - batch_size=32 accumulation_steps=1 -- out of memory: RuntimeError: can't allocate memory"
@@ -42,12 +42,15 @@ def test_what_each_change_brings_stands_beside_it() -> None:
     assert "loader.num_workers: 0 -> 4 (equivalent, brings 30 % of the speed)" in found
 
 
-NOT_COMPARED = Losses(Sameness.NOT_COMPARED, 0, "no loss was seen that is one number and unscaled")
+NOT_COMPARED = Losses(Sameness.NOT_COMPARED, 0, "no unscaled scalar loss was seen")
 
 
 def test_losses_that_were_not_compared_are_said_in_the_headline() -> None:
     said = " ".join(text(tuned(verified=verified(changes=(CHANGE,), losses=NOT_COMPARED))).split())
-    assert "Best: 1.50x as fast as your own, 95 % interval 1.45 to 1.55; losses not compared: no loss was seen" in said
+    assert (
+        "Best: 1.50x as fast as the baseline, 95 % interval 1.45 to 1.55; losses not compared: no unscaled scalar loss "
+        "was seen" in said
+    )
 
 
 def test_no_option_is_advised_that_tune_lacks() -> None:
@@ -60,8 +63,8 @@ def test_no_option_is_advised_that_tune_lacks() -> None:
 def test_what_touches_learning_wins_on_a_condition_where_losses_were_not_compared() -> None:
     batch = replace(CHANGE, setting="loader.batch_size")
     said = " ".join(text(tuned(verified=verified(changes=(CHANGE, batch), losses=NOT_COMPARED))).split())
-    assert "Best, if it learns the same: 1.50x as fast as your own" in said
-    assert "1.55; losses not compared: no loss was seen that is one number and unscaled." in said
+    assert "Best, if it learns the same: 1.50x as fast as the baseline" in said
+    assert "1.55; losses not compared: no unscaled scalar loss was seen." in said
     assert "Best: " not in said
     allowed = replace(batch, effect=Effect.ALTERING)
     assert "Best: 1.50x" in text(tuned(verified=verified(changes=(CHANGE, allowed), losses=NOT_COMPARED)))
@@ -83,7 +86,7 @@ def test_what_a_hand_could_add_stands_apart() -> None:
         by_hand="num_threads = 4: no",
     )
     lines = text(tuned(by_hand=(change,))).splitlines()
-    at = lines.index("Faster still by your own hand; that is not proven:")
+    at = lines.index("To change by hand; not confirmed:")
     assert lines[at + 1] == "  train.num_threads: 0 -> 4 (equivalent, brings 12 % of the speed, by the trials)"
     assert lines[at + 2] == "    by hand: num_threads = 4: no"
     assert at > next(number for number, line in enumerate(lines) if line.startswith("Trial"))
@@ -98,26 +101,26 @@ def test_cost_and_break_even() -> None:
     found = " ".join(text(tuned(), price=3.6).split())
     assert "the search took 3 min 20 s ($0.20), of which the diagnosis and its probes 20 s" in found
     assert "it saves 40.0 ms a step, 20 min, $1.20 of each hour that you now train" in found
-    assert "won back after 5,000 steps" in found
+    assert "pays off after 5,000 steps" in found
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (kept(verified=None), "Keep what you have: nothing was found that is faster."),
+        (kept(verified=None), "Keep what you have: no candidate was faster."),
         (kept(verified=None, other_losses=("loader.batch_size", "train.accumulation_steps")),
-         "Keep what you have: what was faster was taken back for its losses (loader.batch_size, "
-         "train.accumulation_steps), and nothing else was found."),
+         "Keep what you have: faster changes were dropped for their losses (loader.batch_size, "
+         "train.accumulation_steps), and nothing else was faster."),
         (kept(verified=None, trials=(), stopped="there is nothing to search in this script"),
          "Keep what you have: there is nothing to search in this script."),
         (kept(verified=verified(verdict=Verdict.CANNOT_TELL, why="starts differ by 9 %")),
-         "Keep what you have: the best of the trials was 1.50x (1.45 to 1.55) when it was measured in turns"),
+         "Keep what you have: the best of the trials was 1.50x (1.45 to 1.55) in the A/B confirmation"),
         (kept(verified=None, notes=("num_workers=4 was 1.50x, but that is not proven: others measure",)),
-         "Keep what you have for now: num_workers=4 was 1.50x, but that is not proven: others measure. To prove it, "
-         "type the same command with --resume."),
+         "Keep what you have for now: num_workers=4 was 1.50x, but that is not proven: others measure. To confirm it, "
+         "run the same command with --resume."),
         (kept(verified=verified(losses=Losses(Sameness.DIFFERENT, 20, "other"))),
-         "Keep what you have: the best of the trials was 1.50x (1.45 to 1.55) when it was measured in turns with your "
-         "own; its losses are not those of your own."),
+         "Keep what you have: the best of the trials was 1.50x (1.45 to 1.55) in the A/B confirmation against the "
+         "baseline; its losses differ from the baseline."),
         (kept(verified=None, trials=(replace(OWN, outcome=Outcome.OUT_OF_MEMORY, samples_per_s=None), FASTER),
               notes=("your own settings ran out of memory: set num_workers=4",)),
          "Your own settings ran out of memory: set num_workers=4. Trial"),
@@ -128,7 +131,7 @@ def test_keep_what_you_have(found, words: str) -> None:
     said = " ".join(text(found).split())
     assert words in said
     assert "Next" not in said
-    assert "won back" not in said
+    assert "pays off" not in said
 
 
 def test_settings_that_were_not_searched_stand_by_their_reason() -> None:
@@ -155,7 +158,7 @@ def test_the_plan_says_what_will_be_searched_and_spent() -> None:
 
 
 def test_changes_in_short() -> None:
-    assert changed({}) == "your own"
+    assert changed({}) == "baseline"
     assert changed({"loader.batch_size": 8, "train.accumulation_steps": 4}) == "batch_size=8 accumulation_steps=4"
 
 
@@ -165,10 +168,10 @@ def test_what_is_not_known_of_the_winner_is_a_note() -> None:
 
 
 def test_what_became_of_the_writes_is_said_once_whatever_won() -> None:
-    changed_files = "the script changed files of yours while it was measured: log.txt"
+    changed_files = "the script changed your files during the measurement: log.txt"
     assert f"Note: {changed_files}" in text(kept(verified=None, side_effects=(changed_files,)))
     both = text(tuned(verified=verified(notes=(changed_files,)), side_effects=(changed_files,)))
-    assert both.count("while it was measured") == 1
+    assert both.count("during the measurement") == 1
 
 
 SAVES = Beyond(("CK001",), "saving takes 45 % of the step", Gain(1.82, 1.6, 2.0, "measured"))
@@ -176,7 +179,7 @@ SAVES = Beyond(("CK001",), "saving takes 45 % of the step", Gain(1.82, 1.6, 2.0,
 
 def test_what_the_diagnosis_found_beyond_the_search_is_not_lost() -> None:
     lines = text(tuned(best={}, verified=None, patch="", beyond=(SAVES,), diagnosed="20261122-a")).splitlines()
-    at = lines.index("Found by the diagnosis and not tried; gains are of your own settings:")
+    at = lines.index("Found by the diagnosis and not tried; gains are relative to the baseline:")
     assert lines[at + 1] == "  CK001: saving takes 45 % of the step (1.82x (1.60-2.00) measured)"
     assert lines[at + 2].split()[:4] == ["autotune", "diagnose", "--load", "20261122-a"]
     assert "Found by the diagnosis" not in text(tuned())

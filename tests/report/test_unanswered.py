@@ -33,9 +33,9 @@ def said(made: Report) -> str:
 
 def test_one_cpu_for_each_of_several_processes() -> None:
     assert (
-        "71 % of each step is spent waiting for data. Nothing is recommended for the wait for data (71 %): a further "
-        "worker would need a CPU of its own, and a process has 1 CPU; whether its batches repeat work was not tried "
-        "(there are several processes)."
+        "71 % of each step is spent waiting for data. No change is recommended for the data wait (71 %): another "
+        "worker would need its own CPU, and a process has 1 CPU; repeated work in its batches was not measured "
+        "(several processes)."
     ) in said(waiting())
 
 
@@ -43,9 +43,9 @@ def test_one_cpu_for_each_of_several_processes() -> None:
     ("given", "why"),
     [
         ({"workers": 2, "cpus": 2.0}, "a process has 2 CPUs"),
-        ({"cpus": 4.0}, "a further worker would not make this faster"),
-        ({"cpus": 4.0, "step.starts_loader": True}, "each step starts the loader again"),
-        ({"processes": 1}, "whether its batches repeat work was not tried."),
+        ({"cpus": 4.0}, "another worker would not make it faster"),
+        ({"cpus": 4.0, "step.starts_loader": True}, "each step starts a new iterator over the loader"),
+        ({"processes": 1}, "repeated work in its batches was not measured."),
     ],
 )
 def test_other_reasons(given: dict, why: str) -> None:
@@ -54,7 +54,7 @@ def test_other_reasons(given: dict, why: str) -> None:
 
 def test_where_something_else_is_recommended_the_top_says_why_workers_are_not() -> None:
     other = recommendation(1, finding(rule("DL006", gain=GainSpec("measured_ceiling", {})), "m", subject=TRAIN))
-    assert "More workers would not help here: a further worker would not make this faster." in said(
+    assert "More workers would not help here: another worker would not make it faster." in said(
         waiting(other, cpus=4.0)
     )
 
@@ -75,7 +75,7 @@ def test_nothing_to_explain(made: Report) -> None:
 def test_what_batches_cost_beside_the_wait_is_no_computing() -> None:
     facts = {TRAIN: {"loader.input_share": 0.57}, "run": {"step.data_wait_share": 0.31}}
     made = report(run=run(), step=step(data_wait=31.0, forward=49.0, other=20.0), evidence=evidence(facts))
-    assert "Input-bound: batches cost 57 % of each step: 31 % waiting" in said(made)
+    assert "Input-bound: data loading costs 57 % of each step: 31 % is data wait" in said(made)
     less = {TRAIN: {"loader.input_share": 0.35}, "run": {"step.data_wait_share": 0.31}}
     made = report(run=run(), step=step(data_wait=31.0, forward=49.0, other=20.0), evidence=evidence(less))
     assert "Compute-bound: 49 %" in said(made)

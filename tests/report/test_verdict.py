@@ -25,16 +25,16 @@ def said(made: Report) -> str:
             {"forward": 30.0, "recompute": 30.0, "backward": 39.0, "optimizer": 1.0},
             "Compute-bound: 100 % of each step is forward, recompute, backward and optimizer.",
         ),
-        ({"checkpoint": 60.0, "forward": 40.0}, "Checkpoint-bound: 60 % of each step is saves."),
-        ({"evaluation": 60.0, "forward": 40.0}, "Evaluation-bound: 60 % of each step is evaluation."),
+        ({"checkpoint": 60.0, "forward": 40.0}, "Checkpoint-bound: 60 % of each step is spent on saves."),
+        ({"evaluation": 60.0, "forward": 40.0}, "Evaluation-bound: 60 % of each step is spent on evaluation."),
         ({"h2d": 60.0, "forward": 40.0}, "Copies to the device take the largest part of each step: 60 %."),
         ({"logging": 60.0, "forward": 40.0}, "Logging takes the largest part of each step: 60 %."),
-        ({"other": 60.0, "forward": 40.0}, "The largest part of each step, 60 %, is in no known phase."),
+        ({"other": 60.0, "forward": 40.0}, "The largest part of each step, 60 %, is outside the known phases."),
     ],
 )
 def test_what_bounds_the_step(phases: dict[str, float], expected: str) -> None:
     made = report(run=run(), step=step(**phases), passed=passed("DL001"))  # type: ignore[arg-type]
-    assert said(made) == f"Nothing to report: 1 rule looked at, none has anything to say. {expected}"
+    assert said(made) == f"Nothing to report: 1 rule checked, none fired. {expected}"
 
 
 @pytest.mark.parametrize(("busy", "expected"), [(0.3, "Host-bound: the device is busy 30 %"), (0.5, "Compute-bound")])
@@ -51,7 +51,7 @@ def test_an_idle_device_is_not_compute(busy: float, expected: str) -> None:
 def test_the_frame_of_unknown_time() -> None:
     filled: Step = replace(step(other=6.0, forward=4.0), other=(Frame("a.py", 3, "f", 0.1), Frame("b.py", 5, "g", 0.4)))
     made = report(run=run(), step=filled, passed=passed("DL001"))
-    assert said(made).endswith("60 %, is in no known phase; 40 % is g in b.py:5.")
+    assert said(made).endswith("60 %, is outside the known phases; 40 % is g in b.py:5.")
 
 
 def test_the_first_recommendation_and_its_basis() -> None:
@@ -71,7 +71,7 @@ def test_nothing_decided_is_not_health() -> None:
         step=step(forward=1.0),
         skipped=(skipped("DL001", "loader.wait_ms"), skipped("DL002", "loader.wait_ms")),
     )
-    assert said(made).startswith("Nothing to report, but nothing was decided either: 2 rules lack a fact.")
+    assert said(made).startswith("Nothing to report, but nothing could be decided: 2 rules lack a fact.")
 
 
 def test_no_step_no_verdict() -> None:

@@ -12,13 +12,13 @@ autotune verify: 1 of 1 changes of run r
   loader.num_workers: 0 -> 4 (equivalent)
 
 Faster: 1.50x, 95 % interval 1.45 to 1.55.
-Step: 120 ms -> 80.0 ms (medians of 4 starts each)
-Losses: identical over 43 steps: every bit of every step, in all starts
-Memory: 800 MiB -> 1.6 GiB (+100%), peak of all processes, resident
-Predicted: 1.40x (1.20 to 1.60); measured inside of it, off by 6.7 %
+Step: 120 ms -> 80.0 ms (medians of 4 runs each)
+Losses: identical over 43 steps: bit-identical in every step of all runs
+Memory: 800 MiB -> 1.6 GiB (+100%), peak resident, of all processes
+Predicted: 1.40x (1.20 to 1.60); measured inside this range, off by 6.7 %
 Resume: not tried: save and resume once by hand before a long run
-Cost: 8 starts, 2 rehearsals, 52 s; each measured 40 steps after 3; the probe
-  was in both sides
+Cost: 8 runs, 2 rehearsals, 52 s; each measured 40 steps after 3 of warm-up; the
+  probe ran on both sides
 """
 
 
@@ -57,14 +57,14 @@ def test_every_verdict_has_its_words(verdict, why: str, said: str) -> None:
 def test_what_the_interval_holds_for_stands_below_the_step() -> None:
     lines = text(worth="CPU time of the training thread").splitlines()
     assert lines[4:6] == [
-        "Step: 120 ms -> 80.0 ms (medians of 4 starts each)",
+        "Step: 120 ms -> 80.0 ms (medians of 4 runs each)",
         "Clock: CPU time of the training thread",
     ]
 
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_where_pairs_do_not_tell_more_of_them_may(verdict) -> None:
-    said = f"Next  {RESUME}   adds pairs to these\n"
+    said = f"Next  {RESUME}   adds pairs to this result\n"
     assert text(verdict=verdict).endswith(said) == (verdict is Verdict.CANNOT_TELL)
 
 
@@ -81,29 +81,29 @@ def test_losses_of_too_few_steps_say_what_to_ask_for() -> None:
 
 
 def test_unknown_memory_is_not_zero() -> None:
-    assert "Memory: not known\n" in text(memory=Memory("processes", None, 5))
+    assert "Memory: not measured\n" in text(memory=Memory("processes", None, 5))
     assert "peak of the device" in text(memory=Memory("device", 5, 5))
 
 
 def test_a_missed_prediction_is_said() -> None:
-    assert "outside of it, off by 33 %" in text(predicted=Gain(2.0, 1.8, 2.2, "modelled"))
+    assert "outside this range, off by 33 %" in text(predicted=Gain(2.0, 1.8, 2.2, "modelled"))
     assert "Predicted" not in text(predicted=None)
-    assert "Predicted: 1.40x (1.20 to 1.60); not put to the test\n" in text(verdict=Verdict.CANNOT_TELL)
+    assert "Predicted: 1.40x (1.20 to 1.60); not tested\n" in text(verdict=Verdict.CANNOT_TELL)
 
 
 def test_a_bound_is_called_one() -> None:
     bound = Gain(1.5, 1.0, 1.5, "bound")
-    assert "at most 1.50x; measured inside of it\n" in text(predicted=bound)
+    assert "at most 1.50x; measured inside this range\n" in text(predicted=bound)
     slower = Estimate(0.99, 0.97, 1.01, (0.96, 1.02), 0.01, False)
-    assert "at most 1.50x; measured inside of it\n" in text(predicted=bound, estimate=slower)
-    assert "at most 1.40x; measured outside of it\n" in text(predicted=Gain(1.4, 1.0, 1.4, "bound"))
-    assert "at most 1.50x; not put to the test\n" in text(predicted=bound, verdict=Verdict.CANNOT_TELL)
-    assert "1.50x to at most 2.20x; measured inside of it\n" in text(predicted=Gain(1.8, 1.5, 2.2, "bound"))
+    assert "at most 1.50x; measured inside this range\n" in text(predicted=bound, estimate=slower)
+    assert "at most 1.40x; measured outside this range\n" in text(predicted=Gain(1.4, 1.0, 1.4, "bound"))
+    assert "at most 1.50x; not tested\n" in text(predicted=bound, verdict=Verdict.CANNOT_TELL)
+    assert "1.50x to at most 2.20x; measured inside this range\n" in text(predicted=Gain(1.8, 1.5, 2.2, "bound"))
 
 
 def test_undisturbed_steps_are_called_so() -> None:
     found = Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.2, True, is_undisturbed=True)
-    assert "each step at its 10 % quantile over 4 starts)" in " ".join(text(estimate=found).split())
+    assert "10 % quantile of each step over 4 runs)" in " ".join(text(estimate=found).split())
 
 
 @pytest.mark.parametrize("result", Resumed)
@@ -117,7 +117,7 @@ def test_a_resume_that_was_not_tried_does_not_look_like_a_pass(result) -> None:
 def test_notes_and_scaled_steps_are_said() -> None:
     said = text(notes=("workers stayed 0",), is_per_sample=True)
     assert "Note: workers stayed 0\n" in said
-    assert "the speedup is of a sample" in " ".join(said.split())
+    assert "the speedup is per sample" in " ".join(said.split())
 
 
 def test_no_line_is_too_wide_and_colour_marks_the_verdict() -> None:
@@ -130,4 +130,4 @@ def test_no_line_is_too_wide_and_colour_marks_the_verdict() -> None:
 @pytest.mark.parametrize(("price", "cost"), [(None, ""), (36.0, ", $0.50 in all")])
 def test_the_plan_says_what_it_will_cost(price, cost: str) -> None:
     said = plan(40.0, 8, 10.0, price)
-    assert said == f"8 starts, 4 of each side in turns (A B B A ...), about 40 s{cost}"
+    assert said == f"8 runs, 4 per side, interleaved (A B B A ...), about 40 s{cost}"

@@ -30,7 +30,7 @@ def verified(**fields) -> Verified:
         "estimate": Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.012, True),
         "step_ms": (120.0, 80.0),
         "is_per_sample": False,
-        "losses": Losses(Sameness.IDENTICAL, 43, "every bit of every step, in all starts"),
+        "losses": Losses(Sameness.IDENTICAL, 43, "bit-identical in every step of all runs"),
         "memory": Memory("processes", 800 << 20, 1600 << 20),
         "schedule": Schedule((BEFORE, AFTER, AFTER, BEFORE) * 2, 40, 3, 40.0),
         "seconds": 52.0,

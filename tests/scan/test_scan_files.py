@@ -103,7 +103,7 @@ def test_a_path_that_does_not_exist_is_an_error(tmp_path) -> None:
 
 def test_a_named_file_of_another_kind_is_noted(tmp_path) -> None:
     (tmp_path / "notes.txt").write_text("torch")
-    assert whys(tmp_path, "notes.txt")["notes.txt"].startswith("not a kind of file that is read (.py, ")
+    assert whys(tmp_path, "notes.txt")["notes.txt"].startswith("not a supported file (.py, ")
 
 
 def test_a_file_that_two_paths_name_is_read_once(tmp_path) -> None:
@@ -177,7 +177,7 @@ def test_links_out_of_the_root_are_noted_and_not_followed(tmp_path) -> None:
     (root / "etc").symlink_to("/etc")
     (root / "picture.png").symlink_to("/dev/zero")
     assert names(root) == ["a.py"]
-    outside = "a link out of the folder that is checked: not followed"
+    outside = "a link out of the checked folder: not followed"
     assert whys(root) == {"etc": outside, "file.py": outside, "folder": outside}
 
 

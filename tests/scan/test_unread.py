@@ -65,7 +65,7 @@ def test_many_named_files_are_one_note(tmp_path: Path) -> None:
 def test_a_folder_of_notebooks_is_explained(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").mkdir()
-    assert notes(tmp_path, "a")["a"].startswith("no kind of file that is read (.py")
+    assert notes(tmp_path, "a")["a"].startswith("no supported file (.py")
     (tmp_path / "a" / "b" / "c.ipynb").write_text("{}")
     assert notes(tmp_path, "a") == {"a": "notebooks are not read"}
     (tmp_path / "a" / "d.py").write_text("x = 1")
@@ -76,7 +76,7 @@ def test_a_named_file_that_is_excluded_is_explained(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(TRAINS)
     scanned = scan([tmp_path / "a.py"], root=tmp_path, exclude=["a.py"])
     assert [(note.where, note.why) for note in scanned.notes] == [
-        ("a.py", "left out: `exclude` of the configuration matches it")
+        ("a.py", "excluded: it matches `exclude` in the configuration")
     ]
 
 

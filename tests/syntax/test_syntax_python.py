@@ -117,9 +117,9 @@ def test_comments_are_those_of_the_tokenizer(file: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "where", "what"),
     [
-        (b"x = = 1", "file:1:5", "no valid Python: invalid syntax"),
-        (b"x = 1\n  y = 2", "file:2:2", "no valid Python: unexpected indent"),
-        (b"(" * 100_000, "file:1:201", "no valid Python: too many nested parentheses"),
+        (b"x = = 1", "file:1:5", "invalid Python: invalid syntax"),
+        (b"x = 1\n  y = 2", "file:2:2", "invalid Python: unexpected indent"),
+        (b"(" * 100_000, "file:1:201", "invalid Python: too many nested parentheses"),
         (b"-" * 100_000, "file:1:1", "Python cannot parse this file: too deeply nested"),
         (b"a" + b".a" * 100_000, "file:1:1", "Python cannot parse this file: maximum recursion depth"),
         (b"# coding: gbk\nx = '\xc4\xe3'", "file:1:1", "an encoding that is not read: gbk"),

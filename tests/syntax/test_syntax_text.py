@@ -32,10 +32,10 @@ def test_lines_and_columns_count_from_1_in_characters(line_break: str) -> None:
 @pytest.mark.parametrize(
     ("data", "where", "what"),
     [
-        (b"a: 1\nb\0", "file:2:2", "a null byte: this is no text file"),
+        (b"a: 1\nb\0", "file:2:2", "a null byte: this is not a text file"),
         (b"a: \xff", "file:1:4", "not text in UTF-8"),
         (BOM + b"\xc3\xa9\r\n\xe9", "file:2:1", "not text in UTF-8"),
-        ("a: 1".encode("utf-16"), "file:1:4", "a null byte: this is no text file"),
+        ("a: 1".encode("utf-16"), "file:1:4", "a null byte: this is not a text file"),
     ],
 )
 def test_what_is_no_text_is_an_error_with_its_place(data: bytes, where: str, what: str) -> None:

@@ -96,8 +96,8 @@ def test_what_is_learned_changes_only_where_that_is_allowed() -> None:
     [
         ("code__accumulation_mistake", "the loss is not divided", "the loss is not divided"),
         ("code__loss_ignores_num_items", True, "an overridden compute_loss does not use num_items_in_batch"),
-        ("code__lacks_accumulate", True, "an Accelerator is made, and the loop enters neither"),
-        ("code__divides_loss_again", True, "a loss that the script divides by the accumulation steps"),
+        ("code__lacks_accumulate", True, "an Accelerator is created, but the loop enters neither"),
+        ("code__divides_loss_again", True, "a loss that the script divided by the accumulation steps"),
     ],
 )
 def test_accumulation_that_changes_gradients_is_searched_only_where_that_is_allowed(fact, value, because) -> None:

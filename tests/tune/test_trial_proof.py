@@ -208,9 +208,7 @@ def test_changes_are_written_all_together_or_all_by_hand() -> None:
     assert proof.whole([workers, is_so]) == (workers, is_so)
     first, second, third = proof.whole([workers, threads, is_so])
     assert (first.edits, second, third) == ((), threads, is_so)
-    assert first.by_hand == (
-        "loader.num_workers = 2: only together with train.num_threads, which has to be changed by hand"
-    )
+    assert first.by_hand == ("loader.num_workers = 2: it depends on train.num_threads, which has to be changed by hand")
 
 
 def test_where_one_is_altering_each_needs_all_others() -> None:

@@ -32,7 +32,7 @@ def test_a_budget_that_ten_starts_exceed_is_refused_and_what_suffices_is_named()
     useful_s = refused(60.0, slow)
     rehearsals_s = 2 * (slow.fixed_s + 9)
     assert schedule([slow, start(AFTER, step_ms=1000.0, wall_s=60.0)], useful_s, rehearsals_s, None).order
-    with pytest.raises(UsageError, match=r"60 s cannot suffice: a start takes about 67 s, by the diagnosis 1, and"):
+    with pytest.raises(UsageError, match=r"60 s cannot suffice: a run takes about 67 s, by the diagnosis 1, and"):
         beforehand.refuse(60.0, slow, None, "by the diagnosis 1")
 
 

@@ -202,12 +202,12 @@ def test_starts_beside_other_work_differ_by_more(shares, least: float) -> None:
 
 def test_what_an_interval_is_worth_depends_on_the_clock_and_on_other_work() -> None:
     quiet, crowded = ([start(others_share=share)] * 3 for share in (0.05, 0.5))
-    assert clocks.worth(Clock.WALL, quiet, True) == "the time that passed, of both sides in turns"
-    assert clocks.worth(Clock.WALL, [start()], False) == "the time that passed, one start at a time"
-    assert "other work had 50% of the CPUs: the interval holds for a machine as busy" in clocks.worth(
+    assert clocks.worth(Clock.WALL, quiet, True) == "wall-clock time, both sides interleaved"
+    assert clocks.worth(Clock.WALL, [start()], False) == "wall-clock time, one run at a time"
+    assert "other work took 50% of the CPUs: the interval is valid for a machine as busy" in clocks.worth(
         Clock.WALL, crowded, True
     )
-    assert "other work had 50% of the CPUs: the interval holds for a quiet machine too" in clocks.worth(
+    assert "other work took 50% of the CPUs: the interval is also valid for an idle machine" in clocks.worth(
         Clock.CPU, crowded, True
     )
     assert clocks.worth(Clock.LOADER, quiet, True) == "CPU time of the loader's workers, for which training waits"

@@ -96,7 +96,10 @@ def test_it_goes_on_from_what_is_there() -> None:
 
 @pytest.mark.parametrize("pairs", [0, 1])
 def test_fewer_pairs_than_an_interval_needs_are_kept_for_another_time(pairs: int) -> None:
-    with pytest.raises(UsageError, match=f"the time held {pairs} of {LEAST_PAIRS} pairs") as refused:
+    with pytest.raises(UsageError, match=f"the budget allowed only {pairs} of {LEAST_PAIRS} pairs") as refused:
         rounds.refuse_few([start()] * (2 * pairs), 70.0, 40.0)
-    assert refused.value.to_do == f"It is kept: --resume --budget {(LEAST_PAIRS - pairs) * 40 + 1}s goes on from there."
+    assert (
+        refused.value.to_do
+        == f"They are stored: --resume --budget {(LEAST_PAIRS - pairs) * 40 + 1}s continues from there."
+    )
     rounds.refuse_few([start()] * 4, 70.0, 40.0)

@@ -43,7 +43,7 @@ def test_the_smallest_useful_budget_is_named_and_is_enough() -> None:
 
 def test_two_pairs_are_planned_where_a_budget_holds_no_more() -> None:
     assert schedule([start(), start(AFTER)], 28.0, 8.0, None).order == order(FEWEST_PAIRS)
-    with pytest.raises(UsageError, match="less than 2 of each side"):
+    with pytest.raises(UsageError, match="fewer than 2 runs per side"):
         schedule([start(), start(AFTER)], 27.9, 8.0, None)
 
 
@@ -58,7 +58,7 @@ def test_more_pairs_go_on_in_turns(made: int, budget_s: float, sides: str) -> No
 @pytest.mark.parametrize(("made", "least"), [(0, 24), (1, 14), (5, 14)])
 def test_a_budget_that_holds_no_pair_more_is_refused(made: int, least: int) -> None:
     planned = schedule([start(), start(AFTER)], 1e6, 8.0, None)
-    with pytest.raises(UsageError, match=f"{made} pairs are there") as refused:
+    with pytest.raises(UsageError, match=f"{made} pairs exist") as refused:
         more(planned, made, least - 2.0, spent_s=3.0)
     assert refused.value.to_do == f"The smallest useful budget is {least} s."
     assert more(planned, made, least, spent_s=3.0).order

@@ -46,14 +46,14 @@ def test_what_the_script_changed_all_the_same_is_noted_once() -> None:
     planned = Schedule(order(4), 40, 3, 60.0)
     starts = [start(side, times_ms=(100.0,) * 40, escaped=("/p/log.txt",)) for side in planned.order]
     notes = summarise(SIDES, starts, planned, 70.0, ("first",)).notes
-    assert notes == ("first", "the script changed files of yours while it was measured: /p/log.txt")
+    assert notes == ("first", "the script changed your files during the measurement: /p/log.txt")
 
 
 def test_that_the_kernel_did_not_hold_the_files_is_noted_once() -> None:
     planned = Schedule(order(4), 40, 3, 60.0)
     starts = [start(side, times_ms=(100.0,) * 40, unheld="no namespaces") for side in planned.order]
     notes = summarise(SIDES, starts, planned, 70.0, ()).notes
-    assert notes == ("hooks in Python held the script's writes, as the kernel could not (no namespaces)",)
+    assert notes == ("Python hooks isolated the script's writes, because the kernel could not (no namespaces)",)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.6])

@@ -64,7 +64,7 @@ def test_a_patch_is_the_same_whether_it_is_written_or_not_and_of_any_name(root) 
 
 
 def test_without_anything_kept_there_is_nothing_to_go_on_from(root) -> None:
-    with pytest.raises(UsageError, match="no verification of this command and this change is kept"):
+    with pytest.raises(UsageError, match="no stored verification matches this command and change"):
         kept.resumed(None, {})
 
 
@@ -78,7 +78,7 @@ def changed(root: Path, before: dict[str, str], after: dict[str, str]) -> str:
     place.save(kept_of(conditions=before))
     with pytest.raises(UsageError) as refused:
         kept.resumed(place.load(), after)
-    return refused.value.what.partition("kept: ")[2]
+    return refused.value.what.partition("stored verification: ")[2]
 
 
 def test_the_same_project_on_the_same_machine_is_the_same(root) -> None:
@@ -101,7 +101,7 @@ def test_what_changed_since_is_named(root) -> None:
     (root / "config.yaml").write_text("lr: 1\n")
     assert changed(root, before, conditions(root)) == "config.yaml"
     (root / "config.yaml").unlink()
-    assert changed(root, before, conditions(root, OMP_NUM_THREADS="1")) == "the environment's variables"
+    assert changed(root, before, conditions(root, OMP_NUM_THREADS="1")) == "the environment variables"
     assert changed(root, before, {**conditions(root), "the machine": "other"}) == "the machine"
     for name in "abcd":
         (root / f"{name}.py").write_text("")
@@ -157,8 +157,8 @@ def test_where_nothing_can_be_kept_that_is_said(root, monkeypatch) -> None:
     place = kept.place(root, sides(root))
     monkeypatch.setattr(Path, "write_text", full)
     place.save(kept_of())
-    assert "its pairs could not be kept" in place.why_not
-    assert "No space left on device): --resume will not go on from them" in place.why_not
+    assert "its pairs could not be stored" in place.why_not
+    assert "No space left on device): --resume cannot continue from them" in place.why_not
 
 
 def test_before_a_plan_there_is_none() -> None:

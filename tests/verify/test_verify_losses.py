@@ -41,7 +41,7 @@ def test_a_nan_is_as_good_as_another() -> None:
 def test_an_exact_change_has_to_keep_every_bit(after) -> None:
     found = compare([FALLING] * 2, [after] * 2, Effect.EXACT)
     assert found.sameness is Sameness.DIFFERENT
-    assert "said to be exact, and step 1 has" in found.why
+    assert "classified as exact, but step 1 has" in found.why
 
 
 @pytest.mark.parametrize("effect", [Effect.EQUIVALENT, Effect.ALTERING, None])

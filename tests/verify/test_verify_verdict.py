@@ -50,11 +50,14 @@ def test_the_interval_decides(found: Estimate, said: Verdict) -> None:
     [
         (
             in_turns(1.03, 1.1, (0.99, 1.12)),
-            "a winner has to be told more surely than at 95 %, and that interval is 0.99 to 1.12",
+            "a winner needs more than 95 % confidence, and that interval is 0.99 to 1.12",
         ),
-        (estimated(1.03, 1.1, is_apart=False), "the starts of both sides overlap, or one pair of them decides"),
-        (estimated(1.01, 1.06), "it is not surely more than 2%, by which starts of the same files may differ"),
-        (estimated(0.9, 1.1), "starts of the same files differ by 1.0%, too much for this effect"),
+        (estimated(1.03, 1.1, is_apart=False), "the runs of both sides overlap, or a single pair decides"),
+        (
+            estimated(1.01, 1.06),
+            "the speedup is not clearly above 2%, the difference that runs of the same files may show",
+        ),
+        (estimated(0.9, 1.1), "runs of the same files differ by 1.0%, too much for this effect"),
     ],
 )
 def test_why_nothing_is_told_fits_the_interval_that_is_printed(found: Estimate, why: str) -> None:
@@ -95,7 +98,7 @@ def test_a_side_that_wants_more_cpus_than_are_left_does_not_lose_by_that(found, 
     assert told is said
     if said is Verdict.CANNOT_TELL:
         assert why == (
-            "other work kept the CPUs busy during 8 of 8 starts, which slows the side down that wants more CPUs "
+            "other work kept the CPUs busy during 8 of 8 runs, which slows the side that uses more CPUs "
             f"({old:.1f} before, {new:.1f} after)"
         )
     assert verdict(found, crowded(old, new, num=2))[1] == verdict(found, crowded(1.0, 1.0))[1]
@@ -108,7 +111,7 @@ def test_on_the_clock_of_a_cpu_other_work_takes_nothing_away() -> None:
 def test_unknown_cpus_are_no_equal_ones() -> None:
     told, why = verdict(FASTER, crowded(1.0, None))
     assert told is Verdict.CANNOT_TELL
-    assert why.endswith("during 8 of 8 starts, and how many CPUs either side wants is not known")
+    assert why.endswith("during 8 of 8 runs, and the CPU demand of the sides is unknown")
     assert verdict(FASTER, crowded(1.0, None, num=2)) == (Verdict.FASTER, "")
 
 
@@ -118,10 +121,10 @@ def test_the_most_frequent_disturbance_is_named() -> None:
     starts[2] = start(BEFORE, cpus=1.8, **CROWDED)
     told, why = verdict(FASTER, starts)
     assert told is Verdict.CANNOT_TELL
-    assert why.startswith("a CPU quota held the script back during 3 of 8 starts")
+    assert why.startswith("a CPU quota throttled the script during 3 of 8 runs")
 
 
 def test_sides_that_read_from_different_places_cannot_be_told() -> None:
     starts = [start(side, read_bytes=size) for side, size in ((BEFORE, 900 << 20), (AFTER, 0)) for _ in range(4)]
     told, why = verdict(estimated(2.0, 2.1), starts)
-    assert (told, why) == (Verdict.CANNOT_TELL, "one side read files from the disk that the other found in memory")
+    assert (told, why) == (Verdict.CANNOT_TELL, "one side read files from disk that the other found in the page cache")

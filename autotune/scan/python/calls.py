@@ -145,7 +145,7 @@ def _argument(view: View, asked: _Possible) -> tuple[Given, Sequence[_Possible]]
     each = [values.given(view, one) for one in possible] if not doubt else []
     given = values.agreed(each)
     if given is None:
-        several = f"a condition decides which of {_lines(view, possible)} gives it" if possible[1:] else ""
+        several = f"a condition decides which of {_lines(view, possible)} sets it" if possible[1:] else ""
         why = doubt or several or each[0].doubt
         given = Given("", None, view.place(possible[0]), known=False, doubt=why)
     location = given.location if given.location.key else replace(given.location, key=name)
@@ -160,8 +160,8 @@ def _doubt(view: View, held: Entries, key: str) -> str:
     if key not in held.maybe:
         return ""
     lines = _lines(view, held.values[key])
-    gives = f"{lines} {'give' if lines.startswith('lines') else 'gives'} it"
-    return f"{gives}, but not all that the dict holds is known" if held.is_open else f"{gives} only under a condition"
+    sets = f"{lines} {'set' if lines.startswith('lines') else 'sets'} it"
+    return f"{sets}, but the dict is only partly known" if held.is_open else f"{sets} only under a condition"
 
 
 def _lines(view: View, nodes: Sequence[ast.expr]) -> str:

@@ -87,7 +87,7 @@ def agreed(found: list[Given]) -> Given | None:
     if first is None or not all(one.known and is_same(one.value, first.value) for one in found):
         return None
     lines = sorted({one.location.line for one in found})
-    doubt = f"more than one place gives it: lines {', '.join(map(str, lines))}" if len(lines) > 1 else first.doubt
+    doubt = f"more than one place sets it: lines {', '.join(map(str, lines))}" if len(lines) > 1 else first.doubt
     return replace(first, is_default=any(one.is_default for one in found), doubt=doubt)
 
 

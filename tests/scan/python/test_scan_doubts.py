@@ -19,12 +19,12 @@ def workers(code: str):
     ("code", "doubt"),
     [
         (PARSER + "args = p.parse_args()\n" + LOADER, ""),
-        (PARSER + "args = p.parse_args()\nargs.workers = 0\n" + LOADER, "more than one place gives it: lines 4, 6"),
+        (PARSER + "args = p.parse_args()\nargs.workers = 0\n" + LOADER, "more than one place sets it: lines 4, 6"),
         (
             PARSER + "def fix(a):\n    a.workers = 0\n    return a\nargs = fix(p.parse_args())\n" + LOADER,
-            "more than one place gives it: lines 4, 6",
+            "more than one place sets it: lines 4, 6",
         ),
-        ("W = 0\nif ci:\n    W = 0\nDataLoader(d, num_workers=W)\n", "more than one place gives it: lines 3, 5"),
+        ("W = 0\nif ci:\n    W = 0\nDataLoader(d, num_workers=W)\n", "more than one place sets it: lines 3, 5"),
         ("W = 0\nDataLoader(d, num_workers=W)\n", ""),
     ],
 )
@@ -36,19 +36,19 @@ def test_whether_the_place_decides(code: str, doubt: str) -> None:
 @pytest.mark.parametrize(
     ("code", "doubt"),
     [
-        ("kw = {}\nif cuda:\n    kw['num_workers'] = 4\n", "line 5 gives it only under a condition"),
-        ("kw = {'num_workers': 4} if cuda else {}\n", "line 3 gives it only under a condition"),
+        ("kw = {}\nif cuda:\n    kw['num_workers'] = 4\n", "line 5 sets it only under a condition"),
+        ("kw = {'num_workers': 4} if cuda else {}\n", "line 3 sets it only under a condition"),
         (
             "kw = {}\nif cuda:\n    kw['num_workers'] = 4\nif slow:\n    kw['num_workers'] = 8\n",
-            "lines 5, 7 give it only under a condition",
+            "lines 5, 7 set it only under a condition",
         ),
         (
             "kw = {'num_workers': 0}\nif cuda:\n    kw.update(num_workers=4)\n",
-            "a condition decides which of lines 3, 5 gives it",
+            "a condition decides which of lines 3, 5 sets it",
         ),
         (
             "kw = {'num_workers': 4}\nkw.update(more)\n",
-            "line 3 gives it, but not all that the dict holds is known",
+            "line 3 sets it, but the dict is only partly known",
         ),
         ("kw = {'num_workers': count()}\n", ""),
     ],
