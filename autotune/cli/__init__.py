@@ -80,9 +80,8 @@ class Verbs(click.Group):
             from difflib import get_close_matches  # only a mistake needs it
 
             guess = get_close_matches(args[0], VERBS, n=1)
-            if guess:
-                error.message += f" Did you mean {guess[0]!r}?"
-            raise
+            hint = f" Did you mean {guess[0]!r}?" if guess else ""
+            raise click.UsageError(f"{error.message}{hint}", error.ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
