@@ -97,7 +97,9 @@ def undo(store: Store, number: int | None = None, disk: Disk | None = None) -> J
 
 def _met(journal: Journal, disk: Disk) -> Journal:
     """The journal for the files as they are now, where a person changed some of them since they were written."""
-    states, merged, restored = [], [], []
+    states: list[tuple[bytes, bytes]] = []
+    merged: list[int] = []
+    restored: list[int] = []
     for index, row in enumerate(journal.files):
         before, now = disk.read(journal.before(index)), _now(Path(row.path), disk)
         if now == before:
