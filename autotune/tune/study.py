@@ -135,9 +135,13 @@ class Study:
 
     def _next(self) -> optuna.Trial:
         """The next trial of the queue. Where others were faster at each of its trials, Optuna creates one, which they
-        cannot see until its parameters are set: it is withdrawn, and what this tuner enqueued still waits."""
+        cannot see until its parameters are set: it is withdrawn, and what this tuner enqueued still waits. SQLite may
+        hand a trial to two tuners: where the other one has ended it already, the next one is taken."""
         while True:
-            trial = self._study.ask(distributions(self._space))
+            try:
+                trial = self._study.ask(distributions(self._space))
+            except UpdateFinishedTrialError:
+                continue
             self._own.add(trial.number)
             if QUEUED in self._study.get_trials(deepcopy=False)[trial.number].system_attrs:
                 return trial
@@ -151,7 +155,7 @@ class Study:
             try:
                 begun.trial.set_user_attr(RECORD, asdict(trial))
                 self._study.tell(begun.trial, speed, state=state)
-            except UpdateFinishedTrialError:
+            except (UpdateFinishedTrialError, ValueError):
                 self._study.add_trial(
                     create_trial(
                         state=state,

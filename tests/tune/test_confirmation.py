@@ -136,7 +136,7 @@ def test_the_least_number_of_pairs_is_made_whatever_is_left(trials, ran) -> None
 
 def test_a_start_that_has_other_settings_is_no_confirmation(trials, ran) -> None:
     ran.workers = {BEFORE: 0, AFTER: 0}
-    with pytest.raises(ScriptError, match="num_workers = 2, and the run had 0"):
+    with pytest.raises(ScriptError, match="num_workers should have been 2: the run had 0"):
         confirmation.confirm(trials, BEST, 1000.0, lambda planned: None)
 
 
@@ -148,7 +148,7 @@ def test_a_start_of_another_global_batch_is_no_confirmation_whatever_was_allowed
     ran.global_batch = {BEFORE: 4, AFTER: 8}
     for effect in (Effect.EQUIVALENT, Effect.ALTERING):
         monkeypatch.setattr(Sides, "effect", effect)
-        with pytest.raises(ScriptError, match="of 8 samples, and your own of 4"):
+        with pytest.raises(ScriptError, match="has 8 samples, yours has 4"):
             confirmation.confirm(trials, BEST, 1000.0, lambda planned: None)
 
 
@@ -159,7 +159,7 @@ def test_a_start_whose_micro_batch_is_another_is_no_confirmation_though_only_wor
     trials.starts = {(0, 0): start(AFTER, 100.0), (1, 0): start(AFTER, 80.0)}
     assert confirmation.confirm(trials, (1, 0), 1000.0, lambda planned: None).verdict is Verdict.FASTER
     ran.batch_size[side] = 8
-    with pytest.raises(ScriptError, match="batch_size = 4, and the run had 8"):
+    with pytest.raises(ScriptError, match="batch_size should have been 4: the run had 8"):
         confirmation.confirm(trials, (1, 0), 1000.0, lambda planned: None)
     ran.batch_size[side] = None
     assert confirmation.confirm(trials, (1, 0), 1000.0, lambda planned: None).verdict is Verdict.FASTER
