@@ -5,10 +5,10 @@ each of its points, and a combination has a smaller effect of its own. One trial
 shares a point with it. Where the forecast knows that a change can save next to nothing, its effect is bounded from the
 start.
 
-It stays because it wins `benchmarks/search.py` against Optuna's samplers with the same first trials (docs/search.md).
+It stays because it wins `benchmarks/search.py` against TPE with the same first trials (docs/search.md).
 After the forecast's candidates it needs as many trials as TPE to come within 3 % of the best (4.6), and its regret in
 the end is half of TPE's (1.5 % for 3.1 %). Without a forecast it needs 7 trials for 17, and its regret is 2.3 % for
-11.7 %. Optuna's GPSampler needs torch and scipy, which the environment of autotune may lack.
+11.7 %. Optuna's GPSampler is as good with four trials more; it needs torch and scipy, which autotune does without.
 """
 
 from __future__ import annotations
