@@ -22,7 +22,7 @@ from autotune.verify.pairs import Pairs
 from autotune.verify.schedule import least_s, schedule
 from autotune.verify.starts import MemoryShortError, free
 
-AGAINST = "the best settings against your own"
+AGAINST = "the best settings against the baseline"
 PATIENCE = 10.0
 """Multiple of the time limit of a trial: a slow run is a measurement here, and not cut off."""
 

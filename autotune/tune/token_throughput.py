@@ -12,7 +12,7 @@ from autotune.model.verified import Start
 REBATCHING = ("data.packing", "data.group_by_length")
 """With these a batch has other samples: a row contains several of them, or they have similar lengths."""
 
-NOT_COUNTED = "its batches have other samples than your own, and their useful tokens are not known"
+NOT_COUNTED = "its batches have other samples than the baseline, and their useful tokens are not known"
 
 
 def tokens_per_sample(evidence: Evidence) -> float | None:

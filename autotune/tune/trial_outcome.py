@@ -121,4 +121,4 @@ def _other_batch(derived: Derived, own: Value | None) -> str:
     had = next((fact.value for fact in derived.facts if fact.name == GLOBAL_BATCH), None)
     if not isinstance(own, int) or not isinstance(had, int) or abs(had - own) <= SAME_BATCH_SHARE * own:
         return ""
-    return f"its global batch has {had} samples, yours has {own}"
+    return f"its global batch has {had} samples, that of the baseline {own}"

@@ -63,8 +63,8 @@ def test_a_trial_that_had_something_else_is_failed(asked, error: str) -> None:
         (1000, 1005, ""),
         (64, None, ""),
         (None, 64, ""),
-        (128, 64, "its global batch has 128 samples, yours has 64"),
-        (63, 64, "its global batch has 63 samples, yours has 64"),
+        (128, 64, "its global batch has 128 samples, that of the baseline 64"),
+        (63, 64, "its global batch has 63 samples, that of the baseline 64"),
     ],
 )
 def test_a_trial_of_another_global_batch_is_failed(had, own, error: str) -> None:
