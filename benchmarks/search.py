@@ -2,9 +2,10 @@
 
 Every method chooses on half of the rounds (a candidate that is tried again is another of them) and is scored on the
 others. After each trial it names a best; a run is there once that best is, and stays, no more than 3 % (10 %) slower
-than the fastest configuration of all rounds. Trials count the user's own and, for autotune, its diagnosis with the
-what-ifs, as so many trials as it takes the time of. The runs are all splits of the rounds, with several seeds where a
-method draws.
+than the fastest configuration of all rounds. Trials count the user's own and, where a forecast is used, the diagnosis
+with its what-ifs, as so many trials as it takes the time of. The runs are all splits of the rounds, with several seeds
+where a method draws. `--redraw` adds searches on times that are drawn around the medians: more of them than there are
+splits.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import itertools
 import random
 import statistics
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,14 +31,19 @@ from autotune import predict
 from autotune.derive.numbers import quantile
 from autotune.model.evidence import Evidence, Value
 from autotune.model.forecast import Forecast
-from autotune.model.tuned import Candidate, Outcome, Space, Trial
+from autotune.model.tuned import Axis, Candidate, Outcome, Space, Trial
 from autotune.tune import search as searching
-from autotune.tune.stopping import Stopping
+from autotune.tune.search import MAX_RIVALS
+from autotune.tune.stopping import PATIENCE, Stopping, in_vain
 from autotune.tune.study import Study
+from autotune.tune.surrogate import NOISE, Forecaster, completed, surrogate
 
 GRID = Path(__file__).resolve().parent / "results" / "search-grid.json"
 REGRET, ROUGH = 0.03, 0.1
 MOST_TRIALS = 40
+RANDOM_TRIALS = 10
+"""With which a sampler of Optuna begins by default."""
+
 SEEDS = 3
 
 Measure = Callable[[Candidate], float]
@@ -93,22 +100,24 @@ def ours(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
 
 def blind(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
     """The same search without a forecast: a Gaussian process alone."""
-    yield from searched(table, measure, lambda settings: None)
+    yield from searched(table, measure, no_forecast)
 
 
-def searched(
-    table: Table, measure: Measure, forecast: Callable[[Mapping[str, Value]], Forecast | None]
-) -> Iterator[Candidate]:
+def no_forecast(settings: Mapping[str, Value]) -> None:
+    return None
+
+
+def searched(table: Table, measure: Measure, forecast: Forecaster) -> Iterator[Candidate]:
     space = table.space
 
     def attempt(number: int, candidate: Candidate, expected: float | None) -> Trial:
         ms = measure(candidate)
         return Trial(number, candidate, Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms, forecast=expected)
 
-    trials, _ = searching.search(space, forecast, attempt, Stopping(trials=MOST_TRIALS), Study(space))
+    trials, _ = searching.search(space, Study(space, forecast), attempt, Stopping(trials=MOST_TRIALS))
     for count in range(1, len(trials) + 1):
         made = trials[:count]
-        yield searching.fastest(space, forecast, made, searching.done(space, made))
+        yield searching.fastest(space, forecast, made, completed(space, made))
 
 
 def drawn(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
@@ -125,31 +134,74 @@ def fastest(measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candi
         yield min(seen, key=lambda one: seen[one])
 
 
-def tpe(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
-    """Optuna's TPE with its defaults."""
-    return sampled(table, measure, optuna.samplers.TPESampler(seed=seed))
+Sampler = Callable[[int, int], optuna.samplers.BaseSampler]
+"""(a seed, the trials that are enqueued) -> a sampler of Optuna."""
 
 
-def gaussian_process(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
-    """Optuna's GP sampler with its defaults (it needs torch and scipy)."""
-    return sampled(table, measure, optuna.samplers.GPSampler(seed=seed))
+def tpe(seed: int, enqueued: int) -> optuna.samplers.BaseSampler:
+    """Multivariate; what is enqueued counts as its random trials."""
+    return optuna.samplers.TPESampler(
+        seed=seed, n_startup_trials=enqueued, multivariate=True, group=True, constant_liar=True
+    )
 
 
-def sampled(table: Table, measure: Measure, sampler: optuna.samplers.BaseSampler) -> Iterator[Candidate]:
-    """By a sampler of Optuna, the user's own first; a candidate that it repeats is measured again."""
-    study = optuna.create_study(sampler=sampler)
-    axes = table.space.axes
-    study.enqueue_trial({axis.name: axis.current for axis in axes})
-    for _ in range(MOST_TRIALS):
-        trial = study.ask()
-        candidate = tuple(
-            trial.suggest_int(axis.name, 0, len(axis.points) - 1)
-            if axis.is_ordered
-            else trial.suggest_categorical(axis.name, range(len(axis.points)))
-            for axis in axes
-        )
-        study.tell(trial, measure(candidate))
-        yield tuple(study.best_params[axis.name] for axis in axes)
+def independent_tpe(seed: int, enqueued: int) -> optuna.samplers.BaseSampler:
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=enqueued, multivariate=False)
+
+
+def gaussian_process(seed: int, enqueued: int) -> optuna.samplers.BaseSampler:
+    """It needs torch and scipy."""
+    return optuna.samplers.GPSampler(seed=seed, n_startup_trials=enqueued)
+
+
+def sampled(sampler: Sampler, *, has_forecast: bool, has_end: bool = True) -> Method:
+    """A search by a sampler of Optuna after the user's own and, like autotune, what the forecast ranks first; without a
+    forecast, after ten random trials. It ends by autotune's rule for a search that knows no expected gain, and measures
+    the best ones a second time like autotune. A candidate that is repeated is measured again, and counts."""
+
+    def method(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
+        axes = table.space.axes
+        first = [*surrogate(table.space, table.forecast if has_forecast else no_forecast).best_forecasts()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study = optuna.create_study(sampler=sampler(seed, 1 + len(first) if has_forecast else RANDOM_TRIALS))
+        times: dict[Candidate, list[float]] = {}
+        trials: list[Trial] = []
+
+        def made(candidate: Candidate) -> float:
+            ms = measure(candidate)
+            # By number: a sampler that repeats its best would not end otherwise.
+            trials.append(Trial(len(trials), (len(trials),), Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms))
+            times.setdefault(candidate, []).append(ms)
+            return ms
+
+        def best() -> Candidate:
+            return min(times, key=lambda one: statistics.fmean(times[one]))
+
+        for candidate in (table.space.current, *first):
+            study.enqueue_trial({axis.name: at for axis, at in zip(axes, candidate, strict=True)})
+        while len(trials) < MOST_TRIALS and not (has_end and in_vain(trials) >= PATIENCE):
+            trial = study.ask()
+            study.tell(trial, made(tuple(_suggested(trial, axis) for axis in axes)))
+            yield best()
+        while has_end and len(trials) < MOST_TRIALS and (rival := _rival(times, best())) is not None:
+            made(rival)
+            yield best()
+
+    return method
+
+
+def _suggested(trial: optuna.Trial, axis: Axis) -> int:
+    if axis.is_ordered:
+        return trial.suggest_int(axis.name, 0, len(axis.points) - 1)
+    return int(trial.suggest_categorical(axis.name, range(len(axis.points))))
+
+
+def _rival(times: Mapping[Candidate, Sequence[float]], best: Candidate) -> Candidate | None:
+    """The next of the best ones, closer together than the noise of a trial, that was measured once."""
+    mean = {one: statistics.fmean(each) for one, each in times.items()}
+    near = sorted((one for one in mean if mean[one] <= mean[best] * (1 + NOISE)), key=lambda one: mean[one])
+    return next((one for one in near[:MAX_RIVALS] if len(times[one]) < 2), None) if len(near) > 1 else None
 
 
 def descent(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
@@ -184,14 +236,19 @@ def doubling(table: Table, measure: Measure, seed: int) -> Iterator[Candidate]:
 
 METHODS: Mapping[str, Method] = {
     "autotune": ours,
+    "TPE": sampled(tpe, has_forecast=True),
+    "independent TPE": sampled(independent_tpe, has_forecast=True),
+    "GP": sampled(gaussian_process, has_forecast=True),
     "autotune without forecast": blind,
-    "TPE": tpe,
-    "GP": gaussian_process,
+    "TPE without forecast": sampled(tpe, has_forecast=False),
+    "GP without forecast": sampled(gaussian_process, has_forecast=False),
+    "TPE, all trials": sampled(tpe, has_forecast=True, has_end=False),
     "random": drawn,
     "coordinate descent": descent,
     "doubling": doubling,
 }
-DRAWN = ("TPE", "GP", "random")
+WITHOUT_PROBES = ("without forecast", "random", "coordinate descent", "doubling")
+"""What needs no diagnosis."""
 
 
 def replay(table: Table, name: str, chosen: Sequence[int], seed: int) -> Run:
@@ -205,9 +262,27 @@ def replay(table: Table, name: str, chosen: Sequence[int], seed: int) -> Run:
     scored = [number for number in range(rounds(table)) if number not in chosen]
     score = {one: statistics.median(times[number] for number in scored) for one, times in table.times_ms.items()}
     top = min(table.times_ms, key=lambda one: statistics.median(table.times_ms[one]))
-    bests = METHODS[name](table, measure, seed)
-    regrets = tuple(score[one] / score[top] - 1 for one in bests)
-    return Run(table.name, name, regrets, table.probes if name == "autotune" else 0.0)
+    return _run(table, name, measure, seed, score, score[top])
+
+
+def redraw(table: Table, name: str, seed: int) -> Run:
+    """A method on times that are drawn around the median of the rounds, with the spread of the grid; scored on the
+    medians."""
+    draw, deviation = random.Random(f"{table.name} {seed}"), spread(table)
+    medians = {one: statistics.median(times) for one, times in table.times_ms.items()}
+    return _run(
+        table,
+        name,
+        lambda candidate: medians[candidate] * draw.lognormvariate(0, deviation),
+        seed,
+        medians,
+        min(medians.values()),
+    )
+
+
+def _run(table: Table, name: str, measure: Measure, seed: int, score: Mapping[Candidate, float], least: float) -> Run:
+    regrets = tuple(score[one] / least - 1 for one in METHODS[name](table, measure, seed))
+    return Run(table.name, name, regrets, 0.0 if name.endswith(WITHOUT_PROBES) else table.probes)
 
 
 def rounds(table: Table) -> int:
@@ -217,8 +292,11 @@ def rounds(table: Table) -> int:
 def replays(table: Table, name: str) -> list[Run]:
     """Every split of the rounds into those to choose on, in every order, and the rest."""
     splits = itertools.permutations(range(rounds(table)), (rounds(table) + 1) // 2)
-    seeds = range(SEEDS if name in DRAWN else 1)
-    return [replay(table, name, split, seed) for split in splits for seed in seeds]
+    return [replay(table, name, split, seed) for split in splits for seed in range(SEEDS if _draws(name) else 1)]
+
+
+def _draws(name: str) -> bool:
+    return "TPE" in name or "GP" in name or name == "random"
 
 
 def spread(table: Table) -> float:
@@ -246,21 +324,38 @@ def grids(found: Sequence[Table]) -> str:
 
 def summary(runs: Sequence[Run]) -> str:
     """Trials to 3 % and to 10 % by method: the medians over all runs with their intervals, and how it ended."""
-    head = ["method", "trials to 3 %", "95 % interval", "p90", "to 10 %", "95 % interval", "trials made", "regret then"]
+    head = ["method", "trials to 3 %", "95 % interval", "p90", "to 10 %", "trials made", "regret then", "95 % interval"]
     rows = []
     for name in dict.fromkeys(run.method for run in runs):
         mine = [run for run in runs if run.method == name]
         fine, rough = ([run.needed(regret) for run in mine] for regret in (REGRET, ROUGH))
         made = statistics.median(run.before + len(run.regrets) for run in mine)
-        ended = statistics.fmean(run.regrets[-1] for run in mine)
-        p90 = f"{quantile(fine, 0.9):.1f}"
-        rows.append([name, *_median(fine), p90, *_median(rough), f"{made:.1f}", f"{100 * ended:.1f} %"])
+        p90, to_rough = f"{quantile(fine, 0.9):.1f}", f"{statistics.median(rough):.1f}"
+        rows.append([name, *_median(fine), p90, to_rough, f"{made:.1f}", *_mean([run.regrets[-1] for run in mine])])
     return measuring.table(head, rows)
 
 
 def _median(values: Sequence[float]) -> tuple[str, str]:
     middle, low, high = measuring.interval(values)
     return f"{middle:.1f}", f"{low:.1f} to {high:.1f}"
+
+
+def _mean(regrets: Sequence[float]) -> tuple[str, str]:
+    """In per cent, with the interval of its resampled means."""
+    draw = random.Random(0)
+    means = [statistics.fmean(draw.choices(regrets, k=len(regrets))) for _ in range(2000)]
+    low, high = (100 * quantile(means, share) for share in (0.025, 0.975))
+    return f"{100 * statistics.fmean(regrets):.1f} %", f"{low:.1f} to {high:.1f} %"
+
+
+def regrets(runs: Sequence[Run]) -> str:
+    """The mean regret in the end, for each grid."""
+    names = list(dict.fromkeys(run.table for run in runs))
+    rows = []
+    for method in dict.fromkeys(run.method for run in runs):
+        mine = [[run.regrets[-1] for run in runs if (run.table, run.method) == (name, method)] for name in names]
+        rows.append([method, *(f"{100 * statistics.fmean(each):.1f} %" for each in mine)])
+    return measuring.table(["regret in the end", *names], rows)
 
 
 def details(runs: Sequence[Run]) -> str:
@@ -278,11 +373,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grid", type=Path, default=GRID, help="what search_grid.py recorded")
     parser.add_argument("--only", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="METHOD")
+    parser.add_argument(
+        "--redraw", type=int, default=0, metavar="N", help="also N searches of each grid on drawn times"
+    )
     args = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     found = tables(args.grid)
-    runs = [run for table in found for name in args.only for run in replays(table, name)]
-    print(f"rounds: {min(map(rounds, found))}", grids(found), summary(runs), details(runs), sep="\n\n")
+    runs = [run for name in args.only for table in found for run in replays(table, name)]
+    print(f"rounds: {min(map(rounds, found))}", grids(found), summary(runs), details(runs), regrets(runs), sep="\n\n")
+    if args.redraw:
+        drawn = [redraw(table, name, seed) for name in args.only for table in found for seed in range(args.redraw)]
+        print(f"\n{args.redraw} searches of each grid on drawn times", summary(drawn), regrets(drawn), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ import measuring
 sys.path.insert(0, str(measuring.ROOT))
 
 from autotune.api import diagnose
-from autotune.api.placed import placed
 from autotune.model.tuned import Candidate, Space
 from autotune.tune.trial import Trials
+from autotune.tune.trial_space import trial_space
 
 T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36)
 """97.5 % points of the t distribution with 1, 2, ... degrees of freedom."""
@@ -122,7 +122,7 @@ def exhausted(
         asked = diagnose.Options(words, lock=False, stdout=sys.stderr.fileno())
         report = diagnose.diagnose(asked, lambda status: None, cwd=folder, environ=environment())
         where = {"cwd": folder, "environ": environment()}
-        with placed(report, words, frozenset(), frozenset(), lambda status: None, **where) as trials:
+        with trial_space(report, words, frozenset(), frozenset(), lambda status: None, **where) as trials:
             every = candidates(trials.space)
             if not starts.make(starts.once, trials, draw.sample(every, k=len(every))):
                 return False

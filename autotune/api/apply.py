@@ -11,7 +11,6 @@ from difflib import unified_diff
 from pathlib import Path
 
 from autotune import patch, reading, state
-from autotune.api import searches
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.invocation import typed as in_words
@@ -155,7 +154,7 @@ def _file(name: str, cwd: Path) -> Path:
     is_named = not path.is_dir()
     path = path if is_named else path / NAME
     if not (path.is_file() and (is_named or not path.is_symlink())):
-        if run := searches.diagnosed(path.parent):
+        if run := artefacts.diagnosed_by(path.parent):
             raise UsageError(
                 "this search confirmed no candidate as faster, so it has no patch",
                 where=str(path.parent),

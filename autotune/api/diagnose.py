@@ -18,7 +18,6 @@ from autotune.api import (
     outlook,
     patching,
     remembered,
-    searches,
     shared_cpus,
 )
 from autotune.api.manifest import Known
@@ -118,7 +117,7 @@ def load(
     Raises UsageError when there is none.
     """
     path = artefacts.resolve(name, cwd)
-    if diagnosed := searches.diagnosed(path):
+    if diagnosed := artefacts.diagnosed_by(path):
         path = artefacts.resolve(str(path.with_name(diagnosed)), cwd)
     recordings = collect.load(path)
     if not recordings:

@@ -1,4 +1,4 @@
-"""autotune tune: a command and a budget in, the settings that win and their patch out."""
+"""autotune tune: from a command and a budget to the settings that win and their patch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from autotune.api import tune as api
 from autotune.api.remembered import Remembered
 from autotune.cli.behind import watched
 from autotune.cli.chosen import chosen
@@ -24,21 +23,23 @@ from autotune.outlet import tell
 from autotune.report import tune_json, tune_text, verify_text
 from autotune.report.live import Live
 from autotune.report.units import duration, step_time
+from autotune.tune import tune as api
 
 RENDERERS = {"text": tune_text.render, "json": tune_json.render}
 BUDGET = "Total time: diagnosis, trials, confirmation (default: 10m, without --trials)."
 BUDGET_S = 600.0
+STUDY = "Storage of the trials: journal:PATH or a database URL. Several tuners can share it."
 TRIALS = "Maximum number of trials, instead of --budget or in addition to it."
 
 MOST_LINES = 15
-"""Of what a start that failed wrote last: the end of a traceback."""
+"""Of the stderr of a failed run: the end of a traceback."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--budget", callback=seconds, help=BUDGET)
 @click.option("--trials", type=click.IntRange(min=1), help=TRIALS)
 @click.option("--knobs", multiple=True, metavar="KNOB,...", help="Search only these knobs: batch, workers, threads ...")
-@click.option("--study", metavar="URL", help="An Optuna storage; tuners on several machines may share one.")
+@click.option("--study", metavar="STORAGE", help=STUDY)
 @click.option("--resume", is_flag=True, help="Continue the newest interrupted search of this command.")
 @click.option(
     "--allow", type=click.Choice([Effect.ALTERING.value]), multiple=True, help="Also use changes with this effect."
@@ -58,13 +59,13 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     """
     known = chosen(command, "tune", given["python"])
     with Live(quiet=given["quiet"]) as live:
-        teller = _Teller(live, given["quiet"], given["price"])
+        progress = _Progress(live, given["quiet"], given["price"])
         try:
             with watched(known.words, quiet=given["quiet"]):
-                tuned = api.tune(_options(known, given), teller, cwd=known.cwd)
+                tuned = api.tune(_options(known, given), progress, cwd=known.cwd)
         except (KeyboardInterrupt, SystemExit):
             live.close()
-            tell(f"autotune: {teller.interrupted()}")
+            tell(f"autotune: {progress.interrupted()}")
             raise
     show(RENDERERS[given["format_"]](tuned, has_colour(None), 100, given["price"]), None)
 
@@ -85,8 +86,8 @@ def _options(command: Remembered, given: Mapping[str, Any]) -> api.Options:
 
 
 @dataclass(slots=True)
-class _Teller:
-    """Says on stderr what goes on: a line for each trial that ended, and one that renews itself."""
+class _Progress:
+    """Shows the progress on stderr: a line for each trial that ended, and a status line."""
 
     live: Live
     quiet: bool
@@ -124,13 +125,13 @@ class _Teller:
         self._note(trial)
         self._say(f"{self.now}: {self._came_to(trial)}")
 
-    def proving(self, planned: Schedule) -> None:
-        self.now = "proof"
+    def confirming(self, planned: Schedule) -> None:
+        self.now = "A/B confirmation"
         runs = verify_text.plan(planned.seconds, len(planned.order), 0.0, None)
         self._say(f"A/B confirmation of the best candidate: {runs}")
 
     def interrupted(self) -> str:
-        """What is kept when the search is stopped."""
+        """What an interrupted search has found."""
         if self.best is None:
             return "no trial had finished"
         changes = self.space.changes(self.best.candidate)

@@ -18,6 +18,9 @@ from autotune.errors import UsageError
 from autotune.reading import may_hold_project
 
 MANIFEST = "run.json"
+SEARCH = "tune"
+"""Key of the manifest of a search."""
+
 _ROOT_MARKS = (".git", "pyproject.toml")
 _FOLDER = ".autotune"
 _LAST = "last"
@@ -149,6 +152,15 @@ def read_json(path: Path) -> Any:
         raise UsageError(
             f"this is not JSON: byte {error.start} is not UTF-8", where=str(path), to_do=_RECORD_AGAIN
         ) from error
+
+
+def diagnosed_by(run: Path) -> str:
+    """The run that the search of this run folder diagnosed; "" where it is not the folder of a search."""
+    try:
+        row = read_json(run / MANIFEST).get(SEARCH)
+    except (UsageError, AttributeError):
+        return ""
+    return str(row.get("diagnosed", "")) if isinstance(row, dict) else ""
 
 
 def _no_number(text: str) -> float:

@@ -1,1 +1,5 @@
-"""The search: what can be set in this script, trials of it in fresh processes, and what wins."""
+"""The verb `tune`; its plot is in tune.py.
+
+space and points (what may be tried), surrogate (what is tried next), study (where trials are stored), trial and
+realisation (one run of a candidate), choice and ablation (what is left of the best), confirmation (A/B, by `verify`).
+"""

@@ -1,4 +1,4 @@
-"""What is to be proven: the fastest that `apply` can write whole, without the changes that bring nothing."""
+"""The candidate to confirm: the fastest that `apply` can write completely, without the changes that bring nothing."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from dataclasses import dataclass
 from functools import cache
 
 from autotune.model.tuned import SCHEDULING, Axis, Candidate, Space, Trial
-from autotune.tune.belief import Forecaster
-from autotune.tune.minimal import Minimal, Try, changes, minimal, untried
-from autotune.tune.search import done, fastest
+from autotune.tune.ablation import Ablation, Try, ablate, changes, untried
+from autotune.tune.search import fastest
+from autotune.tune.surrogate import Forecaster, completed
 
-ByHand = Callable[[Candidate], frozenset[str]]
-"""The changes of a candidate that no edit makes: a person has to."""
+Manual = Callable[[Candidate], frozenset[str]]
+"""The changes of a candidate that no edit makes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`least` is to be proven; `fastest` is the same, or faster still by changes that no edit makes.
+    """Both are the baseline, or completed in a trial."""
 
-    Each is the user's own or completed in a trial. All changes of `least` can be written; only where no such one that
-    was tried is faster than the user's own it has others.
-    """
+    writable: Ablation
+    """To be confirmed. It has manual changes only where no candidate without them was faster than the baseline."""
 
-    least: Minimal
-    fastest: Minimal
+    fastest: Ablation
+    """The same, or faster still by manual changes."""
 
 
 def choose(
@@ -32,50 +31,50 @@ def choose(
     forecast: Forecaster,
     trials: Sequence[Trial],
     attempt: Try,
-    by_hand: ByHand,
+    manual: Manual,
     fixed: Collection[str] = (),
     also: Sequence[Candidate] = (),
 ) -> Choice:
-    """The choice after these trials: axes that are `fixed` stay as the user has them.
+    """The choice after these trials. Axes that are `fixed` stay at the baseline.
 
-    `attempt` tries what has to be known for it: a winner without some of its changes, and `also`.
+    `attempt` makes the trials that the choice needs: the winner without some of its changes, and `also`.
     """
-    seen, is_by_hand = list(trials), cache(by_hand)
+    seen, manual_of = list(trials), cache(manual)
 
     def tried(one: Candidate) -> Trial | None:
         trial = attempt(one)
         seen.extend([] if trial is None else [trial])
         return trial
 
-    def least(also: Sequence[Candidate], is_open: Callable[[Candidate], bool]) -> Minimal:
+    def ablated(also: Sequence[Candidate], is_allowed: Callable[[Candidate], bool]) -> Ablation:
         for one in untried(space, seen, also):
             tried(one)
-        best = fastest(space, forecast, seen, [one for one in done(space, seen) if is_open(one)])
-        return minimal(space, forecast, best, tuple(seen), tried)
+        best = fastest(space, forecast, seen, [one for one in completed(space, seen) if is_allowed(one)])
+        return ablate(space, forecast, best, tuple(seen), tried)
 
-    first = least(also, lambda one: _is_fixed(space, one, fixed))
-    whole = written(space, first.candidate, is_by_hand)
-    if whole == first.candidate:
+    first = ablated(also, lambda one: _is_fixed(space, one, fixed))
+    automatic = without_manual(space, first.candidate, manual_of)
+    if automatic == first.candidate:
         return Choice(first, first)
-    second = least([whole], lambda one: _is_fixed(space, one, fixed) and not is_by_hand(one))
+    second = ablated([automatic], lambda one: _is_fixed(space, one, fixed) and not manual_of(one))
     return Choice(first if second.candidate == space.current else second, first)
 
 
-def written(space: Space, candidate: Candidate, by_hand: ByHand) -> Candidate:
-    """The candidate without the changes that are by hand, and without those that are so when they are gone."""
-    while names := by_hand(candidate):
+def without_manual(space: Space, candidate: Candidate, manual: Manual) -> Candidate:
+    """Drop the changes that cannot be written automatically, until none is left."""
+    while names := manual(candidate):
         candidate = tuple(_without(axis, at, names) for axis, at in zip(space.axes, candidate, strict=True))
     return candidate
 
 
 def suspect(space: Space, candidate: Candidate) -> Axis:
-    """The changed axis to take back first where the losses are others than they should be."""
+    """The changed axis to take back first where the losses differ."""
     changed = [axis for axis, at in zip(space.axes, candidate, strict=True) if at != axis.current]
     return min(changed, key=lambda axis: (axis.name in SCHEDULING, axis.name != "batch"))
 
 
 def taken_back(space: Space, candidate: Candidate, fixed: Collection[str]) -> Candidate:
-    """The candidate with the axes `fixed` as the user has them."""
+    """The candidate with the axes `fixed` at the baseline."""
     return tuple(axis.current if axis.name in fixed else at for axis, at in zip(space.axes, candidate, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What the trials have ruled out: what will not fit in memory, and what always fails."""
+"""Candidates that the trials rule out: they do not fit in memory, or contain a point that always fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autotune.model.evidence import Value
 from autotune.model.tuned import Candidate, Outcome, RanOut, Space, Trial
 
 FAILURES = 2
-"""So often may a point of an axis fail before it is given up, if it never did well."""
+"""A point of an axis that failed so often and never completed is ruled out."""
 
 ATTENTION = ("flash_attention_2", "sdpa", "eager")
 """From the least memory to the most."""
@@ -26,20 +26,20 @@ MEMORY: Takes = {
     "data.group_by_length": lambda value: bool(value),
     "model.attention": lambda value: ATTENTION.index(value) if value in ATTENTION else 0,
 }
-"""How much of the memory in which it trains a value of a setting takes, compared with the others."""
+"""Rank of a value of a setting by the memory that it takes on the device of the training."""
 
 HOST_MEMORY: Takes = {
     "loader.num_workers": lambda value: _number(value),
     "loader.prefetch_factor": lambda value: _number(value),
 }
-"""The same of the host's memory, whatever it trains on."""
+"""The same for the memory of the host, for training on any device."""
 
 Needs = Mapping[str, float]
 
 
 def excluded(space: Space, trials: Sequence[Trial]) -> Callable[[Candidate], bool]:
-    """Whether a candidate need not be tried: it takes at least the memory of one that had too little, or more than
-    there is by what smaller micro-batches took, or has a failing point."""
+    """Whether a candidate is ruled out: it needs at least as much memory as one that ran out of it, exceeds the limit
+    by extrapolation from smaller micro-batches, or has a failing point."""
     ran_out = list(_ran_out(space, trials))
     measured = [(needs, used) for trial in trials for needs, used in _measured(space, trial)]
     failing = _failing(space, trials)
@@ -53,9 +53,8 @@ def excluded(space: Space, trials: Sequence[Trial]) -> Callable[[Candidate], boo
 
 
 def fits(space: Space, trials: Sequence[Trial], trial: Trial) -> bool:
-    """Whether one of the trials kept to the memory; the user's own does, whatever it left free, where it completed.
-
-    Where that left too little, so does what takes no more than it.
+    """Whether a trial kept to the memory limit. The baseline does where it completed, even above the limit; then a
+    candidate that needs no more memory than the baseline does, too.
     """
     if trial.outcome == Outcome.OUT_OF_MEMORY:
         return False
@@ -71,7 +70,7 @@ def _is_above(space: Space, trial: Trial) -> bool:
 
 
 def _ran_out(space: Space, trials: Sequence[Trial]) -> Iterator[Needs]:
-    """What trials needed that did not keep to the memory; where another that did needed as much, it was not that."""
+    """What the trials needed that exceeded the memory, unless a trial that kept to it needed as much."""
     kept = {one.candidate for one in trials if one.outcome == Outcome.COMPLETED and fits(space, trials, one)}
     went_well = {one: _needs(space, one, {**MEMORY, **HOST_MEMORY}) for one in kept}
     for trial in trials:
@@ -82,39 +81,39 @@ def _ran_out(space: Space, trials: Sequence[Trial]) -> Iterator[Needs]:
 
 
 def _covers(needs: Needs, other: Needs) -> bool:
-    """Whether they are as much as the other ones, of each of these."""
+    """Whether each need is at least the other one."""
     return all(needs[name] >= other[name] for name in other)
 
 
 def takes_more(space: Space, candidate: Candidate) -> bool:
-    """Whether a candidate takes more of the memory in which it trains than the user's own, whatever workers take."""
+    """Whether a candidate needs more memory on the device of the training than the baseline."""
     own, its = (_needs(space, one, MEMORY) for one in (space.current, candidate))
     return any(its[name] > own[name] for name in MEMORY)
 
 
 def _takes(space: Space, trial: Trial) -> Takes:
-    """What takes of the memory that was too little for a trial: that in which it trains, where it says no other."""
+    """The ranks for the memory that a trial ran out of: by default that of the device of the training."""
     if not space.is_on_device:
         return {**MEMORY, **HOST_MEMORY}
     return HOST_MEMORY if trial.ran_out == RanOut.HOST else MEMORY
 
 
 def _needs(space: Space, candidate: Candidate, takes: Takes) -> Needs:
-    """What each setting takes; one that a point leaves out takes the least."""
+    """The rank of each setting; the lowest for a setting that the point leaves out."""
     settings = space.settings(candidate)
     return {name: of(settings[name]) if name in settings else 0.0 for name, of in takes.items()}
 
 
 def _measured(space: Space, trial: Trial) -> Iterator[tuple[Needs, int]]:
-    """What a trial needed, and the peak that it came to."""
+    """What a trial needed, and its peak."""
     if trial.outcome == Outcome.COMPLETED and trial.memory_bytes is not None:
         yield _needs(space, trial.candidate, _takes(space, trial)), trial.memory_bytes
 
 
 def _outgrows(space: Space, needs: Needs, measured: Sequence[tuple[Needs, int]]) -> bool:
-    """Whether a micro-batch is too large, by the line through the peaks of the two largest that are smaller.
+    """Whether a micro-batch is too large: extrapolates the peaks of the two largest that are smaller.
 
-    Only trials that differ in nothing else that takes memory lie on it. A trial's peak is that of its widest batch.
+    They are of trials with the same values of all other settings that take memory. A peak is that of the widest batch.
     """
     peaks: dict[float, int] = {}
     for other, used in measured:
@@ -129,7 +128,7 @@ def _outgrows(space: Space, needs: Needs, measured: Sequence[tuple[Needs, int]])
 
 
 def _failing(space: Space, trials: Sequence[Trial]) -> set[tuple[int, int]]:
-    """Points, as (axis, point), that failed FAILURES times and never completed; never the user's own."""
+    """Points, as (axis, point), that failed FAILURES times and never completed; never those of the baseline."""
     bad = (Outcome.FAILED, Outcome.TIMED_OUT)
     failed = Counter(point for trial in trials if trial.outcome in bad for point in enumerate(trial.candidate))
     well = {point for trial in trials if trial.outcome not in bad for point in enumerate(trial.candidate)}

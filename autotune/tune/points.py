@@ -1,4 +1,4 @@
-"""The points of those axes whose values follow from the script and the machine."""
+"""The points of the axes whose values depend on the script and the machine."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ TRAIN = "loader#train"
 
 COUNTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 WORKERS_PER_CPU = 2
-"""Workers that wait for I/O need no CPU; more than so many are memory, start-up and hand-over."""
+"""Workers that wait for I/O need no CPU; more than this many cost memory, start-up and hand-over."""
 
 DEFAULT_PREFETCH = 2
 PREFETCHES = (DEFAULT_PREFETCH, 8)
-"""Batches ready for each worker: torch's own, and enough for batches that take very different times."""
+"""Prefetch factors: the default of torch, and a queue that evens out batches of very different duration."""
 
 DEFAULTS: Mapping[str, Value] = {
     "loader.prefetch_factor": DEFAULT_PREFETCH,
     "loader.persistent_workers": False,
 }
-"""What a loader with workers has where nothing is given."""
+"""The defaults of a loader with workers."""
 
 MEMORY_SHARE = 0.9
-"""Of the memory: what a larger micro-batch may be expected to use, a tenth stays for longer samples than were seen."""
+"""Share of the memory that a larger micro-batch may be expected to use; the rest is for longer samples."""
 
 SPARE_SHARE = 0.5
-"""Of the free memory and of the free /dev/shm: what more workers may be expected to use."""
+"""Share of the free memory and of the free /dev/shm that additional workers may be expected to use."""
 
 Point = dict[str, Value]
 Points = Callable[[Evidence, Set[str]], tuple[Point, ...]]
-"""The points of an axis, from the smallest to the largest; the settings that may change are given."""
+"""(evidence, the settings that may change) -> the points of an axis, from the smallest to the largest."""
 
 
 def batches(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
-    """Micro-batch x accumulation on the curve of the global batch; none without both, or while one of them is fixed."""
+    """Micro-batch x accumulation at the same global batch; none where one of them is not known or fixed."""
     size, steps = (_whole(evidence, name) for name in ("loader.batch_size", "train.accumulation_steps"))
     if not size or not steps or len(names) < 2:
         return ()
@@ -45,7 +45,7 @@ def batches(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
 
 
 def _fits(evidence: Evidence, factor: float) -> bool:
-    """Whether a micro-batch so many times as large may fit; what is not known may."""
+    """Whether a micro-batch that is larger by the factor may fit; yes where the memory is not known."""
     if factor <= 1:
         return True
     if evidence.lookup(RUN, "batch_curve.double_ran_out") is True:
@@ -55,7 +55,7 @@ def _fits(evidence: Evidence, factor: float) -> bool:
 
 
 def loaders(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
-    """Workers x prefetch x persistent x pinned; what is as by default is left out, but for what the script gives."""
+    """Workers x prefetch x persistent x pinned. Defaults are left out, unless the script gives the setting."""
     free = {name: values for name, values in _free(evidence).items() if name in names}
     found = [
         _loader(evidence, count, dict(zip(free, values, strict=True)))
@@ -72,10 +72,10 @@ def _counts(evidence: Evidence) -> Iterator[int]:
 
 
 def _free(evidence: Evidence) -> Mapping[str, tuple[Value, ...]]:
-    """The values of a loader's other settings: those that could matter here, and what there is."""
+    """The values of the other settings of a loader: those that could help here, and the present one."""
     prefetch = _whole(evidence, "loader.prefetch_factor") or DEFAULT_PREFETCH
     persistent, pinned = (evidence.lookup(TRAIN, f"loader.{name}") for name in ("persistent_workers", "pin_memory"))
-    lasts = (True,) if _starts_again(evidence) else ()
+    lasts = (True,) if _has_several_epochs(evidence) else ()
     return {
         "loader.prefetch_factor": tuple(sorted({prefetch, *PREFETCHES})),
         "loader.persistent_workers": tuple(sorted({persistent is True, *lasts})),
@@ -83,8 +83,8 @@ def _free(evidence: Evidence) -> Mapping[str, tuple[Value, ...]]:
     }
 
 
-def _starts_again(evidence: Evidence) -> bool:
-    """Whether more than one epoch starts the workers."""
+def _has_several_epochs(evidence: Evidence) -> bool:
+    """Whether the workers are started for more than one epoch."""
     seen = (_number(evidence, name) for name in ("run.num_planned_epochs", "loader.num_epochs_seen"))
     return evidence.lookup(TRAIN, "loader.is_iterated_again") is True or any(
         one is not None and one > 1 for one in seen
@@ -107,7 +107,8 @@ def _is_given(evidence: Evidence, name: str) -> bool:
 
 
 def _has_room(evidence: Evidence, point: Mapping[str, Value]) -> bool:
-    """Whether the workers fit: each as large as a process of the run at most, their batches in /dev/shm."""
+    """Whether the workers fit into the memory, each as large as a process of the run at most, and their batches into
+    /dev/shm."""
     count, now = _int(point.get("loader.num_workers")) or 0, _whole(evidence, "loader.num_workers") or 0
     resident, free = (_number(evidence, f"machine.{name}") for name in ("rss_peak_bytes", "memory_available_bytes"))
     batch, shared = (_number(evidence, name) for name in ("loader.batch_bytes", "machine.shm_free_bytes"))
@@ -120,7 +121,7 @@ def _has_room(evidence: Evidence, point: Mapping[str, Value]) -> bool:
 
 
 def threads(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
-    """One thread, and twice as many as often as there are CPUs for them; what there is."""
+    """Powers of two up to the number of CPUs, the number of CPUs, and the present one."""
     now, cpus = _whole(evidence, "train.num_threads"), _number(evidence, "machine.cpus_per_rank")
     if now is None or cpus is None or not names:
         return ()
@@ -128,7 +129,7 @@ def threads(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
     return tuple({"train.num_threads": count} for count in sorted({now, int(max(1, cpus)), *doubled}))
 
 
-WORKED_OUT: Mapping[str, Points] = {"batch": batches, "workers": loaders, "threads": threads}
+COMPUTED: Mapping[str, Points] = {"batch": batches, "workers": loaders, "threads": threads}
 """By the name of the axis in catalogue/settings.toml."""
 
 

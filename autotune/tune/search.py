@@ -1,139 +1,107 @@
-"""Which candidate to try next, and when to stop: the forecast says what to begin with, the trials correct it."""
+"""The search: the baseline, what the forecast ranks first, then what the surrogate expects most of."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from autotune.model.tuned import Candidate, Outcome, Space, Trial
-from autotune.tune.belief import Belief, Forecaster, Prior, believe, prior
-from autotune.tune.excluded import excluded, fits
+from autotune.tune.excluded import excluded
 from autotune.tune.stopping import Stopping, not_worth, out_of
 from autotune.tune.study import Study
+from autotune.tune.surrogate import Forecaster, Posterior, Proposal, SurrogateSampler, completed, speeds, surrogate
 
 Attempt = Callable[[int, Candidate, float | None], Trial]
-"""(number, candidate, the speedup that is expected of it) -> how the trial ended."""
+"""(number, candidate, the speedup over the baseline that the forecast gives it) -> how the trial ended."""
 
-MOST_RIVALS = 3
-"""So many of the best, when they are within the noise of a trial, are measured a second time."""
+MAX_RIVALS = 3
+"""Best candidates that are measured a second time where they are closer together than the noise of a trial."""
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
-    """What to try; None when there is nothing, and `why`."""
+class Step:
+    """What to try next; None where the search ends, and why."""
 
     candidate: Candidate | None
     why: str = ""
 
 
 def search(
-    space: Space,
-    forecast: Forecaster,
-    attempt: Attempt,
-    stopping: Stopping,
-    study: Study,
-    clock: Callable[[], float] = time.monotonic,
+    space: Space, study: Study, attempt: Attempt, stopping: Stopping, clock: Callable[[], float] = time.monotonic
 ) -> tuple[tuple[Trial, ...], str]:
-    """Try candidates until the search is over: all trials of the study, and why it stopped, in words.
-
-    The user's own configuration is the first trial. Trials that the study has already are known.
-    """
-    began, before, made = clock(), prior(space, forecast), set[int]()
+    """Try candidates until the search ends: all trials of the study, and why it ended."""
+    began, own = clock(), set[int]()
     while True:
         trials = study.trials()
-        if any(trial.candidate not in before.candidates for trial in trials):
-            before = prior(space, forecast, [trial.candidate for trial in trials])
         why = out_of(stopping, clock() - began, trials)
-        step = Next(None, why) if why else following(space, before, trials, study.running(), stopping, made)
+        step = Step(None, why) if why else next_step(space, study.sampler, trials, study.running(), stopping, own)
         if step.candidate is None:
             return trials, step.why
-        with study.attempt(step.candidate) as asked:
-            if asked is not None:
-                made.add(asked.number)
-                expected = _expected(before, trials, asked.candidate)
-                study.tell(asked, attempt(asked.number, asked.candidate, expected))
+        with study.attempt(step.candidate) as begun:
+            if begun is not None:
+                own.add(begun.number)
+                expected = study.sampler.expected(begun.candidate)
+                study.tell(begun, attempt(begun.number, begun.candidate, expected))
 
 
-def fastest(space: Space, forecast: Forecaster, trials: Sequence[Trial], among: Sequence[Candidate]) -> Candidate:
-    """The fastest of these, by all that was measured; the user's own when there is none."""
-    if not among:
-        return space.current
-    before = prior(space, forecast, [*among, *(trial.candidate for trial in trials)])
-    mean = believe(before, speeds(trials)).mean
-    return max(among, key=lambda one: mean[before.candidates.index(one)])
-
-
-def following(
+def next_step(
     space: Space,
-    before: Prior,
+    sampler: SurrogateSampler,
     trials: Sequence[Trial],
     running: frozenset[Candidate],
     stopping: Stopping,
-    made: Collection[int],
-) -> Next:
-    """What to try after these trials, of which this search `made` those of these numbers.
+    own: Collection[int],
+) -> Step:
+    """What to try after these trials, of which this search made its `own`.
 
-    The user's own is tried first; where it failed in another search, whose reason may be over, it is tried again.
+    The baseline is first. Where it failed in another search, it is tried once more: the reason may be over.
     """
-    own = [trial for trial in trials if trial.candidate == space.current]
-    if all(trial.outcome in (Outcome.FAILED, Outcome.TIMED_OUT) for trial in own):
-        failed = [trial for trial in own if trial.number in made]
+    baseline = [trial for trial in trials if trial.candidate == space.current]
+    if all(trial.outcome in (Outcome.FAILED, Outcome.TIMED_OUT) for trial in baseline):
+        failed = [trial for trial in baseline if trial.number in own]
         if failed:
-            return Next(None, f"the script does not run as it is: {failed[0].error}")
+            return Step(None, f"the script does not run as it is: {failed[0].error}")
         if space.current not in running:
-            return Next(space.current)
-    belief = believe(before, speeds(trials))
-    chosen, gain = _most_promising(space, before, belief, trials, running)
-    why = not_worth(stopping, gain, trials) if chosen is not None else "nothing is left to try"
-    if chosen is not None and not why:
-        return Next(chosen)
-    rivals = _rivals(space, before, belief, trials, running)
-    return Next(rivals[0]) if rivals else Next(None, why)
+            return Step(space.current)
+    ranked = _ranked(space, sampler, trials, running)
+    if ranked is not None and not not_worth(stopping, ranked.gain, trials):
+        return Step(ranked.candidate)
+    proposal = sampler.propose(trials, running)
+    why = not_worth(stopping, proposal.gain, trials) if proposal is not None else "nothing is left to try"
+    if proposal is not None and not why:
+        return Step(proposal.candidate)
+    rivals = _rivals(space, sampler.surrogate(trials).posterior(speeds(trials)), trials, running)
+    return Step(rivals[0]) if rivals else Step(None, why)
 
 
-def _most_promising(
-    space: Space, before: Prior, belief: Belief, trials: Sequence[Trial], running: frozenset[Candidate]
-) -> tuple[Candidate | None, float]:
-    """The untried candidate with the most expected gain over the best, and that gain, of the step."""
-    is_excluded, seen = excluded(space, trials), {trial.candidate for trial in trials} | running
-    is_open = np.array([not (one in seen or is_excluded(one)) for one in before.candidates])
-    if not is_open.any():
-        return None, 0.0
-    known = [belief.mean[before.candidates.index(one)] for one in done(space, trials)]
-    gain = np.where(is_open, belief.gain_over(max(known, default=-math.inf)), -math.inf) if known else None
-    at = int(np.argmax(gain if gain is not None else np.where(is_open, belief.mean, -math.inf)))
-    return before.candidates[at], 1 - math.exp(-gain[at]) if gain is not None else 1.0
+def fastest(space: Space, forecast: Forecaster, trials: Sequence[Trial], among: Sequence[Candidate]) -> Candidate:
+    """The fastest of these, by all that was measured; the baseline where there is none."""
+    if not among:
+        return space.current
+    measured = speeds(trials)
+    every = surrogate(space, forecast, [*among, *(one for one, _ in measured)])
+    return max(among, key=every.posterior(measured).mean_of)
+
+
+def _ranked(
+    space: Space, sampler: SurrogateSampler, trials: Sequence[Trial], running: frozenset[Candidate]
+) -> Proposal | None:
+    """The first of the best forecasts that was neither tried nor ruled out."""
+    is_excluded, seen = excluded(space, trials), {*(trial.candidate for trial in trials), *running}
+    for candidate, speedup in sampler.surrogate(trials).best_forecasts().items():
+        if candidate not in seen and not is_excluded(candidate):
+            return Proposal(candidate, 1 - 1 / speedup)
+    return None
 
 
 def _rivals(
-    space: Space, before: Prior, belief: Belief, trials: Sequence[Trial], running: frozenset[Candidate]
+    space: Space, posterior: Posterior, trials: Sequence[Trial], running: frozenset[Candidate]
 ) -> list[Candidate]:
-    """Those of the best, as close as trials differ by themselves, that were measured only once; a lone one has none."""
-    mean = {one: belief.mean[before.candidates.index(one)] for one in done(space, trials)}
+    """The best candidates that are closer together than the noise of a trial and were measured once."""
+    mean = {one: posterior.mean_of(one) for one in completed(space, trials)}
     first = max(mean.values(), default=0.0)
-    close = sorted((one for one in mean if mean[one] >= first - belief.noise), key=lambda one: -mean[one])[:MOST_RIVALS]
-    counts = {one: sum(trial.candidate == one and trial.samples_per_s is not None for trial in trials) for one in close}
-    return [one for one in close if counts[one] < 2 and one not in running] if len(close) > 1 else []
-
-
-def done(space: Space, trials: Sequence[Trial]) -> list[Candidate]:
-    """What completed and fits."""
-    good = [trial for trial in trials if trial.outcome == Outcome.COMPLETED and fits(space, trials, trial)]
-    return list(dict.fromkeys(trial.candidate for trial in good))
-
-
-def speeds(trials: Sequence[Trial]) -> list[tuple[Candidate, float]]:
-    """What was measured: candidates, again where they were tried again, and their samples per second."""
-    return [(trial.candidate, trial.samples_per_s) for trial in trials if trial.samples_per_s]
-
-
-def _expected(before: Prior, trials: Sequence[Trial], candidate: Candidate) -> float | None:
-    """The speedup over the user's own; None without a forecast."""
-    if not before.is_forecast:
-        return None
-    mean = believe(before, speeds(trials)).mean
-    return float(np.exp(mean[before.candidates.index(candidate)] - mean[0]))
+    near = sorted((one for one in mean if mean[one] >= first - posterior.noise), key=lambda one: -mean[one])
+    measured = [one for one, _ in speeds(trials)]
+    once = [one for one in near[:MAX_RIVALS] if measured.count(one) < 2 and one not in running]
+    return once if len(near) > 1 else []

@@ -1,4 +1,4 @@
-"""What is searched: the settings that this script and machine have, with the values that could help."""
+"""The space: the settings that can be changed in this script, with the values that could help on this machine."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Evidence, Value
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, LeftOut, Space
-from autotune.tune.points import MEMORY_SHARE, TRAIN, WORKED_OUT, Point
+from autotune.tune.points import COMPUTED, MEMORY_SHARE, TRAIN, Point
 
 FREE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 OWNERS = {"loader": TRAIN, "optimizer": "optimizer#0", "run": RUN}
-"""Whose setting is searched, by the subject that the catalogue gives it."""
+"""The subject whose setting is searched, by the kind of subject in the catalogue."""
 
 UNSET = ("loader.prefetch_factor",)
-"""What a loader without workers does not have."""
+"""Settings that a loader without workers does not have."""
 
 Settable = Callable[[str, str], str]
-"""(setting, subject) -> "" where it can be changed in this script, else why it cannot."""
+"""(setting, subject) -> why it cannot be changed in this script; "" where it can."""
 
 
 def space(evidence: Evidence, knobs: Set[str], allow: Set[Effect], settable: Settable) -> Space:
-    """The axes that `knobs` name (none: all of them), and what is in none of them with the reason.
+    """The axes that `knobs` name (empty: all of them), and the settings that are left out with the reason.
 
-    What changes what is learned is in it only where `allow` has Effect.ALTERING. Raises UsageError for a knob that
-    there is not.
+    Settings that alter what is learned are searched only where `allow` has Effect.ALTERING. Raises UsageError for an
+    unknown knob.
     """
     _check(knobs)
     why = {name: _why_not(entry, evidence, knobs, allow, settable) for name, entry in searched().items()}
@@ -74,7 +74,7 @@ def _names(knob: str, entry: SettingEntry) -> bool:
 
 
 def _why_not(entry: SettingEntry, evidence: Evidence, knobs: Set[str], allow: Set[Effect], settable: Settable) -> str:
-    """Why a setting is not searched, whatever its axis; "" where nothing speaks against it."""
+    """Why a setting is not searched; "" where it may be."""
     axis = [one for one in searched().values() if one.search and entry.search and one.search.axis == entry.search.axis]
     if knobs and not any(_names(knob, one) for knob in knobs for one in axis):
         return "not among the knobs"
@@ -91,7 +91,7 @@ def _why_not(entry: SettingEntry, evidence: Evidence, knobs: Set[str], allow: Se
 
 
 def _because(entry: SettingEntry, effect: Effect, evidence: Evidence, owner: str) -> str:
-    """What is known of this script that gives a setting this effect, in words; "" where it always has it."""
+    """The facts about this script that give a setting this effect, in words; "" where it always has the effect."""
     conditions = [compile_expression(case.when) for case in entry.effect_when if case.effect is effect]
     held = [one.names for one in conditions if one.evaluate(lambda name: evidence.lookup(owner, name))[0] is True]
     values = {name: evidence.lookup(owner, name) for names in held for name in names}
@@ -117,7 +117,7 @@ def _why_no_use(entry: SettingEntry, evidence: Evidence, owner: str) -> str:
 
 
 def _axis(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> Axis | None:
-    """The axis of these settings; None where there is nothing to choose from."""
+    """The axis of these settings; None where it would have one point."""
     if not usable:
         return None
     points = _points(name, usable, evidence)
@@ -125,12 +125,12 @@ def _axis(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> Axis
     if len(points) < 2 or current is None:
         return None
     owner = next((OWNERS[one.subject] for one in usable if one.subject != RUN), RUN)
-    return Axis(name, owner, points, current, is_ordered=name in WORKED_OUT)
+    return Axis(name, owner, points, current, is_ordered=name in COMPUTED)
 
 
 def _points(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> tuple[Point, ...]:
-    if name in WORKED_OUT:
-        return WORKED_OUT[name](evidence, {entry.name for entry in usable})
+    if name in COMPUTED:
+        return COMPUTED[name](evidence, {entry.name for entry in usable})
     (entry,) = usable
     values = entry.search.values if entry.search else ()
     return tuple({entry.name: value} for value in dict.fromkeys((*_now(entry, evidence), *values)))
@@ -143,13 +143,13 @@ def _now(entry: SettingEntry, evidence: Evidence) -> Iterator[Value]:
 
 
 def _current(points: Sequence[Point], usable: Sequence[SettingEntry], evidence: Evidence) -> int | None:
-    """The point that the user has: the one whose every value is as it is, or as by default where it is not known."""
+    """The point of the baseline."""
     now = {entry.name: value for entry in usable for value in _now(entry, evidence)}
     return next((at for at, point in enumerate(points) if all(now.get(name) == point[name] for name in point)), None)
 
 
 def _why_no_axis(entry: SettingEntry, usable: Sequence[SettingEntry], entries: Sequence[SettingEntry]) -> str:
     if entry.search and entry.search.values:
-        return "it has the value already that could help"
+        return "it already has the value that could help"
     fixed = [one.name for one in entries if one not in usable and not (one.search and one.search.when)]
-    return f"only together with {', '.join(fixed)}" if fixed else "there is nothing to choose from"
+    return f"it can only change together with {', '.join(fixed)}" if fixed else "it has one possible value"

@@ -1,55 +1,63 @@
-"""The trials of a search, kept as an Optuna study: they outlive a kill, and several tuners may share them.
+"""The trials of a search in an Optuna study: they survive a kill, and several tuners may share them.
 
-Optuna is imported here and in storage.py, and nowhere else. Its study holds the points of a candidate as labels (its
-dashboard shows them), the speed as the value that is maximised, and the rest of a Trial as attributes.
+Optuna's queue decides who tries what: each proposal is enqueued and the next of the queue is run, so that what a tuner
+tries is known to the others in the moment in which it begins. Only Optuna's databases have a heartbeat, its journal has
+none. One rule serves both: a trial that runs longer than any trial may has lost its tuner, and what it tries is free.
 """
 
 from __future__ import annotations
 
-import platform
-import threading
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.storages import RDBStorage, fail_stale_trials
-from optuna.trial import FrozenTrial, TrialState
+from optuna.exceptions import OptunaError, UpdateFinishedTrialError
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from autotune.errors import UsageError
-from autotune.machine import limits
-from autotune.model.evidence import Value
+from autotune.machine import storage as disks
 from autotune.model.tuned import Candidate, Outcome, RanOut, Space, Trial
-from autotune.tune.machines import Told, as_here
-from autotune.tune.storage import (
-    BETWEEN_TRIES_S,
-    GRACE_S,
-    HEARTBEAT_S,
-    LOST,
-    Chosen,
-    opened,
-    reason,
-    retried,
-    unwarned,
-)
+from autotune.tune.parameters import candidate, distributions, labels, params
+from autotune.tune.surrogate import Forecaster, SurrogateSampler
+
+JOURNAL = "journal:"
+"""Prefix of the path of a file of Optuna's journal; any other storage is a database URL."""
+
+FORMS = "a journal (journal:study.journal) or a database (postgresql://host/name, sqlite:///study.db)"
 
 RECORD, SPACE, MACHINE = "trial", "space", "machine"
-"""Attributes: a trial as JSON, the axes that the study is of, and whose trial it is."""
+"""Attributes of a trial (the Trial as JSON) and of a study: the axes, and the kind of machine that measures it."""
 
-BEGIN_S = 2.0
-"""A tuner that begins a trial has said what it tries by then, or died."""
+TIMES = "times"
+"""Attribute of a trial in the queue: how often its candidate had been tried when it was proposed."""
+
+QUEUED = "fixed_params"
+"""Optuna's attribute of a trial that was taken from the queue."""
 
 STATES = {Outcome.COMPLETED: TrialState.COMPLETE, Outcome.PRUNED: TrialState.PRUNED}
 
-Answer = TypeVar("Answer")
+LOCK_S = 60
+"""SQLite has one writer at a time: how long the others wait for it."""
+
+TRIES, BETWEEN_TRIES_S = 40, 0.05
+"""Two tuners that make the tables of a new database at once: the second one tries again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A trial that has begun: its number in the study, and what it is to try."""
+class Begun:
+    """A trial that has begun: its number in the study, and what it tries."""
 
     number: int
     candidate: Candidate
@@ -57,236 +65,214 @@ class Asked:
 
 
 class Study:
-    """An open study of one space. Trials that other tuners make in it show up as they end.
+    """An open study of one space. Trials of other tuners show up as they end.
 
-    `lost` says why its storage does not answer any more, "" while it does. The search goes on in memory then, with all
-    that was known.
+    Its methods raise UsageError where the storage does not answer. What ended before is in it.
     """
 
-    def __init__(self, space: Space, url: str = "", name: str = "autotune", machine: str = "") -> None:
-        """Open or make the study `name` in the storage `url` ("" keeps it in memory), for trials of `machine` ("" is
-        this one).
+    def __init__(
+        self,
+        space: Space,
+        forecast: Forecaster,
+        storage: str = "",
+        name: str = "autotune",
+        machine: str = "",
+        longest_s: float | None = None,
+        on_result: Callable[[Trial], None] = lambda trial: None,
+    ) -> None:
+        """Open or create the study `name` in `storage`: a journal, a database URL, or "" for memory.
 
-        Raises UsageError when the storage cannot be used, or holds a study of another space under this name.
+        A trial that has run for `longest_s` is dead; None where no other tuner uses the study: then every trial is that
+        still runs. `on_result` is called once a result is stored. Raises UsageError when the storage cannot be used, or
+        holds a study of another space or of another kind of machine under this name.
         """
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._space, self._name, self._sampler = space, name, Chosen()
-        self._machine = machine or f"{platform.node()}, {limits.cpu_name()}"
-        self._labels = {axis.name: [_label(point) for point in axis.points] for axis in space.axes}
-        self._distributions: dict[str, BaseDistribution] = {
-            axis: CategoricalDistribution(labels) for axis, labels in self._labels.items()
-        }
-        self._told: list[Told] = []
-        self._known: set[int] = set()
-        self._silent: dict[int, float] = {}
-        self.lost = ""
-        self._storage, self._study = opened(url, name, self._sampler)
-        if self._study.user_attrs.get(SPACE, self._labels) != self._labels:
-            raise UsageError(
-                f"the study {name} is of another script, machine or set of knobs",
-                where=url,
-                to_do="Name another storage, or leave out --resume.",
-            )
-        self._study.set_user_attr(SPACE, self._labels)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._space, self._where, self._longest_s, self._on_result = space, _shown(storage), longest_s, on_result
+        self.sampler = SurrogateSampler(space, forecast, lambda study: (self.trials(), self.running()))
+        self._study = _opened(storage, name, self.sampler)
+        self._own: set[int] = set()
+        self._times = Counter[Candidate]()
+        with self._reached():
+            known = self._study.user_attrs
+            if known.get(SPACE, labels(space)) != labels(space):
+                raise _of_another("script, machine or set of knobs", name, self._where)
+            if known.get(MACHINE, machine) != machine:
+                raise _of_another(f"kind of machine: {known[MACHINE]}", name, self._where)
+            if SPACE in known and MACHINE not in known and longest_s is not None:
+                raise _of_another("version, which shared studies between kinds of machines", name, self._where)
+            # In this order: a study with a space has a machine, however many tuners create it at once.
+            self._study.set_user_attr(MACHINE, machine)
+            self._study.set_user_attr(SPACE, labels(space))
 
     def trials(self) -> tuple[Trial, ...]:
-        """The trials that ended, of all tuners, by number and as fast as they would be on this machine; those that died
-        with their tuner are not among them."""
-        self._reach(self._read)
-        return tuple(as_here(self._space, self._told, self._machine))
+        """The trials that ended, of all tuners, by number."""
+        with self._reached():
+            trials = tuple(trial for _, trial in self._ended())
+        self._times = Counter(trial.candidate for trial in trials)
+        return trials
 
     def running(self) -> frozenset[Candidate]:
-        """What tuners, this one included, are trying now. Each machine measures the user's own itself."""
-        return frozenset(self._candidate(one.params) for one in self._reach(self._running) if self._counts(one))
+        """What the tuners try at the moment."""
+        with self._reached():
+            return frozenset(found for _, found in self._running())
 
     @contextmanager
-    def attempt(self, candidate: Candidate) -> Iterator[Asked | None]:
-        """Begin a trial, which `tell` ends: None when another tuner began the same a moment before.
+    def attempt(self, proposed: Candidate) -> Iterator[Begun | None]:
+        """Begin a trial, which `tell` ends. None where another tuner has begun the same.
 
-        One that somebody put into the study's queue comes first. A trial that is left without having been told is
-        withdrawn.
+        What was in the queue before comes first. A trial that is left without a result is withdrawn.
         """
-        self._sampler.chosen = {
-            name: labels[at] for (name, labels), at in zip(self._labels.items(), candidate, strict=True)
-        }
-        asked = self._reach(self._begun)
+        with self._reached():
+            self._study.enqueue_trial(params(self._space, proposed), user_attrs={TIMES: self._times[proposed]})
+            trial = self._next()
+            begun = Begun(trial.number, candidate(self._space, trial.params) or self._space.current, trial)
+            is_taken = self._times_before(begun) > trial.user_attrs.get(TIMES, math.inf)
         try:
-            with self._alive(asked):
-                yield None if self._reach(lambda: self._is_taken(asked)) else asked
+            yield None if is_taken else begun
         finally:
-            _withdraw(asked.trial)
+            with suppress(UsageError), self._reached():
+                self._study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
 
-    def tell(self, asked: Asked, trial: Trial) -> None:
-        """How the trial ended. No result is lost: what cannot be kept in the storage is kept in memory."""
-        self._reach(lambda: self._tell(asked, trial))
-        self._told.append((self._machine, trial))
-
-    def _reach(self, action: Callable[[], Answer]) -> Answer:
-        """What `action` gives: of the storage, or of memory once that does not answer."""
-        try:
-            return retried(action)
-        except LOST as error:
-            self._leave(error)
-        return action()
-
-    def _leave(self, error: BaseException) -> None:
-        since = f" after trial {max(trial.number for _, trial in self._told)}" if self._told else ""
-        self.lost = (
-            f"the study could not be reached any more ({reason(error)}): neither --resume nor another tuner will know "
-            f"what was tried{since}"
-        )
-        self._storage, self._study = opened("", self._name, self._sampler)
-        for machine, trial in self._told:
-            self._add(machine, trial)
-        self._known = set(range(len(self._told)))
-
-    def _read(self) -> None:
-        """See what was told, and free what died."""
-        with unwarned():
-            fail_stale_trials(self._study)
-        for one in self._running():
-            if not self._is_whole(one) and self._silent_s(one) > GRACE_S:
-                self._study.tell(one.number, state=TrialState.FAIL, skip_if_finished=True)
-        ended = [one for one in self._study.get_trials(deepcopy=False) if _is_told(one)]
-        self._known = {one.number for one in ended}
-        self._told = [(one.user_attrs.get(MACHINE, ""), _trial(one.user_attrs[RECORD])) for one in ended]
-
-    def _silent_s(self, one: FrozenTrial) -> float:
-        """How long this tuner has seen of a trial only that it began: who died so early leaves no heartbeat."""
-        now = time.monotonic()
-        return now - self._silent.setdefault(one.number, now)
-
-    def _running(self) -> list[FrozenTrial]:
-        return self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-
-    def _counts(self, one: FrozenTrial) -> bool:
-        """Whether a trial stands for the same one on this machine, as far as its tuner has said what it is."""
-        if not self._is_whole(one):
-            return False
-        is_own = self._candidate(one.params) == self._space.current
-        return not is_own or one.user_attrs.get(MACHINE) == self._machine
-
-    def _begun(self) -> Asked:
-        """A trial of which the other tuners know that it runs, where, and what it tries."""
-        with unwarned():
-            trial = self._study.ask()
-        try:
-            self._beat(trial.number)
-            trial.set_user_attr(MACHINE, self._machine)
-            params = {name: trial.suggest_categorical(name, labels) for name, labels in self._labels.items()}
-        except BaseException:
-            _withdraw(trial)
-            raise
-        return Asked(trial.number, self._candidate(params), trial)
-
-    def _is_taken(self, asked: Asked) -> bool:
-        """Whether a trial of the same began before, and was not known when this one was chosen."""
-        others = [one for one in self._before(asked) if one.number not in self._known and self._counts(one)]
-        return any(self._candidate(one.params) == asked.candidate for one in others)
-
-    def _before(self, asked: Asked) -> list[FrozenTrial]:
-        """The trials with a lower number that run or were told. What another tuner just begins is waited for."""
+    def _next(self) -> optuna.Trial:
+        """The next trial of the queue. Where others were faster at each of its trials, Optuna creates one, which they
+        cannot see until its parameters are set: it is withdrawn, and what this tuner enqueued still waits. SQLite may
+        hand a trial to two tuners: where the other one has ended it already, the next one is taken."""
         while True:
-            every = [one for one in self._study.get_trials(deepcopy=False) if one.number < asked.number]
-            running = [one for one in every if one.state == TrialState.RUNNING]
-            if all(self._is_whole(one) or self._silent_s(one) > BEGIN_S for one in running):
-                return [*running, *filter(_is_told, every)]
-            time.sleep(BETWEEN_TRIES_S)
+            try:
+                trial = self._study.ask(distributions(self._space))
+            except UpdateFinishedTrialError:
+                continue
+            self._own.add(trial.number)
+            if QUEUED in self._study.get_trials(deepcopy=False)[trial.number].system_attrs:
+                return trial
+            self._study.tell(trial, state=TrialState.FAIL)
 
-    def _is_whole(self, one: FrozenTrial) -> bool:
-        """Whether its tuner has said what it tries."""
-        return one.params.keys() == self._labels.keys()
+    def tell(self, begun: Begun, trial: Trial) -> None:
+        """How the trial ended. Where somebody else has ended it, the result is added as another one."""
+        state = STATES.get(trial.outcome, TrialState.FAIL)
+        speed = trial.samples_per_s if state == TrialState.COMPLETE else None
+        with self._reached():
+            try:
+                begun.trial.set_user_attr(RECORD, asdict(trial))
+                self._study.tell(begun.trial, speed, state=state)
+            except (UpdateFinishedTrialError, ValueError):
+                self._study.add_trial(
+                    create_trial(
+                        state=state,
+                        value=speed,
+                        params=begun.trial.params,
+                        distributions=begun.trial.distributions,
+                        user_attrs={RECORD: asdict(trial)},
+                    )
+                )
+        self._on_result(trial)
 
-    def _tell(self, asked: Asked, trial: Trial) -> None:
-        """Into the trial that was begun; into another one where that was taken for dead, or its storage is lost."""
-        state, speed = _ended(trial)
-        if asked.trial.study is self._study:
-            with suppress(optuna.exceptions.UpdateFinishedTrialError), unwarned():
-                for name, value in _constraints(trial, self._space).items():
-                    asked.trial.set_constraint(name, value)
-                asked.trial.set_user_attr(RECORD, asdict(trial))
-                self._study.tell(asked.trial, speed, state=state, skip_if_finished=True)
-                return
-        self._add(self._machine, trial)
+    def _ended(self) -> list[tuple[int, Trial]]:
+        every = self._study.get_trials(deepcopy=False)
+        return [(one.number, _trial(one.user_attrs[RECORD])) for one in every if _has_result(one)]
 
-    def _add(self, machine: str, trial: Trial) -> None:
-        state, speed = _ended(trial)
-        points = zip(self._labels.items(), trial.candidate, strict=True)
-        self._study.add_trial(
-            optuna.trial.create_trial(
-                state=state,
-                value=speed,
-                params={name: labels[at] for (name, labels), at in points},
-                distributions=self._distributions,
-                user_attrs={RECORD: asdict(trial), MACHINE: machine},
-                constraints=dict(_constraints(trial, self._space)),
-            )
-        )
+    def _times_before(self, begun: Begun) -> int:
+        """How often the candidate was begun before."""
+        every = (*self._running(), *((number, trial.candidate) for number, trial in self._ended()))
+        return sum(number < begun.number and found == begun.candidate for number, found in every)
 
-    def _candidate(self, params: Mapping[str, Any]) -> Candidate:
-        return tuple(labels.index(params[name]) for name, labels in self._labels.items())
+    def _running(self) -> Iterator[tuple[int, Candidate]]:
+        """The trials that run, by number, without those whose tuner is dead."""
+        for one in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            # Optuna sets the parameters one by one; what was taken from the queue has all of them from the start.
+            found = candidate(self._space, one.system_attrs.get(QUEUED, one.params))
+            if found is not None and not self._is_dead(one):
+                yield one.number, found
 
-    def _beat(self, number: int) -> None:
-        """Say that a trial goes on."""
-        if isinstance(self._storage, RDBStorage):
-            study = self._storage.get_study_id_from_name(self._name)
-            self._storage.record_heartbeat(self._storage.get_trial_id_from_study_id_trial_number(study, number))
+    def _is_dead(self, one: FrozenTrial) -> bool:
+        if one.number in self._own or one.datetime_start is None:
+            return False
+        return self._longest_s is None or datetime.now() - one.datetime_start > timedelta(seconds=self._longest_s)
 
     @contextmanager
-    def _alive(self, asked: Asked) -> Iterator[None]:
-        """Other tuners hear meanwhile that the trial goes on. A storage that is busy hears it the next time."""
-        ended = threading.Event()
-
-        def beat() -> None:
-            while not ended.wait(HEARTBEAT_S):
-                with suppress(*LOST):
-                    self._beat(asked.number)
-
-        thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
+    def _reached(self) -> Iterator[None]:
+        """Say where the storage does not answer."""
         try:
             yield
-        finally:
-            ended.set()
-            thread.join()
+        except (OSError, ValueError, SQLAlchemyError, OptunaError) as error:
+            raise UsageError(
+                f"the study does not answer: {_reason(error)}",
+                where=self._where,
+                to_do="Repair it, then continue with the same command and --resume: it has all trials that ended.",
+            ) from error
 
 
-def _withdraw(trial: optuna.Trial) -> None:
-    """End a trial that was not told; where its storage does not answer its silence does."""
-    with suppress(*LOST):
-        trial.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
+def _opened(storage: str, name: str, sampler: BaseSampler) -> optuna.Study:
+    """The study `name`, created where there is none."""
+    try:
+        return optuna.create_study(
+            storage=_storage(storage), study_name=name, sampler=sampler, direction="maximize", load_if_exists=True
+        )
+    except (ImportError, OSError, ValueError, RuntimeError, SQLAlchemyError, OptunaError) as error:
+        raise UsageError(
+            f"the study cannot be kept there: {_reason(error)}", where=_shown(storage), to_do=f"Name {FORMS}."
+        ) from error
 
 
-def _label(point: Mapping[str, Value]) -> str:
-    """A point as the study's reader sees it: "num_workers=2 prefetch_factor=8"."""
-    return " ".join(f"{name.partition('.')[2]}={value}" for name, value in point.items())
+def _storage(storage: str) -> BaseStorage:
+    if not storage:
+        return InMemoryStorage()
+    if storage.startswith(JOURNAL):
+        return JournalStorage(JournalFileBackend(str(Path(storage.removeprefix(JOURNAL)).expanduser().resolve())))
+    _check(storage)
+    engine = {"connect_args": {"timeout": LOCK_S}} if storage.startswith("sqlite") else {"pool_pre_ping": True}
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return RDBStorage(storage, engine)
+        except SQLAlchemyError as error:
+            if not tries_left or not (isinstance(error, IntegrityError) or "already exists" in str(error)):
+                raise
+            time.sleep(BETWEEN_TRIES_S)
+    raise AssertionError
 
 
-def _is_told(one: FrozenTrial) -> bool:
-    """A trial that ended, and not with its tuner."""
+def _check(url: str) -> None:
+    """Raises UsageError where SQLite would be on a network file system, whose locks it cannot rely on."""
+    found = make_url(url)
+    if found.get_backend_name() != "sqlite" or not found.database:
+        return
+    file = Path(found.database)
+    disk = disks.file_system(file)
+    if disk is not None and disk.is_network:
+        raise UsageError(
+            f"SQLite loses trials on a network file system ({disk.type} at {disk.mount_point})",
+            where=url,
+            to_do=f"Use Optuna's journal, which is made for it: --study {JOURNAL}{file.with_suffix('.journal')}",
+        )
+
+
+def _shown(storage: str) -> str:
+    """The storage as an error names it: without the password of a URL."""
+    try:
+        return storage if storage.startswith(JOURNAL) else make_url(storage).render_as_string(hide_password=True)
+    except ArgumentError:
+        return storage
+
+
+def _of_another(what: str, name: str, where: str) -> UsageError:
+    return UsageError(
+        f"the study {name} is of another {what}", where=where, to_do="Name another storage, or leave out --resume."
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """In one line."""
+    return (str(error.__cause__ or error) or type(error).__name__).splitlines()[0]
+
+
+def _has_result(one: FrozenTrial) -> bool:
     return one.state.is_finished() and RECORD in one.user_attrs
 
 
-def _ended(trial: Trial) -> tuple[TrialState, float | None]:
-    """As the study's reader sees how it ended."""
-    state = STATES.get(trial.outcome, TrialState.FAIL)
-    return state, trial.samples_per_s if state == TrialState.COMPLETE else None
-
-
 def _trial(row: Mapping[str, Any]) -> Trial:
-    """A trial as it was kept, by another version too: what that had beside is left out."""
+    """A trial that any version wrote: fields that this one does not know are left out."""
+    own = {one.name: row[one.name] for one in fields(Trial) if one.name in row}
     ran_out = RanOut(row["ran_out"]) if row.get("ran_out") else None
-    kept = {"candidate": tuple(row["candidate"]), "outcome": Outcome(row["outcome"]), "ran_out": ran_out}
-    known = {one.name: row[one.name] for one in fields(Trial) if one.name in row}
-    return Trial(**{**known, **kept})
-
-
-def _constraints(trial: Trial, space: Space) -> Mapping[str, float]:
-    """Bytes above the limit: a trial keeps it at 0 or less. One that ran out of it is above it by what it may use."""
-    limit = space.memory_limit_bytes
-    if limit is None:
-        return {}
-    if trial.outcome == Outcome.OUT_OF_MEMORY:
-        is_of_other = space.is_on_device and trial.ran_out == RanOut.HOST
-        return {} if is_of_other else {"memory": float(limit)}
-    return {} if trial.memory_bytes is None else {"memory": float(trial.memory_bytes - limit)}
+    return Trial(
+        **{**own, "candidate": tuple(row["candidate"]), "outcome": Outcome(row["outcome"]), "ran_out": ran_out}
+    )

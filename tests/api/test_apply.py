@@ -19,7 +19,7 @@ from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256
-from autotune.tune import proof
+from autotune.tune import confirmation
 
 ARGS = b'\xef\xbb\xbf{"batch": 8, "steps": 4}\r\n'
 SCRIPT = b"workers = 0\r\nlast = line_without_an_end"
@@ -111,7 +111,7 @@ def test_one_that_alters_training_keeps_its_partner_back(project: Path) -> None:
 
 
 def test_what_was_proven_together_with_what_alters_training_is_not_written_without_it(project: Path) -> None:
-    keep(project, *proof.whole(replace(one, rules=("tune",)) for one in (BATCH, STEPS, PRECISION)))
+    keep(project, *confirmation.written_together(replace(one, rules=("tune",)) for one in (BATCH, STEPS, PRECISION)))
     for planned in (plan(project), plan(project, "loader.batch_size", "train.accumulation_steps")):
         assert not planned.chosen
         assert not planned.files

@@ -11,7 +11,7 @@ import pytest
 
 from autotune import collect, machine
 from autotune.api import diagnose as api
-from autotune.api import outcome, searches
+from autotune.api import outcome
 from autotune.collect import artefacts
 from autotune.machine import FileSystem
 from autotune.model.evidence import RUN
@@ -115,7 +115,7 @@ def test_a_stored_run_keeps_what_was_known(measured, elsewhere):
 def test_of_a_search_it_is_the_diagnosis_that_is_loaded(measured, elsewhere):
     cwd, report, _ = measured
     folder = artefacts.new_run(artefacts.project_root(cwd))
-    searches.keep(searches.Kept(folder, "", "study", Path(report.run.folder).name), ended=True)
+    artefacts.write_json(folder / artefacts.MANIFEST, {"tune": {"diagnosed": Path(report.run.folder).name}})
     assert api.load(folder.name, cwd=cwd).evidence.facts == report.evidence.facts
 
 

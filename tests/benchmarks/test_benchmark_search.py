@@ -67,12 +67,37 @@ def test_text_and_paths_of_the_machine_are_not_kept(search) -> None:
     assert not kept("loader.data_path", "/home/me/data")
 
 
-@pytest.mark.parametrize("name", ["autotune", "autotune without forecast", "TPE", "GP", "random", "coordinate descent"])
+@pytest.mark.parametrize(
+    "name", ["autotune", "autotune without forecast", "TPE, all trials", "random", "coordinate descent"]
+)
 def test_a_method_finds_the_fastest_of_a_simple_grid(search, table, name) -> None:
     run = search.replay(table, name, (0, 1), 0)
     assert run.regrets[0] > search.REGRET
     assert min(run.regrets) == 0
-    assert run.before == (1.5 if name == "autotune" else 0)
+    assert run.before == (1.5 if name in ("autotune", "TPE, all trials") else 0)
+
+
+@pytest.mark.parametrize("name", ["TPE", "independent TPE", "GP", "TPE without forecast", "GP without forecast"])
+def test_a_sampler_of_optuna_ends_by_the_same_rule(search, table, name) -> None:
+    run = search.replay(table, name, (0, 1), 0)
+    assert search.PATIENCE < len(run.regrets) < search.MOST_TRIALS
+
+
+def test_a_sampler_of_optuna_begins_with_what_the_forecast_ranks_first(search, table, monkeypatch) -> None:
+    fastest = min(table.times_ms, key=lambda one: table.times_ms[one])
+
+    def forecast(settings):
+        ms = 1.0 if settings == table.space.settings(fastest) else 2.0
+        return search.Forecast(ms, ms, ms, "modelled")
+
+    monkeypatch.setattr(search.Table, "forecast", lambda self, settings: forecast(settings))
+    assert search.replay(table, "TPE", (0, 1), 0).regrets[1] == 0
+
+
+def test_drawn_times_lie_around_the_medians(search, table) -> None:
+    run = search.redraw(table, "random", 0)
+    assert min(run.regrets) == 0
+    assert run.regrets == search.redraw(table, "random", 0).regrets
 
 
 def test_autotune_needs_fewer_trials_than_it_is_allowed(search, table) -> None:

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from autotune.api import tune as api
 from autotune.cli import run
 from autotune.collect import Status
 from autotune.errors import ScriptError, UsageError
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, Outcome, Space, Trial, Tuned
 from autotune.model.verified import AFTER, BEFORE, Schedule
+from autotune.tune import tune as api
 
 SPACE = Space((Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 2}), 0),))
 TRIALS = (
@@ -43,7 +43,7 @@ def asked(monkeypatch):
             watch.ended(trial)
         if isinstance(Asked.result, BaseException):
             raise Asked.result
-        watch.proving(Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0))
+        watch.confirming(Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0))
         return Asked.result
 
     monkeypatch.setattr(api, "tune", tune)

@@ -50,19 +50,19 @@ FASTER = """\
 import sys
 from autotune.cli import main
 from autotune.model.verified import AFTER, BEFORE, Estimate, Losses, Memory, Sameness, Schedule, Verdict, Verified
-from autotune.tune import proof
+from autotune.tune import confirmation
 
 
-def proven(trials, best, left_s, announce):
+def confirm(trials, best, left_s, announce):
     planned = Schedule((BEFORE, AFTER) * 4, 20, 3, 8.0)
     announce(planned)
     return Verified(
-        "", trials.overlay(best).changes, Verdict.FASTER, "", Estimate(1.5, 1.4, 1.6, (1.3, 1.7), 0.01, True),
+        "", trials.realisation(best).changes, Verdict.FASTER, "", Estimate(1.5, 1.4, 1.6, (1.3, 1.7), 0.01, True),
         (80.0, 53.0), False, Losses(Sameness.IDENTICAL, 20, ""), Memory("processes", None, None), planned, 8.0,
     )
 
 
-proof.proven = proven
+confirmation.confirm = confirm
 main()
 """
 """autotune, of whose `tune` the trials are real and the proof is not: on a busy machine that may say nothing."""

@@ -180,3 +180,20 @@ def test_a_link_of_a_project_does_not_choose_where_its_runs_are(tmp_path) -> Non
     (clone / "train.py").symlink_to(outside / "train.py")
     assert artefacts.command_root(clone, clone / "train.py") == clone
     assert artefacts.command_root(elsewhere, outside / "train.py") == outside
+
+
+@pytest.mark.parametrize(
+    ("manifest", "run"),
+    [
+        ({"tune": {"study": "s", "diagnosed": "20261122-a"}}, "20261122-a"),
+        ({"tune": {"study": "s"}}, ""),
+        ({"run": {}}, ""),
+        (["tune"], ""),
+        (None, ""),
+    ],
+    ids=["search", "without a diagnosis", "diagnosis", "no object", "no manifest"],
+)
+def test_the_run_of_a_search_names_its_diagnosis(tmp_path, manifest, run) -> None:
+    if manifest is not None:
+        (tmp_path / artefacts.MANIFEST).write_text(json.dumps(manifest))
+    assert artefacts.diagnosed_by(tmp_path) == run

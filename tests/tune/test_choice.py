@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
-from autotune.tune.choice import choose, suspect, taken_back, written
+from autotune.tune.choice import choose, suspect, taken_back, without_manual
 
 LOADERS = (
     {"loader.num_workers": 0},
@@ -50,15 +50,15 @@ def chosen(speed, *names: str, known=(OWN, (2, 1, 0)), fixed=(), also=(), can_tr
 
     trials = [trial(number, one, speed) for number, one in enumerate(known)]
     found = choose(SPACE, unknown, trials, attempt, by_hand_are(*names), fixed, also)
-    return SPACE.changes(found.least.candidate), SPACE.changes(found.fastest.candidate), tried
+    return SPACE.changes(found.writable.candidate), SPACE.changes(found.fastest.candidate), tried
 
 
-def test_where_all_can_be_written_the_fastest_is_proven_without_what_brings_nothing() -> None:
+def test_where_all_can_be_written_the_fastest_is_confirmed_without_what_brings_nothing() -> None:
     least, fastest, _ = chosen(speeds(workers=5.0, batch=5.0))
     assert least == fastest == {"loader.num_workers": 2, **BATCHES[1]}
 
 
-def test_what_is_by_hand_is_left_out_of_what_is_proven() -> None:
+def test_what_is_by_hand_is_left_out_of_what_is_confirmed() -> None:
     least, fastest, tried = chosen(speeds(workers=5.0, batch=5.0, threads=5.0), "train.num_threads")
     assert least == {"loader.num_workers": 2, **BATCHES[1]}
     assert fastest == {**least, "train.num_threads": 1}
@@ -84,10 +84,10 @@ def test_what_fails_in_the_trial_that_it_needs_is_not_chosen() -> None:
     trials = [trial(number, one, speeds(workers=50.0, threads=5.0)) for number, one in enumerate((OWN, (2, 0, 0)))]
     names = by_hand_are("train.num_threads")
     found = choose(SPACE, unknown, trials, lambda one: Trial(9, one, Outcome.FAILED, 1.0), names)
-    assert found.least.candidate == (2, 0, 0)
+    assert found.writable.candidate == (2, 0, 0)
 
 
-def test_where_only_a_hand_makes_it_faster_that_is_proven() -> None:
+def test_where_only_a_hand_makes_it_faster_that_is_confirmed() -> None:
     least, fastest, _ = chosen(speeds(threads=5.0), "train.num_threads")
     assert least == fastest == {"train.num_threads": 1}
 
@@ -107,13 +107,13 @@ def test_fixed_axes_stay_as_the_user_has_them() -> None:
     assert (1, 0, 1) in tried
 
 
-def test_what_ran_out_of_memory_is_not_proven() -> None:
+def test_what_ran_out_of_memory_is_not_confirmed() -> None:
     known = [trial(0, OWN, speeds()), trial(1, (1, 0, 0), speeds(threads=9.0))]
     ran_out = Trial(2, (1, 0, 1), Outcome.OUT_OF_MEMORY, 1.0, ran_out=RanOut.HOST)
     names = by_hand_are("train.num_threads")
     found = choose(SPACE, unknown, [*known, ran_out], lambda one: None, names)
-    assert found.least == found.fastest
-    assert found.least.candidate == (1, 0, 0)
+    assert found.writable == found.fastest
+    assert found.writable.candidate == (1, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_ran_out_of_memory_is_not_proven() -> None:
     ],
 )
 def test_what_is_written_keeps_all_else(names, left) -> None:
-    assert written(SPACE, (2, 1, 0), by_hand_are(*names)) == left
+    assert without_manual(SPACE, (2, 1, 0), by_hand_are(*names)) == left
 
 
 def test_what_is_by_hand_once_another_is_gone_goes_too() -> None:
@@ -135,7 +135,7 @@ def test_what_is_by_hand_once_another_is_gone_goes_too() -> None:
         names = {"train.num_threads"} if one[2] == 0 else {"loader.num_workers"}
         return frozenset(SPACE.changes(one)) & names
 
-    assert written(SPACE, (1, 1, 0), by_hand) == (0, 1, 1)
+    assert without_manual(SPACE, (1, 1, 0), by_hand) == (0, 1, 1)
 
 
 def test_what_touches_learning_is_suspected_first() -> None:

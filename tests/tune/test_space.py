@@ -7,7 +7,7 @@ from autotune.engine.expr import compile_expression
 from autotune.errors import UsageError
 from autotune.model.evidence import Evidence
 from autotune.model.rule import Effect
-from autotune.tune.points import WORKED_OUT
+from autotune.tune.points import COMPUTED
 from autotune.tune.space import by_axis, searched, space
 
 FACTS = {
@@ -104,7 +104,7 @@ def test_accumulation_that_changes_gradients_is_searched_only_where_that_is_allo
     one = found(**{fact: value})
     assert "batch" not in axes(one)
     assert why(one, "train.accumulation_steps").startswith(f"it is altering: what is learned may change, as {because}")
-    assert why(one, "loader.batch_size") == "only together with train.accumulation_steps"
+    assert why(one, "loader.batch_size") == "it can only change together with train.accumulation_steps"
     assert "batch" in axes(found(**{fact: value}, allow={Effect.ALTERING}))
     assert "batch" in axes(found(**{fact: type(value)()}))
 
@@ -112,7 +112,7 @@ def test_accumulation_that_changes_gradients_is_searched_only_where_that_is_allo
 def test_what_cannot_be_set_is_left_out_and_takes_its_partner_with_it() -> None:
     one = found(cannot=["train.accumulation_steps"])
     assert why(one, "train.accumulation_steps") == "no place"
-    assert why(one, "loader.batch_size") == "only together with train.accumulation_steps"
+    assert why(one, "loader.batch_size") == "it can only change together with train.accumulation_steps"
     workers = found(cannot=["loader.prefetch_factor"]).axes[0]
     assert workers.name == "workers"
     assert workers.points == tuple({"loader.num_workers": count} for count in range(5))
@@ -158,7 +158,7 @@ def test_a_knob_that_there_is_not_is_refused_with_those_that_there_are() -> None
 def test_a_search_entry_has_conditions_that_compile_and_values_of_its_type(name) -> None:
     entry = catalogue.settings()[name]
     search = entry.search
-    assert bool(search.values) != (search.axis in WORKED_OUT)
+    assert bool(search.values) != (search.axis in COMPUTED)
     assert not search.when or compile_expression(search.when).kind == "bool"
     kinds = {"bool": bool, "int": int, "text": str}
     assert all(type(value) is kinds[entry.type] for value in search.values)
@@ -166,7 +166,7 @@ def test_a_search_entry_has_conditions_that_compile_and_values_of_its_type(name)
 
 def test_an_axis_of_listed_values_has_one_setting() -> None:
     assert [name for name, entries in by_axis().items() if len(entries) > 1] == ["workers", "batch"]
-    assert set(WORKED_OUT) <= set(by_axis())
+    assert set(COMPUTED) <= set(by_axis())
 
 
 def test_every_condition_is_said_in_words() -> None:

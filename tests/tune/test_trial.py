@@ -18,7 +18,7 @@ from autotune.collect.isolation import HOOKS, KERNEL
 from autotune.machine import limits
 from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
 from autotune.tune import trial as module
-from autotune.tune.trial import Place, Trials, Usual
+from autotune.tune.trial import BaselineRun, Trials, Workspace
 from autotune.verify import scratch
 from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
 
@@ -63,12 +63,14 @@ def attempt(root, monkeypatch):
     def run(point: int, show=lambda status: None) -> Trial:
         # What never comes is not waited for long; what comes may take its time on a busy machine.
         monkeypatch.setattr(module, "LEAST_START_UP_S", 4.0 if point == HANGS else 120.0)
-        usual = Usual(0.01 if point == HANGS_IN_A_STEP else 0.1, 1.0, 4.0)
+        baseline = BaselineRun(0.01 if point == HANGS_IN_A_STEP else 0.1, 1.0, 4.0)
         original = {root / "train.py": (root / "train.py").read_bytes()}
         script = as_diagnosed(root / "train.py", LOADER_LINE)
         with scratch.mirrored(root, frozenset(original)) as mirrors:
-            place = Place(root, root, {**os.environ, "TRIAL_ROOT": str(root)}, sys.executable, mirrors, original, show)
-            trials = Trials(place, script, SPACE, usual)
+            workspace = Workspace(
+                root, root, {**os.environ, "TRIAL_ROOT": str(root)}, sys.executable, mirrors, original, show
+            )
+            trials = Trials(workspace, script, SPACE, baseline)
             made = trials.attempt(point, (point,), None)
         assert running(root) == []
         assert list((root / ".autotune" / "runs").iterdir()) == []
@@ -85,13 +87,13 @@ def attempt(root, monkeypatch):
     ("point", "outcome", "error"),
     [
         (0, Outcome.COMPLETED, ""),
-        (1, Outcome.PRUNED, "far too slow to win"),
+        (1, Outcome.PRUNED, "too slow to win"),
         (HANGS, Outcome.TIMED_OUT, "no optimizer step in 4"),
         (3, Outcome.OUT_OF_MEMORY, "allocate"),
         (4, Outcome.FAILED, "ValueError at train.py:"),
         (5, Outcome.FAILED, "Error at "),
         (HANGS_IN_A_STEP, Outcome.TIMED_OUT, "no step was measured"),
-        (7, Outcome.FAILED, "asked for loader.num_workers = 7, and the run had 0"),
+        (7, Outcome.FAILED, "loader.num_workers should have been 7: the run had 0"),
         (8, Outcome.FAILED, "Error at "),
         (9, Outcome.FAILED, "ModuleNotFoundError"),
     ],
@@ -126,49 +128,56 @@ def test_interrupted_in_a_trial_nothing_is_left(attempt, root) -> None:
 
 
 def test_a_trial_is_as_long_as_a_window_of_a_verification() -> None:
-    request = Usual(0.1, 5.0, None).request(0)
+    request = BaselineRun(0.1, 5.0, None).request(0)
     assert (request.default_steps, request.min_s, request.steps) == (LEAST_STEPS, WINDOW_S, None)
     assert request.what_ifs is False
     assert request.time_limit_s == pytest.approx(3 * 0.1 * (max(LEAST_STEPS, math.ceil(WINDOW_S / 0.1)) + 20))
     assert request.startup_limit_s == 30.0
-    assert Usual(0.1, 20.0, None).request(0).startup_limit_s == 80.0
+    assert BaselineRun(0.1, 20.0, None).request(0).startup_limit_s == 80.0
+
+
+@pytest.mark.parametrize("ready", [0, 32, 512])
+def test_no_request_allows_more_than_the_longest_trial(ready) -> None:
+    baseline = BaselineRun(0.1, 20.0, None)
+    request = baseline.request(ready)
+    assert request.startup_limit_s + request.time_limit_s < baseline.longest_s
 
 
 def test_a_window_is_longer_than_what_workers_have_ready_where_that_is_not_dear() -> None:
-    assert Usual(0.01, 5.0, None).request(32).default_steps == 128
-    assert Usual(0.2, 5.0, None).request(32).default_steps == 50
-    assert Usual(10.0, 5.0, None).request(32).default_steps == LEAST_STEPS
+    assert BaselineRun(0.01, 5.0, None).request(32).default_steps == 128
+    assert BaselineRun(0.2, 5.0, None).request(32).default_steps == 50
+    assert BaselineRun(10.0, 5.0, None).request(32).default_steps == LEAST_STEPS
 
 
 def test_every_window_holds_whole_epochs_where_these_are_short() -> None:
-    short = Usual(0.1, 5.0, None, epoch_steps=24)
+    short = BaselineRun(0.1, 5.0, None, epoch_steps=24)
     assert {short.request(ready).multiple for ready in (0, 32)} == {24}
     assert short.request(0).time_limit_s == pytest.approx(3 * 0.1 * (10 + 23 + 20))
-    assert short.trial_s > Usual(0.1, 5.0, None).trial_s
-    assert Usual(1.0, 5.0, None, epoch_steps=24).request(0).multiple == 1
+    assert short.trial_s > BaselineRun(0.1, 5.0, None).trial_s
+    assert BaselineRun(1.0, 5.0, None, epoch_steps=24).request(0).multiple == 1
 
 
 def test_ready_batches_are_of_the_candidate(root) -> None:
     script = as_diagnosed(root / "train.py", LOADER_LINE)
-    place = Place(root, root, {}, "no-python", {}, {}, lambda status: None)
-    trials = Trials(place, script, SPACE, Usual(0.01, 1.0, None))
-    assert trials.request(trials.overlay((0,))).default_steps == LEAST_STEPS
-    assert trials.request(trials.overlay((4,))).default_steps == 4 * 4 * 2
+    workspace = Workspace(root, root, {}, "no-python", {}, {}, lambda status: None)
+    trials = Trials(workspace, script, SPACE, BaselineRun(0.01, 1.0, None))
+    assert trials.request(trials.realisation((0,))).default_steps == LEAST_STEPS
+    assert trials.request(trials.realisation((4,))).default_steps == 4 * 4 * 2
 
 
 def test_a_candidate_without_workers_has_nothing_ready(root) -> None:
     script = as_diagnosed(root / "train.py", LOADER_LINE, workers=4)
-    place = Place(root, root, {}, "no-python", {}, {}, lambda status: None)
+    workspace = Workspace(root, root, {}, "no-python", {}, {}, lambda status: None)
     space = replace(SPACE, axes=(replace(SPACE.axes[0], current=4),))
-    trials = Trials(place, script, space, Usual(0.01, 1.0, None))
-    assert trials.request(trials.overlay((0,))).default_steps == LEAST_STEPS
-    assert trials.request(trials.overlay((4,))).default_steps == 4 * 4 * 2
+    trials = Trials(workspace, script, space, BaselineRun(0.01, 1.0, None))
+    assert trials.request(trials.realisation((0,))).default_steps == LEAST_STEPS
+    assert trials.request(trials.realisation((4,))).default_steps == 4 * 4 * 2
 
 
 def test_what_cannot_be_set_is_not_started(root) -> None:
     space = Space((Axis("compile", "run", ({"train.compile": False}, {"train.compile": True}), 0),))
     script = as_diagnosed(root / "train.py", LOADER_LINE)
-    place = Place(root, root, {}, "no-python", {}, {}, lambda status: None)
-    made = Trials(place, script, space, Usual(0.1, 1.0, None)).attempt(3, (1,), 1.2)
+    workspace = Workspace(root, root, {}, "no-python", {}, {}, lambda status: None)
+    made = Trials(workspace, script, space, BaselineRun(0.1, 1.0, None)).attempt(3, (1,), 1.2)
     assert (made.outcome, made.forecast) == (Outcome.FAILED, 1.2)
     assert made.error.startswith("train.compile cannot be set: ")

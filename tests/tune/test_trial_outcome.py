@@ -17,10 +17,10 @@ from autotune.model.recording import Recording, Window
 from autotune.model.report import Step
 from autotune.model.tuned import Outcome, RanOut, Space
 from autotune.model.verified import AFTER, Start
-from autotune.tune.outcome import End, ended
-from autotune.tune.overlay import Script
-from autotune.tune.trial import Place, Trials, Usual
-from autotune.tune.useful import NOT_COUNTED
+from autotune.tune.realisation import DiagnosedScript
+from autotune.tune.token_throughput import NOT_COUNTED
+from autotune.tune.trial import BaselineRun, Trials, Workspace
+from autotune.tune.trial_outcome import End, ended
 
 EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
 UNKNOWN = dict.fromkeys(("error", "device", "io", "compile", "kernels"))
@@ -48,8 +48,8 @@ def test_a_trial_that_had_what_was_asked_is_completed() -> None:
 @pytest.mark.parametrize(
     ("asked", "error"),
     [
-        ({WORKERS: 4}, "asked for loader.num_workers = 4, and the run had 2"),
-        ({("run", "train.compile"): True}, "asked for train.compile = True, and that was not observed"),
+        ({WORKERS: 4}, "loader.num_workers should have been 4: the run had 2"),
+        ({("run", "train.compile"): True}, "train.compile should have been True: it was not observed"),
     ],
 )
 def test_a_trial_that_had_something_else_is_failed(asked, error: str) -> None:
@@ -63,8 +63,8 @@ def test_a_trial_that_had_something_else_is_failed(asked, error: str) -> None:
         (1000, 1005, ""),
         (64, None, ""),
         (None, 64, ""),
-        (128, 64, "its optimizer steps are of 128 samples, and your own of 64"),
-        (63, 64, "its optimizer steps are of 63 samples, and your own of 64"),
+        (128, 64, "its global batch has 128 samples, that of the baseline 64"),
+        (63, 64, "its global batch has 63 samples, that of the baseline 64"),
     ],
 )
 def test_a_trial_of_another_global_batch_is_failed(had, own, error: str) -> None:
@@ -144,7 +144,7 @@ def test_a_window_that_time_ended_is_of_a_loser() -> None:
     late = replace(RECORDING, window=replace(WINDOW, ended_by="time_limit"))
     end = ended(replace(GOOD, recordings=(late,)), START, SEEN, {})
     assert end.outcome is Outcome.PRUNED
-    assert end.error == "50.0 ms a step after 20: far too slow to win"
+    assert end.error == "50.0 ms a step after 20: too slow to win"
 
 
 def test_a_script_that_fails_after_its_window_has_failed() -> None:
@@ -170,9 +170,9 @@ class Ran:
 def trials(**facts) -> Trials:
     """Of a script whose diagnosis found these facts of the step."""
     evidence = join([Fact(f"step.{name}", RUN, value) for name, value in facts.items()], [])
-    place = Place(Path(), Path(), {}, "no-python", {}, {}, lambda status: None)
-    script = Script(("train.py",), evidence, None, {}, lambda name: b"")
-    return Trials(place, script, Space(()), Usual(0.2, 1.0, 8.0))
+    workspace = Workspace(Path(), Path(), {}, "no-python", {}, {}, lambda status: None)
+    script = DiagnosedScript(("train.py",), evidence, None, {}, lambda name: b"")
+    return Trials(workspace, script, Space(()), BaselineRun(0.2, 1.0, 8.0))
 
 
 KNOWN = {"samples_per_s": 40.0, "useful_tokens_per_s": 4000.0}

@@ -8,7 +8,7 @@ from pathlib import Path
 from autotune import engine
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.scan.command import scan_command
-from autotune.tune.overlay import Script
+from autotune.tune.realisation import DiagnosedScript
 
 TRAIN = "loader#train"
 
@@ -80,7 +80,7 @@ LOADER_LINE = 1 + next(
 )
 
 
-def as_diagnosed(path: Path, line: int, workers: int = 0) -> Script:
+def as_diagnosed(path: Path, line: int, workers: int = 0) -> DiagnosedScript:
     """The script at `path` as a diagnosis knows it whose loader is made on `line`."""
     words = (path.name,)
     bundle = scan_command(words, cwd=path.parent, root=path.parent, versions={})
@@ -89,4 +89,4 @@ def as_diagnosed(path: Path, line: int, workers: int = 0) -> Script:
     seen = Setting("loader.num_workers", TRAIN, workers, "observed", at, spelling="num_workers")
     static = engine.join(bundle.facts, bundle.settings)
     evidence = engine.observed_over(static, engine.join([Fact("run.framework", RUN, "raw")], [seen]))
-    return Script(words, evidence, bundle, {}, cache(lambda name: Path(name).read_bytes()))
+    return DiagnosedScript(words, evidence, bundle, {}, cache(lambda name: Path(name).read_bytes()))

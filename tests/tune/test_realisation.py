@@ -13,7 +13,7 @@ from autotune.collect.request import Override
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.rule import Effect
 from autotune.scan.command import scan_command
-from autotune.tune.overlay import Script, overlay, settable
+from autotune.tune.realisation import DiagnosedScript, realise, settable
 from autotune.tune.space import space
 
 TRAIN = "loader#train"
@@ -49,7 +49,7 @@ for batch in loader:
 def script(tmp_path):
     """script(text, words, **observed values of the loader): the script as a diagnosis knows it."""
 
-    def made(text: str, *words: str, call_line: int = 7, framework: str = "raw", **observed) -> Script:
+    def made(text: str, *words: str, call_line: int = 7, framework: str = "raw", **observed) -> DiagnosedScript:
         path = tmp_path / "train.py"
         path.write_text(text)
         command = ("train.py", *words)
@@ -61,18 +61,18 @@ def script(tmp_path):
         seen.append(Setting("train.num_threads", RUN, 2, "observed"))
         static = engine.join(bundle.facts, bundle.settings)
         evidence = engine.observed_over(static, engine.join([Fact("run.framework", RUN, framework)], seen))
-        return Script(command, evidence, bundle, {}, cache(lambda name: Path(name).read_bytes()))
+        return DiagnosedScript(command, evidence, bundle, {}, cache(lambda name: Path(name).read_bytes()))
 
     return made
 
 
-def with_settings(script: Script, *more: Setting) -> Script:
+def with_settings(script: DiagnosedScript, *more: Setting) -> DiagnosedScript:
     settings = {**script.evidence.settings, **{(one.subject, one.name): one for one in more}}
     return replace(script, evidence=replace(script.evidence, settings=settings))
 
 
 def test_defaults_of_options_are_edited_in_a_copy(script, tmp_path) -> None:
-    made = overlay(script(SCRIPT, batch_size=16, num_workers=1), {WORKERS: 2, BATCH: 8})
+    made = realise(script(SCRIPT, batch_size=16, num_workers=1), {WORKERS: 2, BATCH: 8})
     (text,) = made.files.values()
     assert b"default=8" in text
     assert b"default=2" in text
@@ -86,22 +86,22 @@ def test_defaults_of_options_are_edited_in_a_copy(script, tmp_path) -> None:
 
 
 def test_a_value_that_was_typed_is_typed_again(script) -> None:
-    made = overlay(script(SCRIPT, "--workers", "3", batch_size=16, num_workers=3), {WORKERS: 2})
+    made = realise(script(SCRIPT, "--workers", "3", batch_size=16, num_workers=3), {WORKERS: 2})
     assert made.words == ("train.py", "--workers", "2")
     assert made.files == {}
 
 
 def test_what_was_not_given_is_added_beside_the_workers(script) -> None:
-    made = overlay(script(SCRIPT, batch_size=16, num_workers=1), {PREFETCH: 8})
+    made = realise(script(SCRIPT, batch_size=16, num_workers=1), {PREFETCH: 8})
     (text,) = made.files.values()
     assert b"prefetch_factor=8" in text
 
 
 def test_without_a_trusted_place_the_call_gets_it(script, tmp_path) -> None:
     given = script(UNKNOWN, call_line=3, batch_size=8, num_workers=2)
-    made = overlay(given, {WORKERS: 4})
+    made = realise(given, {WORKERS: 4})
     assert made.overrides == (Override("loader", str(tmp_path / "train.py"), 3, 3, {"num_workers": 4}),)
-    (without,) = overlay(given, {WORKERS: 0}).overrides
+    (without,) = realise(given, {WORKERS: 0}).overrides
     assert without.arguments == {"num_workers": 0, "prefetch_factor": None, "multiprocessing_context": None}
     assert made.files == {}
     assert made.missing == {}
@@ -114,24 +114,24 @@ def test_lines_that_an_edit_adds_move_the_call(script, tmp_path) -> None:
     given = script(f"from torch.utils.data import DataLoader\n{first}{second}{LOOP}", call_line=2, num_workers=1)
     at = Location(str(tmp_path / "train.py"), 7, "DataLoader")
     pinned = Setting("loader.pin_memory", TRAIN, False, "observed", at)
-    made = overlay(with_settings(given, pinned), {PREFETCH: 8, (TRAIN, "loader.pin_memory"): True})
+    made = realise(with_settings(given, pinned), {PREFETCH: 8, (TRAIN, "loader.pin_memory"): True})
     assert b"    num_workers=1,\n    prefetch_factor=8,\n" in made.files[tmp_path / "train.py"]
     assert (made.overrides[0].first_line, made.overrides[0].last_line) == (8, 8)
 
 
 def test_threads_need_no_place(script) -> None:
-    made = overlay(script(SCRIPT, batch_size=16), {THREADS: 1})
+    made = realise(script(SCRIPT, batch_size=16), {THREADS: 1})
     assert made.overrides == (Override("threads", "", 0, 0, {"num_threads": 1}),)
 
 
 def test_settings_of_workers_are_left_out_without_workers(script) -> None:
-    made = overlay(script(SCRIPT, batch_size=16, num_workers=1), {WORKERS: 0, PREFETCH: 8})
+    made = realise(script(SCRIPT, batch_size=16, num_workers=1), {WORKERS: 0, PREFETCH: 8})
     assert made.asked == {WORKERS: 0}
 
 
 def test_what_nothing_can_set_says_why(script) -> None:
     given = script(SCRIPT, batch_size=16)
-    made = overlay(given, {(RUN, "train.compile"): True})
+    made = realise(given, {(RUN, "train.compile"): True})
     assert made.overrides == ()
     assert made.missing["train.compile"]
     can = partial(settable, given)
@@ -165,7 +165,7 @@ def test_a_loop_that_accumulates_by_itself_is_said_to_be_one(script) -> None:
     assert found.axes == ()
     assert left == {
         "train.accumulation_steps": reason,
-        "loader.batch_size": "only together with train.accumulation_steps",
+        "loader.batch_size": "it can only change together with train.accumulation_steps",
     }
 
 
@@ -173,7 +173,7 @@ def test_frameworks_take_their_own_words(script, tmp_path) -> None:
     given = script(f"import torch\nfirst = make()\n{LOOP}", call_line=2, framework="hf_trainer")
     at = Location(str(tmp_path / "train.py"), 2, "TrainingArguments")
     own = with_settings(given, Setting("optimizer.fused", "optimizer#0", False, "observed", at))
-    made = overlay(own, {FUSED: True})
+    made = realise(own, {FUSED: True})
     assert made.overrides[0].at == "training_arguments"
     assert made.overrides[0].arguments == {"optim": "adamw_torch_fused"}
 
@@ -182,7 +182,7 @@ def test_threads_are_a_statement_where_nobody_gave_them(script, tmp_path) -> Non
     given = script(f"import torch\n{SCRIPT}", call_line=8, batch_size=16, num_workers=1)
     at = next(one for one in given.bundle.settings if one.name == "train.num_threads")
     free = Setting("train.num_threads", RUN, 2, "default", at.location, trusted=True, spelling=at.spelling)
-    made = overlay(with_settings(given, free), {WORKERS: 2, THREADS: 1, PREFETCH: 4})
+    made = realise(with_settings(given, free), {WORKERS: 2, THREADS: 1, PREFETCH: 4})
     text = made.files[tmp_path / "train.py"].decode()
     assert text.startswith(
         "import torch\nimport argparse\nfrom torch.utils.data import DataLoader\n\ntorch.set_num_threads(1)\n\n"

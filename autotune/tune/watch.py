@@ -1,4 +1,4 @@
-"""Who is told of what a search does, while it does it."""
+"""The observer of a search."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ class Watch(Protocol):
     """Its calls return at once."""
 
     def status(self, status: collect.Status) -> None:
-        """Where the start that runs now is; several times a second."""
+        """Where the current run is; several times a second."""
 
     def planned(self, space: Space, trial_s: float, left_s: float | None) -> None:
-        """The diagnosis is made: what is searched, what a trial takes, and the seconds that are left."""
+        """The search begins: its space, the seconds of a trial, and the seconds that are left of the budget."""
 
     def known(self, trials: tuple[Trial, ...]) -> None:
-        """The study has these trials already: of the search that is resumed, or of another tuner."""
+        """The trials that the study has already: of the search that is resumed, or of another tuner."""
 
     def began(self, number: int, changes: Mapping[str, Value]) -> None:
         """A trial begins."""
 
     def said(self, text: str) -> None:
-        """The last lines that a start which failed wrote to stderr, "" without any; nothing keeps them. Or why the
-        study is lost."""
+        """The last lines that a failed run wrote to stderr, "" without any. They are not stored."""
 
     def ended(self, trial: Trial) -> None:
-        """A trial ended."""
+        """A trial ended, and its result is stored."""
 
-    def proving(self, planned: Schedule) -> None:
-        """The best is measured against the user's own."""
+    def confirming(self, planned: Schedule) -> None:
+        """The best is going to be measured against the baseline."""

@@ -1,4 +1,4 @@
-"""Useful work: what the steps of a candidate hold of the user's own samples, whatever a row of its batches is."""
+"""Token throughput: the speed of a candidate in samples of the baseline, even if its batches have other samples."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from autotune.model.evidence import RUN, Evidence
 from autotune.model.verified import Start
 
 REBATCHING = ("data.packing", "data.group_by_length")
-"""With these a batch is no longer of the user's own samples: a row holds several, or they are of like length."""
+"""With these a batch has other samples: a row contains several of them, or they have similar lengths."""
 
-NOT_COUNTED = "its batches are of other samples than your own, and how many useful tokens they hold is not known"
+NOT_COUNTED = "its batches have other samples than the baseline, and their useful tokens are not known"
 
 
 def tokens_per_sample(evidence: Evidence) -> float | None:
-    """Tokens without padding of one of the user's own samples; None where the diagnosis could not count them."""
+    """Tokens without padding of a sample of the baseline; None where the diagnosis could not count them."""
     tokens, samples = (evidence.lookup(RUN, f"step.{name}_per_s") for name in ("useful_tokens", "samples"))
     if not isinstance(tokens, int | float) or not isinstance(samples, int | float) or not samples:
         return None
@@ -24,7 +24,7 @@ def tokens_per_sample(evidence: Evidence) -> float | None:
 
 
 def in_own_samples(start: Start | None, derived: Derived | None, per_sample: float | None) -> Start | None:
-    """`start` with its samples counted by the useful tokens, `per_sample` to one; None where they are not known."""
+    """`start` with as many samples as it has useful tokens / `per_sample`; None where these are not known."""
     step = derived.step if derived is not None else None
     if start is None or step is None or not per_sample or not step.useful_tokens_per_s:
         return None
@@ -32,5 +32,5 @@ def in_own_samples(start: Start | None, derived: Derived | None, per_sample: flo
 
 
 def is_rebatched(names: Iterable[str]) -> bool:
-    """Whether only useful tokens can be compared with the user's own, where these settings change."""
+    """Whether a change of these settings makes samples incomparable, so that useful tokens have to be compared."""
     return any(name in REBATCHING for name in names)

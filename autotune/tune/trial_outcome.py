@@ -1,4 +1,4 @@
-"""How a trial ended, from what its start brought."""
+"""The outcome of a trial."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))(?::|$)
 
 GLOBAL_BATCH = "run.global_batch"
 SAME_BATCH_SHARE = 0.01
-"""So much may the global batch of a trial differ from the user's own, and still be taken for the same."""
+"""Relative difference up to which the global batch of a trial counts as that of the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a trial ended; `error` and `ran_out` as in a Trial."""
+    """The outcome of a trial; `error` and `ran_out` as in a Trial."""
 
     outcome: Outcome
     error: str = ""
@@ -39,10 +39,10 @@ def ended(
     global_batch: Value | None = None,
     not_comparable: str = "",
 ) -> End:
-    """The outcome, and the script's own last words or what was observed instead of what was `asked`.
+    """The outcome, with the last words of the script or the difference between what was observed and `asked`.
 
-    `global_batch` is what has to stay as it is, in samples; None where it may change, or nothing says what it is.
-    `not_comparable` says why its pace is none that the user's own could be compared with, "" where it is.
+    `global_batch` is the number of samples that has to stay the same; None where it may change or is not known.
+    `not_comparable` says why the speed cannot be compared with that of the baseline; "" where it can.
     """
     first = collected.recordings[0] if collected.recordings else None
     ran_out = _ran_out(collected, first)
@@ -57,13 +57,13 @@ def ended(
     if other := _other(derived, asked) or _other_batch(derived, global_batch) or not_comparable:
         return End(Outcome.FAILED, other)
     if first.window.ended_by == "time_limit":
-        return End(Outcome.PRUNED, f"{step_time(start.step_ms)} a step after {start.steps}: far too slow to win")
+        return End(Outcome.PRUNED, f"{step_time(start.step_ms)} a step after {start.steps}: too slow to win")
     return End(Outcome.COMPLETED)
 
 
 def _ran_out(collected: Collected, first: Recording | None) -> RanOut | None:
-    """Whose memory ran out; None where none did. Of a device torch has an error of its own, and names CUDA in others;
-    the kernel kills only for the host's."""
+    """Which memory ran out; None where none did. For a device torch raises an error type of its own or names CUDA; the
+    kernel kills a process only for the memory of the host."""
     if first is not None and first.outcome == "out_of_memory":
         error = first.error or {"type": "", "message": ""}
         is_devices = error["type"] == "OutOfMemoryError" or "cuda" in error["message"].lower()
@@ -73,7 +73,7 @@ def _ran_out(collected: Collected, first: Recording | None) -> RanOut | None:
 
 
 def _has_failed(collected: Collected, first: Recording | None) -> bool:
-    """Whether the script ended by itself, and not well."""
+    """Whether the script ended by itself with an error."""
     raised = first is not None and first.outcome == "raised"
     return raised or (collected.ended_by == "script" and bool(collected.exit_code))
 
@@ -90,8 +90,8 @@ def _unmeasured(collected: Collected) -> End:
 
 
 def _last_words(collected: Collected, first: Recording | None) -> str:
-    """Its error's type and last frame. The message may quote data, so nothing keeps it, but a memory error's, which
-    torch words."""
+    """The type of the error and its last frame. A message may quote data and is left out, except that of a memory
+    error, which torch words."""
     error = first.error if first is not None else None
     if error is not None:
         text = f"{error['type']}: {error['message']}".removesuffix(": ")
@@ -105,20 +105,20 @@ def _last_words(collected: Collected, first: Recording | None) -> str:
 
 
 def _other(derived: Derived, asked: Mapping[Key, Value]) -> str:
-    """What was observed instead of what was asked; "" when the run had all of it."""
+    """The first setting that was observed with another value than asked; "" where there is none."""
     seen = {(one.subject, one.name): one.value for one in derived.settings}
     wrong = [(name, value, seen.get((subject, name))) for (subject, name), value in asked.items()]
     found = next(((name, value, had) for name, value, had in wrong if had != value), None)
     if found is None:
         return ""
     name, value, had = found
-    observed = "that was not observed" if had is None else f"the run had {had}"
-    return f"asked for {name} = {value}, and {observed}"
+    observed = "it was not observed" if had is None else f"the run had {had}"
+    return f"{name} should have been {value}: {observed}"
 
 
 def _other_batch(derived: Derived, own: Value | None) -> str:
-    """The global batch that was observed instead of the user's `own`; "" when it is the same or unknown."""
+    """The observed global batch where it differs from the baseline's; "" where it is the same or not known."""
     had = next((fact.value for fact in derived.facts if fact.name == GLOBAL_BATCH), None)
     if not isinstance(own, int) or not isinstance(had, int) or abs(had - own) <= SAME_BATCH_SHARE * own:
         return ""
-    return f"its optimizer steps are of {had} samples, and your own of {own}"
+    return f"its global batch has {had} samples, that of the baseline {own}"

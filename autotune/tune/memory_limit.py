@@ -1,4 +1,4 @@
-"""Memory at the longest batch: whether the peaks that were measured hold it."""
+"""Memory at the longest batch: whether the measured peaks cover it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from autotune.tune.excluded import takes_more
 from autotune.tune.points import TRAIN
 
 
-def unknown(evidence: Evidence, space: Space, candidate: Candidate) -> str:
-    """What is not known of the memory that `candidate` takes; "" where it takes no more than the user's own, or no
-    batch can be larger than those that were measured."""
+def unknown_peak(evidence: Evidence, space: Space, candidate: Candidate) -> str:
+    """Why the peak of `candidate` is not known; "" where it takes no more memory than the baseline, or no batch can be
+    larger than those that were measured."""
     shapes, static, width, longest = (
         evidence.lookup(TRAIN, name)
         for name in ("loader.num_shapes", "loader.is_static_padding", "loader.width", "data.max_length")

@@ -1,4 +1,4 @@
-"""Where the trials of a script run: its space, the files that they may change, and a scratch copy of the project."""
+"""What a search may try: the space of the script, and a scratch copy of the files that a candidate may change."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.tuned import Space
 from autotune.scan.command import scan_command
-from autotune.tune import overlay
-from autotune.tune.overlay import Script
+from autotune.tune.realisation import DiagnosedScript, realise, settable
 from autotune.tune.space import space
-from autotune.tune.trial import Place, Trials, Usual, wanted
+from autotune.tune.trial import BaselineRun, Trials, Workspace, wanted
 from autotune.verify import epochs, scratch
 from autotune.verify.starts import Show, one_hash
 
 
 @contextmanager
-def placed(
+def trial_space(
     report: Report,
     words: tuple[str, ...],
     knobs: Set[str],
@@ -33,40 +32,39 @@ def placed(
     cwd: Path,
     environ: Mapping[str, str],
 ) -> Iterator[Trials]:
-    """The trials that may be made of the command `words`, of which `report` is the diagnosis; their scratch copy is
-    gone afterwards.
+    """What can be tried of the command `words`, whose diagnosis is `report`. The scratch copy is removed afterwards.
 
-    Raises UsageError when a setting stands in a file outside the project.
+    Raises UsageError when the file of a setting is outside the project.
     """
     root = artefacts.command_root(cwd, invoked(words, cwd, environ).file)
     script = _script(report, words, cwd, root)
-    found = space(report.evidence, knobs, allow, partial(overlay.settable, script))
+    found = space(report.evidence, knobs, allow, partial(settable, script))
     originals = _originals(script, found, root)
     with scratch.mirrored(root, frozenset(originals)) as mirrors:
-        place = Place(root, cwd, one_hash(environ), report.run.python, mirrors, originals, show)
-        yield Trials(place, script, found, _usual(report))
+        workspace = Workspace(root, cwd, one_hash(environ), report.run.python, mirrors, originals, show)
+        yield Trials(workspace, script, found, _baseline(report))
 
 
-def _script(report: Report, words: tuple[str, ...], cwd: Path, root: Path) -> Script:
+def _script(report: Report, words: tuple[str, ...], cwd: Path, root: Path) -> DiagnosedScript:
     versions = {name: found for name, text in report.software.items() if (found := release(text)) is not None}
     bundle = scan_command(words, cwd=cwd, root=root, versions=versions)
-    return Script(words, report.evidence, bundle, versions, cache(lambda name: Path(name).read_bytes()))
+    return DiagnosedScript(words, report.evidence, bundle, versions, cache(lambda name: Path(name).read_bytes()))
 
 
-def _originals(script: Script, found: Space, root: Path) -> dict[Path, bytes]:
-    """The files that a candidate may change, as they are."""
-    alone = [
+def _originals(script: DiagnosedScript, found: Space, root: Path) -> dict[Path, bytes]:
+    """The files that a candidate may change, without its edits."""
+    single = [
         (*found.current[:at], point, *found.current[at + 1 :])
         for at, axis in enumerate(found.axes)
         for point in range(len(axis.points))
     ]
-    paths = {path for one in alone for path in overlay.overlay(script, wanted(found, one)).files}
+    paths = {path for one in single for path in realise(script, wanted(found, one)).files}
     return {path: script.read(str(path)) for path in sorted(paths)}
 
 
-def _usual(report: Report) -> Usual:
+def _baseline(report: Report) -> BaselineRun:
     step = report.step
     assert step is not None
     samples = step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None
     length = (report.evidence.lookup(epochs.TRAIN, f"loader.{name}") for name in ("num_batches", "batches_per_step"))
-    return Usual(step.mean_ms / 1000, report.run.startup_s or 0.0, samples, epochs.steps_of(*length))
+    return BaselineRun(step.mean_ms / 1000, report.run.startup_s or 0.0, samples, epochs.steps_of(*length))

@@ -5,7 +5,7 @@ import pytest
 from autotune.engine import join
 from autotune.model.evidence import RUN, Evidence, Fact, Setting
 from autotune.model.tuned import Axis, Space
-from autotune.tune.headroom import unknown
+from autotune.tune.memory_limit import unknown_peak
 
 LARGER, MORE_WORKERS, SMALLER = (2, 0), (1, 1), (0, 0)
 SPACE = Space(
@@ -31,7 +31,7 @@ def evidence(max_length=None, **facts) -> Evidence:
     ],
 )
 def test_a_larger_batch_than_was_measured_may_come(facts, expected: str) -> None:
-    assert expected in unknown(evidence(**facts), SPACE, LARGER)
+    assert expected in unknown_peak(evidence(**facts), SPACE, LARGER)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_a_larger_batch_than_was_measured_may_come(facts, expected: str) -> None
     ids=["one shape", "padded to one width", "cut there"],
 )
 def test_the_largest_batch_was_measured(facts) -> None:
-    assert unknown(evidence(**facts), SPACE, LARGER) == ""
+    assert unknown_peak(evidence(**facts), SPACE, LARGER) == ""
 
 
 @pytest.mark.parametrize("candidate", [SPACE.current, SMALLER, MORE_WORKERS])
 def test_what_takes_no_more_memory_than_the_users_own_holds_what_that_held(candidate) -> None:
-    assert unknown(evidence(num_shapes=9, width=412), SPACE, candidate) == ""
+    assert unknown_peak(evidence(num_shapes=9, width=412), SPACE, candidate) == ""

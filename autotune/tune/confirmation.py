@@ -1,4 +1,4 @@
-"""The best candidate against the user's own configuration, by the protocol of verify: only this decides."""
+"""A/B confirmation: the best candidate against the baseline by the protocol of verify. Only this decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import SCHEDULING, Candidate, Key, Outcome, Space
 from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Schedule, Start, Verdict, Verified
-from autotune.tune import headroom
+from autotune.tune import memory_limit
 from autotune.tune.trial import Trials, subject
 from autotune.verify import losses, rounds, summary
 from autotune.verify.accumulation import explained
@@ -22,24 +22,24 @@ from autotune.verify.pairs import Pairs
 from autotune.verify.schedule import least_s, schedule
 from autotune.verify.starts import MemoryShortError, free
 
-AGAINST = "the best settings against your own"
+AGAINST = "the best settings against the baseline"
 PATIENCE = 10.0
-"""Times as long as a trial may take: here a slow start is a measurement, and is not cut off as that of a loser."""
+"""Multiple of the time limit of a trial: a slow run is a measurement here, and not cut off."""
 
 SLACK = 1.1
-"""Of the time that the least number of pairs takes: what a start takes differs a little."""
+"""Multiple of the expected time of the least number of pairs: the duration of a run varies."""
 
 
-def proven(trials: Trials, best: Candidate, left_s: float, announce: Callable[[Schedule], None]) -> Verified:
-    """Measure `best` in turns with the user's own, in `left_s` seconds or what the least number of pairs takes.
+def confirm(trials: Trials, best: Candidate, left_s: float, announce: Callable[[Schedule], None]) -> Verified:
+    """Measure `best` and the baseline in turns, in `left_s` seconds or what the least number of pairs takes.
 
-    Raises ScriptError when a start fails, UsageError when the time holds no two pairs.
+    Raises ScriptError when a run fails, UsageError when the time is too short for two pairs.
     """
     own = trials.space.current
-    runner = trials.runner({BEFORE: trials.overlay(own), AFTER: trials.overlay(best)}, AGAINST)
+    runner = trials.runner({BEFORE: trials.realisation(own), AFTER: trials.realisation(best)}, AGAINST)
     began = time.monotonic()
-    rehearsed = [replace(_rehearsed(trials, one), side=side) for side, one in ((BEFORE, own), (AFTER, best))]
-    asked = max(trials.request(trials.overlay(one)).default_steps for one in (own, best))
+    rehearsed = [replace(_trial_run(trials, one), side=side) for side, one in ((BEFORE, own), (AFTER, best))]
+    asked = max(trials.request(trials.realisation(one)).default_steps for one in (own, best))
     planned = _planned(rehearsed, asked, left_s - (time.monotonic() - began))
     announce(planned)
     deadline = max(began + left_s, time.monotonic() + SLACK * planned.seconds)
@@ -59,27 +59,27 @@ def proven(trials: Trials, best: Candidate, left_s: float, announce: Callable[[S
     took_s = time.monotonic() - began
     rounds.refuse_few(starts, took_s, planned.pair_s)
     made = replace(planned, order=tuple(start.side for start in starts), turns=pairs.turns)
-    notes = tuple(filter(None, [headroom.unknown(trials.script.evidence, trials.space, best)]))
+    notes = tuple(filter(None, [memory_limit.unknown_peak(trials.script.evidence, trials.space, best)]))
     return summary.summarise(runner.sides, starts, made, took_s, notes, rehearsed, look)
 
 
 def has_won(verified: Verified) -> bool:
-    """Whether it is surely faster, and trains as it is said to."""
-    return verified.verdict is Verdict.FASTER and not differs(verified)
+    """Whether it is significantly faster, and its losses are as its changes say."""
+    return verified.verdict is Verdict.FASTER and not has_other_losses(verified)
 
 
-def differs(verified: Verified) -> bool:
-    """Whether its losses are others, and none of its changes is said to make them so."""
+def has_other_losses(verified: Verified) -> bool:
+    """Whether its losses differ although none of its changes is said to alter them."""
     return verified.losses.sameness is Sameness.DIFFERENT and not _is_altering(verified.changes)
 
 
-def scaled(trials: Trials, best: Candidate) -> str:
-    """Why the losses of its trial differ from the user's own by the very factor of the accumulation steps.
+def scaled_losses(trials: Trials, best: Candidate) -> str:
+    """Why the losses of its trial are those of the baseline times the factor of the accumulation steps.
 
-    "" where they do not, or may, or where one of the two was not measured here.
+    "" where they are not, where a change may alter them, or where one of the two was not measured by this tuner.
     """
     own, its = (trials.starts.get(one) for one in (trials.space.current, best))
-    made = trials.overlay(best).changes
+    made = trials.realisation(best).changes
     if own is None or its is None or _is_altering(made):
         return ""
     steps = min(len(own.losses), len(its.losses))
@@ -88,14 +88,14 @@ def scaled(trials: Trials, best: Candidate) -> str:
     return found.why if found != other else ""
 
 
-def by_hand(trials: Trials, candidate: Candidate) -> frozenset[str]:
-    """The changes of a candidate that no edit makes, or that need such a one."""
-    return frozenset(one.setting for one in patch.coupled(trials.overlay(candidate).changes) if one.by_hand)
+def manual_changes(trials: Trials, candidate: Candidate) -> frozenset[str]:
+    """The changes of a candidate that no edit makes, and those that depend on such a change."""
+    return frozenset(one.setting for one in patch.coupled(trials.realisation(candidate).changes) if one.by_hand)
 
 
-def whole(changes: Iterable[PatchChange]) -> tuple[PatchChange, ...]:
-    """The changes as they were proven, together: where one of them is by hand they all are, and where one is altering
-    none is written without the others."""
+def written_together(changes: Iterable[PatchChange]) -> tuple[PatchChange, ...]:
+    """The changes as they were confirmed, together: one manual change makes all of them manual, and an altering one is
+    never written without the others."""
     coupled = tuple(patch.coupled(tuple(changes)))
     is_altering = _is_altering(coupled)
     names = tuple(one.setting for one in coupled if one.by_hand or is_altering)
@@ -103,7 +103,7 @@ def whole(changes: Iterable[PatchChange]) -> tuple[PatchChange, ...]:
 
 
 def _with(change: PatchChange, names: Iterable[str]) -> PatchChange:
-    """The change, which needs those of these names too."""
+    """The change, which depends on the changes of these names too."""
     others = (name for name in names if name != change.setting)
     return replace(change, needs=tuple(dict.fromkeys((*change.needs, *others))))
 
@@ -112,8 +112,8 @@ def _is_altering(changes: Iterable[PatchChange]) -> bool:
     return any(change.effect is Effect.ALTERING for change in changes)
 
 
-def _rehearsed(trials: Trials, candidate: Candidate) -> Start:
-    """The start of its trial; another one where that was measured by an earlier or another tuner."""
+def _trial_run(trials: Trials, candidate: Candidate) -> Start:
+    """The run of its trial; a new one where an earlier or another tuner made that trial."""
     if candidate not in trials.starts:
         tried = trials.attempt(-1, candidate, None)
         if tried.outcome is not Outcome.COMPLETED:
@@ -122,7 +122,7 @@ def _rehearsed(trials: Trials, candidate: Candidate) -> Start:
 
 
 def _planned(rehearsed: list[Start], steps: int, left_s: float) -> Schedule:
-    """As many `steps` as either side needs to use up what its workers have ready, and as its losses need."""
+    """The schedule: enough steps to drain the prefetch queue of either side and to compare losses."""
     loss_steps = max(losses.LEAST_STEPS, max(start.warmup for start in rehearsed) + steps)
     return schedule(rehearsed, max(left_s, SLACK * least_s(rehearsed, loss_steps)), 0.0, loss_steps, free())
 
@@ -130,16 +130,16 @@ def _planned(rehearsed: list[Start], steps: int, left_s: float) -> Schedule:
 def _pair(
     trials: Trials, pairs: Pairs, pair: Sequence[str], candidates: Mapping[str, Candidate], planned: Schedule
 ) -> list[Start]:
-    overlays = {side: trials.overlay(candidates[side]) for side in pair}
+    realised = {side: trials.realisation(candidates[side]) for side in pair}
     trials.said = ""
     try:
-        ran = pairs.make(_requests({side: trials.request(overlays[side], side) for side in pair}, planned))
+        ran = pairs.make(_requests({side: trials.request(realised[side], side) for side in pair}, planned))
     except MemoryShortError as short:
         raise _failed(str(short)) from None
     starts: list[Start] = []
     for side in pair:
-        kept = _kept(trials.space, candidates[side])
-        start, end = trials.judged(pairs.runner, ran[side], overlays[side].asked, kept)
+        unchanged = _unchanged(trials.space, candidates[side])
+        start, end = trials.judged(pairs.runner, ran[side], realised[side].asked, unchanged)
         if start is None or end.outcome is not Outcome.COMPLETED:
             raise _failed(end.error)
         starts.append(start)
@@ -147,7 +147,7 @@ def _pair(
 
 
 def _requests(own: Mapping[str, collect.Request], planned: Schedule) -> dict[str, collect.Request]:
-    """Both sides measure the same steps, of whole epochs where these are short."""
+    """Both sides measure the same number of steps, in whole epochs where epochs are short."""
     each = max(one.multiple or 1 for one in own.values())
     steps = math.ceil(planned.steps / each) * each
     return {
@@ -156,8 +156,8 @@ def _requests(own: Mapping[str, collect.Request], planned: Schedule) -> dict[str
     }
 
 
-def _kept(space: Space, candidate: Candidate) -> dict[Key, Value]:
-    """What the candidate leaves as the user has it of all that is searched and touches what is learned."""
+def _unchanged(space: Space, candidate: Candidate) -> dict[Key, Value]:
+    """The searched settings that affect learning and that the candidate leaves unchanged."""
     now = space.settings(space.current)
     return {
         (subject(name, axis.subject), name): value
@@ -168,4 +168,4 @@ def _kept(space: Space, candidate: Candidate) -> dict[Key, Value]:
 
 
 def _failed(error: str) -> ScriptError:
-    return ScriptError(f"a start failed that went well before: {error}")
+    return ScriptError(f"a run failed that succeeded in its trial: {error}")

@@ -1,4 +1,4 @@
-"""How settings reach the script: by edits of its files in a scratch copy, else by arguments that its calls get."""
+"""Realisation of a candidate: edits of the script's files in a scratch copy, or overridden arguments of its calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from autotune.patch.resolve import edited
 from autotune.patch.retyped import retyped
 
 RULE = "tune"
-"""What stands in a patch where a diagnosis names its rules."""
+"""Takes the place of a rule ID in the patch."""
 
 THREADS = "train.num_threads"
 
@@ -35,69 +35,78 @@ CALLS = {
     "Accelerator": "accelerator",
     "Trainer": "lightning",
 }
-"""The calls whose arguments the probe can replace: as dialects name them, and as a Request does."""
+"""The calls whose arguments the probe can override: their names in dialects -> their names in a Request."""
 
 OTHERS: Mapping[str, Value] = {"model.attention": "sdpa", "train.precision": "bf16-mixed"}
-"""A value that frameworks have of settings that are words."""
+"""A value of each setting of type text that every framework knows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """A command as its diagnosis knows it. `read` gives the bytes of its files, the same ones every time."""
+class DiagnosedScript:
+    """A command and what its diagnosis knows."""
 
     words: tuple[str, ...]
     evidence: Evidence
     bundle: Bundle | None
     versions: Mapping[str, Version]
+
     read: Callable[[str], bytes]
+    """Contents of a file, the same at every call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay:
-    """What realises the settings `asked` for. `files` are the contents of the changed files, by real path.
-
-    `changes` have their edits, or say what to do by hand; `overrides` realise those in a trial all the same, and
-    `missing` says of each of the others why nothing can.
-    """
+class Realisation:
+    """How settings reach the script."""
 
     words: tuple[str, ...]
+    """The command."""
+
     asked: Mapping[Key, Value] = field(default_factory=dict)
+    """The settings."""
+
     changes: tuple[PatchChange, ...] = ()
+    """With their edits, or with what the user has to do."""
+
     files: Mapping[Path, bytes] = field(default_factory=dict)
+    """Contents of the changed files, by real path."""
+
     overrides: tuple[Override, ...] = ()
+    """They realise, in a trial, changes that no edit makes."""
+
     missing: Mapping[str, str] = field(default_factory=dict)
+    """Settings that nothing can realise, and why."""
 
 
-def overlay(script: Script, wanted: Mapping[Key, Value]) -> Overlay:
-    """What gives the settings `wanted` to the script. Settings of workers are left out where there are none."""
+def realise(script: DiagnosedScript, wanted: Mapping[Key, Value]) -> Realisation:
+    """The realisation of the settings `wanted`. Settings of workers are left out where there are no workers."""
     asked = _without_workers(wanted)
     planned = [_wanted(script, subject, name, value) for (subject, name), value in asked.items()]
     drafts = patch.plan(planned, script.bundle, script.read, script.versions)
     changes = tuple(draft.change for draft in drafts)
     edits = [edit for change in changes for edit in change.edits]
-    by_hand = {change.setting: _override(script, change) for change in changes if not _is_made(change)}
-    nowhere = {name for name, one in by_hand.items() if one is None}
+    manual = {change.setting: _override(script, change) for change in changes if not _is_automatic(change)}
+    nowhere = {name for name, one in manual.items() if one is None}
     files = {name: edited(script.read(name), each) for name, each in _by_file(edits)}
-    return Overlay(
+    return Realisation(
         words=retyped(script.words, [edit for edit in edits if edit.file == TYPED]),
         asked=asked,
         changes=changes,
         files={Path(name).resolve(): data for name, data in files.items()},
-        overrides=tuple(_shifted(one, files, script) for one in by_hand.values() if one is not None),
+        overrides=tuple(_shifted(one, files, script) for one in manual.values() if one is not None),
         missing={each.setting: _why(script, each) for each in changes if each.setting in nowhere},
     )
 
 
-def settable(script: Script, name: str, subject: str) -> str:
-    """Whether a trial can give another value to a setting: "" if so, else why not."""
+def settable(script: DiagnosedScript, name: str, subject: str) -> str:
+    """Why a trial cannot change a setting; "" where it can."""
     now, kind = script.evidence.lookup(subject, name), catalogue.settings()[name].type
     other = OTHERS.get(name, "") if kind == "text" else not now if kind == "bool" else int(str(now or 0)) + 1
-    return overlay(script, {(subject, name): other}).missing.get(name, "")
+    return realise(script, {(subject, name): other}).missing.get(name, "")
 
 
-def _why(script: Script, change: PatchChange) -> str:
-    """Why a change has no edit, without the line that says what to write; the framework's word where it has no such
-    setting and none was seen in the files either."""
+def _why(script: DiagnosedScript, change: PatchChange) -> str:
+    """Why a change has no edit, without the line that the user would write. Where neither the framework nor the files
+    have the setting, the reason is that of the framework."""
     setting = script.evidence.setting(change.subject, change.setting)
     framework = script.evidence.lookup(RUN, "run.framework")
     is_nowhere = framework is not None and (setting is None or setting.location is None)
@@ -105,8 +114,8 @@ def _why(script: Script, change: PatchChange) -> str:
     return reason or change.by_hand.partition(": ")[2] or change.by_hand
 
 
-def _is_made(change: PatchChange) -> bool:
-    """Whether its edits make it, or nothing has to."""
+def _is_automatic(change: PatchChange) -> bool:
+    """Whether it has edits or needs none."""
     return bool(change.edits) or not change.by_hand
 
 
@@ -116,8 +125,8 @@ def _without_workers(wanted: Mapping[Key, Value]) -> dict[Key, Value]:
     return {key: value for key, value in wanted.items() if not (key[0] in none and key[1] in OF_WORKERS and value)}
 
 
-def _wanted(script: Script, subject: str, name: str, value: Value) -> Wanted:
-    setting = script.evidence.setting(subject, name) or _beside(script.evidence, subject, name)
+def _wanted(script: DiagnosedScript, subject: str, name: str, value: Value) -> Wanted:
+    setting = script.evidence.setting(subject, name) or _next_to_workers(script.evidence, subject, name)
     change = Change(
         setting=name,
         old=setting.value if setting is not None else None,
@@ -129,8 +138,8 @@ def _wanted(script: Script, subject: str, name: str, value: Value) -> Wanted:
     return Wanted(change, subject, setting, (RULE,))
 
 
-def _beside(evidence: Evidence, subject: str, name: str) -> Setting | None:
-    """A loader's setting that was not given belongs beside its workers."""
+def _next_to_workers(evidence: Evidence, subject: str, name: str) -> Setting | None:
+    """The place for a setting of a loader that was not given: next to its number of workers."""
     workers = evidence.setting(subject, WORKERS) if name in OF_WORKERS else None
     if workers is None:
         return None
@@ -145,12 +154,12 @@ def _by_file(edits: Iterable[Edit]) -> Iterable[tuple[str, list[Edit]]]:
     return [(name, list(each)) for name, each in found.items()]
 
 
-def _override(script: Script, change: PatchChange) -> Override | None:
-    """The call that gets the value while the script runs; None where it is not known."""
+def _override(script: DiagnosedScript, change: PatchChange) -> Override | None:
+    """The override of the call that takes the value; None where that call is not known."""
     if change.setting == THREADS:
         return Override("threads", "", 0, 0, {"num_threads": change.new})
     setting = script.evidence.setting(change.subject, change.setting)
-    setting = setting or _beside(script.evidence, change.subject, change.setting)
+    setting = setting or _next_to_workers(script.evidence, change.subject, change.setting)
     site = _site(setting, script.bundle.calls if script.bundle is not None else ())
     if site is None:
         return None
@@ -166,7 +175,7 @@ def _override(script: Script, change: PatchChange) -> Override | None:
 
 
 def _site(setting: Setting | None, calls: Sequence[Call]) -> Location | None:
-    """The call in a script that a setting reaches: the one that has its place among its arguments, or the observed."""
+    """The call that takes a setting: the call that has its location among its arguments, else the observed call."""
     place = setting.location if setting is not None else None
     if place is None:
         return None
@@ -176,8 +185,8 @@ def _site(setting: Setting | None, calls: Sequence[Call]) -> Location | None:
     return found if found.call and found.file != TYPED else None
 
 
-def _shifted(override: Override, files: Mapping[str, bytes], script: Script) -> Override:
-    """The lines of its call in the `files` with their edits."""
+def _shifted(override: Override, files: Mapping[str, bytes], script: DiagnosedScript) -> Override:
+    """The override with the lines of its call in the edited `files`."""
     if override.file not in files:
         return override
     before, after = script.read(override.file).splitlines(), files[override.file].splitlines()

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from autotune import engine
-from autotune.api import apply, diagnose, searches
-from autotune.api import tune as api
-from autotune.api.search import Search
+from autotune.api import apply, diagnose
 from autotune.collect import artefacts
 from autotune.errors import ScriptError, UsageError
 from autotune.model.evidence import RUN, Fact, Location, Setting
@@ -35,9 +33,11 @@ from autotune.model.verified import (
     Verified,
 )
 from autotune.scan.command import scan_command
-from autotune.tune import proof
-from autotune.tune.study import Study
-from autotune.tune.trial import Trials, Usual
+from autotune.tune import confirmation, runs
+from autotune.tune import tune as api
+from autotune.tune.study import JOURNAL
+from autotune.tune.trial import BaselineRun, Trials
+from autotune.tune.tune import Search
 from autotune.verify import history
 from autotune.verify.estimate import LEAST_PAIRS
 
@@ -88,7 +88,7 @@ class Made:
     verified: object = None
     tried: list = field(default_factory=list)
     told: list = field(default_factory=list)
-    proven: list = field(default_factory=list)
+    confirmed: list = field(default_factory=list)
     files: dict = field(default_factory=dict)
     left_s: float = 0.0
     diagnosed: int = 0
@@ -109,8 +109,8 @@ class Made:
     def ended(self, trial) -> None:
         self.told.append(("ended", trial))
 
-    def proving(self, planned) -> None:
-        self.told.append(("proving", planned))
+    def confirming(self, planned) -> None:
+        self.told.append(("confirming", planned))
 
 
 def faster_with_two(changes):
@@ -120,7 +120,7 @@ def faster_with_two(changes):
 def verified(trials, chosen, verdict=Verdict.FASTER, sameness=Sameness.IDENTICAL) -> Verified:
     return Verified(
         against="",
-        changes=trials.overlay(chosen).changes,
+        changes=trials.realisation(chosen).changes,
         verdict=verdict,
         why="",
         estimate=Estimate(1.6, 1.5, 1.7, (1.4, 1.8), 0.01, True),
@@ -163,9 +163,9 @@ def made(root, monkeypatch):
         more = {"forecast": forecast, "error": ended[2], "ran_out": ran_out}
         return Trial(number, candidate, ended[0], 0.01, ended[1], step_ms, **more)
 
-    def proven(trials, chosen, left_s, announce):
-        found.proven.append(trials.space.changes(chosen))
-        found.files, found.left_s = trials.overlay(chosen).files, left_s
+    def confirm(trials, chosen, left_s, announce):
+        found.confirmed.append(trials.space.changes(chosen))
+        found.files, found.left_s = trials.realisation(chosen).files, left_s
         announce(Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0))
         said = found.verified or verified
         return said(trials, chosen)
@@ -173,7 +173,7 @@ def made(root, monkeypatch):
     monkeypatch.setattr(diagnose, "diagnose", diagnosed)
     monkeypatch.setattr(diagnose, "load", lambda name, *, cwd: found.report)
     monkeypatch.setattr(Trials, "attempt", attempt)
-    monkeypatch.setattr(proof, "proven", proven)
+    monkeypatch.setattr(confirmation, "confirm", confirm)
     return found
 
 
@@ -182,7 +182,7 @@ def tune(made: Made, root: Path, **fields):
     return api.tune(options, made, cwd=root)
 
 
-def test_what_wins_is_proven_and_is_the_patch_that_apply_takes(made, root) -> None:
+def test_what_wins_is_confirmed_and_is_the_patch_that_apply_takes(made, root) -> None:
     before = (root / "train.py").read_bytes()
     tuned = tune(made, root)
     assert tuned.best == {"loader.num_workers": 2}
@@ -192,7 +192,7 @@ def test_what_wins_is_proven_and_is_the_patch_that_apply_takes(made, root) -> No
     planned = apply.plan(apply.Options(), cwd=root)
     assert [(path.name, b"default=2" in after) for path, _, after in planned.files] == [("train.py", True)]
     assert planned.chosen[0].gain.startswith("brings 3")
-    assert [kind for kind, *_ in made.told].count("proving") == 1
+    assert [kind for kind, *_ in made.told].count("confirming") == 1
 
 
 def test_a_history_that_cannot_be_written_loses_no_winner(made, root, monkeypatch) -> None:
@@ -206,11 +206,11 @@ def test_a_history_that_cannot_be_written_loses_no_winner(made, root, monkeypatc
     assert "history.jsonl could not be written (No space left on device)" in tuned.verified.notes[-1]
 
 
-def test_where_nothing_is_faster_nothing_is_proven_and_apply_finds_nothing(made, root) -> None:
+def test_where_nothing_is_faster_nothing_is_confirmed_and_apply_finds_nothing(made, root) -> None:
     made.speed = lambda changes: 100.0 if not changes else 80.0
     tuned = tune(made, root)
     assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
-    assert "proving" not in {kind for kind, *_ in made.told}
+    assert "confirming" not in {kind for kind, *_ in made.told}
     with pytest.raises(UsageError, match="confirmed no candidate as faster") as refused:
         apply.plan(apply.Options(), cwd=root)
     assert f"diagnose --load {tuned.diagnosed}" in refused.value.to_do
@@ -221,7 +221,7 @@ def test_where_nothing_is_faster_nothing_is_proven_and_apply_finds_nothing(made,
     [{"verdict": Verdict.CANNOT_TELL}, {"verdict": Verdict.SLOWER}, {"sameness": Sameness.DIFFERENT}],
     ids=["cannot tell", "slower", "other losses"],
 )
-def test_what_does_not_win_the_proof_is_not_recommended(made, root, fields) -> None:
+def test_what_does_not_win_the_confirmation_is_not_recommended(made, root, fields) -> None:
     made.verified = lambda trials, chosen: verified(trials, chosen, **fields)
     tuned = tune(made, root)
     assert (tuned.best, tuned.patch) == ({}, "")
@@ -236,7 +236,7 @@ def test_what_does_not_win_the_proof_is_not_recommended(made, root, fields) -> N
     ],
     ids=["too slow", "failed"],
 )
-def test_a_proof_that_fails_is_none(made, root, error, why) -> None:
+def test_a_confirmation_that_fails_is_none(made, root, error, why) -> None:
     def fail(trials, chosen):
         raise error
 
@@ -270,7 +270,7 @@ def test_threads_that_a_statement_can_set_are_written(made, root) -> None:
     made.report = report(root, line=7, told=False)
     made.speed = faster_with(60.0, 50.0)
     tuned = tune(made, root)
-    assert made.proven == [tuned.best] == [{"loader.num_workers": 2, "train.num_threads": 1}]
+    assert made.confirmed == [tuned.best] == [{"loader.num_workers": 2, "train.num_threads": 1}]
     assert tuned.by_hand == ()
     ((path, _, after),) = apply.plan(apply.Options(), cwd=root).files
     assert b"import DataLoader\n\ntorch.set_num_threads(1)\n\nparser" in after
@@ -278,10 +278,10 @@ def test_threads_that_a_statement_can_set_are_written(made, root) -> None:
     assert made.files == {path: after}
 
 
-def test_only_what_can_be_written_is_proven_and_written(made, root) -> None:
+def test_only_what_can_be_written_is_confirmed_and_written(made, root) -> None:
     made.speed = faster_with(60.0, 50.0)
     tuned = tune(made, root)
-    assert made.proven == [tuned.best] == [{"loader.num_workers": 2}]
+    assert made.confirmed == [tuned.best] == [{"loader.num_workers": 2}]
     planned = apply.plan(apply.Options(), cwd=root)
     assert ({change.setting: change.new for change in planned.chosen}, planned.left) == (tuned.best, ())
     assert {path: after for path, _, after in planned.files} == made.files != {}
@@ -300,10 +300,10 @@ def test_only_what_can_be_written_is_proven_and_written(made, root) -> None:
     ],
     ids=["alone", "together"],
 )
-def test_what_brings_something_only_by_hand_is_proven_so_and_writes_nothing(made, root, speed, settings) -> None:
+def test_what_brings_something_only_by_hand_is_confirmed_so_and_writes_nothing(made, root, speed, settings) -> None:
     made.speed = speed
     tuned = tune(made, root)
-    assert made.proven == [tuned.best] == [settings]
+    assert made.confirmed == [tuned.best] == [settings]
     planned = apply.plan(apply.Options(), cwd=root)
     assert (planned.chosen, planned.files) == ((), ())
     assert {change.setting: change.new for change, _ in planned.left} == settings
@@ -316,47 +316,49 @@ def other_losses_with_workers(trials, chosen):
     return verified(trials, chosen, sameness=Sameness.DIFFERENT if has_workers else Sameness.IDENTICAL)
 
 
-def test_what_gives_other_losses_is_taken_back_and_the_rest_is_proven(made, root) -> None:
+def test_what_gives_other_losses_is_taken_back_and_the_rest_is_confirmed(made, root) -> None:
     made.speed, made.verified = faster_with(60.0, 50.0), other_losses_with_workers
     tuned = tune(made, root)
-    assert made.proven == [{"loader.num_workers": 2}, {"train.num_threads": 1}]
+    assert made.confirmed == [{"loader.num_workers": 2}, {"train.num_threads": 1}]
     assert tuned.best == {"train.num_threads": 1}
     why = next(one.why for one in tuned.dropped if one.setting == "loader.num_workers")
-    assert why.startswith("taken back: the losses were not what they have to be, which may come from it")
+    assert why.startswith("taken back: the losses differ, and this change may be the cause")
 
 
-def test_where_the_second_proof_is_disturbed_nothing_of_the_first_is_left(made, root) -> None:
+def test_where_the_second_confirmation_is_disturbed_nothing_of_the_first_is_left(made, root) -> None:
     def disturbed(trials, chosen):
-        if len(made.proven) == 2:
+        if len(made.confirmed) == 2:
             raise UsageError("the budget allowed only 1 of 3 pairs")
         return other_losses_with_workers(trials, chosen)
 
     made.speed, made.verified = faster_with(60.0, 50.0), disturbed
     tuned = tune(made, root)
-    assert len(made.proven) == 2
+    assert len(made.confirmed) == 2
     assert (tuned.best, tuned.patch, tuned.verified, tuned.by_hand) == ({}, "", None, ())
     assert "is not confirmed: the budget allowed only 1 of 3 pairs" in tuned.notes[0]
 
 
-def test_what_was_taken_back_without_a_proof_is_told(made, root, monkeypatch) -> None:
+def test_what_was_taken_back_without_a_confirmation_is_told(made, root, monkeypatch) -> None:
     made.speed = faster_with(60.0, 0.0)
-    monkeypatch.setattr(proof, "scaled", lambda trials, chosen: "they are others")
+    monkeypatch.setattr(confirmation, "scaled_losses", lambda trials, chosen: "they are others")
     tuned = tune(made, root)
-    assert (made.proven, tuned.best, tuned.verified) == ([], {}, None)
+    assert (made.confirmed, tuned.best, tuned.verified) == ([], {}, None)
     assert tuned.other_losses == ("loader.num_workers",)
 
 
-def test_without_time_for_a_second_proof_the_first_one_is_told(made, root, monkeypatch) -> None:
+def test_without_time_for_a_second_confirmation_the_first_one_is_told(made, root, monkeypatch) -> None:
     made.speed, made.verified = faster_with(60.0, 50.0), other_losses_with_workers
-    monkeypatch.setattr(Search, "holds_proof", lambda self, more_s=0.0: not made.proven)
+    monkeypatch.setattr(Search, "holds_confirmation", lambda self, more_s=0.0: not made.confirmed)
     tuned = tune(made, root)
-    assert made.proven == [{"loader.num_workers": 2}]
+    assert made.confirmed == [{"loader.num_workers": 2}]
     assert (tuned.best, tuned.patch, tuned.verified.losses.sameness) == ({}, "", Sameness.DIFFERENT)
 
 
 @pytest.mark.parametrize(("left_s", "kept"), [(1000.0, True), (50.0, False)])
-def test_time_for_a_second_proof_is_kept_where_losses_may_be_others(made, root, monkeypatch, left_s, kept) -> None:
-    proof_s = proof.SLACK * 2 * LEAST_PAIRS * Usual(0.1, 2.0, 32.0).trial_s
+def test_time_for_a_second_confirmation_is_kept_where_losses_may_be_others(
+    made, root, monkeypatch, left_s, kept
+) -> None:
+    proof_s = confirmation.SLACK * 2 * LEAST_PAIRS * BaselineRun(0.1, 2.0, 32.0).trial_s
     monkeypatch.setattr(Search, "left_s", property(lambda self: left_s))
     tune(made, root)
     assert made.left_s == left_s
@@ -365,13 +367,15 @@ def test_time_for_a_second_proof_is_kept_where_losses_may_be_others(made, root, 
     assert made.left_s == pytest.approx(left_s - proof_s if kept else left_s)
 
 
-def test_losses_scaled_by_the_accumulation_cost_no_proof(made, root, monkeypatch) -> None:
+def test_losses_scaled_by_the_accumulation_cost_no_confirmation(made, root, monkeypatch) -> None:
     made.speed = faster_with(60.0, 50.0)
     monkeypatch.setattr(
-        proof, "scaled", lambda trials, one: "the factor" if "loader.num_workers" in trials.space.changes(one) else ""
+        confirmation,
+        "scaled_losses",
+        lambda trials, one: "the factor" if "loader.num_workers" in trials.space.changes(one) else "",
     )
     tuned = tune(made, root)
-    assert made.proven == [{"train.num_threads": 1}]
+    assert made.confirmed == [{"train.num_threads": 1}]
     assert any(one.why.endswith("the factor") for one in tuned.dropped)
 
 
@@ -402,7 +406,7 @@ def test_own_settings_at_the_limit_of_the_memory_are_told_what_fits(made, root) 
         return 100.0 if changes.get("loader.num_workers") in (0, 1) else Outcome.OUT_OF_MEMORY
 
     def fail(trials, chosen):
-        raise ScriptError("a start failed that went well before: lost")
+        raise ScriptError("a run failed that succeeded in its trial: lost")
 
     made.speed, made.verified = speed, fail
     tuned = tune(made, root)
@@ -433,7 +437,7 @@ def test_a_script_that_fails_as_it_is_is_said(made, root) -> None:
 
 
 def test_a_study_whose_own_trial_failed_once_is_not_lost(made, root) -> None:
-    url = f"sqlite:///{root / 'shared.db'}"
+    url = f"{JOURNAL}{root / 'shared.journal'}"
     made.speed = lambda changes: Outcome.TIMED_OUT
     with pytest.raises(ScriptError):
         tune(made, root, study=url)
@@ -447,7 +451,7 @@ def test_a_script_without_a_step_is_not_tuned(made, root) -> None:
         tune(made, root)
 
 
-def test_a_budget_that_holds_no_proof_is_refused_before_a_trial(made, root) -> None:
+def test_a_budget_that_holds_no_confirmation_is_refused_before_a_trial(made, root) -> None:
     with pytest.raises(UsageError, match="too small: a run takes about"):
         tune(made, root, budget_s=20.0)
     assert made.tried == []
@@ -457,7 +461,7 @@ def test_trials_are_counted(made, root) -> None:
     made.speed = lambda changes: 100.0 + 10 * len(changes)
     tuned = tune(made, root, budget_s=None, num_trials=4)
     assert len(tuned.trials) == len(made.tried) == 4
-    assert tuned.stopped == "the 4 trials that were allowed are made"
+    assert tuned.stopped == "the limit of 4 trials is reached"
 
 
 def test_knobs_limit_the_space(made, root) -> None:
@@ -503,7 +507,7 @@ def test_only_the_same_command_is_resumed(made, root) -> None:
 
 
 def test_a_shared_study_is_resumed_with_its_storage_only(made, root) -> None:
-    url = f"sqlite:///{root / 'shared.db'}"
+    url = f"{JOURNAL}{root / 'shared.journal'}"
 
     def interrupted(changes):
         return KeyboardInterrupt() if len(made.tried) == 3 else faster_with_two(changes)
@@ -523,11 +527,11 @@ def test_a_study_of_its_own_is_not_resumed_in_another_storage(made, root) -> Non
     with pytest.raises(KeyboardInterrupt):
         tune(made, root)
     with pytest.raises(UsageError, match="its trials are in its run folder"):
-        tune(made, root, resume=True, study=f"sqlite:///{root / 'shared.db'}")
+        tune(made, root, resume=True, study=f"{JOURNAL}{root / 'shared.journal'}")
 
 
 def test_two_tuners_on_one_storage_share_the_trials(made, root) -> None:
-    url = f"sqlite:///{root / 'shared.db'}"
+    url = f"{JOURNAL}{root / 'shared.journal'}"
     first = tune(made, root, study=url, budget_s=None, num_trials=3)
     tried, made.tried = made.tried, []
     made.report = report(root)
@@ -538,7 +542,7 @@ def test_two_tuners_on_one_storage_share_the_trials(made, root) -> None:
 
 def test_two_tuners_at_once_never_try_the_same(made, root) -> None:
     """Correctness, not speed: each of them sees what the other tries at the moment."""
-    url = f"sqlite:///{root / 'shared.db'}"
+    url = f"{JOURNAL}{root / 'shared.journal'}"
     tune(made, root, study=url, budget_s=None, num_trials=1)
 
     def speed(changes):
@@ -557,16 +561,16 @@ def test_two_tuners_at_once_never_try_the_same(made, root) -> None:
 
 
 def test_the_words_of_a_command_are_not_kept(made, root) -> None:
-    kept = searches.new(root, ("train.py", "--token", "s3cret"), (), None)
-    searches.keep(kept, ended=False)
+    kept = runs.new(root, ("train.py", "--token", "s3cret"), (), None)
+    runs.save(kept, ended=False)
     assert "s3cret" not in (kept.folder / "run.json").read_text()
-    assert searches.resumed(root, ("train.py", "--token", "s3cret"), (), None) == kept
+    assert runs.resumed(root, ("train.py", "--token", "s3cret"), (), None) == kept
 
 
 def test_the_trials_of_other_files_or_of_another_python_are_not_reused(made, root, monkeypatch) -> None:
     def begins_anew(**fields) -> bool:
         made.tried = []
-        tune(made, root, study=f"sqlite:///{root / 'shared.db'}", **fields)
+        tune(made, root, study=f"{JOURNAL}{root / 'shared.journal'}", **fields)
         return {} in made.tried[:1]
 
     assert begins_anew()
@@ -583,16 +587,20 @@ def test_without_a_script_it_says_what_to_type(root) -> None:
         api.tune(api.Options(()), Made(None, None), cwd=root, environ=os.environ)
 
 
-def test_a_study_that_was_lost_is_said(made, root, monkeypatch) -> None:
-    native = Study.tell
+def test_a_sqlite_study_of_an_earlier_version_is_continued(made, root, monkeypatch) -> None:
+    def interrupted(changes):
+        return KeyboardInterrupt() if len(made.tried) == 3 else faster_with_two(changes)
 
-    def tell(self, asked, trial) -> None:
-        native(self, asked, trial)
-        self.lost = "the study could not be reached any more"
-
-    monkeypatch.setattr(Study, "tell", tell)
-    assert tune(made, root).stopped.endswith("; the study could not be reached any more")
-    assert made.told.count(("said", "the study could not be reached any more")) == 1
+    made.speed = interrupted
+    with monkeypatch.context() as earlier:
+        earlier.setattr(runs, "JOURNAL", "sqlite:///")
+        earlier.setattr(runs, "STUDY", "study.db")
+        with pytest.raises(KeyboardInterrupt):
+            tune(made, root)
+    made.speed, tried, made.tried = faster_with_two, made.tried[:2], []
+    tuned = tune(made, root, resume=True)
+    assert [tuned.space.changes(trial.candidate) for trial in tuned.trials[:2]] == tried
+    assert not any(changes in tried for changes in made.tried[:1])
 
 
 def test_what_the_diagnosis_found_and_was_not_tried_is_told(made, root) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autotune.model.tuned import Axis, Outcome, Space, Trial
-from autotune.tune.minimal import minimal, simpler_than
+from autotune.tune.ablation import ablate, simpler_than
 
 LOADERS = (
     {"loader.num_workers": 0},
@@ -41,17 +41,17 @@ def test_simpler_candidates_take_changes_of_one_axis_back() -> None:
 
 def test_what_brings_nothing_is_dropped_one_after_the_other() -> None:
     speeds = {(0, 1): 10.0, (1, 1): 20.1, (2, 0): 19.9, (1, 0): 19.8}
-    found = minimal(SPACE, unknown, WINNER, trials(), trying(speeds))
+    found = ablate(SPACE, unknown, WINNER, trials(), trying(speeds))
     assert found.candidate == (1, 0)
     assert [one.setting for one in found.dropped] == ["loader.prefetch_factor", "optimizer.fused"]
-    assert found.dropped[0].why == "it brings nothing: less than trials differ by themselves (3.0 %)"
+    assert found.dropped[0].why == "it brings nothing: less than the noise of a trial (3.0 %)"
     assert found.dropped[1].why.startswith("it brings 1.")
     assert found.brings == {"loader.num_workers": pytest.approx(0.5, abs=0.02)}
 
 
 def test_what_brings_something_is_kept_and_says_how_much() -> None:
     speeds = {(0, 1): 11.0, (1, 1): 19.0, (2, 0): 18.0}
-    found = minimal(SPACE, unknown, WINNER, trials(), trying(speeds))
+    found = ablate(SPACE, unknown, WINNER, trials(), trying(speeds))
     assert (found.candidate, found.dropped) == (WINNER, ())
     assert found.brings["optimizer.fused"] == pytest.approx(0.1, abs=0.02)
     assert found.brings["loader.num_workers"] == found.brings["loader.prefetch_factor"] > 0.3
@@ -59,7 +59,7 @@ def test_what_brings_something_is_kept_and_says_how_much() -> None:
 
 
 def test_what_cannot_be_tried_is_kept() -> None:
-    found = minimal(SPACE, unknown, WINNER, trials(), lambda candidate: None)
+    found = ablate(SPACE, unknown, WINNER, trials(), lambda candidate: None)
     assert (found.candidate, found.dropped) == (WINNER, ())
     assert set(found.brings) == {"loader.num_workers", "loader.prefetch_factor", "optimizer.fused"}
     assert found.measured == frozenset()
@@ -73,14 +73,14 @@ def test_only_what_may_be_as_fast_is_tried_and_only_once() -> None:
         tried.append(candidate)
         return Trial(3, candidate, Outcome.COMPLETED, 1.0, 12.0)
 
-    minimal(SPACE, unknown, WINNER, known, attempt)
+    ablate(SPACE, unknown, WINNER, known, attempt)
     assert (1, 1) not in tried
     assert len(tried) == len(set(tried))
 
 
 def test_small_losses_do_not_add_up() -> None:
     speeds = {(0, 1): 10.0, (1, 1): 19.6, (2, 0): 19.6, (1, 0): 19.2}
-    assert minimal(SPACE, unknown, WINNER, trials(), trying(speeds)).candidate in {(1, 1), (2, 0)}
+    assert ablate(SPACE, unknown, WINNER, trials(), trying(speeds)).candidate in {(1, 1), (2, 0)}
 
 
 def test_what_takes_more_memory_than_it_may_is_kept_though_it_is_as_fast() -> None:
@@ -90,9 +90,9 @@ def test_what_takes_more_memory_than_it_may_is_kept_though_it_is_as_fast() -> No
     def attempt(candidate) -> Trial:
         return Trial(2, candidate, Outcome.COMPLETED, 1.0, speeds[candidate], memory_bytes=101)
 
-    assert minimal(space, unknown, WINNER, trials(), attempt).candidate == WINNER
+    assert ablate(space, unknown, WINNER, trials(), attempt).candidate == WINNER
     known = [*trials(), *map(attempt, speeds)]
-    assert minimal(space, unknown, WINNER, known, lambda candidate: None).candidate == WINNER
+    assert ablate(space, unknown, WINNER, known, lambda candidate: None).candidate == WINNER
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OUT_OF_MEMORY, Outcome.FAILED, Outcome.TIMED_OUT])
@@ -105,7 +105,7 @@ def test_what_did_not_go_well_is_not_tried_again(outcome) -> None:
         return Trial(3, candidate, Outcome.COMPLETED if speed else outcome, 1.0, speed)
 
     known = [*trials(), Trial(2, (2, 0), outcome, 1.0)]
-    assert minimal(SPACE, unknown, WINNER, known, attempt).candidate == (1, 1)
+    assert ablate(SPACE, unknown, WINNER, known, attempt).candidate == (1, 1)
     assert (2, 0) not in tried
     assert sorted(tried) == sorted(set(tried))
 
@@ -116,5 +116,5 @@ def test_what_needs_the_memory_that_ran_out_is_not_tried() -> None:
     known = [*trials(), Trial(2, (0, 0), Outcome.OUT_OF_MEMORY, 1.0)]
     known = [replace(one, candidate=(1, 1) if one.candidate == WINNER else one.candidate) for one in known]
     tried = []
-    minimal(Space(axes), unknown, (1, 1), known, tried.append)
+    ablate(Space(axes), unknown, (1, 1), known, tried.append)
     assert tried == [(1, 0)]

@@ -1,0 +1,103 @@
+"""The run folder of a search, and what `--resume` needs to continue it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from autotune.collect import artefacts
+from autotune.errors import UsageError
+from autotune.machine import identity
+from autotune.scan.command import scan_command
+from autotune.tune.study import JOURNAL
+
+STUDY = "study.journal"
+SQLITE = "study.db"
+"""The study of earlier versions, which --resume continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRun:
+    """A search on the disk."""
+
+    folder: Path
+
+    storage: str
+    """Of its study."""
+
+    name: str
+    """Of its study."""
+
+    diagnosed: str = ""
+    """The run that was diagnosed; "" until the diagnosis is made."""
+
+    is_shared: bool = False
+    """Whether the storage is not in the folder: other tuners may use it."""
+
+
+def new(root: Path, words: Sequence[str], asked: Iterable[str], storage: str | None) -> SearchRun:
+    """A search that begins now. `asked` are the options and `contents` on which its trials depend."""
+    return _search_run(artefacts.new_run(root), storage, _name(words, asked))
+
+
+def resumed(root: Path, words: Sequence[str], asked: Iterable[str], storage: str | None) -> SearchRun:
+    """The newest search of this command and these options that did not end.
+
+    Raises UsageError when there is none, or its trials are in another storage (None: that of its folder).
+    """
+    name = _name(words, asked)
+    for folder in reversed(artefacts.runs(root)):
+        row = _row(folder)
+        if row is not None and row["study"] == name and not row["ended"]:
+            if row["shared"] != (storage is not None):
+                raise _elsewhere(folder, row["shared"])
+            return replace(_search_run(folder, storage, name), diagnosed=row["diagnosed"])
+    raise UsageError(
+        "there is no interrupted search of this command with these options and files",
+        where="--resume",
+        to_do="Leave it out to begin one.",
+    )
+
+
+def save(search: SearchRun, *, ended: bool) -> None:
+    """Write the manifest of the search."""
+    row = {"study": search.name, "diagnosed": search.diagnosed, "ended": ended, "shared": search.is_shared}
+    artefacts.write_json(search.folder / artefacts.MANIFEST, {**identity(), artefacts.SEARCH: row})
+
+
+def contents(words: Sequence[str], cwd: Path, root: Path) -> str:
+    """A digest of the script and configs that the command names: a trial is valid for their contents only."""
+    found = scan_command(words, cwd=cwd, root=root, versions={})
+    paths = [path for name in sorted(found.files if found is not None else ()) if (path := root / name).is_file()]
+    return sha256(b"".join(sha256(path.read_bytes()).digest() for path in paths)).hexdigest()
+
+
+def _search_run(folder: Path, storage: str | None, name: str) -> SearchRun:
+    is_old = (folder / SQLITE).is_file()
+    own = f"sqlite:///{folder / SQLITE}" if is_old else f"{JOURNAL}{folder / STUDY}"
+    return SearchRun(folder, storage or own, name, is_shared=storage is not None)
+
+
+def _elsewhere(folder: Path, is_shared: bool) -> UsageError:
+    """A URL may hold a password, so none is written down."""
+    where = "the storage of --study" if is_shared else "its run folder"
+    to_do = "Give it the same --study again." if is_shared else "Leave --study out, or leave --resume out."
+    return UsageError(f"its trials are in {where}", where=f"--resume: {folder.name}", to_do=to_do)
+
+
+def _row(folder: Path) -> dict[str, Any] | None:
+    try:
+        row = artefacts.read_json(folder / artefacts.MANIFEST).get(artefacts.SEARCH)
+    except (UsageError, AttributeError):
+        return None
+    return row if isinstance(row, dict) and {"study", "diagnosed", "ended", "shared"} <= row.keys() else None
+
+
+def _name(words: Sequence[str], asked: Iterable[str]) -> str:
+    """The same for all tuners of a command. It is a digest, because the command may hold secrets."""
+    text = json.dumps([list(words), sorted(asked)])
+    return f"autotune-{sha256(text.encode()).hexdigest()[:16]}"
