@@ -759,3 +759,40 @@ def test_the_interval_of_an_epoch_is_said_to_be_the_loops(project: Project) -> N
     project.write(train_py=RAW_LOOP.format(every="2").replace("if step % 2 == 0", "if True"))
     (change,) = project.changes("train.py", {"checkpoint.interval_steps": 1}, {"checkpoint.interval_steps": 6})
     assert change.by_hand.endswith("in no condition `step % N == 0`")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "old", "new", "expected"),
+    [
+        (
+            "DataLoader([1], 8, True, None, None, 0)",
+            "loader.batch_size",
+            8,
+            16,
+            "DataLoader([1], 16, True, None, None, 0)",
+        ),
+        (
+            "DataLoader([1], 8, True, None, None, 0)",
+            "loader.num_workers",
+            0,
+            4,
+            "DataLoader([1], 8, True, None, None, 4)",
+        ),
+        ("DataLoader([1], num_workers=(N := 0))", "loader.num_workers", 0, 4, "DataLoader([1], num_workers=(N := 4))"),
+    ],
+)
+def test_a_value_that_no_keyword_names(
+    project: Project, text: str, name: str, old: Value, new: Value, expected: str
+) -> None:
+    project.write(train_py=script(text))
+    (change,) = project.changes("train.py", {name: old}, {name: new}, line=12)
+    assert project.after("train_py", change) == script(expected)
+
+
+def test_of_a_tuple_one_value(project: Project) -> None:
+    before = script("DataLoader([1], batch_size=rows, num_workers=workers)").replace(
+        "loader =", "rows, workers = 8, 0\nloader ="
+    )
+    project.write(train_py=before)
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 4}, line=13)
+    assert project.after("train_py", change) == before.replace("8, 0", "8, 4")
