@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune import reading
 from autotune.invocation import Invocation, invoked, typed
 from autotune.invocation.modules import module_file, search_path
 from autotune.machine.interpreter import candidates
@@ -54,7 +55,20 @@ def _home(module: str, called: Invocation) -> Path | None:
     if called.file is None or called.is_shell or called.module is not None:
         return None
     package = next((folder for folder in called.file.resolve().parents if folder.name == module), None)
-    return package.parent if package is not None else None
+    return package.parent if package is not None and _holds_imports(package, called.file) else None
+
+
+def _holds_imports(package: Path, script: Path) -> bool:
+    """Whether a folder is the package that a script imports from, and not only called like a library."""
+    text = reading.read(script, follow=True).decode("utf-8", "replace")
+    found = re.findall(rf"^\s*(?:from|import)\s+{re.escape(package.name)}\.([\w.]+)", text, re.MULTILINE)
+    inner = [package.joinpath(*name.split(".")) for name in found]
+    files = [
+        package / "__init__.py",
+        *(one.with_suffix(".py") for one in inner),
+        *(one / "__init__.py" for one in inner),
+    ]
+    return any(file.is_file() for file in files)
 
 
 def _as_module(module: str, called: Invocation, words: Sequence[str], home: Path) -> str:
@@ -62,7 +76,9 @@ def _as_module(module: str, called: Invocation, words: Sequence[str], home: Path
     assert called.file is not None
     name = ".".join(called.file.resolve().relative_to(home).with_suffix("").parts)
     at = len(called.front) + called.at
-    line = (*words[:at], "-m", name, *words[at + 1 :])
+    launcher = called.parts.launcher if called.parts is not None else None
+    flag = "--module" if launcher is not None and launcher.name == "deepspeed" else "-m"
+    line = (*words[:at], flag, name, *words[at + 1 :])
     away = "" if home == called.cwd.resolve() else f"cd {shlex.quote(str(home))} && "
     dashes = "" if line[0] == "-m" else "-- "
     why = f"{called.title} is a module of {module!r}, which Python finds from {home} with -m"

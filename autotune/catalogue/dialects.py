@@ -38,6 +38,7 @@ read_only = true                                         what to write is what t
 
 ["data.packing"]
 missing = "why this dialect has no such key"
+follows = "loader.batch_size"                            it is computed so that the global batch holds when that changes
 """
 
 from __future__ import annotations
@@ -141,6 +142,11 @@ def why_missing(framework: str, setting: str) -> str:
     entry = _entry(dialect, setting, to_write=True)[0]
     otherwise = next((level["otherwise"] for level in _levels(dialect) if "otherwise" in level), "")
     return str(entry.get("missing", "" if entry else otherwise))
+
+
+def follows(name: str, setting: str) -> str:
+    """The setting from which the dialect of this name computes `setting`; "" where it computes none."""
+    return str(dialects()[name].get(setting, {}).get("follows", ""))
 
 
 def readings(name: str, versions: Mapping[str, Version]) -> Iterator[Reading]:

@@ -88,8 +88,7 @@ def _is_refuted(rule: Rule, evidence: Evidence, subject: str) -> bool:
 def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
     changes = changes_of(rule, evidence, subject)
     names = compile_expression(rule.when, rule.limits).names
-    of_files = compile_expression(rule.static.when, rule.limits).names if rule.static is not None else ()
-    places = _places((*names, *of_files), evidence, subject)
+    places = _places((*names, *_of_files(rule)), evidence, subject)
     return Finding(
         rule=rule,
         subject=subject,
@@ -104,10 +103,16 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
 def _places(names: Iterable[str], evidence: Evidence, subject: str) -> tuple[Location, ...]:
     """Where the files show the first of the facts `names` that has places: those after it are circumstances.
 
-    What a run measures has no place of its own; what the static part of its rule reads shows where the cause stands.
+    What a run measures has no place of its own; the one fact that the static part of its rule reads shows the cause.
     """
     found = (evidence.places.get((owner, name)) for name in names for owner in (subject, RUN))
     return next((places for places in found if places), ())
+
+
+def _of_files(rule: Rule) -> tuple[str, ...]:
+    """The fact that alone decides the static part of a rule: of several some are circumstances."""
+    names = tuple(compile_expression(rule.static.when, rule.limits).names) if rule.static is not None else ()
+    return names if len(names) == 1 else ()
 
 
 def _fixed(rule: Rule) -> Iterator[str]:

@@ -16,6 +16,7 @@ from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.source import Entry
+from autotune.patch import spell
 from autotune.syntax import yaml
 
 SCHEMA = 2
@@ -128,8 +129,8 @@ def _edit(row: _Table, digests: Mapping[str, str]) -> Edit:
     return Edit(
         file=row.place("file"),
         key=row.text("key"),
-        old=row.written("old"),
-        new=row.written("new"),
+        old=row.written("old", row.place("file")),
+        new=row.written("new", row.place("file")),
         occurrence=occurrence,
         sha256=digests.get(row.place("file"), ""),
     )
@@ -166,10 +167,10 @@ class _Table:
             return value
         raise self.wrong(key, "is missing" if value is None else "must be a string")
 
-    def written(self, key: str) -> str:
-        """A text of a file: 4 and true are what they look like there; "" where the key is missing."""
+    def written(self, key: str, file: str) -> str:
+        """A text of `file`: 4 and true are spelled as they are there; "" where the key is missing."""
         value = self.scalar(key)
-        return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+        return value if isinstance(value, str) else "" if value is None else spell.literal(value, file)
 
     def texts(self, key: str) -> dict[str, str]:
         """A mapping of names to texts; empty where the key is missing."""

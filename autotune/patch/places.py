@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from autotune.syntax.python import Source
 _WRAPPERS = ("field", "Field", "Option", "Argument")
 """Calls that hold the default of an option of a dataclass or of a function."""
 
+
+_POSITIONAL = re.compile(r"(\w+)\[(\d{1,3})\]")
 
 IMPORT = "import "
 """What stands before the name of a key that a script imports."""
@@ -60,6 +63,29 @@ def key_to_add(data: bytes, at: Location, argument: str, flag: str) -> str:
     return flag if command is None else f"{shell_effect.program(command)} {flag}"
 
 
+def name_at(source: Source, span: Span) -> str:
+    """How an edit names the expression at `span` of a script by what stands around it; "" where nothing names it.
+
+    "DataLoader[1]" is the second positional argument of a call.
+    """
+    for node in ast.walk(source.tree):
+        for name, value in _named_children(node):
+            if source.span(value) == span:
+                return name
+    return ""
+
+
+def _named_children(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The expressions in a node that have a name there."""
+    if isinstance(node, ast.Call) and (call := last_name(node.func)):
+        yield from ((f"{call}.{one.arg}", one.value) for one in node.keywords if one.arg)
+        yield from ((f"{call}[{number}]", one) for number, one in enumerate(node.args))
+    elif isinstance(node, ast.arguments):
+        yield from ((f"--{name}", default) for name, default in _defaults_of(node))
+    else:
+        yield from _assigned(node)
+
+
 def places(source: Any, edit: Edit) -> list[Place]:
     """The places of an edit's key in a file that `spell.read` read, in the order of the file.
 
@@ -91,6 +117,10 @@ def _in_script(source: Source, key: str) -> Iterator[Place]:
     elif function := statement.named(key):
         taken = [value for call in calls(source, function) for value in statement.taken(call)]
         yield from [Place(source.span(value)) for value in taken] or [Place()]
+    elif positional := _POSITIONAL.fullmatch(key):
+        for call in calls(source, positional[1]):
+            number = int(positional[2])
+            yield Place(source.span(call.args[number]) if number < len(call.args) else None, call)
     elif below:
         for call in calls(source, head):
             value = next(_argument(call, below), None)
@@ -135,11 +165,30 @@ def items(value: ast.expr | None, name: str) -> Iterator[ast.expr]:
 def _named(tree: ast.AST, name: str) -> Iterator[ast.expr]:
     """What a name, an attribute or the key of a dict is given."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from [node.value] if node.value is not None and [last_name(one) for one in targets] == [name] else []
-        elif isinstance(node, ast.Dict):
-            yield from items(node, name)
+        yield from (value for given, value in _assigned(node) if given == name)
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The names, attributes and keys that a node gives a value."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        yield from _pairs(node.targets[0], node.value)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        yield from _pairs(node.target, node.value)
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.value, value
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """A target with its value; those of `a, b = 1, 2` one by one."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, other in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(one, other)
+    elif isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        yield str(target.slice.value), value
+    elif name := last_name(target):
+        yield name, value
 
 
 def _defaults(tree: ast.AST, flag: str) -> Iterator[ast.expr]:
@@ -151,14 +200,15 @@ def _defaults(tree: ast.AST, flag: str) -> Iterator[ast.expr]:
             fields = ast.Module([one for one in node.body if isinstance(one, ast.Assign | ast.AnnAssign)], [])
             yield from map(_unwrapped, _named(fields, flag.removeprefix("--")))
         elif isinstance(node, ast.arguments):
-            yield from map(_unwrapped, _parameters(node, flag.removeprefix("--")))
+            yield from (_unwrapped(one) for name, one in _defaults_of(node) if name == flag.removeprefix("--"))
 
 
-def _parameters(node: ast.arguments, name: str) -> Iterator[ast.expr]:
+def _defaults_of(node: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters of a function that have a default."""
     positional = [*node.posonlyargs, *node.args]
     given = [*zip(positional[len(positional) - len(node.defaults) :], node.defaults, strict=True)]
     pairs = [*given, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
-    yield from (default for one, default in pairs if one.arg == name and default is not None)
+    yield from ((one.arg, default) for one, default in pairs if default is not None)
 
 
 def _unwrapped(value: ast.expr) -> ast.expr:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotune import catalogue
-from autotune.catalogue.dialects import Version, dialects, extends, functions, readings
+from autotune.catalogue.dialects import Version, dialects, extends, follows, functions, readings
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Location, Setting, Value
 from autotune.model.finding import Change
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED, Bundle, Call, Given
 from autotune.patch import collator, help_text, readers, spell, statement, unset
-from autotune.patch.dependencies import needs
+from autotune.patch.dependencies import is_pair, needs
 from autotune.patch.journal import sha256
 from autotune.patch.places import key_of, key_to_add
 from autotune.patch.resolve import edited, resolve, symbolic
@@ -29,6 +29,9 @@ LENGTHS = ("max_length", "max_seq_length")
 
 SWITCHES = ("pad_to_max_length",)
 """Options of scripts that are there to change a setting, with all that it needs: who else reads them does its part."""
+
+LOOPS = {"checkpoint.interval_steps": "save loop", "evaluation.interval_steps": "evaluation loop"}
+"""What a scan calls the condition of a raw loop that decides an interval."""
 
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
@@ -58,8 +61,18 @@ def plan(
 ) -> tuple[Draft, ...]:
     """One Draft for each change, in their order; `read` gives the bytes of a file that the bundle names."""
     planned = _together([_guarded(each, bundle, read, versions) for each in wanted], read)
+    planned = [_computed(each, planned, bundle) for each in planned]
     changes = [each.change for each in planned]
     return tuple(replace(each, change=_with_needs(each, changes)) for each in planned)
+
+
+def _computed(draft: Draft, planned: Sequence[Draft], bundle: Bundle | None) -> Draft:
+    """The draft; nothing has to be written for a change that the framework makes itself with an edited one."""
+    names = {follows(name, draft.change.setting) for name in (bundle.dialects if bundle is not None else ())}
+    is_made = any(
+        one.change.setting in names and one.change.edits and is_pair(one.change, draft.change) for one in planned
+    )
+    return replace(draft, change=replace(draft.change, edits=(), by_hand="")) if is_made else draft
 
 
 def _together(planned: Sequence[Draft], read: Read) -> list[Draft]:
@@ -287,6 +300,10 @@ def _not_followed(setting: Setting, calls: Sequence[Call], read: Read) -> str:
     at_place = [call for call in calls if call.name and _is_at(call.location, setting.location)]
     values = (call.arguments[setting.spelling] for call in at_place if setting.spelling in call.arguments)
     unknown = next((one for one in values if not one.known), None)
+    if unknown is None and setting.name in LOOPS and setting.location is None:
+        loop = next((call.location for call in calls if call.name == LOOPS[setting.name]), None)
+        where = f"at {loop.file}:{loop.line}" if loop is not None else "in no condition `step % N == 0`"
+        return f"the loop itself decides it, {where}"
     if unknown is None:
         return ""
     at = unknown.location

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
+from tokenize import detect_encoding
 from typing import Any, cast
 
 from autotune.errors import UsageError
@@ -19,7 +21,7 @@ from autotune.model.source import Command, Document, Splice
 from autotune.patch import help_text, spell, statement
 from autotune.patch.dependencies import is_pair
 from autotune.patch.journal import sha256
-from autotune.patch.places import Place, places
+from autotune.patch.places import Place, name_at, places
 from autotune.patch.readers import check_again
 from autotune.syntax import edit_effect, shell_effect
 from autotune.syntax.python import Source
@@ -34,7 +36,7 @@ def resolve(data: bytes, edit: Edit, *, is_changed: bool = False) -> Splice | No
     has to have a single place. Raises UsageError, which says why, where that place is gone or has another value.
     """
     source = spell.read(data, edit.file)
-    if help_text.is_of_help(edit):
+    if help_text.is_of_help(edit) and isinstance(source, Source):
         at = help_text.span(data, source, edit)
         return None if at is None else Splice(at, edit.new)
     found = _place(data, source, edit, is_changed)
@@ -46,29 +48,36 @@ def resolve(data: bytes, edit: Edit, *, is_changed: bool = False) -> Splice | No
 
 
 def symbolic(data: bytes, edit: Edit, splice: Splice) -> Edit:
-    """`edit` of the file `data` with the occurrence of its key that `splice` is at.
+    """`edit` of the file `data` with the occurrence of its key that `splice` is at; under the name that its place has
+    there, where that is another one: a parameter that reaches a call by its position.
 
     Raises UsageError where no occurrence gives that splice: another reader of the file could not find it.
     """
-    for occurrence in range(1, len(places(spell.read(data, edit.file), edit)) + 1):
-        one = replace(edit, occurrence=occurrence, sha256=sha256(data))
-        try:
-            if resolve(data, one) == splice:
-                return one
-        except UsageError:
-            continue
+    source = spell.read(data, edit.file)
+    other = name_at(source, splice.span) if isinstance(source, Source) and edit.old else ""
+    for named in (edit, *([replace(edit, key=other)] if other else [])):
+        for occurrence in range(1, len(places(source, named)) + 1):
+            one = replace(named, occurrence=occurrence, sha256=sha256(data))
+            try:
+                if resolve(data, one) == splice:
+                    return one
+            except UsageError:
+                continue
     raise UsageError(f"{edit.key} has no unique location in {edit.file}: edit it by hand")
 
 
 def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
     """`data` with all `edits` of its file, each resolved in what those before it left. Raises UsageError when one of
     them cannot be made beside the others."""
+    before = data
     for edit in edits:
         try:
             splice = resolve(data, edit)
             if splice is not None:
                 data = edit_effect.spliced(data, splice)
                 spell.read(data, edit.file)
+            elif data != before and resolve(before, edit) is not None and not help_text.is_of_help(edit):
+                raise UsageError(f"another edit stands at the place of {edit.key}")
         except UsageError as error:
             keys = ", ".join(dict.fromkeys(one.key for one in edits))
             together = f"{keys} cannot be written together: " if len(edits) > 1 else f"{edit.key}: "
@@ -160,6 +169,8 @@ def _place(data: bytes, source: Any, edit: Edit, is_changed: bool) -> Place:
     found = places(source, edit)
     if is_changed and len(found) > 1:
         raise UsageError(_several(data, edit, found))
+    if is_changed and found:
+        return found[0]
     if edit.occurrence > len(found):
         raise UsageError(_several(data, edit, found) if found else "it no longer exists")
     return found[edit.occurrence - 1]
@@ -180,18 +191,35 @@ def _replaced(data: bytes, source: Any, edit: Edit, span: Span) -> Splice | None
         was = f", not {spell.shown(edit.old)}" if edit.old else ""
         raise UsageError(f"it is {spell.shown(now)} now{was}")
     splice = Splice(span, edit.new)
-    if isinstance(source, Document):
+    if isinstance(source, Source):
+        _check_expression(data, edit.new)
+    elif isinstance(source, Document):
         _confirm(data, source, edit, splice)
-    elif not isinstance(source, Source):
+    else:
         words = (word for each in source.commands for word in (*each.words, *(one for _, one in each.variables)))
         shell_effect.confirm(data, splice, next(word for word in words if word.span == span))
     return splice
 
 
+def _check_expression(data: bytes, written: str) -> None:
+    """Raises UsageError unless the text is one expression, in an encoding that its file has."""
+    try:
+        node = ast.parse(written, mode="eval").body
+    except SyntaxError:
+        node = None
+    if node is None or (isinstance(node, ast.Tuple) and not written.lstrip().startswith("(")):
+        raise UsageError(f"{spell.shown(written)} is no expression")
+    if not written.isascii() and detect_encoding(BytesIO(data).readline)[0] not in ("utf-8", "utf-8-sig"):
+        raise UsageError(f"{spell.shown(written)} cannot be written in a file that is not UTF-8")
+
+
 def _confirm(data: bytes, source: Document, edit: Edit, splice: Splice) -> None:
     """Raises UsageError when the edit would also change other values, as where an anchor stands there."""
     at = next(number for number, entry in enumerate(source.entries) if entry.span == splice.span)
-    entry = spell.read(edit_effect.spliced(data, splice), edit.file).entries[at]
+    entries = spell.read(edit_effect.spliced(data, splice), edit.file).entries
+    if len(entries) != len(source.entries):
+        raise UsageError(f"{spell.shown(edit.new)} is no value in its place")
+    entry = entries[at]
     edit_effect.confirm(
         data, splice, lambda after: cast(Document, spell.read(after, edit.file)), entry.path, entry.value
     )

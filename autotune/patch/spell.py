@@ -77,7 +77,10 @@ def value(written: str, name: str) -> Scalar:
     syntax = _syntax(name)
     if syntax in _DATA:
         pattern = {"json": '{"v": %s}', "toml": "v = %s", "yaml": "v: %s"}[syntax]
-        return cast(Scalar, read((pattern % written).encode(), name).entries[0].value)
+        entries = read((pattern % written).encode(), name).entries
+        if [entry.path for entry in entries] != [("v",)] or isinstance(entries[0].value, tuple):
+            raise UsageError(f"{shown(written)} is no plain value")
+        return cast(Scalar, entries[0].value)
     try:
         return cast(Scalar, ast.literal_eval(written))
     except (ValueError, SyntaxError):

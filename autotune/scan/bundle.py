@@ -207,7 +207,17 @@ def _home(library: Library, name: str) -> str | None:
     own = next((at for at, folder in enumerate(folders) if folder in tops), None)
     if own is None or _finds(library, name, folders[own], source.tree):
         return None
+    if not _is_package(library, folders[: own + 1], names):
+        return None  # a folder that is called like a library
     return posixpath.join(".", *folders[:own])
+
+
+def _is_package(library: Library, folders: Sequence[str], names: Iterable[str]) -> bool:
+    """Whether a folder holds what scripts import from it by its name, or says that it is a package."""
+    home, package = posixpath.join(*folders[:-1], ""), folders[-1]
+    inner = [f"{home}{name.replace('.', '/')}" for name in names if name.partition(".")[0] == package]
+    wanted = [f"{home}{package}/__init__.py", *(f"{one}.py" for one in inner if one != f"{home}{package}")]
+    return any((library.root / one).is_file() for one in wanted)
 
 
 def _finds(library: Library, name: str, package: str, tree: ast.Module) -> bool:

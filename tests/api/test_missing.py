@@ -111,6 +111,7 @@ def test_another_failure_has_nothing_to_do_with_packages(
 def test_a_script_of_a_package_is_started_as_its_module(project: Path, words: tuple[str, ...], expected: str) -> None:
     (project / "src").mkdir()
     (project / "src" / "train.py").write_text("from src.data import x")
+    (project / "src" / "data.py").write_text("x = 1")
     said = missing.hint(words, run(), Raised("ModuleNotFoundError", "src", "/its/python"), project, {"PATH": ""})
     assert said.rpartition("    ")[2] == expected
 
@@ -118,5 +119,15 @@ def test_a_script_of_a_package_is_started_as_its_module(project: Path, words: tu
 def test_from_another_folder_the_command_goes_to_the_package(project: Path, tmp_path: Path) -> None:
     (project / "a" / "pkg").mkdir(parents=True)
     (project / "a" / "pkg" / "train.py").write_text("import pkg.data")
+    (project / "a" / "pkg" / "data.py").write_text("")
     said = missing.hint(("a/pkg/train.py",), run(), Raised("ModuleNotFoundError", "pkg", "/p"), project, {"PATH": ""})
     assert said.endswith(f"    cd {project}/a && autotune diagnose -m pkg.train")
+
+
+def test_a_folder_that_is_called_like_a_library_is_no_package(project: Path) -> None:
+    (project / "lightning").mkdir()
+    (project / "lightning" / "train.py").write_text("import lightning\nfrom lightning.pytorch import Trainer\n")
+    said = missing.hint(
+        ("lightning/train.py",), run(), Raised("ModuleNotFoundError", "lightning", "/p"), project, {"PATH": ""}
+    )
+    assert "-m" not in said

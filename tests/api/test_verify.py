@@ -798,10 +798,10 @@ def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(projec
 def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
     (project.cwd / "settings.py").write_text("lr = 0.1")
     data = (project.cwd / "settings.py").read_bytes()
-    edit = Edit("settings.py", "lr", "0.1", "0.1\nraise KeyError(lr)", sha256=digest(data))
+    edit = Edit("settings.py", "lr", "0.1", "{}[0.1]", sha256=digest(data))
     broken = replace(change(project.cwd), edits=(edit,))
     store = Store(project.cwd, state.project(project.cwd) / apply.PATCHES)
-    patch.write(store, "x", [(project.cwd / "settings.py", data, data + b"\nraise KeyError(lr)")])
+    patch.write(store, "x", [(project.cwd / "settings.py", data, b"lr = {}[0.1]")])
     patch.undo(store)
     run = artefacts.new_run(project.cwd)
     artefacts.write_patch(run / NAME, dumps(Patch(str(project.cwd), run.name, ("train.py",), (broken,))))
@@ -810,7 +810,7 @@ def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
     with pytest.raises(ScriptError) as failed:
         really(project, patch=run.name)
     assert failed.value.exit_code == 3
-    assert failed.value.what == f"the changed script failed: KeyError at {project.cwd}/settings.py:2 <module>"
+    assert failed.value.what == f"the changed script failed: KeyError at {project.cwd}/settings.py:1 <module>"
     assert "KeyError: 0.1" in capfd.readouterr().err
     assert tree(project.cwd) == before
     assert [path.name for path in (project.cwd / ".autotune" / "runs").iterdir()] == [run.name]

@@ -41,6 +41,7 @@ ENTRY = (
     "values",
     "means",
     "versions",
+    "follows",
     "missing",
     "read_only",
 )

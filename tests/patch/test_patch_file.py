@@ -99,6 +99,8 @@ def test_an_edit_that_a_person_wrote() -> None:
     row = f"  - {{setting: s, subject: run, new: 4, effect: exact, rules: [], {edits}}}\n"
     (change,) = loads((head + row).encode(), "patch.yaml").changes
     assert change.edits == (Edit("train.py", "lr", "0", "4"),)
+    (change,) = loads((head + row.replace("new: 4}]", "new: true}]")).encode(), "patch.yaml").changes
+    assert change.edits == (Edit("train.py", "lr", "0", "True"),)
 
 
 def test_a_change_that_a_person_deleted_is_left_out() -> None:

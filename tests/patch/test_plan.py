@@ -742,3 +742,57 @@ def test_the_interval_that_stands_in_a_condition_is_by_hand_with_its_line(projec
     project.write(train_py=RAW_LOOP.format(every="2"))
     (change,) = project.changes("train.py", {"checkpoint.interval_steps": 2}, {"checkpoint.interval_steps": 6})
     assert "train.py:11" in change.by_hand
+
+
+def test_what_the_framework_computes_from_an_edited_value_needs_no_edit(project: Project) -> None:
+    project.write(args_yaml="checkpoint_dir: c\ntrain:\n  global_batch_size: 8\n  micro_batch_size: 2\n")
+    observed: dict[str, Value] = {"loader.batch_size": 2, "train.accumulation_steps": 4}
+    wanted: dict[str, Value] = {"loader.batch_size": 4, "train.accumulation_steps": 2}
+    batch, steps = project.changes("litgpt finetune_lora --config args.yaml", observed, wanted)
+    assert "micro_batch_size: 4" in project.after("args_yaml", batch)
+    assert (steps.edits, steps.by_hand, steps.needs) == ((), "", ("loader.batch_size",))
+    (alone,) = project.changes("litgpt finetune_lora --config args.yaml", observed, {"train.accumulation_steps": 2})
+    assert alone.by_hand
+
+
+def test_the_interval_of_an_epoch_is_said_to_be_the_loops(project: Project) -> None:
+    project.write(train_py=RAW_LOOP.format(every="2").replace("if step % 2 == 0", "if True"))
+    (change,) = project.changes("train.py", {"checkpoint.interval_steps": 1}, {"checkpoint.interval_steps": 6})
+    assert change.by_hand.endswith("in no condition `step % N == 0`")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "old", "new", "expected"),
+    [
+        (
+            "DataLoader([1], 8, True, None, None, 0)",
+            "loader.batch_size",
+            8,
+            16,
+            "DataLoader([1], 16, True, None, None, 0)",
+        ),
+        (
+            "DataLoader([1], 8, True, None, None, 0)",
+            "loader.num_workers",
+            0,
+            4,
+            "DataLoader([1], 8, True, None, None, 4)",
+        ),
+        ("DataLoader([1], num_workers=(N := 0))", "loader.num_workers", 0, 4, "DataLoader([1], num_workers=(N := 4))"),
+    ],
+)
+def test_a_value_that_no_keyword_names(
+    project: Project, text: str, name: str, old: Value, new: Value, expected: str
+) -> None:
+    project.write(train_py=script(text))
+    (change,) = project.changes("train.py", {name: old}, {name: new}, line=12)
+    assert project.after("train_py", change) == script(expected)
+
+
+def test_of_a_tuple_one_value(project: Project) -> None:
+    before = script("DataLoader([1], batch_size=rows, num_workers=workers)").replace(
+        "loader =", "rows, workers = 8, 0\nloader ="
+    )
+    project.write(train_py=before)
+    (change,) = project.changes("train.py", {"loader.num_workers": 0}, {"loader.num_workers": 4}, line=13)
+    assert project.after("train_py", change) == before.replace("8, 0", "8, 4")

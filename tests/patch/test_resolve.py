@@ -218,3 +218,39 @@ def test_what_a_function_takes_is_found_by_its_name(given: str) -> None:
     wanted = edit("a.py", "set_float32_matmul_precision()", "'high'", "'medium'")
     now = f"import torch\nx = int('1')\ntorch.set_float32_matmul_precision({given})\n"
     assert after(now, wanted) == now.replace(f"({given}", f"({given.replace('high', 'medium')}")
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "old", "new"),
+    [
+        ("a.py", "f(a=False)\n", "False", "4, b=5"),
+        ("a.py", "f(a=False)\n", "False", "4); import os; (0"),
+        ("a.py", "# -*- coding: latin-1 -*-\nf(a='x')\n", "'x'", "'\u00e9'"),
+        ("a.yaml", "f:\n  a: [1, 2]\n", "1", "[3, 4]"),
+        ("a.yaml", "f: {}\n", "", "[3, 4]"),
+        ("a.json", '{"f": {}}', "", '{"v": 2}'),
+        ("a.toml", "[f]\n", "", "[3]"),
+    ],
+)
+def test_what_is_no_plain_value_in_its_place_is_refused(name: str, now: str, old: str, new: str) -> None:
+    key = "f.a.0" if old == "1" else "f.a"
+    with pytest.raises(UsageError):
+        edited(now.encode(), [edit(name, key, old, new)])
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.sh"])
+def test_the_help_of_an_option_is_one_of_a_script(name: str) -> None:
+    with pytest.raises(UsageError):
+        edited(b"a: 1\n", [edit(name, "--a help", "1", "2")])
+
+
+def test_an_edit_that_another_one_hides_is_refused() -> None:
+    now = b"python train.py --lr 1\npython eval.py --workers 0\n"
+    added, other = edit("run.sh", "train.py --workers", "", "4"), edit("run.sh", "--workers", "0", "4")
+    with pytest.raises(UsageError, match="another edit stands at the place of --workers"):
+        edited(now, [added, other])
+
+
+def test_a_changed_file_with_one_place_needs_no_count() -> None:
+    wanted = replace(edit("a.py", LOADER, "0", "4"), occurrence=2)
+    assert resolve(b"DataLoader(x, num_workers=0)\n", wanted) is not None

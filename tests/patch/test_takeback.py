@@ -52,6 +52,11 @@ def test_the_line_that_is_named_is_one_of_the_file_as_it_is() -> None:
     assert "here, but the file has nothing" in error.value.what
 
 
+def test_an_added_line_that_was_edited_is_refused() -> None:
+    with pytest.raises(UsageError, match="set_num_threads"):
+        taken_back(BEFORE, ADDED, ADDED.replace(b"threads(2)", b"threads(8)"))
+
+
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"d\r\n"]), max_size=8)
 
 

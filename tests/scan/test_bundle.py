@@ -440,6 +440,8 @@ def test_a_config_that_a_lightning_cli_takes_gives_the_arguments_of_its_classes(
         ("pkg/train.py", "import pkg.data", ("pkg/data.py",), (True, ".")),
         ("src/pkg/sub/train.py", "import torch, pkg.data", ("src/pkg/data.py",), (True, "./src")),
         ("pkg/train.py", "import torch\nfrom data import x", ("pkg/data.py",), (False, "")),
+        ("torch/train.py", "import torch", (), (False, "")),
+        ("pkg/train.py", "import pkg", ("pkg/__init__.py",), (True, ".")),
         ("pkg/train.py", "from pkg.data import x", ("pkg/data.py", "pkg/pkg/data.py"), (False, "")),
         ("pkg/train.py", "import sys\nsys.path.insert(0, '.')\nfrom pkg.data import x", ("pkg/data.py",), (False, "")),
     ],

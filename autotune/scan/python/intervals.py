@@ -48,9 +48,16 @@ def _tests(view: View, steps: Sequence[Step]) -> Iterator[ast.If]:
     yield from dict.fromkeys(node for node in inside if isinstance(node, ast.If))
 
 
+def _calls(view: View, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
+    """The calls of statements that no further condition decides."""
+    for statement in body:
+        if not isinstance(statement, ast.If | ast.Try | ast.For | ast.While):
+            yield from (node for node in view.index.inside(statement) if isinstance(node, ast.Call))
+
+
 def _kind(view: View, test: ast.If) -> str:
     """What a condition decides: that it saves, or else that it evaluates; "" for anything else."""
-    made = [node for node in view.index.inside(test) if isinstance(node, ast.Call)]
+    made = list(_calls(view, test.body))
     if any(last_name(call.func) in UPDATES for call in made):
         return ""
     bodies = dict.fromkeys(body for call in made if (body := called_function(view.index, call)) is not None)

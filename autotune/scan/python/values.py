@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from autotune.model.evidence import Value
@@ -135,7 +135,8 @@ def _changed_later(view: View, option: Option) -> str:
     again = [store.node for store in own if view.reach(view, store.node) is not False]
     if again:
         return f"the script sets it again at {_line(view, again[0])}"
-    updates = [call for one in every for call in one.index.called.get("vars", ()) if _is_changed(one.index, call)]
+    calls = [(one.index, call) for one in every for call in one.index.called.get("vars", ())]
+    updates = [call for index, call in calls if _is_changed(index, call, names)]
     return f"the script may change its options at {_line(view, updates[0])} (vars)" if updates else ""
 
 
@@ -153,14 +154,22 @@ def _is_of_other(view: View, node: ast.AST, base: ast.expr, option: Option) -> b
     return last_name(base) == "self" and class_ is not None and not is_field
 
 
-def _is_changed(index: Index, call: ast.Call) -> bool:
-    """Whether what `vars(args)` gives gets other values: it is only shown, or copied, in most scripts."""
+def _is_changed(index: Index, call: ast.Call, options: Collection[str]) -> bool:
+    """Whether what `vars(args)` gives gets other values for one of `options`: it is only shown, or copied, in most
+    scripts, and some set another key of it."""
     outer = index.parents.get(call)
     names = [last_name(one) for one in outer.targets] if isinstance(outer, ast.Assign) else []
     methods = {last_name(one.func) for name in names for one in index.methods.get(name, ())}
     is_updated = isinstance(outer, ast.Attribute) and outer.attr in CHANGES
-    is_stored = isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load)
-    return is_updated or is_stored or bool(methods & CHANGES) or any(index.items.get(name) for name in names)
+    stored = [store.node for name in names for store in index.items.get(name, ())]
+    stored += [outer] if isinstance(outer, ast.Subscript) and not isinstance(outer.ctx, ast.Load) else []
+    return is_updated or bool(methods & CHANGES) or any(_may_be(node, options) for node in stored)
+
+
+def _may_be(node: ast.AST, options: Collection[str]) -> bool:
+    """Whether the key of an item that is set is one of these, or not known."""
+    key = node.slice if isinstance(node, ast.Subscript) else None
+    return not isinstance(key, ast.Constant) or key.value in options
 
 
 def _of_option(view: View, option: Option) -> Given:

@@ -48,6 +48,8 @@ def intervals(body: str) -> dict[str, tuple[object, int, str]]:
         ("    if step % 8 == 0:\n        torch.save(model, 'x')\n", {"save loop": (8, 26, "save_every")}),
         ("    if step and not step % EVAL:\n        model.save_pretrained('x')\n", {"save loop": (50, 9, "EVAL")}),
         ("    if step % EVAL == 0:\n        print(step)\n", {}),
+        ("    if step % 8 == 0:\n        print(step)\n        if step > late:\n            save(step)\n", {}),
+        ("    if step % 8 == 0:\n        print(step)\n    else:\n        save(step)\n", {}),
         ("    if step % EVAL == 0:\n        optimizer.step()\n        save(step)\n", {}),
         ("    if step % 8 == 0:\n        save(step)\n    if step % 9 == 0:\n        save(step)\n", {}),
         ("if EVAL % 8 == 0:\n    save(1)\n", {}),

@@ -70,6 +70,16 @@ def test_why_an_option_that_is_changed_later_is_unknown(change: str, doubt: str)
     assert (found.known, found.doubt) == (False, doubt)
 
 
+@pytest.mark.parametrize("key", ["'workers'", "name"])
+def test_an_option_that_is_set_by_its_key_is_in_doubt(key: str) -> None:
+    found = workers(f"{PARSER}args = p.parse_args()\nc = vars(args)\nc[{key}] = 8\n{LOADER}")
+    assert found.doubt == "the script may change its options at line 6 (vars)"
+
+
+def test_another_key_that_is_set_in_the_options_changes_nothing() -> None:
+    assert workers(f"{PARSER}args = p.parse_args()\nc = vars(args)\nc['name'] = c['name'].value\n{LOADER}").doubt == ""
+
+
 @pytest.mark.parametrize(
     "code",
     [
