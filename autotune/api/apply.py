@@ -15,6 +15,7 @@ from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.invocation import typed as in_words
 from autotune.invocation.shown import is_whole
+from autotune.model.finding import UNCHANGED, needs_decision
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
@@ -28,8 +29,6 @@ PATCHES = "patches"
 """In a project's state: the journals of what was written, without which nothing is taken back."""
 
 _RULE = re.compile(r"[A-Za-z]{2}\d{3}")
-
-SAFE = (Effect.EXACT, Effect.EQUIVALENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,7 @@ def _chosen(
     wrong = [name for name in options.select if name not in known]
     if wrong:
         raise UsageError(f"no change of this patch matches {', '.join(wrong)}", to_do=f"There are: {_listed(known)}.")
-    reasons = [_why_left(change, options) for change in changes]
+    reasons = [_why_left(change, changes, options) for change in changes]
     is_so = [not change.edits and not change.by_hand for change in changes]
     lacks = lacking(changes, [not reason or so for reason, so in zip(reasons, is_so, strict=True)])
     reasons = [reason or _what_it_lacks(missing) for reason, missing in zip(reasons, lacks, strict=True)]
@@ -219,15 +218,27 @@ def _chosen(
     return [change for change, reason in pairs if not reason], [(change, reason) for change, reason in pairs if reason]
 
 
-def _why_left(change: PatchChange, options: Options) -> str:
+def _why_left(change: PatchChange, changes: Sequence[PatchChange], options: Options) -> str:
     named = {change.setting, *change.rules} & set(options.select)
     if options.select and not named:
         return "not selected"
     if not change.edits:
         return change.by_hand or "it has this value already"
-    if change.effect not in SAFE and change.effect not in options.allow and not named:
-        return f"it is {change.effect.value}: --allow {change.effect.value} writes it too"
-    return ""
+    # The report has all changes of a recommendation in one group, so that they need one decision.
+    undecided = [one for one in changes if one.rules == change.rules and _is_undecided(one, options)]
+    if named or not undecided:
+        return ""
+    if change not in undecided:
+        return _what_it_lacks([undecided[0].setting])
+    if change.effect in UNCHANGED or change.effect in options.allow:
+        return f"it has another cost: --select {change.setting} writes it"
+    return f"it is {change.effect.value}: --allow {change.effect.value} writes it too"
+
+
+def _is_undecided(change: PatchChange, options: Options) -> bool:
+    """Whether a person still has to decide on a change. --allow decides on effects, only --select on other costs."""
+    allowed = Effect.EXACT if change.effect in options.allow else change.effect
+    return needs_decision(change.setting, allowed)
 
 
 def _what_it_lacks(missing: Sequence[str]) -> str:

@@ -143,7 +143,10 @@ def _changes(root: Path, journal: journals.Journal, words: Sequence[str]) -> tup
 
 
 def predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | None:
-    """What the diagnosis expects of these changes together, whatever else it proposed beside them."""
+    """What the diagnosis expects of these changes together, whatever else it proposed beside them.
+
+    None where it does not know of one of them: what that brings comes on top of any bound of the others.
+    """
     if not run or not _folder(root, run).is_dir():
         return None
     rules = {rule for change in changes for rule in change.rules}
@@ -152,6 +155,8 @@ def predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | No
     except UsageError:
         return None
     of = [one for one in report.recommendations if any(finding.rule.id in rules for finding in one.findings)]
+    if any(one.gain is None for one in of):
+        return None
     gain = of[0].gain if len(of) == 1 else diagnose.together([found for one in of for found in one.findings], report)
     return replace(gain, basis=basis(gain, report.step)) if gain is not None else None
 

@@ -34,6 +34,7 @@ from autotune.model.recording import Recording
 from autotune.model.report import Report, Step
 from autotune.model.rule import Rule
 from autotune.predict.combine import CPUS
+from autotune.predict.threads import undisturbed
 from autotune.scan.command import outside, pins, scan_command
 from autotune.verify import history
 
@@ -98,10 +99,11 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
         raise
     artefacts.mark_last(folder, cwd)
     remembered.keep(folder, remembered.Remembered(folder.name, options.words, cwd, options.python), run.command)
-    report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name), options.asked)
+    report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name))
     extras.write(report.evaluation.findings)
     patch = patching.write(report, bundle, releases, patching.Place(root, folder, cwd, environ))
-    return patching.placed(replace(report, patch=patch, calibration=str(history.calibration(root) or "")))
+    report = replace(report, patch=patch, calibration=str(history.calibration(root) or ""))
+    return _finished(report, collected.recordings, options.asked)
 
 
 def load(
@@ -126,11 +128,12 @@ def load(
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.restored(row, recordings, path)
     try:
-        report = build(recordings, known, engine.load_rules(rules), price, extras.there(path), asked)
+        report = build(recordings, known, engine.load_rules(rules), price, extras.there(path))
     except EvidenceError as error:
         raise UsageError(f"it contradicts itself: {error}", where=str(path), to_do="Diagnose again.") from error
     told = history.calibration(artefacts.project_root(cwd))
-    return patching.placed(replace(report, patch=patching.written(path), name=name, calibration=str(told or "")))
+    report = replace(report, patch=patching.written(path), name=name, calibration=str(told or ""))
+    return _finished(report, recordings, asked)
 
 
 def build(
@@ -139,9 +142,8 @@ def build(
     rules: Sequence[Rule],
     price: float | None,
     place: extras.Place,
-    asked: outlook.Asked = outlook.NOTHING,
 ) -> Report:
-    """From Recordings and what is known beside them to the Report; pure: it asks nothing of this machine.
+    """From Recordings and what is known beside them to the Report of it; pure: it asks nothing of this machine.
 
     `place` says where the generated script of a name is, or will be.
     """
@@ -149,13 +151,13 @@ def build(
     evaluation = engine.evaluate(rules, evidence)
     evaluation, declined = engine.decline(evaluation, lambda finding: _gain(finding, evidence))
     settled, left_out = shared_cpus.settled(evaluation.findings, evidence)
-    passed = (*evaluation.passed, *(Passed(one.rule, one.subject) for one in left_out))
+    passed = (*evaluation.passed, *(Passed(one.rule, one.subject, _note(one)) for one in left_out))
     evaluation, declined = replace(evaluation, findings=settled, passed=passed), (*declined, *left_out)
     findings = [extras.completed(one, evidence, known.run.python, place, known.pins) for one in evaluation.findings]
     recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
     notes = (*known.run.notes, *outcome.notes(evidence, recordings, declined))
-    report = Report(
+    return Report(
         run=replace(known.run, planned_steps=planned, notes=notes),
         machine=_part({fact.name: fact.value for fact in known.facts}, "machine"),
         software=dict(known.versions),
@@ -166,6 +168,14 @@ def build(
         price_per_hour=price,
         coverage=coverage(evaluation, evidence, known.run),
     )
+
+
+def _finished(report: Report, recordings: Sequence[Recording], asked: outlook.Asked) -> Report:
+    """The report once its patch is there: what that cannot write is the reader's to decide on, and the outlook counts
+    on what it can."""
+    report = patching.placed(report)
+    recommendations = engine.ranked(report.recommendations, lambda several: together(several, report))
+    report = replace(report, recommendations=recommendations)
     return replace(report, outlook=outlook.outlook(report, recordings, asked))
 
 
@@ -186,7 +196,11 @@ def _known(recordings: Sequence[Recording], known: Known) -> tuple[Evidence, Ste
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
     observed = engine.join([*known.facts, *more, *derived.facts], derived.settings)
     evidence = engine.observed_over(engine.join(known.static_facts, known.static_settings), observed)
-    return evidence, derived.step
+    return undisturbed(evidence), derived.step
+
+
+def _note(left_out: Finding) -> str:
+    return left_out.gain.note if left_out.gain is not None else ""
 
 
 def _gain(finding: Finding, evidence: Evidence) -> Gain | None:

@@ -15,7 +15,7 @@ from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Finding
 from autotune.model.recording import Recording
 from autotune.model.report import RunSummary
-from autotune.predict.threads import is_crowded
+from autotune.predict.threads import IS_CROWDED
 from autotune.report.gains import interval
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
     if evidence.lookup(RUN, "device.type") == "cuda" and not has_clock:
         found.append("phases are timed on the host: GPU work counts in the phase in which the host waits for it")
     taken = evidence.lookup(RUN, "replay.other_cpus")
-    if evidence.lookup(RUN, "device.type") == "cpu" and isinstance(taken, float) and is_crowded(evidence):
+    is_on_cpu, is_crowded = evidence.lookup(RUN, "device.type") == "cpu", evidence.lookup(RUN, IS_CROWDED) is True
+    if is_on_cpu and is_crowded and isinstance(taken, float):
         found.append(
             f"other programs kept {taken:.1f} CPUs busy during the what-if probes: the effect of other thread counts "
             "on an idle machine is unknown"

@@ -59,7 +59,8 @@ def written(run: Path) -> str:
 
 
 def placed(report: Report) -> Report:
-    """The report, in which each change names the place that the patch edits."""
+    """The report, in which each change names the place that the patch edits, and a recommendation that it cannot write
+    why."""
     try:
         made = loads(reading.read(Path(report.patch)), report.patch) if report.patch else None
     except (OSError, UsageError):  # `apply` reports this error
@@ -67,6 +68,7 @@ def placed(report: Report) -> Report:
     if made is None:
         return report
     places = {(one.subject, one.setting): _written_at(one, Path(made.root)) for one in made.changes}
+    by_hand = {(one.subject, one.setting): one.by_hand for one in made.changes if one.by_hand}
 
     def at(change: Change, subject: str) -> Change:
         place = places.get((subject, change.setting))
@@ -79,8 +81,12 @@ def placed(report: Report) -> Report:
 
     def whole(one: Recommendation) -> Recommendation:
         owners = {change: found.subject for found in one.findings for change in found.changes}
-        changes = tuple(at(change, owners.get(change, one.first.subject)) for change in one.changes)
-        return replace(one, findings=tuple(map(of, one.findings)), changes=changes)
+        owned = [(change, owners.get(change, one.first.subject)) for change in one.changes]
+        why = [by_hand.get((subject, change.setting), "") for change, subject in owned]
+        changes = tuple(at(change, subject) for change, subject in owned)
+        return replace(
+            one, findings=tuple(map(of, one.findings)), changes=changes, by_hand=tuple(why) if all(why) else ()
+        )
 
     evaluation = replace(report.evaluation, findings=tuple(map(of, report.evaluation.findings)))
     return replace(report, evaluation=evaluation, recommendations=tuple(map(whole, report.recommendations)))

@@ -20,13 +20,13 @@ def settled(findings: Sequence[Finding], evidence: Evidence) -> tuple[tuple[Find
     """The findings whose changes hold beside each other, and those that another takes the gain of.
 
     Where workers and threads together are hardly faster than the better of the two, the other is left out, with what it
-    would add.
+    would add. A change whose own gain is not known takes that of no other.
     """
     pair = _pair(findings)
     alone = [_forecast((finding,), evidence) for finding in pair]
     both = _forecast(pair, evidence)
     known = [forecast for forecast in alone if forecast is not None]
-    if both is None or len(known) < len(SHARING):
+    if both is None or len(known) < len(SHARING) or any(finding.gain is None for finding in pair):
         return tuple(findings), ()
     better, other = sorted(zip(known, pair, strict=True), key=lambda each: each[0].ms)
     if better[0].ms / both.ms >= LITTLE:

@@ -35,7 +35,8 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ...], yes: bool, trust: bool) -> None:
     """Write the changes of the last diagnosis (or of RUN_OR_PATCH) into your files.
 
-    Only changes that keep training the same are written, either all files or none. `autotune undo` reverts them.
+    Only changes that keep training the same and have no other cost are written, either all files or none. `autotune
+    undo` reverts them.
     """
     if not diff:
         for journal in api.recover(Path.cwd()):
@@ -62,11 +63,17 @@ def _say_changes(planned: api.Planned) -> None:
         say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
     if sum(bool(change.gain) for change in planned.chosen) > 1:
         gain = compared.predicted(planned.chosen, planned.run, planned.root)
-        say(f"Together {said(gain)}, {gain.basis}" if gain is not None else "Their combined gain is unknown.")
+        say(f"Together {said(gain)}, {gain.basis}" if gain is not None else _not_known(planned))
     for change, reason in planned.left:
         say(f"{_title(change)}: not written, {reason}")
     for found in planned.moved:
         say(found)
+
+
+def _not_known(planned: api.Planned) -> str:
+    rules = dict.fromkeys(rule for change in planned.chosen if not change.gain for rule in change.rules)
+    why = f": the gain of {', '.join(rules)} is not estimated" if rules else ""
+    return f"Their combined gain is unknown{why}."
 
 
 def _check_trusted(planned: api.Planned, diff: bool, yes: bool, trust: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -19,6 +20,9 @@ RESIZED = ("micro_batch", "narrow_batch")
 
 LEAST_CALM = 3
 
+MOST_SPREAD = 10.0
+"""Replays that leave a ratio open by more than that factor tell nothing: other programs came and went meanwhile."""
+
 _SWITCHES = {
     "deterministic": "replay.determinism_share",
     "anomaly": "replay.anomaly_share",
@@ -28,11 +32,10 @@ _SWITCHES = {
 
 @dataclass(frozen=True, slots=True)
 class _AsIs:
-    """Milliseconds of a step (median and mean) and of its update, as the script is; None for an update not seen."""
+    """Milliseconds of each step and of each update, as the script is; no update where none was seen."""
 
-    step: float
-    mean: float
-    update: float | None
+    steps: Sequence[float]
+    updates: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,9 @@ def facts(view: View) -> Iterator[Fact]:
         yield Fact("replay.other_cpus", RUN, median(known))
     as_is = _as_is_ms(view)
     if as_is is not None:
-        yield from _fused(view, as_is.update)
-        yield from _freed(view, as_is)
-        yield from _threads(view, as_is.step)
+        yield from _fused(view, as_is.updates)
+        yield from _freed(view, as_is.steps)
+        yield from _threads(view, as_is.steps)
 
 
 def _as_is_ms(view: View) -> _AsIs | None:
@@ -76,11 +79,11 @@ def _as_is_ms(view: View) -> _AsIs | None:
     """
     if steps_ns(view):
         updates = [ns for what_if in completed(view, "replay") for ns in what_if.result.get("update_ns", ())]
-        return _AsIs(*_middles(steps_ns(view)), median(updates) / MS if updates else None)
+        return _AsIs(_ms(steps_ns(view)), _ms(updates))
     if view.window is None or view.train is not None:
         return None
-    calm = calm_ms(view, view.window)
-    return _AsIs(median(calm), fmean(calm), view.window.phase_ms("optimizer")) if len(calm) >= LEAST_CALM else None
+    calm, update = calm_ms(view, view.window), view.window.phase_ms("optimizer")
+    return _AsIs(calm, () if update is None else (update,)) if len(calm) >= LEAST_CALM else None
 
 
 def calm_ms(view: View, window: Measured) -> list[float]:
@@ -93,8 +96,8 @@ def calm_ms(view: View, window: Measured) -> list[float]:
     return [ms - own / MS for ms, own, stopped in steps if not stopped]
 
 
-def _middles(spans_ns: Sequence[int]) -> tuple[float, float]:
-    return median(spans_ns) / MS, fmean(spans_ns) / MS
+def _ms(spans_ns: Sequence[int]) -> tuple[float, ...]:
+    return tuple(ns / MS for ns in spans_ns)
 
 
 def completed(view: View, name: str) -> list[WhatIf]:
@@ -127,41 +130,48 @@ def _changed(view: View, name: str) -> list[Turn]:
     return turns
 
 
-def _ratio(turns: Sequence[Turn], as_is_ms: float | None, key: str = "step_ns") -> float | None:
+def _ratio(turns: Sequence[Turn], as_is_ms: Sequence[float], key: str = "step_ns") -> float | None:
     """Time changed / as it is: the median over the rounds, so that one round in which the machine was slow is none."""
-    ratios = _ratios(turns, as_is_ms, key)
+    ratios = [ratio for ratio, _ in _ratios(turns, as_is_ms, key)]
     return median(ratios) if ratios else None
 
 
-def _ratios(turns: Sequence[Turn], as_is_ms: float | None, key: str = "step_ns") -> list[float]:
-    """Of each round."""
-    pairs = [
-        (median(turn.changed.result[key]), median(turn.before.result[key]) if turn.before else (as_is_ms or 0.0) * MS)
-        for turn in turns
-    ]
-    return [changed / as_is for changed, as_is in pairs if changed > 0 and as_is > 0]
+def _ratios(turns: Sequence[Turn], as_is_ms: Sequence[float], key: str = "step_ns") -> list[tuple[float, float]]:
+    """Of each round, with the factor by which it is open; nothing where most are open by more than MOST_SPREAD."""
+    found = []
+    for turn in turns:
+        changed, as_is = _ms(turn.changed.result[key]), _ms(turn.before.result[key]) if turn.before else as_is_ms
+        if changed and as_is and median(changed) > 0 and median(as_is) > 0:
+            found.append((median(changed) / median(as_is), _spread(changed) * _spread(as_is)))
+    return found if found and median(spread for _, spread in found) <= MOST_SPREAD else []
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Upper end / lower end of the 90 % interval of the median; of fewer than three values all of them count."""
+    low, high = median_interval(values) or (min(values), max(values))
+    return high / low if low > 0 else math.inf
 
 
 def _saved(ratio: float) -> float:
     return max(0.0, 1 - ratio)
 
 
-def _fused(view: View, update_ms: float | None) -> Iterator[Fact]:
-    ratio = _ratio(_changed(view, "fused"), update_ms, "update_ns")
-    if ratio is not None:
-        yield Fact("replay.fused_ratio", RUN, 1 / ratio)
+def _fused(view: View, as_is_ms: Sequence[float]) -> Iterator[Fact]:
+    if ratios := _ratios(_changed(view, "fused"), as_is_ms, "update_ns"):
+        yield Fact("replay.fused_ratio", RUN, 1 / median(ratio for ratio, _ in ratios))
+        yield Fact("replay.fused_spread", RUN, math.sqrt(median(spread for _, spread in ratios)))
 
 
-def _freed(view: View, as_is: _AsIs) -> Iterator[Fact]:
+def _freed(view: View, as_is_ms: Sequence[float]) -> Iterator[Fact]:
     """Each switch off, beside as it is. A profiler's schedule may record some steps only, and write after some."""
     for switch, name in _SWITCHES.items():
-        ratio = _ratio(_changed(view, switch), as_is.step)
+        ratio = _ratio(_changed(view, switch), as_is_ms)
         if ratio is not None:
             yield Fact(name, RUN, _saved(ratio))
-    if ratios := _ratios(_changed(view, "deterministic"), as_is.step):
-        yield Fact("replay.determinism_least_share", RUN, _saved(max(ratios)))
+    if ratios := _ratios(_changed(view, "deterministic"), as_is_ms):
+        yield Fact("replay.determinism_least_share", RUN, _saved(max(ratio for ratio, _ in ratios)))
     for turn in _changed(view, "profiler"):
-        yield Fact("replay.profiler_share", RUN, _saved(_middles(turn.changed.result["step_ns"])[1] / as_is.mean))
+        yield Fact("replay.profiler_share", RUN, _saved(fmean(_ms(turn.changed.result["step_ns"])) / fmean(as_is_ms)))
 
 
 def _threads_tried(view: View) -> set[int]:
@@ -175,10 +185,10 @@ def _is_more(view: View, threads: int) -> bool:
     return now is not None and threads > now
 
 
-def _threads(view: View, step_ms: float) -> Iterator[Fact]:
+def _threads(view: View, as_is_ms: Sequence[float]) -> Iterator[Fact]:
     """Of one thread, and of as many as there are CPUs; what the script has is what they are held beside."""
-    turns = _changed(view, "threads")
-    ratios = {n: _ratio([turn for turn in turns if turn.threads == n], step_ms) for n in _threads_tried(view)}
+    turns, step_ms = _changed(view, "threads"), median(as_is_ms)
+    ratios = {n: _ratio([turn for turn in turns if turn.threads == n], as_is_ms) for n in _threads_tried(view)}
     tried = {threads: ratio for threads, ratio in ratios.items() if ratio is not None}
     if not tried or step_ms <= 0:
         return

@@ -3,6 +3,6 @@
 from autotune.engine.evaluate import decline, evaluate
 from autotune.engine.evidence import join, observed_over
 from autotune.engine.load import load_rules
-from autotune.engine.recommend import by_gain, recommend
+from autotune.engine.recommend import by_gain, ranked, recommend
 
-__all__ = ["by_gain", "decline", "evaluate", "join", "load_rules", "observed_over", "recommend"]
+__all__ = ["by_gain", "decline", "evaluate", "join", "load_rules", "observed_over", "ranked", "recommend"]

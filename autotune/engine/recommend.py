@@ -29,8 +29,15 @@ def recommend(findings: Iterable[Finding], together: Together | None = None) -> 
     """
     weighed = tuple(findings)
     weight = _weight(weighed)
-    ranked = sorted((_merged(group, weight) for group in _groups(weighed)), key=lambda each: _order(each, weight))
-    numbered = tuple(replace(each, number=number) for number, each in enumerate(ranked, 1))
+    return ranked((_merged(group, weight) for group in _groups(weighed)), together)
+
+
+def ranked(recommendations: Iterable[Recommendation], together: Together | None = None) -> tuple[Recommendation, ...]:
+    """The recommendations in their order, numbered from 1."""
+    every = tuple(recommendations)
+    weight = _weight(finding for each in every for finding in each.findings)
+    ordered = sorted(every, key=lambda each: _order(each, weight))
+    numbered = tuple(replace(each, number=number) for number, each in enumerate(ordered, 1))
     return _with_after(numbered, together) if together is not None else numbered
 
 
@@ -38,8 +45,8 @@ def by_gain(recommendations: Iterable[Recommendation]) -> tuple[Finding, ...]:
     """Their findings, what saves most first, whoever decides on it; those of one recommendation stay together."""
     every = tuple(recommendations)
     weight = _weight(finding for each in every for finding in each.findings)
-    ranked = sorted(every, key=lambda each: _order(each, weight)[1:])
-    return tuple(finding for each in ranked for finding in each.findings)
+    ordered = sorted(every, key=lambda each: _order(each, weight)[1:])
+    return tuple(finding for each in ordered for finding in each.findings)
 
 
 def _groups(findings: Iterable[Finding]) -> list[list[Finding]]:
@@ -114,11 +121,11 @@ def _order(recommendation: Recommendation, weight: Weight) -> tuple[bool, bool, 
     return not recommendation.is_free, not is_wrong, weight(first), first.rule.id
 
 
-def _with_after(ranked: Sequence[Recommendation], together: Together) -> tuple[Recommendation, ...]:
+def _with_after(numbered: Sequence[Recommendation], together: Together) -> tuple[Recommendation, ...]:
     done: list[Finding] = []
     before: Gain | None = None
     result = []
-    for each in ranked:
+    for each in numbered:
         done.extend(each.findings)
         total = together(done)
         after = _added(before, total, each.gain) if total is not None and each.gain is not None else None
@@ -136,7 +143,8 @@ def _added(before: Gain | None, total: Gain, own: Gain) -> Gain:
         return own
     removed = 1 / before.speedup - 1 / total.speedup
     scale = removed / own.share if own.share else 0.0
-    low, high = scale * (1 - 1 / own.low), scale * (1 - 1 / own.high)
+    # Where the others leave it no gain but a loss, the ends change places.
+    low, *_, high = sorted((removed, scale * (1 - 1 / own.low), scale * (1 - 1 / own.high)))
     saved = None
     if total.saved_s is not None and before.saved_s is not None:
         saved = total.saved_s - before.saved_s

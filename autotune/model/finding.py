@@ -12,6 +12,18 @@ COSTS = ("checkpoint.", "evaluation.")
 """Settings that are not free although training stays as it is: rarer saves lose more in a crash, rarer evaluations show
 less."""
 
+UNCHANGED = (Effect.EXACT, Effect.EQUIVALENT)
+"""Effects after which training is what it was."""
+
+
+def needs_decision(setting: str, effect: Effect) -> bool:
+    """Whether a person decides on a change: it changes training, or costs something else.
+
+    What does not is under "apply now" in the report, and is what `apply` writes unasked.
+    """
+    return effect not in UNCHANGED or setting.startswith(COSTS)
+
+
 Basis = Literal["measured", "modelled", "bound"]
 
 MOST_REMOVED = 0.99
@@ -129,10 +141,11 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A rule that was decided and has nothing to say."""
+    """A rule that was decided and has nothing to say; `note` says beside what, e.g. "beside the change of CP001"."""
 
     rule: Rule
     subject: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +163,7 @@ class Recommendation:
 
     `number` counts from 1; `after` is what it adds to all earlier numbers of both groups (unchanged training first,
     then what the reader decides on), as a share of today's step: these shares sum to the gain of all together.
+    `by_hand` says of each change why it cannot be written, where none of them can.
     """
 
     number: int
@@ -158,6 +172,7 @@ class Recommendation:
     effect: Effect
     gain: Gain | None = None
     after: Gain | None = None
+    by_hand: tuple[str, ...] = ()
 
     @property
     def first(self) -> Finding:
@@ -165,6 +180,6 @@ class Recommendation:
 
     @property
     def is_free(self) -> bool:
-        """Whether it needs no decision: an edit that leaves training unchanged, and that costs nothing else."""
-        unchanged = self.effect in (Effect.EXACT, Effect.EQUIVALENT)
-        return unchanged and not any(change.setting.startswith(COSTS) for change in self.changes)
+        """Whether it needs no decision: edits that `apply` writes unasked."""
+        is_decided = any(needs_decision(change.setting, change.effect) for change in self.changes)
+        return self.effect in UNCHANGED and not is_decided and not self.by_hand

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number
+from autotune.predict.known import Arguments, gain, number, step_error
 from autotune.predict.share_removed import share_removed
 
 WAIT = "loader.wait_share"
@@ -53,11 +53,12 @@ def _besides_ms(evidence: Evidence, subject: str) -> float:
 
 
 def _ceiling(evidence: Evidence, subject: str, wait: float) -> _Ceiling | None:
-    names = ("step.mean_ms", "replay.step_ms", "replay.low_ms", "replay.high_ms", "step.noise_share")
-    now, replayed, low, high, noise = (number(evidence, subject, name) for name in names)
-    if now is None or replayed is None or low is None or high is None or noise is None:
+    names = ("step.mean_ms", "replay.step_ms", "replay.low_ms", "replay.high_ms")
+    now, replayed, low, high = (number(evidence, subject, name) for name in names)
+    is_known = number(evidence, subject, "step.noise_share") is not None
+    if not now or replayed is None or low is None or high is None or not is_known:
         return None
-    besides = _besides_ms(evidence, subject)
+    besides, noise = _besides_ms(evidence, subject), step_error(evidence, 0.0)
     least = now * (1 - wait)
     return _Ceiling(
         now=now,

@@ -35,7 +35,8 @@ def padding_ratio(evidence: Evidence, subject: str, share: str, left: str) -> fl
     """Time of a micro-batch with the padding of fact `left` / with that of `share`; None where nothing was fitted.
 
     Where half the width was tried it is the curve through that, a whole width and the part that every micro-batch
-    has: a + b w + c w^2, for attention grows with the square. What does not bend like that is a straight line.
+    has: a + b w + c w^2, for attention grows with the square. What does not bend like that is a straight line, and what
+    bends more is noise: no part of a narrower batch takes longer, and none less than its square.
     """
     fixed, width = number(evidence, RUN, "batch_curve.fixed_share"), tokens_ratio(evidence, subject, share, left)
     if fixed is None or width is None:
@@ -43,8 +44,8 @@ def padding_ratio(evidence: Evidence, subject: str, share: str, left: str) -> fl
     half = number(evidence, RUN, "batch_curve.narrow_ratio")
     if half is None:
         return fixed + (1 - fixed) * width
-    square = max(0.0, 2 + 2 * fixed - 4 * half)
-    linear = 1 - fixed - square if square else 2 * (1 - half)
+    square = min(1 - fixed, max(0.0, 2 + 2 * fixed - 4 * half))
+    linear = 1 - fixed - square if square else min(1 - fixed, max(0.0, 2 * (1 - half)))
     return 1 - linear * (1 - width) - square * (1 - width**2)
 
 

@@ -14,7 +14,8 @@ def padding(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
 
     Arguments as of share_removed: `share` padding now, `left` what stays of it, `of` the part of the step that
     both are of, for the bound that is the answer where nothing was fitted. The interval is the errors of the fit
-    and of the model, and the noise of the step. None when nothing goes away.
+    and of the model, and the noise of the step. Where the fit does not tell what goes away from nothing, its upper end
+    is a bound. None when nothing goes away.
     """
     bound = share_removed(arguments, evidence, subject)
     ratio = padding_ratio(evidence, subject, arguments["share"], arguments["left"])
@@ -25,5 +26,7 @@ def padding(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
     removed, most = part * (1 - ratio), part * (1 - min(ratio, tokens))
     doubt, noise = FIT_ERROR * error * most, step_error(evidence, PADDING_ERROR)
     low, high = speedup_without(removed - doubt), speedup_without(min(removed + doubt, most))
+    if removed <= doubt:
+        return gain(evidence, subject, high, (1.0, high), "bound")
     interval = max(1.0, low * (1 - noise)), high * (1 + noise)
     return gain(evidence, subject, speedup_without(removed), interval, "modelled")

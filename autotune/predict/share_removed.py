@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.model.evidence import Evidence
-from autotune.model.finding import Gain
+from autotune.model.finding import Gain, speedup_without
 from autotune.predict.known import Arguments, gain, number, step_error
 
 REMOVED_ERROR = 0.15
@@ -21,7 +21,7 @@ def share_removed(arguments: Arguments, evidence: Evidence, subject: str) -> Gai
     share = _share(arguments, evidence, subject)
     if share is None or not 0 < share < 1:
         return None
-    speedup = 1 / (1 - share)
+    speedup = speedup_without(share)
     if arguments.get("all") == "true":
         noise = step_error(evidence, REMOVED_ERROR)
         return gain(evidence, subject, speedup, (max(1.0, speedup * (1 - noise)), speedup * (1 + noise)), "modelled")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from autotune.model.evidence import Evidence, Value
 from autotune.model.forecast import Forecast
 from autotune.predict.known import TRAIN, number
-from autotune.predict.local_ratio import RATIO_ERROR
+from autotune.predict.local_ratio import measured_range
 from autotune.predict.micro_batch import LARGER_ERROR, PADDING_ERROR, larger_ratio, padding_ratio
 from autotune.predict.pipeline import Pipeline, epoch_ms
 from autotune.predict.timeline import Timeline, timeline
@@ -40,7 +40,7 @@ def step_ms(candidate: Candidate, evidence: Evidence) -> Forecast | None:
     now = timeline(evidence, bool(evidence.lookup(TRAIN, PERSISTENT)))
     then = timeline(evidence, lasting)
     mean = number(evidence, TRAIN, "step.mean_ms")
-    if now is None or then is None or mean is None:
+    if now is None or then is None or mean is None or not now.step_ms:
         return None
     unmodelled: list[str] = []
     changes = _changed(candidate, evidence)
@@ -107,8 +107,7 @@ def _fused(now: Timeline, value: Value, evidence: Evidence) -> Timeline | None:
     has_one = evidence.lookup("optimizer#0", "optimizer.has_fused") is True
     if not (value and has_one and evidence.lookup(TRAIN, "device.type") == "cpu"):
         return None
-    ratio = number(evidence, TRAIN, "replay.fused_ratio")
-    low, high = (ratio / (1 + RATIO_ERROR), ratio * (1 + RATIO_ERROR)) if ratio else FUSED_RATIO
+    low, high = measured_range(evidence, TRAIN, "replay.fused_ratio", "replay.fused_spread") or FUSED_RATIO
     fast, slow = now.update_ms / high, now.update_ms / low
     changed = replace(now, update_ms=math.sqrt(fast * slow))
     return changed.doubting((slow - fast) / 2 / changed.step_ms)
@@ -135,7 +134,7 @@ def _threads(now: Timeline, value: Value, evidence: Evidence) -> Timeline | None
     most = number(evidence, TRAIN, "replay.most_threads")
     name = "replay.one_thread_ms" if value == 1 else "replay.most_threads_ms" if value == most else None
     then = number(evidence, TRAIN, name) if name else None
-    if then is None or not replayed or not isinstance(value, int):
+    if not then or not replayed or not isinstance(value, int):
         return None
     ratio = then / replayed
     loader = now.loader and _prepared(now.loader, value, evidence)

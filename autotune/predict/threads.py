@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.predict.known import Arguments, gain, number
@@ -11,16 +13,24 @@ from autotune.predict.workers import SLACK, others
 
 THREADS = "train.num_threads"
 
+OF_OTHERS = (
+    "replay.threads_share",
+    "replay.best_threads",
+    "replay.one_thread_ms",
+    "replay.most_threads",
+    "replay.most_threads_ms",
+)
+"""What replays with other numbers of threads show."""
+
+IS_CROWDED = "replay.is_crowded"
+
 
 def threads(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
     """Step time now / with the best of the numbers of threads that were tried in replays, where these are fewer.
 
     What is computed is as in the replay; what the training process prepares is as in a worker, which has one thread.
-    More threads are a bound: `share` of a replayed step, `of` the part of the step that was replayed. None where other
-    programs worked on the same CPUs.
+    More threads are a bound: `share` of a replayed step, `of` the part of the step that was replayed.
     """
-    if is_crowded(evidence):
-        return None
     best, now = number(evidence, RUN, "replay.best_threads"), number(evidence, RUN, "run.num_threads")
     mean = number(evidence, RUN, "step.mean_ms")
     if best is None or now is None or mean is None or best >= now:
@@ -30,6 +40,18 @@ def threads(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | No
         return share_removed(arguments, evidence, subject)
     interval = mean / forecast.high_ms, mean / forecast.low_ms
     return gain(evidence, subject, mean / forecast.ms, interval, forecast.basis)
+
+
+def undisturbed(evidence: Evidence) -> Evidence:
+    """The evidence without what replays with other numbers of threads show where other programs took CPUs from them.
+
+    It holds beside these programs alone, and a change of the script would outlast them.
+    """
+    known = evidence.facts.get(RUN, {})
+    if known.keys().isdisjoint((*OF_OTHERS, "replay.other_cpus")) or not is_crowded(evidence):
+        return evidence
+    left = {name: value for name, value in known.items() if name not in OF_OTHERS}
+    return replace(evidence, facts={**evidence.facts, RUN: {**left, IS_CROWDED: True}})
 
 
 def is_crowded(evidence: Evidence) -> bool:

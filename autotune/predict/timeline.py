@@ -49,16 +49,20 @@ def timeline(evidence: Evidence, persistent: bool) -> Timeline | None:
     """Today's step; `persistent`: workers live as long as the run. None without a window or without batches."""
     mean, batches = number(evidence, RUN, "step.mean_ms"), number(evidence, TRAIN, "loader.batches_per_step")
     part = micro_batches_share(evidence)
-    if mean is None or not batches or part is None:
+    if not mean or not batches or part is None:
         return None
     wait, update = (number(evidence, RUN, f"step.{phase}_share") or 0.0 for phase in ("data_wait", "optimizer"))
     loader = pipeline(evidence, TRAIN, persistent)
+    besides_ms = mean * max(0.0, 1 - wait - part - update)
+    # Where the window was crowded a replay stands for it, which was as much faster in each of its parts.
+    trained_ms = batches * loader.compute_ms - besides_ms if loader else mean * (part + update)
+    pace = max(0.0, trained_ms) / (mean * (part + update)) if part + update else 0.0
     return Timeline(
         batches=batches,
         wait_ms=mean * wait / batches,
-        micro_ms=(loader.compute_ms if loader else mean * (1 - wait) / batches) - mean * (1 - wait - part) / batches,
-        update_ms=mean * update,
-        besides_ms=mean * max(0.0, 1 - wait - part - update),
+        micro_ms=mean * part * pace / batches,
+        update_ms=mean * update * pace,
+        besides_ms=besides_ms,
         loader=loader,
         workers=round(number(evidence, TRAIN, "loader.num_workers") or 0),
         prefetch=round(number(evidence, TRAIN, "loader.prefetch_factor") or PREFETCH),

@@ -110,7 +110,7 @@ def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | N
         serial = one = (serial + one) / 2
     left = max(1.0, cores - others(evidence))
     in_worker = min(one, serial * max(1.0, cores) + SLOWER_ALONE)
-    cpu = min(in_worker, _cpu_ms(evidence, subject, serial, cpu_share, left) + in_worker - serial)
+    cpu = _worker_cpu_ms(_cpu_ms(evidence, subject, serial, cpu_share, left), serial, in_worker)
     waited = None if number(evidence, subject, "loader.num_workers") else number(evidence, subject, "loader.wait_ms")
     # Nothing is slower alone than between two steps: where it was, the machine was slower while the loader was tried.
     slower = max(1.0, serial / waited) if waited else 1.0
@@ -128,6 +128,17 @@ def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | N
         batches=_batches(evidence, subject, persistent),
         cv=number(evidence, subject, "loader.batch_cv") or 0.0,
     )
+
+
+def _worker_cpu_ms(cpu_ms: float, serial_ms: float, in_worker_ms: float) -> float:
+    """What of a batch needs a core in a worker, of `cpu_ms` in the training process.
+
+    What a worker takes longer is computing. Where it takes less time, its computing is shorter in proportion: what went
+    away may be waiting as well, and no more than all of the computing can go.
+    """
+    if in_worker_ms >= serial_ms:
+        return min(in_worker_ms, cpu_ms + in_worker_ms - serial_ms)
+    return min(in_worker_ms, cpu_ms * in_worker_ms / serial_ms)
 
 
 def _cpu_ms(evidence: Evidence, subject: str, serial_ms: float, cpu_share: float, left: float) -> float:
@@ -172,7 +183,7 @@ def _trained_ms(evidence: Evidence, subject: str) -> tuple[float, float] | None:
     """
     names = ("step.mean_ms", "loader.batches_per_step", "loader.wait_share")
     known = [value for name in names if (value := number(evidence, subject, name)) is not None]
-    if len(known) < len(names) or not known[1] or known[2] >= 1:
+    if len(known) < len(names) or not known[0] or not known[1] or known[2] >= 1:
         return None
     mean, per_step, wait = known
     seen, replayed = mean * (1 - wait), replayed_ms(evidence, subject)

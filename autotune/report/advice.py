@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from autotune.model.finding import Change, Gain, Install, Recommendation, Script
+from autotune.model.finding import Change, Gain, Install, Recommendation, Script, needs_decision
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.report.gains import decisions, saved, unchanged
@@ -26,7 +26,7 @@ def unchanged_lines(report: Report, width: int) -> list[Line]:
 
 def decision_lines(report: Report, width: int) -> list[Line]:
     """What the reader decides on, or nothing."""
-    heading = Line("YOUR DECISION: changes training, or costs something", "decide")
+    heading = Line("YOUR DECISION: changes training, costs something, or is by hand", "decide")
     return _group(heading, decisions(report), report, width)
 
 
@@ -41,7 +41,9 @@ def _one(recommendation: Recommendation, report: Report, width: int) -> list[Lin
     for finding in recommendation.findings:
         also = f"{finding.rule.id} {words(finding.rule)}: " if finding is not first else ""
         lines += labelled("also" if also else "seen", also + finding.message, width)
-    lines += [line for each in recommendation.changes for line in _change(each, report, width)]
+    is_by_hand = bool(recommendation.by_hand)
+    lines += [line for each in recommendation.changes for line in _change(each, report, width, is_by_hand)]
+    lines += [line for why in recommendation.by_hand for line in labelled("note", f"by hand: {why}", width)]
     return [*lines, *_advice(recommendation, report, width), *_price(recommendation, width)]
 
 
@@ -60,11 +62,11 @@ def _after(gain: Gain, recommendation: Recommendation) -> str:
     return f" after 1-{last}" if last > 1 else " after 1"
 
 
-def _change(change: Change, report: Report, width: int) -> list[Line]:
+def _change(change: Change, report: Report, width: int, is_by_hand: bool) -> list[Line]:
     where = f"{place(change.location, report.run.folder)}  " if change.location else ""
     file = change.location.file if change.location else ""
     insert = "insert " if change.location and change.location.is_missing else ""
-    lost = "" if where else " (its place was not found)"
+    lost = "" if where or is_by_hand else " (its place was not found)"
     return labelled("fix", f"{where}{insert}{edit(change, file)}{lost}", width)
 
 
@@ -112,6 +114,7 @@ def _takes(script: Script) -> Iterator[str]:
 def _price(recommendation: Recommendation, width: int) -> list[Line]:
     """What a change costs, in the words of its rule; a note of a change that costs nothing is only a note."""
     notes = dict.fromkeys(change.note for change in recommendation.changes if change.note)
-    label = "note" if recommendation.is_free else "price"
+    is_decided = any(needs_decision(change.setting, change.effect) for change in recommendation.changes)
+    label = "price" if is_decided else "note"
     texts = list(notes) or [text for text in [_PRICE.get(recommendation.effect, "")] if text]
     return [line for text in texts for line in labelled(label, text, width)]

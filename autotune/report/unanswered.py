@@ -49,9 +49,9 @@ def _proposes_workers(rule: Rule) -> bool:
 def _of_workers(report: Report) -> Iterator[str]:
     """Why more workers are not recommended, where that was decided."""
     known = report.evidence
-    passed = [each.rule for each in report.evaluation.passed if each.subject == TRAIN]
+    passed = [each for each in report.evaluation.passed if each.subject == TRAIN and _proposes_workers(each.rule)]
     workers, cpus = known.lookup(TRAIN, WORKERS), known.lookup(RUN, "machine.cpus_per_rank")
-    if not any(map(_proposes_workers, passed)) or not isinstance(workers, int):
+    if not passed or not isinstance(workers, int):
         pass
     elif isinstance(cpus, int | float) and cpus <= max(1, workers):
         noun = "CPU" if cpus == 1 else "CPUs"
@@ -59,7 +59,8 @@ def _of_workers(report: Report) -> Iterator[str]:
     elif known.lookup(RUN, "step.starts_loader") is True:
         yield "each step starts a new iterator over the loader"
     else:
-        yield "another worker would not make it faster"
+        beside = next((f"{each.note} " for each in passed if each.note), "")
+        yield f"{beside}another worker would not make it faster"
 
 
 def _untried(report: Report) -> Iterator[str]:

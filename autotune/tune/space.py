@@ -10,11 +10,11 @@ from autotune.engine.expr import compile_expression
 from autotune.engine.fixes import effect_of
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Evidence, Value
+from autotune.model.finding import UNCHANGED
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, LeftOut, Space
 from autotune.tune.points import COMPUTED, MEMORY_SHARE, TRAIN, Point
 
-FREE = frozenset({Effect.EXACT, Effect.EQUIVALENT})
 OWNERS = {"loader": TRAIN, "optimizer": "optimizer#0", "run": RUN}
 """The subject whose setting is searched, by the kind of subject in the catalogue."""
 
@@ -85,7 +85,7 @@ def _why_not(entry: SettingEntry, evidence: Evidence, knobs: Set[str], allow: Se
     if reason:
         return reason
     effect = effect_of(entry.name, evidence, owner)
-    if effect not in FREE | allow:
+    if effect not in UNCHANGED and effect not in allow:
         return f"it is {effect}: what is learned may change{_because(entry, effect, evidence, owner)}"
     return settable(entry.name, owner)
 

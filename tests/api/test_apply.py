@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from autotune import catalogue
 from autotune.api import apply, undo
 from autotune.api.apply import Options, Planned
 from autotune.collect import artefacts
 from autotune.errors import UsageError
+from autotune.model.finding import Change, Recommendation
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
@@ -43,6 +45,7 @@ WORKERS = change("loader.num_workers", "DL001", edit("train.py", SCRIPT, "0", "4
 PRECISION = change(
     "train.precision", "PR002", edit("train.py", SCRIPT, "line_without_an_end", "best", "last"), effect=Effect.ALTERING
 )
+SAVES = change("checkpoint.interval_steps", "CK001", edit("args.json", ARGS, "4", "40", "steps"))
 PADDING = change("data.padding", "BA005", by_hand="padding = longest: no file that was read sets it")
 
 
@@ -85,6 +88,34 @@ def test_only_what_leaves_training_the_same_is_written_without_a_word(project: P
     apply.write(planned)
     assert (project / "args.json").read_bytes() == ARGS.replace(b"8", b"16").replace(b"4", b"2")
     assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4")
+
+
+@pytest.mark.parametrize("effect", Effect)
+def test_what_is_written_unasked_is_what_the_report_has_under_apply_now(project: Path, effect: Effect) -> None:
+    """Of all settings, each proposed by itself."""
+    settings = sorted(catalogue.settings())
+    keep(
+        project, *(replace(WORKERS, setting=name, effect=effect, rules=(f"X{at}",)) for at, name in enumerate(settings))
+    )
+    proposed = [Recommendation(1, (), (Change(name, 0, 4, effect),), effect) for name in settings]
+    assert names(plan(project)) == [one.changes[0].setting for one in proposed if one.is_free]
+
+
+def test_what_costs_something_else_is_written_when_it_is_named(project: Path) -> None:
+    keep(project, WORKERS, SAVES)
+    assert names(plan(project)) == ["loader.num_workers"]
+    why = {"checkpoint.interval_steps": "it has another cost: --select checkpoint.interval_steps writes it"}
+    assert reasons(plan(project)) == reasons(plan(project, allow=Effect.ALTERING)) == why
+    assert names(plan(project, "CK001")) == ["checkpoint.interval_steps"]
+
+
+def test_what_is_proposed_together_is_decided_on_as_a_whole(project: Path) -> None:
+    """The report has one recommendation, which alters training."""
+    keep(project, WORKERS, replace(PRECISION, rules=WORKERS.rules))
+    assert not plan(project).chosen
+    assert reasons(plan(project))["loader.num_workers"] == ("it depends on train.precision, which is not written")
+    assert len(plan(project, allow=Effect.ALTERING).chosen) == 2
+    assert names(plan(project, "loader.num_workers")) == ["loader.num_workers"]
 
 
 @pytest.mark.parametrize("select", [("PR002",), ("train.precision",)])
@@ -177,7 +208,7 @@ def test_what_was_written_before_is_left_out_and_its_partner_is_not(project: Pat
     saves = replace(STEPS, setting="checkpoint.interval_steps", needs=("evaluation.interval_steps",))
     keep(project, evaluations, saves, WORKERS)
     (project / "args.json").write_bytes(ARGS.replace(b"8", b"16"))
-    planned = plan(project)
+    planned = plan(project, "GA004", "DL001")
     assert reasons(planned) == {"evaluation.interval_steps": "it has this value already"}
     apply.write(planned)
     assert (project / "args.json").read_bytes() == ARGS.replace(b"8", b"16").replace(b"4", b"2")

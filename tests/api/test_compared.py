@@ -58,6 +58,19 @@ def test_several_changes_are_predicted_together(project: Path) -> None:
     assert max(gain.speedup for gain in OWN.values()) < found.speedup < 1.5 * 1.2 + 0.5
 
 
+def test_beside_a_change_of_unknown_gain_the_others_bound_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = diagnose.load("r", cwd=project)
+    first, second = report.recommendations
+    unknown = replace(second, gain=None, findings=(replace(second.first, gain=None),))
+    known = replace(report, recommendations=(first, unknown))
+    monkeypatch.setattr(diagnose, "load", lambda name, cwd: known)
+    ids = [one.first.rule.id for one in (first, second)]
+    assert compared.predicted([change(rule) for rule in ids], "r", project) is None
+    assert compared.predicted([change(ids[0])], "r", project) == OWN[ids[0]]
+
+
 def test_few_steps_measure_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = diagnose.load("r", cwd=project)
     assert report.step is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from autotune.model.report import Report, RunSummary
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED, Call, Given
 from autotune.patch import coupled
-from autotune.patch.file import dumps
+from autotune.patch.file import dumps, loads
 from autotune.patch.journal import sha256
 from autotune.patch.plan import Draft
 
@@ -148,6 +149,18 @@ def test_the_report_names_the_place_that_the_patch_writes(
     assert at is not None
     name = at.file if at.file == TYPED else Path(at.file).relative_to(tmp_path).as_posix()
     assert (name, at.line) == expected
+
+
+@pytest.mark.parametrize("is_by_hand", [True, False])
+def test_a_recommendation_that_the_patch_cannot_write_says_why(tmp_path: Path, is_by_hand: bool) -> None:
+    report = reported(tmp_path, NAME)
+    made = loads((tmp_path / "patch.yaml").read_bytes(), "patch.yaml")
+    (written,) = made.changes
+    by_hand = replace(written, edits=(), by_hand="num_workers = 4: not found")
+    (tmp_path / "patch.yaml").write_text(dumps(replace(made, changes=(by_hand if is_by_hand else written,))))
+    (one,) = placed(report).recommendations
+    assert one.by_hand == (("num_workers = 4: not found",) if is_by_hand else ())
+    assert one.is_free is not is_by_hand
 
 
 def test_a_place_that_is_the_same_keeps_what_is_known_of_it(tmp_path: Path) -> None:

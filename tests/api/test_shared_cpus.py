@@ -110,3 +110,33 @@ def test_what_was_not_tried_settles_nothing() -> None:
     evidence = known(replay__best_threads=3, run__num_threads=4)
     findings = tuple(found(evidence).values())
     assert shared_cpus.settled(findings, evidence) == (findings, ())
+
+
+@pytest.mark.parametrize("unknown", ["CP001", "DL001"])
+def test_a_change_of_unknown_gain_takes_that_of_no_other(unknown: str) -> None:
+    evidence = known(machine__cpus_per_rank=1.1, loader__one_worker_ms=9.0)
+    findings = tuple(replace(one, gain=None) if name == unknown else one for name, one in found(evidence).items())
+    assert shared_cpus.settled(findings, evidence) == (findings, ())
+
+
+def test_a_worker_that_took_a_tenth_of_the_time_leaves_a_step_that_takes_some() -> None:
+    """Other programs were busy while the training process prepared its batches, and hardly beside the worker."""
+    evidence = known(
+        step__mean_ms=461.6,
+        step__median_ms=458.0,
+        step__data_wait_share=0.43,
+        step__compute_share=0.46,
+        machine__load=4.9,
+        replay__step_ms=252.7,
+        replay__one_thread_ms=56.2,
+        loader__wait_share=0.43,
+        loader__wait_ms=198.6,
+        loader__serial_ms=242.8,
+        loader__one_worker_ms=22.6,
+        loader__handover_ms=6.0,
+        loader__batch_cpu_share=0.36,
+    )
+    _, left_out = shared_cpus.settled(tuple(found(evidence).values()), evidence)
+    assert all(one.gain.low > 0 for one in left_out)
+    _, gain = shared_cpus.together(tuple(found(evidence).values()), evidence)
+    assert 0 < gain.low <= gain.speedup <= gain.high

@@ -177,7 +177,7 @@ def test_only_what_was_written_counts_when_another_change_was_so_already(root, r
     (root / "other.py").write_text(OLD)
     made = change(root)
     so = replace(change(root, file="other.py"), setting="loader.pin_memory")
-    risky = replace(change(root, file="train.py"), setting="train.precision", effect=Effect.ALTERING)
+    risky = replace(change(root, file="train.py"), setting="train.precision", effect=Effect.ALTERING, rules=("PR002",))
     run = artefacts.new_run(root)
     artefacts.write_patch(run / NAME, dumps(Patch(str(root), run.name, ("train.py",), (made, so, risky))))
     (run / "run.json").write_text("{}")

@@ -73,6 +73,29 @@ def test_diff_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert not (state.project(project) / "patches").exists()
 
 
+@pytest.mark.parametrize(
+    ("unknown", "why"),
+    [((), ""), (("CP001",), ": the gain of CP001 is not estimated"), (("CP001", "SY007"), "CP001, SY007 is not")],
+)
+def test_what_several_bring_together_is_said_only_where_all_is_known(
+    project: Path, capsys: pytest.CaptureFixture[str], unknown: tuple[str, ...], why: str
+) -> None:
+    rules = {"DL001": "at most 1.5x, bound", "DL004": "1.1x (1.0 to 1.2), modelled", **dict.fromkeys(unknown, "")}
+    names = {rule: f"workers_{rule}" for rule in rules}
+    text = "".join(f"{name} = 0\n" for name in names.values()).encode()
+    (project / "train.py").write_bytes(text)
+    edits = {rule: Edit("train.py", name, "0", "4", sha256=sha256(text)) for rule, name in names.items()}
+    changes = (
+        PatchChange(f"x.{rule}", "run", 0, 4, (rule,), Effect.EXACT, gain, (edits[rule],))
+        for rule, gain in rules.items()
+    )
+    keep(project, *changes)
+    assert run(["apply", "--diff"]) == 0
+    out = capsys.readouterr().out
+    assert "Their combined gain is unknown" in out
+    assert why in out
+
+
 @pytest.mark.parametrize(("no_colour", "is_coloured"), [("", True), ("1", False)])
 @pytest.mark.usefixtures("project")
 def test_a_diff_has_colours_unless_none_are_wanted(

@@ -22,6 +22,52 @@ def test_fused_updates_beside_those_of_the_replay():
     assert facts["replay.fused_ratio"] == 4.0
 
 
+CALM, DISTURBED = (0.9, 1.0, 1.1, 1.0, 0.9, 1.0, 1.0, 1.1), (0.6, 17.0, 41.0, 73.0, 148.0, 0.6, 0.6, 0.7)
+"""Milliseconds of updates: on a free machine, and while other programs took the CPUs from some of them."""
+
+
+def updates(ms, name="replay", **arguments):
+    return what_if(name, arguments, step_ns=[100 * MS] * len(ms), update_ns=[each * MS for each in ms])
+
+
+@pytest.mark.parametrize(
+    ("as_is", "fused", "is_known"),
+    [(CALM, CALM, True), (CALM, DISTURBED, False), (DISTURBED, CALM, False)],
+    ids=["calm: no faster", "the fused ones were disturbed", "those as it is were"],
+)
+def test_replays_that_leave_a_ratio_open_tell_nothing(as_is, fused, is_known):
+    facts = found(updates(as_is), updates(fused, "replay_changed", fused=True))
+    assert ("replay.fused_ratio" in facts) is ("replay.fused_spread" in facts) is is_known
+    if is_known:
+        assert facts["replay.fused_ratio"] == pytest.approx(1.0)
+        assert 1.0 < facts["replay.fused_spread"] < 1.3
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "fact"),
+    [
+        ("anomaly", {"anomaly": False}, "replay.anomaly_share"),
+        ("determinism", {"deterministic": False}, "replay.determinism_share"),
+        ("threads", {"threads": 1}, "replay.threads_share"),
+    ],
+)
+def test_so_do_steps_of_very_unequal_length(name, arguments, fact):
+    """A step as it is took 56 to 606 ms, and a changed one 30 to 40."""
+    torch_state = {"num_threads": 2}
+    as_is, changed = replay([56, 202, 606]), replay([30, 39, 40], 0, "replay_changed", **arguments)
+    assert fact not in facts_of(script=steps(3), what_ifs=(as_is, changed), torch_state=torch_state)
+    assert fact in facts_of(script=steps(3), what_ifs=(replay([190, 202, 210]), changed), torch_state=torch_state)
+
+
+def test_one_disturbed_round_of_three_is_none():
+    facts = found(AS_IS, *rounds((100, 80), (100, 80), deterministic=False), *disturbed_round(deterministic=False))
+    assert facts["replay.determinism_share"] == pytest.approx(0.2)
+
+
+def disturbed_round(**arguments):
+    return [replay([10, 900], 1, "replay_changed"), replay([5, 700], 1, "replay_changed", **arguments)]
+
+
 def test_what_anomaly_detection_costs():
     facts = found(AS_IS, replay([20], 1, "replay_changed", anomaly=False))
     assert facts["replay.anomaly_share"] == pytest.approx(0.6)

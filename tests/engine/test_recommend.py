@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 from engine_builders import HERE, change, finding, gain
 
 from autotune.engine import evaluate, load_rules, recommend
+from autotune.engine import ranked as in_order
 from autotune.model.evidence import RUN, Evidence, Location
 from autotune.model.finding import Gain
 from autotune.model.rule import Effect, Severity
@@ -203,3 +207,31 @@ def test_what_costs_something_comes_after_what_is_free_although_it_leaves_traini
     workers = finding("DL001", change("loader.num_workers", 2, effect=Effect.EXACT), gain=gain(1.1, 60))
     ranked = recommend([rarer, workers])
     assert [(one.first.rule.id, one.is_free) for one in ranked] == [("DL001", True), ("CK001", False)]
+
+
+def test_what_cannot_be_written_comes_after_what_can_and_adds_to_that() -> None:
+    """Once the patch is planned the order is another: the numbers and what each adds are made anew."""
+    padding = finding("BA001", change("data.padding", "longest"), gain=gain(3.0, 900))
+    workers = finding("DL001", change("loader.num_workers", 2), gain=gain(1.1, 60))
+    together = {("BA001",): gain(3.0, 900), ("DL001",): gain(1.1, 60)}
+
+    def gained(findings) -> Gain:
+        return together.get(tuple(one.rule.id for one in findings), gain(3.2, 930))
+
+    first, second = recommend([padding, workers], gained)
+    assert (first.first.rule.id, first.is_free) == ("BA001", True)
+    again = in_order((replace(first, by_hand=("no collator",)), second), gained)
+    assert [(one.number, one.first.rule.id, one.is_free) for one in again] == [(1, "DL001", True), (2, "BA001", False)]
+    assert [one.after and one.after.saved_s for one in again] == [60, 870]
+
+
+@pytest.mark.parametrize("before", [0.5, 0.9, 1.5, 40.0])
+@pytest.mark.parametrize("after", [0.1, 0.5, 0.99, 1.5, 100.0])
+@pytest.mark.parametrize("own", [gain(1.0001), gain(0.2), gain(1.6), Gain(3.0, 0.01, 99.0, "modelled")])
+def test_what_one_adds_is_possible_whatever_the_others_bring(before: float, after: float, own: Gain) -> None:
+    pair = [finding("DL001", change("loader.pin_memory"), gain=own), finding("DL002", change(), gain=own)]
+    totals = iter([gain(before), gain(after)])
+    for one in recommend(pair, lambda findings: next(totals)):
+        ends = (one.after.low, one.after.speedup, one.after.high)
+        assert all(map(math.isfinite, ends))
+        assert 0 < one.after.low <= one.after.speedup <= one.after.high

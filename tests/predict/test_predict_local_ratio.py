@@ -39,3 +39,16 @@ def test_a_ratio_that_was_measured_takes_the_place_of_the_range():
     assert predict(spec, slower, "optimizer#0").speedup == pytest.approx(1 / (0.6 + 0.4 / 0.9))
     unknown = Evidence({"optimizer#0": optimizer}, {})
     assert predict(spec, unknown, "optimizer#0") == predict(SPEC, unknown, "optimizer#0")
+
+
+def test_a_ratio_that_may_be_off_widens_the_interval():
+    spec = GainSpec("local_ratio", {**SPEC.arguments, "ratio": "replay.fused_ratio", "spread": "replay.fused_spread"})
+
+    def predicted(**more):
+        facts = {"replay.fused_ratio": 5.0, **{f"replay.{name}": value for name, value in more.items()}}
+        return predict(spec, Evidence({RUN: facts, "optimizer#0": {"optimizer.step_share": 0.4}}, {}), "optimizer#0")
+
+    narrow, wide = predicted(), predicted(fused_spread=2.0)
+    assert narrow.speedup == pytest.approx(wide.speedup)
+    assert wide.low < narrow.low < narrow.high < wide.high
+    assert predicted(fused_spread=1.0) == narrow

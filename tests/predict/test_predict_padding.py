@@ -38,9 +38,21 @@ def test_the_noise_of_the_step_widens_the_interval():
     assert noisy.low < quiet.low < quiet.high < noisy.high
 
 
-def test_a_doubtful_fit_never_promises_a_loss():
-    found = padding(**{"batch_curve.error_share": 0.8})
-    assert (found.low, found.high) == pytest.approx((1.0, 1.15 / 0.6))
+@pytest.mark.parametrize(
+    ("changed", "speedup"),
+    [
+        pytest.param({"batch_curve.error_share": 0.8}, 1 / 0.6, id="it may all be noise"),
+        pytest.param(
+            {"batch_curve.fixed_share": 1.0, "batch_curve.error_share": 0.9}, 1 / 0.6, id="more tokens, less time"
+        ),
+        pytest.param({"batch_curve.fixed_share": 1.0, "batch_curve.error_share": 0.1}, 1 / 0.92, id="hardly any"),
+    ],
+)
+def test_a_fit_that_does_not_tell_a_gain_from_none_gives_a_bound(changed, speedup):
+    """Half of what a step spends on micro-batches, 0.8 of it, is the most that can go."""
+    found = padding(**changed)
+    assert (found.speedup, found.low, found.high) == pytest.approx((speedup, 1.0, speedup))
+    assert found.basis == "bound"
 
 
 @pytest.mark.parametrize("missing", ["batch_curve.fixed_share", "batch_curve.error_share", "step.mean_ms"])
@@ -64,6 +76,7 @@ def test_nothing_to_gain(changed):
         pytest.param(0.625, 0.625, id="half the width says what the fit says"),
         pytest.param(0.7, 0.7, id="width counts less"),
         pytest.param(0.5, 0.25 + 0.25 / 2 + 0.5 / 4, id="width counts by its square too"),
+        pytest.param(0.1, 0.25 + 0.75 / 4, id="noise: no less than all of it by the square"),
     ],
 )
 def test_half_the_width_was_tried(half, ratio):

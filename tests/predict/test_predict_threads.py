@@ -6,7 +6,7 @@ import pytest
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
-from autotune.predict.threads import is_crowded, threads
+from autotune.predict.threads import OF_OTHERS, is_crowded, threads, undisturbed
 
 ARGUMENTS = {"share": "replay.threads_share", "of": "step.compute_share"}
 FACTS = {
@@ -27,8 +27,11 @@ FACTS = {
 
 
 def predicted(**more: object) -> Gain | None:
-    known = {**FACTS, **{name.replace("__", "."): value for name, value in more.items()}}
-    return threads(ARGUMENTS, Evidence({RUN: known}, {}), RUN)
+    return threads(ARGUMENTS, undisturbed(known(**more)), RUN)
+
+
+def known(**more: object) -> Evidence:
+    return Evidence({RUN: {**FACTS, **{name.replace("__", "."): value for name, value in more.items()}}}, {})
 
 
 def test_on_a_free_machine_the_replays_say_how_much() -> None:
@@ -40,6 +43,21 @@ def test_on_a_free_machine_the_replays_say_how_much() -> None:
 def test_beside_other_work_nothing_is_predicted() -> None:
     assert predicted(replay__other_cpus=1.5) is None
     assert predicted(replay__other_cpus=1.5, replay__best_threads=2) is None
+
+
+def test_what_was_tried_beside_other_work_is_not_known() -> None:
+    busy = undisturbed(known(replay__other_cpus=1.5, replay__most_threads=2))
+    assert not {*OF_OTHERS} & {*busy.facts[RUN]}
+    assert busy.lookup(RUN, "replay.is_crowded") is True
+    assert busy.lookup(RUN, "replay.step_ms") == 90.0
+
+
+def test_on_a_free_machine_and_where_nothing_was_tried_all_is_as_it_was() -> None:
+    free = known(replay__other_cpus=0.1)
+    assert undisturbed(free) is free
+    loaded = known(machine__load=9.0).facts[RUN]
+    untried = Evidence({RUN: {name: value for name, value in loaded.items() if name not in OF_OTHERS}}, {})
+    assert undisturbed(untried) is untried
 
 
 @pytest.mark.parametrize(
@@ -59,5 +77,4 @@ def test_beside_other_work_nothing_is_predicted() -> None:
 def test_other_programs_crowd_where_they_and_the_threads_want_more_than_there_is(
     more: dict[str, object], expected: bool
 ) -> None:
-    known = {**FACTS, **{name.replace("__", "."): value for name, value in more.items()}}
-    assert is_crowded(Evidence({RUN: known}, {})) is expected
+    assert is_crowded(known(**more)) is expected

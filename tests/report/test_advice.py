@@ -56,8 +56,18 @@ def test_the_price_of_a_change(effect: Effect, note: str, expected: str | None) 
 def test_what_rarer_saves_cost_is_a_price_although_training_is_unchanged() -> None:
     rarer = change("checkpoint.interval_steps", 5, 500, effect=Effect.EXACT, note="a crash loses more")
     lines = shown(recommendation(1, finding(rule("CK001"), "m", rarer)))
-    assert lines[0] == "YOUR DECISION: changes training, or costs something"
+    assert lines[0] == "YOUR DECISION: changes training, costs something, or is by hand"
     assert lines[-1] == "  price  a crash loses more"
+
+
+def test_what_cannot_be_written_is_the_readers_to_decide_on_with_the_reason() -> None:
+    made = recommendation(1, finding(rule("BA001"), "m", change("data.padding", "max_length", "longest")))
+    lines = shown(replace(made, by_hand=("padding = longest: no collator that pads was found",)))
+    assert lines[0].startswith("YOUR DECISION")
+    assert lines[-2:] == [
+        '  fix    data.padding: "max_length" -> "longest"',
+        "  note   by hand: padding = longest: no collator that pads was found",
+    ]
 
 
 def test_advice_by_hand_has_the_place_of_its_cause() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from report_builders import TRAIN, evidence, finding, passed, recommendation, report, rule, run, skipped, step
 
@@ -50,6 +52,14 @@ def test_one_cpu_for_each_of_several_processes() -> None:
 )
 def test_other_reasons(given: dict, why: str) -> None:
     assert why in unanswered.sentence(waiting(**given))
+
+
+def test_beside_which_change_workers_would_not_help() -> None:
+    made = waiting(cpus=4.0)
+    (workers,) = made.evaluation.passed
+    beside = replace(made.evaluation, passed=(replace(workers, note="beside the change of CP001"),))
+    said = unanswered.sentence(replace(made, evaluation=beside))
+    assert "data wait (71 %): beside the change of CP001 another worker would not make it faster" in said
 
 
 def test_where_something_else_is_recommended_the_top_says_why_workers_are_not() -> None:

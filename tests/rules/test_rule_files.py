@@ -131,3 +131,12 @@ def test_a_new_file_is_all_that_a_report_needs_of_a_rule(tmp_path: Path) -> None
 def test_what_batches_cost_is_one_part_of_the_step(rule: Rule) -> None:
     """Gains on parts with different names are added: none of a loader's may have a name of its own."""
     assert not target(rule.gain).startswith("loader.")
+
+
+def test_where_padding_is_advised_what_pads_is_named() -> None:
+    """A tokenizer that no longer pads leaves samples of unequal length, which the default collate function refuses."""
+    fixes = [(rule.id, fix) for rule in load_rules() for fix in (*rule.fixes, *rule.as_static().fixes)]
+    told = [(name, fix.note) for name, fix in fixes if fix.setting == "data.padding"]
+    told += [(name, fix.text) for name, fix in fixes if "longest sample" in fix.text]
+    assert {name for name, _ in told} == {"BA001", "BA005"}
+    assert [name for name, text in told if "collate function" not in text] == []
