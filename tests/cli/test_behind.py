@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from autotune.api import diagnose as api
-from autotune.api import tune as api_of_tune
 from autotune.cli import run
 from autotune.errors import ScriptError, UsageError
+from autotune.tune import tune as api_of_tune
 
 
 @pytest.fixture
