@@ -73,7 +73,7 @@ def _span(hunk: _Hunk, new: Lines, current: Lines, places: Sequence[int | None])
     if not hunk.old and above + 1 == below and not moved:
         return below, below
     back = [at for at in range(above + 1, below) if hunk.old == current[at : min(at + len(hunk.old), below)]]
-    if len(back) == 1:
+    if hunk.old and len(back) == 1:  # nothing is found everywhere
         return back[0], back[0] + len(hunk.old)
     if not size and (at := _beside(hunk, places)) is not None:
         return at, at

@@ -264,10 +264,10 @@ def test_a_file_whose_name_is_a_number_is_that_file(root, runner) -> None:
 def test_a_line_of_the_written_patch_that_was_edited_since_is_named(root, runner) -> None:
     patched(root)
     apply.write(apply.plan(apply.Options(), cwd=root))
-    (root / "settings.py").write_text("# mine\nlr = 0.5\n")
+    (root / "settings.py").write_text("lr = 0.5\n")
     with pytest.raises(UsageError, match=r"the patch wrote 'lr = 0\.9' here, but it was edited since and is") as error:
         verified(root)
-    assert error.value.where == f"{root / 'settings.py'}:2"
+    assert error.value.where == f"{root / 'settings.py'}:1"
     assert "Before the patch it was 'lr = 0.1'" in error.value.to_do
 
 
