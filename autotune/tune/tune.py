@@ -279,7 +279,7 @@ def _machine(report: Report) -> str:
 
 
 def _refuse_beforehand(options: Options, root: Path, cwd: Path) -> None:
-    """Raises UsageError where the newest diagnosis of this command shows that the budget is too small: the search begins
+    """Raises UsageError where the newest diagnosis of this command shows that the budget is too small: a search begins
     with another one. A search that is resumed has its diagnosis."""
     if options.budget_s is None or options.resume:
         return
