@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from pathlib import Path
@@ -21,14 +21,18 @@ from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.patch.dependencies import lacking
 from autotune.patch.file import NAME, loads
-from autotune.patch.journal import Journal, Store
-from autotune.patch.resolve import current, edited, without_halves
+from autotune.patch.journal import ChangeName, Journal, Store, journals
+from autotune.patch.present import is_present
+from autotune.patch.resolve import Current, current, edited, without_halves
 from autotune.patch.retyped import launch, retyped
 
 PATCHES = "patches"
 """In a project's state: the journals of what was written, without which nothing is taken back."""
 
 _RULE = re.compile(r"[A-Za-z]{2}\d{3}")
+
+_TITLE = re.compile(r"\d+ of \d+ changes of run (\S+)")
+"""What a patch that is written is called, which names the run that proposed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,13 @@ def plan(options: Options, *, cwd: Path) -> Planned:
     data = _patch_bytes(file)
     made = loads(data, str(file))
     root = _root(file, made)
-    now = list(without_halves([current(change, lambda name: _bytes(_inside(root, name))) for change in made.changes]))
-    chosen, left = _chosen([each.change for each in now], options)
+    written = _written_by(root, made.run)
+
+    def read(name: str) -> bytes:
+        return _bytes(_inside(root, name))
+
+    now = list(without_halves([_now(change, written, read) for change in made.changes]))
+    chosen, left = _chosen([each.change for each in now], options, written)
     kept = [each for each in now if each.change in chosen]
     for stale in (each.stale for each in kept if each.stale is not None):
         raise stale
@@ -106,6 +115,19 @@ def write(planned: Planned) -> Journal | None:
     changes = [(change.setting, change.subject) for change in inside]
     store = Store(planned.root, state.project(planned.root) / PATCHES)
     return patch.write(store, planned.title, planned.files, changes=changes)
+
+
+def run_of(title: str) -> str:
+    """The run that a written patch of this title is of; "" where it names none."""
+    found = _TITLE.fullmatch(title)
+    return found[1] if found else ""
+
+
+def _written_by(root: Path, run: str) -> dict[ChangeName, int]:
+    """The changes of a run that are in the files, each with the number of the patch that wrote it."""
+    known = state.known_project(root)
+    of_run = [one for one in journals(known / PATCHES) if run_of(one.title) == run] if known is not None else []
+    return {name: one.number for one in of_run if is_present(one) for name in one.changes}
 
 
 def recover(cwd: Path) -> tuple[Journal, ...]:
@@ -202,15 +224,22 @@ def _bytes(path: Path) -> bytes:
         raise UsageError(f"cannot be edited: {error.strerror}; nothing was changed", where=str(path)) from error
 
 
+def _now(change: PatchChange, written: Mapping[ChangeName, int], read: Callable[[str], bytes]) -> Current:
+    """The change for the files as they are now; of one that a patch of ours wrote only what is typed is left."""
+    if (change.setting, change.subject) not in written:
+        return current(change, read)
+    return Current(replace(change, edits=tuple(one for one in change.edits if one.file == TYPED)), is_made=True)
+
+
 def _chosen(
-    changes: Sequence[PatchChange], options: Options
+    changes: Sequence[PatchChange], options: Options, written: Mapping[ChangeName, int]
 ) -> tuple[list[PatchChange], list[tuple[PatchChange, str]]]:
     """The changes that are made, and the others with the reason."""
     known = {name for change in changes for name in (change.setting, *change.rules)}
     wrong = [name for name in options.select if name not in known]
     if wrong:
         raise UsageError(f"no change of this patch matches {', '.join(wrong)}", to_do=f"There are: {_listed(known)}.")
-    reasons = [_why_left(change, changes, options) for change in changes]
+    reasons = [_why_left(change, changes, options, written.get((change.setting, change.subject))) for change in changes]
     is_so = [not change.edits and not change.by_hand for change in changes]
     lacks = lacking(changes, [not reason or so for reason, so in zip(reasons, is_so, strict=True)])
     reasons = [reason or _what_it_lacks(missing) for reason, missing in zip(reasons, lacks, strict=True)]
@@ -218,12 +247,14 @@ def _chosen(
     return [change for change, reason in pairs if not reason], [(change, reason) for change, reason in pairs if reason]
 
 
-def _why_left(change: PatchChange, changes: Sequence[PatchChange], options: Options) -> str:
+def _why_left(change: PatchChange, changes: Sequence[PatchChange], options: Options, number: int | None) -> str:
+    """Why a change is not made, "" where it is; `number` is that of the patch that wrote it already."""
     named = {change.setting, *change.rules} & set(options.select)
     if options.select and not named:
         return "not selected"
     if not change.edits:
-        return change.by_hand or "it has this value already"
+        by = f": patch {number} wrote it" if number is not None else ""
+        return change.by_hand or f"it has this value already{by}"
     # The report has all changes of a recommendation in one group, so that they need one decision.
     undecided = [one for one in changes if one.rules == change.rules and _is_undecided(one, options)]
     if named or not undecided:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,12 +14,11 @@ from autotune.model.finding import Gain
 from autotune.model.patch import PatchChange
 from autotune.patch import journal as journals
 from autotune.patch.file import NAME, loads
+from autotune.patch.journal import WRITTEN, Journal
+from autotune.patch.present import is_present, present
 from autotune.report.gains import basis
 from autotune.verify import sides
 from autotune.verify.sides import Sides
-
-_TITLE = re.compile(r"\d+ of \d+ changes of run (\S+)")
-"""What `apply` calls a patch, which names the run that proposed it."""
 
 
 def other(words: tuple[str, ...], script: str) -> tuple[Sides, str]:
@@ -29,20 +27,33 @@ def other(words: tuple[str, ...], script: str) -> tuple[Sides, str]:
 
 
 def of_last(words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> tuple[Sides, str]:
-    """What was written of the last run's patch, where the files are still so; else what `options` would write of it.
+    """What was written of the last run's patch, where it is in the files; else what `options` would write of it.
 
     Options of their own (--select, --allow) ask for what is not written yet. Where nothing is to be written it is the
     newest patch that was, if it holds all that is selected; `against` says which, and `beside` names a written one that
-    is passed over. Raises UsageError when there is neither.
+    is passed over. Raises UsageError when there is neither, or where lines that the patch wrote were edited since.
     """
-    journal = next(reversed(_current(root)), None)
+    known, last = _written_patches(root), _patch(options.name, cwd)
+    run = last.parent.name if last is not None and not (options.select or options.allow) else ""
+    own = next((one for one in reversed(known) if run and apply.run_of(one.title) == run), None)
+    if own is not None and (edited := _edited(own)) is not None:
+        return _rest(words, options, cwd, edited)
+    journal = next(filter(is_present, reversed(known)), None)
     if journal is None:
         return patched(words, options, cwd)
-    if _is_all(journal, words, options, root, cwd):
+    if (run and apply.run_of(journal.title) == run) or _is_all(journal, words, options, root, cwd):
         return _written(words, journal, root)
-    compared, run = patched(words, options, cwd)
+    compared, of = patched(words, options, cwd)
     beside = f"patch {journal.number} is written: --patch {journal.number} measures that one"
-    return replace(compared, beside=beside), run
+    return replace(compared, beside=beside), of
+
+
+def _rest(words: tuple[str, ...], options: apply.Options, cwd: Path, edited: UsageError) -> tuple[Sides, str]:
+    """What is to be written of a patch whose lines were edited. Raises `edited` where that is nothing."""
+    try:
+        return patched(words, options, cwd)
+    except UsageError:
+        raise edited from None
 
 
 def named(words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> tuple[Sides, str]:
@@ -54,12 +65,14 @@ def named(words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path)
         raise UsageError(
             "an applied patch is measured as a whole", where=where, to_do="Leave --select and --allow out."
         )
-    current = {one.number: one for one in _current(root)}
-    journal = current.get(int(options.name))
-    if journal is None:
-        listed = ", ".join(map(str, current))
+    known = {one.number: one for one in _written_patches(root)}
+    journal = known.get(int(options.name))
+    if journal is not None and (edited := _edited(journal)) is not None:
+        raise edited
+    if journal is None or not is_present(journal):
+        listed = ", ".join(str(number) for number, one in known.items() if is_present(one))
         raise UsageError(
-            "no applied patch has this number and unchanged files",
+            "no applied patch has this number and its lines in the files",
             where=where,
             to_do=f"There is: {listed}." if listed else "`autotune apply` writes one.",
         )
@@ -75,7 +88,7 @@ def patched(words: tuple[str, ...], options: apply.Options, cwd: Path) -> tuple[
             where=options.name,
             to_do=f"Review it: `autotune apply --diff {shlex.quote(options.name)}`. Apply it, and verify measures it.",
         )
-    run = _run(planned.title)
+    run = apply.run_of(planned.title)
     compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not applied yet")
     return replace(compared, predicted=predicted(planned.chosen, run, planned.root)), run
 
@@ -84,23 +97,32 @@ def run_of(number: int, cwd: Path) -> str:
     """The run that proposed written patch `number`; "" where none is known."""
     kept = apply.kept_patches(cwd)
     known = journals.journals(kept.folder) if kept is not None else ()
-    return next((_run(one.title) for one in known if one.number == number), "")
+    return next((apply.run_of(one.title) for one in known if one.number == number), "")
 
 
-def _current(root: Path) -> list[journals.Journal]:
-    """The patches that are written and whose files are still as they left them, the oldest first."""
+def _written_patches(root: Path) -> list[Journal]:
+    """The patches that were written and not undone, the oldest first."""
     kept = apply.kept_patches(root)
-    return [one for one in journals.journals(kept.folder) if sides.is_current(one)] if kept is not None else []
+    return [one for one in journals.journals(kept.folder) if one.state == WRITTEN] if kept is not None else []
 
 
-def _is_all(journal: journals.Journal, words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> bool:
+def _edited(journal: Journal) -> UsageError | None:
+    """Why a written patch cannot be measured whose lines were edited since; None where they were not."""
+    try:
+        present(journal)
+    except UsageError as error:
+        to_do = f"{error.to_do} verify needs that line as the patch wrote it, or as it was before."
+        return UsageError(error.what, where=error.where, to_do=to_do)
+    return None
+
+
+def _is_all(journal: Journal, words: tuple[str, ...], options: apply.Options, root: Path, cwd: Path) -> bool:
     """Whether a written patch has all that is selected, and nothing of the last run's patch is left to be written."""
     last = _patch(options.name, cwd)
     names = {name for change in _changes(root, journal, words) for name in (change.setting, *change.rules)}
     if not names.issuperset(options.select):
         return False
-    is_plain = not (options.select or options.allow)
-    if last is None or (is_plain and last.parent.name == _run(journal.title)):
+    if last is None:
         return True
     planned = apply.plan(options, cwd=cwd)
     return not planned.files and not planned.typed
@@ -115,23 +137,18 @@ def _patch(name: str, cwd: Path) -> Path | None:
     return file if file.is_file() else None
 
 
-def _written(words: tuple[str, ...], journal: journals.Journal, root: Path) -> tuple[Sides, str]:
+def _written(words: tuple[str, ...], journal: Journal, root: Path) -> tuple[Sides, str]:
     """A patch that was written, and its run."""
-    run = _run(journal.title)
+    run = apply.run_of(journal.title)
     changes = _changes(root, journal, words)
-    return replace(sides.written(words, journal, changes), predicted=predicted(changes, run, root)), run
+    compared = sides.written(words, journal.number, present(journal), changes)
+    return replace(compared, predicted=predicted(changes, run, root)), run
 
 
-def _run(title: str) -> str:
-    """The run that a patch of this title is of; "" where it names none."""
-    found = _TITLE.fullmatch(title)
-    return found[1] if found else ""
-
-
-def _changes(root: Path, journal: journals.Journal, words: Sequence[str]) -> tuple[PatchChange, ...]:
+def _changes(root: Path, journal: Journal, words: Sequence[str]) -> tuple[PatchChange, ...]:
     """Those changes of a run's patch that its journal says were written, and those that the command has."""
-    run = _run(journal.title)
-    file = _folder(root, run) / NAME
+    run = apply.run_of(journal.title)
+    file = folder(root, run) / NAME
     if not run or not file.is_file():
         return ()
     changes = loads(file.read_bytes(), str(file)).changes
@@ -147,11 +164,11 @@ def predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | No
 
     None where it does not know of one of them: what that brings comes on top of any bound of the others.
     """
-    if not run or not _folder(root, run).is_dir():
+    if not run or not folder(root, run).is_dir():
         return None
     rules = {rule for change in changes for rule in change.rules}
     try:
-        report = diagnose.load(str(_folder(root, run)), cwd=root)
+        report = diagnose.load(str(folder(root, run)), cwd=root)
     except UsageError:
         return None
     of = [one for one in report.recommendations if any(finding.rule.id in rules for finding in one.findings)]
@@ -161,5 +178,6 @@ def predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | No
     return replace(gain, basis=basis(gain, report.step)) if gain is not None else None
 
 
-def _folder(root: Path, run: str) -> Path:
+def folder(root: Path, run: str) -> Path:
+    """The folder of a run of the project at `root`, whether it exists or not."""
     return root / ".autotune" / "runs" / run

@@ -169,6 +169,8 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
             f"it ended with exit code {collected.exit_code} {when}",
             where=script,
             to_do="Run it without autotune first; its own message is above.",
+            status=collected.exit_code,
+            said=collected.said,
         )
     return ScriptError(
         "it ended without an optimizer step",

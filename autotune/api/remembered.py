@@ -11,7 +11,7 @@ import contextlib
 import re
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,6 +114,14 @@ def of_command(words: Sequence[str], cwd: Path) -> str:
         where=typed(known.words),
         to_do=f"Diagnose this command first: autotune diagnose -- {typed(words)}",
     )
+
+
+def runs(words: Sequence[str], cwd: Path, root: Path) -> Iterator[str]:
+    """The runs of the project at `root` that remember exactly this command, typed in `cwd`, the newest first."""
+    commands = state.commands(root)
+    for run in reversed(artefacts.runs(root)):
+        if run.name in commands and commands[run.name][:2] == (tuple(words), cwd):
+            yield run.name
 
 
 def _known(run: Path) -> Remembered | None:

@@ -18,7 +18,7 @@ from autotune.machine.signals import cleaned_up
 from autotune.model.derived import Derived
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
-from autotune.model.verified import AFTER, BEFORE, Resume, Resumed, Schedule, Start, Verified
+from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, Schedule, Start, Verified
 from autotune.outlet import tell
 from autotune.verify import beforehand, history, kept, rounds, scratch, summary
 from autotune.verify.contention import unseen
@@ -78,7 +78,7 @@ def verify(
     leftovers.remove_leftovers(root)
     sides, run = _sides(options, root, cwd)
     python, _ = machine.find_python(options.words, options.python, environ, cwd)
-    place, known = _known(options, sides, run, root, lambda: kept.conditions(root, sides, python, environ))
+    place, known = _known(options, sides, run, root, cwd, kept.conditions(root, sides, python, environ))
     with (
         cleaned_up(),
         lock.one_measurement(called.title) if options.lock else nullcontext(),
@@ -88,7 +88,7 @@ def verify(
         runner = Runner(root, cwd, seeded, python, sides, mirrors, show)
         began = time.monotonic()
         begins()
-        known = _rehearsed(runner, replace(known, hash_seed=seeded[HASH_SEED]), options, began)
+        known = _rehearsed(runner, place, replace(known, hash_seed=seeded[HASH_SEED]), options, began)
         place.save(known)
         spent_s = time.monotonic() - began
         planned, trial = _planned(options, known, spent_s)
@@ -104,22 +104,27 @@ def verify(
 
 
 def _known(
-    options: Options, sides: Sides, run: str, root: Path, ask: Callable[[], Mapping[str, str]]
+    options: Options, sides: Sides, run: str, root: Path, cwd: Path, conditions: Mapping[str, str]
 ) -> tuple[kept.Place, kept.Kept]:
-    """Where the verification is kept, and what is there of it: nothing of a new one. `ask` tells the conditions.
+    """Where the verification is kept, and what is there of it: nothing of a new one.
 
     Raises UsageError for a budget that cannot suffice, by the last verification of the same or by the diagnosis.
     """
     place = kept.place(root, sides)
     last = place.load()
     if options.resume:
-        return place, kept.resumed(last, ask())
-    if last is None and run and (seen := beforehand.expected(root, run)) is not None:
-        beforehand.refuse(options.budget_s, seen, options.loss_steps, f"by the diagnosis {run}")
-    conditions = ask()
+        return place, kept.resumed(last, conditions)
     if last is not None and last.rehearsed and last.conditions == conditions:
         beforehand.refuse(options.budget_s, last.rehearsed[0], options.loss_steps, "by its last verification")
+    elif (seen := _diagnosed(options.words, run, root, cwd)) is not None:
+        beforehand.refuse(options.budget_s, seen.start, options.loss_steps, f"by the diagnosis {seen.run}")
     return place, kept.Kept(conditions)
+
+
+def _diagnosed(words: tuple[str, ...], run: str, root: Path, cwd: Path) -> beforehand.Seen | None:
+    """What a diagnosis saw of a start: that of `run`, of its search, or the newest one of the same command."""
+    of_search = artefacts.diagnosed_by(compared.folder(root, run)) if run else ""
+    return beforehand.newest(root, (run, of_search, *remembered.runs(words, cwd, root)))
 
 
 def _made(runner: Runner, place: kept.Place, known: kept.Kept, budget_s: float, deadline: float) -> kept.Kept:
@@ -192,15 +197,20 @@ def _sides(options: Options, root: Path, cwd: Path) -> tuple[Sides, str]:
     return of(options.words, wanted, root, cwd)
 
 
-def _rehearsed(runner: Runner, known: kept.Kept, options: Options, began: float) -> kept.Kept:
+def _rehearsed(runner: Runner, place: kept.Place, known: kept.Kept, options: Options, began: float) -> kept.Kept:
     """With one start of each side that does not count: it fills caches, and tells what a start costs.
 
-    Raises UsageError after the first where the budget cannot suffice.
+    Raises UsageError after the first where the budget cannot suffice: that start is kept, so that the next budget is
+    judged by it before anything runs.
     """
-    if known.rehearsed:
+    if len(known.rehearsed) == len(SIDES):
         return known
     _, first, of_first = _started(runner, BEFORE, _rehearsal(options.budget_s))
-    beforehand.refuse(options.budget_s, first, options.loss_steps, "by its first one")
+    try:
+        beforehand.refuse(options.budget_s, first, options.loss_steps, "by its first one")
+    except UsageError:
+        place.save(replace(known, rehearsed=(first,)))
+        raise
     left_s = max(1.0, options.budget_s - (time.monotonic() - began))
     after, second, of_second = _started(runner, AFTER, _rehearsal(left_s))
     trial = _trial(runner, after, second)

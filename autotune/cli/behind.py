@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,27 +20,59 @@ MOST_BYTES = 1_000_000
 OF_A_PARSER = 2
 """The exit code with which argparse and click refuse arguments."""
 
+MEASURING = ("diagnose", "tune", "verify")
+"""The verbs that take the command of a script."""
+
+UNKNOWN = re.compile(r"unrecogni[sz]ed|unknown|unexpected|not used|no such option|invalid option|illegal option", re.I)
+"""What parsers say of options that they do not know."""
+
 
 @contextmanager
 def watched(words: tuple[str, ...], *, quiet: bool) -> Iterator[None]:
-    """Say of autotune's own options behind the script, where the script does not mention them, that they stand before
-    it: at once, and beside its error where its parser refuses them."""
+    """Say of autotune's own options behind the script that they stand before it: at once where the script does not
+    mention them, and beside its error where it failed."""
     context = click.get_current_context()
     called = invoked(words, Path.cwd())
-    own = _own(context.command, called)
-    names = list(dict.fromkeys(word.partition("=")[0] for word in own if word.startswith("--")))
-    line = "" if not own or _mentions(called, names) else _line(context, words, called, own, names)
-    if line and not quiet:
+    is_option = called.module is None and called.program.startswith("-") if called.words else True
+    own = [] if is_option else _own(context.command, called)  # an option of nobody in front is an error by itself
+    names = _names(own)
+    line = _line(context, words, called, own, names) if own else ""
+    if line and not quiet and not _mentions(called, names):
         tell(f"autotune: {line}")
     try:
         yield
     except ScriptError as error:
-        if line and _is_refused(error, names):
+        if line and _may_come_from(error, names, _mentions(called, names)):
             error.to_do += f"\n{line}"
+        elif error.status:
+            error.to_do += "".join(f"\n{said}" for said in _of_others(context, called, names, error))
         raise
 
 
-def _line(context: click.Context, words: tuple[str, ...], called: Invocation, own: list[str], names: list[str]) -> str:
+def _names(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--")))
+
+
+def _of_others(context: click.Context, called: Invocation, own: Sequence[str], error: ScriptError) -> Iterator[str]:
+    """What is to be said of options of other verbs behind the script, where its parser refused them."""
+    for name in _names(called.arguments):
+        is_refused = _is_unknown(error, [name]) or (error.status == OF_A_PARSER and not error.said)
+        if name not in own and is_refused and not _mentions(called, [name]):
+            verbs = [f"autotune {verb}" for verb in MEASURING if _has_option(context, verb, name)]
+            if verbs:
+                of = " and ".join(verbs)
+                yield f"{name} is an option of {of}: autotune {context.info_name} has none of that name."
+
+
+def _has_option(context: click.Context, verb: str, name: str) -> bool:
+    group = context.find_root().command
+    command = group.get_command(context, verb) if isinstance(group, click.Group) else None
+    return command is not None and any(name in one.opts for one in command.params)
+
+
+def _line(
+    context: click.Context, words: tuple[str, ...], called: Invocation, own: list[str], names: Sequence[str]
+) -> str:
     """Where the options belong, and the command with them there."""
     rest = [*called.front, *called.words[: len(called.words) - len(called.arguments)]]
     rest += _others(context.command, called)
@@ -61,9 +93,22 @@ def _first(context: click.Context, words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in typed_words[1 : -len(words)] if word != "--")
 
 
-def _is_refused(error: ScriptError, names: list[str]) -> bool:
-    """Whether the script's own parser ended it because of one of these options, as far as its words are known."""
-    return error.status == OF_A_PARSER and (not error.said or any(map(partial(_has, error.said), names)))
+def _may_come_from(error: ScriptError, names: Sequence[str], is_mentioned: bool) -> bool:
+    """Whether the script may have failed because of these options, as far as its words are known.
+
+    One that mentions them has to have said that it does not know them. Any other one may have failed in any way, as a
+    shell script that passes them on; but a parser that refuses something else says so.
+    """
+    if not error.status:
+        return False
+    if is_mentioned:
+        return _is_unknown(error, names)
+    return not error.said or error.status != OF_A_PARSER or any(map(partial(_has, error.said), names))
+
+
+def _is_unknown(error: ScriptError, names: Sequence[str]) -> bool:
+    """Whether the script said that it does not know one of these options."""
+    return any(map(partial(_has, error.said), names)) and UNKNOWN.search(error.said) is not None
 
 
 def _has(text: str, flag: str) -> bool:
@@ -92,7 +137,7 @@ def _split(command: click.Command, called: Invocation) -> Iterator[tuple[bool, t
         del words[:size]
 
 
-def _mentions(called: Invocation, names: list[str]) -> bool:
+def _mentions(called: Invocation, names: Sequence[str]) -> bool:
     """Whether the script speaks of one of these options: as a flag, or as a field that a parser fills."""
     try:
         text = b"" if called.file is None else reading.read(called.file, follow=True, most_bytes=MOST_BYTES)

@@ -61,12 +61,17 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One simple command of a shell script: its words, and the variables it gets (exported or in front of it)."""
+    """One simple command of a shell script: its words, and the variables it gets (exported or in front of it).
+
+    `scope` are the numbers of the subshells, functions, branches and loops around it, the outermost first: where the
+    command takes the shell to (cd) holds in the innermost.
+    """
 
     words: tuple[Word, ...]
     variables: tuple[tuple[str, Word], ...]
     line: int
     end_line: int
+    scope: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

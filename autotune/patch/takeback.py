@@ -24,15 +24,26 @@ def taken_back(before: bytes, after: bytes, now: bytes) -> bytes:
     """`now` with the lines that led from `before` to `after` as they were; every other byte stays.
 
     A hunk that a person took back already is left alone. Raises UsageError, whose `where` is the line of `now`, where
-    the lines that the patch wrote are not there any more.
+    the lines that the patch wrote are not there any more: `to_do` says what they were before it.
     """
+    current, found = _found(before, after, now)
+    for span, hunk in sorted(found, key=lambda pair: pair[0], reverse=True):
+        current[slice(*span)] = hunk.old
+    return b"".join(current)
+
+
+def is_whole(before: bytes, after: bytes, now: bytes) -> bool:
+    """Whether `now` has all that led from `before` to `after`: nothing of it was taken back. Raises UsageError like
+    `taken_back`."""
+    current, found = _found(before, after, now)
+    return all(current[slice(*span)] != hunk.old for span, hunk in found)
+
+
+def _found(before: bytes, after: bytes, now: bytes) -> tuple[Lines, list[tuple[tuple[int, int], _Hunk]]]:
+    """The lines of `now`, and where each hunk stands in them: from, to."""
     old, new, current = (data.splitlines(keepends=True) for data in (before, after, now))
     places = _places(new, current)
-    spans = [(_span(hunk, new, current, places), hunk) for hunk in _hunks(old, new)]
-    result = list(current)
-    for span, hunk in sorted(spans, key=lambda pair: pair[0], reverse=True):
-        result[slice(*span)] = hunk.old
-    return b"".join(result)
+    return current, [(_span(hunk, new, current, places), hunk) for hunk in _hunks(old, new)]
 
 
 def _hunks(old: Lines, new: Lines) -> Iterator[_Hunk]:
@@ -95,14 +106,19 @@ def _beside(hunk: _Hunk, places: Sequence[int | None]) -> int | None:
 def _edited(hunk: _Hunk, new: Lines, current: Lines, at: tuple[int, int]) -> UsageError:
     """`at` is where the lines of the hunk would stand in the file as it is now: from, to."""
     first, last = at
-    there = _shown([line for line in current[first:last] if line.strip()])
-    return UsageError(
-        f"the patch wrote {_shown(new[hunk.first : hunk.last])} here, but the file has {there}; nothing was changed",
-        where=str(min(first, max(0, len(current) - 1)) + 1),
-        to_do=f"Undo it by hand: before the patch it was {_shown(hunk.old)}.",
-    )
+    written, there = new[hunk.first : hunk.last], [line for line in current[first:last] if line.strip()]
+    was = f"Before the patch it was {_shown(hunk.old)}." if hunk.old else "Before the patch there was no such line."
+    return UsageError(_what(hunk, written, there), where=str(min(first, max(0, len(current) - 1)) + 1), to_do=was)
+
+
+def _what(hunk: _Hunk, written: Lines, there: Lines) -> str:
+    if not written:
+        return f"the patch removed {_shown(hunk.old)} here, and the lines around it were edited since"
+    if not there:
+        return f"the patch wrote {_shown(written)} here, but it is gone"
+    return f"the patch wrote {_shown(written)} here, but it was edited since and is {_shown(there)} now"
 
 
 def _shown(lines: Lines) -> str:
     text = " / ".join(line.decode("utf-8", "backslashreplace").strip() for line in lines)
-    return repr(text if len(text) <= 120 else f"{text[:120]}...") if lines else "nothing"
+    return repr(text if len(text) <= 120 else f"{text[:120]}...")

@@ -120,7 +120,11 @@ def _merged(journal: Journal, index: int, now: bytes, disk: Disk) -> bytes:
     try:
         return takeback.taken_back(disk.read(journal.before(index)), disk.read(journal.after(index)), now)
     except UsageError as error:
-        raise UsageError(error.what, where=f"{row.path}:{error.where}", to_do=error.to_do) from None
+        raise UsageError(
+            f"{error.what}; nothing was changed",
+            where=f"{row.path}:{error.where}",
+            to_do=f"Undo it by hand. {error.to_do}",
+        ) from None
 
 
 def _now(path: Path, disk: Disk) -> bytes:

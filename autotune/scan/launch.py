@@ -67,9 +67,12 @@ class Launch:
 
 def launches(script: Script, file: str) -> tuple[Launch, ...]:
     """Every command of a shell script that starts a training."""
-    found, folder = [], ""
+    found: list[Launch] = []
+    folders: dict[tuple[int, ...], str] = {(): ""}
     for command in script.commands:
-        folder = _gone(command, folder)
+        around = (command.scope[:size] for size in range(len(command.scope), -1, -1))
+        before = next(folders[scope] for scope in around if scope in folders)
+        folder = folders[command.scope] = _gone(command, before)
         launch = _launch(command, file)
         found += [replace(launch, folder=folder)] if launch is not None else []
     return tuple(found)

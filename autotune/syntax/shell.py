@@ -145,4 +145,4 @@ def _command(statement: Statement, values: Values, exported: tuple[tuple[str, so
     if words:
         start, end = statement.words[0].start, statement.words[-1].end
         lines = values.text.line(start), values.text.line(max(start, end - 1))
-        yield Command(tuple(words), exported + variables, *lines)
+        yield Command(tuple(words), exported + variables, *lines, statement.scope)

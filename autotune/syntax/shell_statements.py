@@ -11,9 +11,12 @@ from autotune.syntax.shell_tokens import Operator, Word
 
 _OPENING = {"if", "while", "until", "{"}
 _CLOSING = {"fi", "done", "esac", "}"}
-_BETWEEN = {"then", "elif", "else", "do", "!", "time"}
-_MAYBE = ("&&", "||", "|", "|&")
+_BETWEEN = {"then", "do", "!", "time"}
+_TESTS = ("[", "test")
+_ELSE = ("||", "|", "|&")
+_MAYBE = ("&&", *_ELSE)
 _CASE_ENDS = (";;", ";&", ";;&")
+_LIST_ENDS = (";", "&", ")", *_CASE_ENDS)
 When = Literal["once", "perhaps", "later"]
 _Tokens = Iterator[Word | Operator]
 
@@ -23,22 +26,31 @@ class Statement:
     """A simple command, and when it runs.
 
     "once" is certain; "perhaps" is in a branch or a loop, or after && or |; "later" is in a function, after commands
-    that stand behind it.
+    that stand behind it. `scope` are the numbers of the subshells, functions, branches and loops around it, the
+    outermost first.
     """
 
     words: tuple[Word, ...]
     when: When
+    scope: tuple[int, ...]
 
 
 @dataclass(slots=True)
 class Statements:
     """Reads statements; `changed` are the variables of loops.
 
-    `blocks` are those around the next word, a function's named "function"; `before` is the last operator.
+    `blocks` are those around the next word, a function's named "function", and `scopes` their numbers: 0 for { } that
+    runs where it stands, as if it were not there. `before` is the last operator. Of a list (a && b || c) `is_tested`
+    says that its last command only tested something, and `branch` is the number of what runs only sometimes; 0 for
+    none.
     """
 
     lexer: Lexer
     blocks: list[str] = field(default_factory=list)
+    scopes: list[int] = field(default_factory=list)
+    num_scopes: int = 0
+    is_tested: bool = False
+    branch: int = 0
     next_block: str = ""
     before: str = ""
     words: list[Word] = field(default_factory=list)
@@ -51,7 +63,7 @@ class Statements:
             if isinstance(token, Word):
                 if self.words or not self._keyword(token, tokens):
                     self.words.append(token)
-            elif token.text == "(" and self.words:  # name(): a function
+            elif token.text == "(" and (self.words or self.next_block):  # name(): a function
                 self.words.clear()
                 self._open()
                 self.next_block = "function"
@@ -64,11 +76,25 @@ class Statements:
         if self.words:
             is_certain = not self.blocks and self.before not in _MAYBE
             when: When = "later" if "function" in self.blocks else "once" if is_certain else "perhaps"
-            yield Statement(tuple(self.words), when)
+            if not self.branch and self._is_branch():
+                self.branch = self._number()
+            yield Statement(tuple(self.words), when, tuple(filter(None, (*self.scopes, self.branch))))
+            self.is_tested = self._written(self.words[0]) in _TESTS
             self.words.clear()
             self.before = ""
 
+    def _is_branch(self) -> bool:
+        """Whether what stands next in its list runs only sometimes, or in a shell of its own: a test && it, a || it, a
+        | it. A command that does something most often works: mkdir x && cd x."""
+        return bool(self.branch) or self.before in _ELSE or (self.before == "&&" and self.is_tested)
+
+    def _number(self) -> int:
+        self.num_scopes += 1
+        return self.num_scopes
+
     def _operator(self, operator: Operator, tokens: _Tokens) -> None:
+        if operator.text in _LIST_ENDS or (operator.text == "\n" and self.before not in _MAYBE):
+            self.branch, self.is_tested = 0, False
         if operator.text != "\n":  # a line break after && changes nothing
             self.before = operator.text
         if operator.text == "(":
@@ -76,13 +102,14 @@ class Statements:
         elif operator.text == ")":
             self._close()
         elif operator.text in _CASE_ENDS:
+            self._next_branch()
             self._pattern(tokens)
 
     def _keyword(self, word: Word, tokens: _Tokens) -> bool:
         """Whether `word` is a keyword; if so, passes what belongs to it and is no command."""
         keyword = self._written(word)
         if keyword in _OPENING:
-            self._open()
+            self._open(is_group=keyword == "{")
         elif keyword in _CLOSING:
             self._close()
         elif keyword in ("for", "select"):
@@ -96,17 +123,28 @@ class Statements:
             self.next_block = "function"
         elif keyword == "[[":
             self._pass_to("]]", tokens)
+            self.is_tested = True
+        elif keyword in ("elif", "else"):
+            self._next_branch()
         else:
             return keyword in _BETWEEN
         return True
 
-    def _open(self) -> None:
+    def _open(self, *, is_group: bool = False) -> None:
+        runs_here = is_group and not self.next_block and not self._is_branch()
+        self.scopes.append(0 if runs_here else self._number())
         self.blocks.append(self.next_block)
-        self.next_block = ""
+        self.next_block = self.before = ""
+        self.branch, self.is_tested = 0, False
+
+    def _next_branch(self) -> None:
+        if self.scopes:
+            self.scopes[-1] = self._number()
 
     def _close(self) -> None:
         if self.blocks:
             self.blocks.pop()
+            self.scopes.pop()
 
     def _loop(self, tokens: _Tokens) -> None:
         self._open()

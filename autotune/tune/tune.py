@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -36,11 +37,12 @@ from autotune.tune.search import search
 from autotune.tune.stopping import Stopping
 from autotune.tune.study import Study
 from autotune.tune.surrogate import Forecaster
-from autotune.tune.trial import Trials
+from autotune.tune.trial import BaselineRun, Trials
 from autotune.tune.trial_space import trial_space
 from autotune.tune.watch import Watch
-from autotune.verify import history
+from autotune.verify import beforehand, history
 from autotune.verify.estimate import LEAST_PAIRS
+from autotune.verify.schedule import SPARE
 from autotune.verify.summary import side_effects
 
 LEAST_TRIALS = 3
@@ -101,7 +103,7 @@ class Search:
     @property
     def confirmation_s(self) -> float:
         """What the confirmation takes, about."""
-        return confirmation.SLACK * 2 * LEAST_PAIRS * self.trials.baseline.trial_s
+        return _confirmation_of(self.trials.baseline.trial_s)
 
     def holds_confirmation(self, more_s: float = 0.0) -> bool:
         """Whether the time that is left holds a confirmation, and `more_s` seconds."""
@@ -139,6 +141,7 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
     called = invoked(options.words, cwd, environ)
     began, root = time.monotonic(), artefacts.command_root(cwd, called.file)
     leftovers.remove_leftovers(root)
+    _refuse_beforehand(options, root, cwd)
     with cleaned_up(), lock.one_measurement(called.title) if options.lock else nullcontext():
         run, report = _diagnosed(options, watch, root, cwd, environ)
         probes_s = time.monotonic() - began
@@ -199,7 +202,7 @@ def _tuned(
     )
     made = Search(run, report, trials, forecast, study, watch, ends_at, options.num_trials)
     watch.planned(space, trials.baseline.trial_s, made.left_s)
-    stopping = Stopping(_search_s(made), made.num_trials, report.planned_s)
+    stopping = Stopping(_search_s(made, options), made.num_trials, report.planned_s)
     watch.known(study.trials())
     tried, stopped = search(space, study, made.attempt, stopping)
     _check_baseline(tried, space.current, options.words)
@@ -275,19 +278,44 @@ def _machine(report: Report) -> str:
     return ", ".join(str(name) for name in names if name)
 
 
-def _search_s(made: Search) -> float | None:
+def _refuse_beforehand(options: Options, root: Path, cwd: Path) -> None:
+    """Raises UsageError where the newest diagnosis of this command shows that the budget is too small: a search begins
+    with another one. A search that is resumed has its diagnosis."""
+    if options.budget_s is None or options.resume:
+        return
+    seen = beforehand.newest(root, remembered.runs(options.words, cwd, root))
+    if seen is not None:
+        step_s = seen.start.step_ms / 1000
+        startup_s = max(0.0, seen.start.fixed_s + step_s - beforehand.END_S)
+        trial_s = BaselineRun(step_s, startup_s, None, seen.start.epoch_steps).trial_s
+        by = f"by the diagnosis {seen.run}, which took {seen.wall_s:.0f} s"
+        _refuse(options.budget_s, seen.wall_s, trial_s, by)
+
+
+def _search_s(made: Search, options: Options) -> float | None:
     """What the search may take besides the confirmation. Raises UsageError when that is too little."""
-    left_s, trial_s = made.left_s, made.trials.baseline.trial_s
-    if left_s is None:
+    left_s = made.left_s
+    if left_s is None or options.budget_s is None:
         return None
-    missing_s = made.confirmation_s + LEAST_TRIALS * trial_s - left_s
-    if missing_s > 0:
-        raise UsageError(
-            f"it is too small: a run takes about {trial_s:.0f} s, and the A/B confirmation needs {2 * LEAST_PAIRS}",
-            where="--budget",
-            to_do=f"Add at least {missing_s:.0f} s.",
-        )
+    _refuse(options.budget_s, options.budget_s - left_s, made.trials.baseline.trial_s, "by its diagnosis")
     return left_s - made.confirmation_s
+
+
+def _refuse(budget_s: float, diagnosis_s: float, trial_s: float, seen: str) -> None:
+    """Raises UsageError where a budget does not hold the diagnosis, the fewest trials and the confirmation."""
+    least_s = diagnosis_s + LEAST_TRIALS * trial_s + _confirmation_of(trial_s)
+    if budget_s < least_s:
+        raise UsageError(
+            f"{budget_s:.0f} s cannot suffice: a run takes about {trial_s:.0f} s, {seen}, and after the diagnosis a "
+            f"search needs at least {LEAST_TRIALS + 2 * LEAST_PAIRS} runs",
+            where="--budget",
+            to_do=f"This suffices: --budget {math.ceil(SPARE * least_s)}s",
+        )
+
+
+def _confirmation_of(trial_s: float) -> float:
+    """What a confirmation takes, about, where a trial takes `trial_s`."""
+    return confirmation.SLACK * 2 * LEAST_PAIRS * trial_s
 
 
 def _check_baseline(tried: tuple[Trial, ...], current: Candidate, words: tuple[str, ...]) -> None:

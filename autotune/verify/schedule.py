@@ -33,6 +33,9 @@ MOST_THROTTLED = 0.01
 SLACK = 1.1
 """Longer windows leave that much of a budget: a pair that it does not hold any more is not made."""
 
+SPARE = 2.0
+"""A budget that is named holds starts that take so many times as long: on a busy machine they do, minutes later."""
+
 MEMORY_SHARE = 0.7
 """Of the memory that is free, for both sides at once."""
 
@@ -78,12 +81,11 @@ def schedule(
     pair_s = fixed_s + steps * step_s
     pairs = min(MOST_PAIRS, int(left_s / pair_s))
     if pairs < FEWEST_PAIRS:
-        least = math.ceil(spent_s + LEAST_PAIRS * pair_s) + 1
         raise UsageError(
             f"{budget_s:.0f} s are too few: a run takes about {pair_s / 2:.0f} s, and fewer than "
             f"{FEWEST_PAIRS} runs per side show nothing",
             where="--budget",
-            to_do=f"The smallest useful budget is {least} s: --budget {least}s",
+            to_do=f"This suffices: --budget {sufficient_s(spent_s, pair_s)}s",
         )
     if turns is not None:
         most = int((left_s / SLACK / pairs - fixed_s) / step_s)
@@ -100,10 +102,15 @@ def more(planned: Schedule, made: int, budget_s: float, spent_s: float) -> Sched
         raise UsageError(
             f"{budget_s:.0f} s are too few: {made} pairs exist, and another one takes about {planned.pair_s:.0f} s",
             where="--budget",
-            to_do=f"The smallest useful budget is {math.ceil(spent_s + needed * planned.pair_s) + 1} s.",
+            to_do=f"This suffices: --budget {math.ceil(spent_s + SPARE * needed * planned.pair_s)}s",
         )
     sides = tuple(side for number in range(made, made + pairs) for side in pair(number))
     return replace(planned, order=sides, seconds=pairs * planned.pair_s)
+
+
+def sufficient_s(rehearsals_s: float, pair_s: float) -> int:
+    """A budget that is not refused, also where starts take SPARE times as long as these did."""
+    return math.ceil(SPARE * (rehearsals_s + FEWEST_PAIRS * pair_s))
 
 
 def least_s(rehearsed: Sequence[Start], loss_steps: int | None) -> float:

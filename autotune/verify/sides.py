@@ -15,7 +15,7 @@ from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
-from autotune.patch.journal import WRITTEN, Journal, sha256
+from autotune.patch.present import Present
 from autotune.patch.retyped import is_involved, line_at, retyped
 
 
@@ -69,20 +69,25 @@ def patched(
     )
 
 
-def written(words: Sequence[str], journal: Journal, changes: Sequence[PatchChange]) -> Sides:
-    """A patch that is in the files already: its journal kept what they were.
+def written(words: Sequence[str], number: int, files: Sequence[Present], changes: Sequence[PatchChange]) -> Sides:
+    """Patch `number`, which is in its `files` already: as they are now, against the same without its lines.
 
     Where `words` have what `changes` type, the first side has them as they were before.
     """
     return Sides(
-        f"patch {journal.number} (applied)",
+        _of_written(number, [one.path.name for one in files if one.is_edited]),
         {BEFORE: _untyped(words, _typed(changes)), AFTER: tuple(words)},
-        {
-            side: {Path(each.path): kept(index).read_bytes() for index, each in enumerate(journal.files)}
-            for side, kept in ((BEFORE, journal.before), (AFTER, journal.after))
-        },
+        {BEFORE: {one.path: one.without for one in files}, AFTER: {one.path: one.now for one in files}},
         tuple(changes),
     )
+
+
+def _of_written(number: int, edited: Sequence[str]) -> str:
+    """What is compared; `edited` are the names of files that are not as the patch left them."""
+    if not edited:
+        return f"patch {number} (applied)"
+    they = "was edited since: as it is now" if len(edited) == 1 else "were edited since: as they are now"
+    return f"patch {number} (applied); {', '.join(edited)} {they}, against the same without the patch's lines"
 
 
 def other(words: Sequence[str], script: str) -> Sides:
@@ -128,11 +133,3 @@ def _without(words: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
         return retyped(words, [replace(edit, old=edit.new, new=edit.old)])
     at = max(at for at, word in enumerate(words) if f"{word}=".lstrip("+").startswith(f"{edit.key}="))
     return (*words[:at], *words[at + (1 if "=" in words[at] else 2) :])
-
-
-def is_current(journal: Journal) -> bool:
-    """Whether the files are as this patch left them."""
-    if journal.state != WRITTEN:
-        return False
-    paths = [(Path(each.path), each.after) for each in journal.files]
-    return all(path.is_file() and sha256(path.read_bytes()) == digest for path, digest in paths)

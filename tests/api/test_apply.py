@@ -215,6 +215,17 @@ def test_what_was_written_before_is_left_out_and_its_partner_is_not(project: Pat
     assert not plan(project).chosen
 
 
+def test_what_a_patch_wrote_is_so_wherever_its_lines_are_now(project: Path) -> None:
+    """A file that was edited since has two values of that name: the patch's own lines say which one it wrote."""
+    keep(project, WORKERS, PRECISION)
+    apply.write(plan(project))
+    (project / "train.py").write_bytes(b"workers = 2\n" + SCRIPT.replace(b"workers = 0", b"workers = 4"))
+    planned = plan(project)
+    assert reasons(planned)["loader.num_workers"] == "it has this value already: patch 1 wrote it"
+    assert not planned.files
+    assert names(plan(project, "PR002")) == ["train.precision"]
+
+
 def test_a_file_that_is_gone_is_refused(project: Path) -> None:
     keep(project, WORKERS)
     (project / "train.py").unlink()

@@ -246,6 +246,10 @@ def test_a_number_of_what_changed_since_or_was_never_written_is_refused(root, ru
         verified(root, patch="1")
     apply.write(apply.plan(apply.Options(), cwd=root))
     (root / "settings.py").write_text("lr = 0.5\n")
+    with pytest.raises(UsageError, match=r"the patch wrote 'lr = 0\.9' here, but it was edited since") as error:
+        verified(root, patch="1")
+    assert error.value.where == f"{root / 'settings.py'}:1"
+    (root / "settings.py").write_text(OLD)
     with pytest.raises(UsageError, match="no applied patch has this number"):
         verified(root, patch="1")
 
@@ -257,12 +261,36 @@ def test_a_file_whose_name_is_a_number_is_that_file(root, runner) -> None:
         verified(root, patch="1")
 
 
-def test_a_file_that_changed_since_is_neither(root, runner) -> None:
+def test_a_line_of_the_written_patch_that_was_edited_since_is_named(root, runner) -> None:
     patched(root)
     apply.write(apply.plan(apply.Options(), cwd=root))
     (root / "settings.py").write_text("lr = 0.5\n")
-    with pytest.raises(UsageError, match="changed since"):
+    with pytest.raises(UsageError, match=r"the patch wrote 'lr = 0\.9' here, but it was edited since and is") as error:
         verified(root)
+    assert error.value.where == f"{root / 'settings.py'}:1"
+    assert "Before the patch it was 'lr = 0.1'" in error.value.to_do
+
+
+@pytest.mark.parametrize("fields", [{}, {"patch": "1"}, {"select": ("DL001",)}])
+def test_a_written_patch_is_measured_beside_what_was_edited_since(root, runner, fields) -> None:
+    """It is in the file as long as its own lines are: that others were edited takes nothing away."""
+    patched(root)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    (root / "settings.py").write_text(f"seed = 1\n{NEW}")
+    found = verified(root, **fields)
+    assert found.against == (
+        "patch 1 (applied); settings.py was edited since: as it is now, against the same without the patch's lines"
+    )
+    assert [one.setting for one in found.changes] == ["loader.num_workers"]
+    both = {BEFORE: f"seed = 1\n{OLD}", AFTER: f"seed = 1\n{NEW}"}
+    assert runner.shown == [(side, both[side]) for side, _ in runner.requests]
+
+
+def test_what_was_restored_since_is_not_written(root, runner) -> None:
+    run = patched(root)
+    apply.write(apply.plan(apply.Options(), cwd=root))
+    (root / "settings.py").write_text(f"seed = 1\n{OLD}")
+    assert verified(root).against == f"1 of 1 changes of run {run}, not applied yet"
 
 
 def project_with_a_written_patch(root: Path) -> None:
@@ -412,6 +440,10 @@ def test_a_budget_that_cannot_suffice_is_refused_after_the_first_start_and_the_n
     with pytest.raises(UsageError, match="4 s cannot suffice: a run takes about 3 s, by its first one"):
         verified(root, budget_s=4.0)
     assert len(runner.requests) == 1
+    runner.requests.clear()
+    with pytest.raises(UsageError, match="4 s cannot suffice: a run takes about 3 s, by its last verification"):
+        verified(root, budget_s=4.0)
+    assert runner.requests == []
     assert verified(root).verdict is Verdict.FASTER
     runner.requests.clear()
     with pytest.raises(UsageError, match="4 s cannot suffice: a run takes about 3 s, by its last verification"):
@@ -427,14 +459,52 @@ def test_a_budget_that_the_changed_script_makes_too_small_is_refused_after_the_r
     assert len(runner.requests) == 2
 
 
-def test_a_budget_that_cannot_suffice_by_the_diagnosis_starts_nothing(root, runner, monkeypatch) -> None:
-    run = patched(root)
+def test_a_verification_that_was_refused_after_its_first_start_goes_on_with_both(root, runner) -> None:
+    patched(root)
+    with pytest.raises(UsageError, match="cannot suffice"):
+        verified(root, budget_s=4.0)
+    found = verified(root, resume=True)
+    assert len(runner.requests) == 2 + len(found.schedule.order)
+
+
+def slow(monkeypatch) -> list[tuple[str, ...]]:
+    """Diagnoses saw starts of 80 s. The runs that are asked for, at each time."""
     asked = []
-    slow = Start(BEFORE, 1000.0, 20, 3, 83.0)
-    monkeypatch.setattr(api.beforehand, "expected", lambda *given: asked.append(given) or slow)
+
+    def newest(root, runs):
+        asked.append(tuple(runs))
+        return api.beforehand.Seen(asked[-1][0], Start(BEFORE, 1000.0, 20, 3, 83.0), 120.0)
+
+    monkeypatch.setattr(api.beforehand, "newest", newest)
+    return asked
+
+
+def test_the_diagnosis_judges_where_a_file_changed_since_the_last_verification(root, runner, monkeypatch) -> None:
+    patched(root)
+    assert verified(root).verdict is Verdict.FASTER
+    runner.requests.clear()
+    slow(monkeypatch)
+    monkeypatch.setattr(api.kept, "conditions", lambda *given: {"the machine": "another one"})
+    with pytest.raises(UsageError, match="60 s cannot suffice: a run takes about 80 s, by the diagnosis"):
+        verified(root)
+    assert runner.requests == []
+
+
+def test_another_script_is_judged_by_the_newest_diagnosis_of_the_command(root, runner, monkeypatch) -> None:
+    asked = slow(monkeypatch)
+    runs = [artefacts.new_run(root) for _ in range(3)]
+    for run, words in zip(runs, [("train.py",), ("train.py",), ("other.py",)], strict=True):
+        state.keep_command(root, run.name, words, root, None)
+    with pytest.raises(UsageError, match="60 s cannot suffice"):
+        verified(root, against="other.py")
+    assert set(asked[0][2:]) == {run.name for run in runs[:2]}
+
+
+def test_a_budget_that_cannot_suffice_by_the_diagnosis_starts_nothing(root, runner, monkeypatch) -> None:
+    run, asked = patched(root), slow(monkeypatch)
     with pytest.raises(UsageError, match=f"60 s cannot suffice: a run takes about 80 s, by the diagnosis {run}"):
         verified(root, budget_s=60.0)
-    assert asked == [(root, run)]
+    assert asked[0][0] == run
     assert runner.requests == []
     assert verified(root, budget_s=600.0).verdict is Verdict.FASTER
 

@@ -237,9 +237,10 @@ def test_undo_refuses_lines_of_the_patch_that_were_edited(project: Path, capsys:
     assert run(["undo"]) == 2
     said = capsys.readouterr().err
     assert (
-        f"{project / 'train.py'}:1: the patch wrote 'workers = 4' here, but the file has 'workers = 8'; nothing" in said
+        f"{project / 'train.py'}:1: the patch wrote 'workers = 4' here, but it was edited since and is 'workers = 8'"
+        in said
     )
-    assert "Undo it by hand: before the patch it was 'workers = 0'." in said
+    assert "Undo it by hand. Before the patch it was 'workers = 0'." in said
     assert (project / "train.py").read_bytes() == b"workers = 8\n"
 
 

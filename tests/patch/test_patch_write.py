@@ -152,13 +152,17 @@ def test_undo_keeps_what_a_person_wrote_since(project: Path) -> None:
         undo(store(project))
 
 
-def test_a_patch_whose_files_were_restored_counts_as_taken_back(project: Path) -> None:
+@pytest.mark.parametrize("own", [b"", OWN])
+def test_a_patch_whose_files_were_restored_counts_as_taken_back(project: Path, own: bytes) -> None:
+    """Also beside edits of another time: nothing of the patch was in the file, so nothing was taken out of it."""
     write(store(project), "t", files(project))
-    for name, data in BEFORE.items():
+    restored = {**BEFORE, "train.py": own + BEFORE["train.py"]}
+    for name, data in restored.items():
         (project / name).write_bytes(data)
     undone = undo(store(project))
-    assert (undone.state, undone.restored) == ("undone", (0, 1, 2))
-    assert contents(project) == BEFORE
+    assert (undone.state, undone.merged, undone.restored) == ("undone", (), (0, 1, 2))
+    assert contents(project) == restored
+    (project / "train.py").write_bytes(BEFORE["train.py"])
     write(store(project), "again", files(project))
     assert undo(store(project)).title == "again"
 
@@ -184,8 +188,9 @@ def test_a_kill_at_any_operation_of_an_undo_beside_own_edits_keeps_them(project:
 def test_undo_refuses_a_file_that_changed_since(project: Path) -> None:
     write(store(project), "t", files(project))
     (project / "a.yaml").write_bytes(b"edited by hand")
-    with pytest.raises(UsageError, match="here, but the file has 'edited by hand'; nothing was changed"):
+    with pytest.raises(UsageError, match="edited since and is 'edited by hand' now; nothing was changed") as error:
         undo(store(project))
+    assert error.value.to_do.startswith("Undo it by hand. Before the patch it was ")
     assert contents(project) == {**AFTER, "a.yaml": b"edited by hand"}
 
 

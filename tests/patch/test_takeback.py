@@ -40,16 +40,43 @@ def test_only_what_the_patch_wrote_goes_back(after: bytes, now: bytes, expected:
 def test_a_line_of_the_patch_that_was_edited_is_refused_with_what_it_was() -> None:
     with pytest.raises(UsageError) as error:
         taken_back(BEFORE, AFTER, AFTER.replace(b"workers = 4", b"workers = 8"))
-    assert error.value.what == "the patch wrote 'workers = 4' here, but the file has 'workers = 8'; nothing was changed"
+    assert error.value.what == "the patch wrote 'workers = 4' here, but it was edited since and is 'workers = 8' now"
     assert error.value.where == "4"
-    assert error.value.to_do == "Undo it by hand: before the patch it was 'workers = 0'."
+    assert error.value.to_do == "Before the patch it was 'workers = 0'."
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "what", "to_do"),
+    [
+        pytest.param(
+            b"a = 1\nc = 3\n", b"a = 1\nb = 20\nc = 3\n", b"a = 1\nb = 21\nc = 3\n",
+            "the patch wrote 'b = 20' here, but it was edited since and is 'b = 21' now",
+            "Before the patch there was no such line.", id="a line that it added",
+        ),
+        pytest.param(
+            b"a = 1\nb = 2\nc = 3\n", b"a = 1\nb = 20\nc = 3\n", b"a = 1\nc = 3\n",
+            "the patch wrote 'b = 20' here, but it is gone", "Before the patch it was 'b = 2'.", id="gone",
+        ),
+        pytest.param(
+            b"a = 1\nb = 2\nc = 3\n", b"a = 1\nc = 3\n", b"x = 7\ny = 8\n",
+            "the patch removed 'b = 2' here, and the lines around it were edited since",
+            "Before the patch it was 'b = 2'.", id="a line that it took away",
+        ),
+    ],
+)  # fmt: skip
+def test_what_became_of_the_patchs_lines_is_said(
+    before: bytes, after: bytes, now: bytes, what: str, to_do: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        taken_back(before, after, now)
+    assert (error.value.what, error.value.to_do) == (what, to_do)
 
 
 def test_the_line_that_is_named_is_one_of_the_file_as_it_is() -> None:
     with pytest.raises(UsageError) as error:
         taken_back(BEFORE, AFTER, b"# mine\n# mine too\n" + AFTER.replace(b"workers = 4\n", b""))
     assert error.value.where == "6"
-    assert "here, but the file has nothing" in error.value.what
+    assert error.value.what == "the patch wrote 'workers = 4' here, but it is gone"
 
 
 def test_an_added_line_that_was_edited_is_refused() -> None:
@@ -72,7 +99,7 @@ def test_another_line_like_the_patchs_is_not_taken_for_it() -> None:
     before = b"train(\n  num_workers=0,\n)\nval(\n  num_workers=2,\n)\n"
     after = before.replace(b"num_workers=0", b"num_workers=2")
     now = after.replace(b"num_workers=2", b"num_workers=3", 1)
-    with pytest.raises(UsageError, match="nothing was changed"):
+    with pytest.raises(UsageError, match="'num_workers=2,' here, but it was edited since and is 'num_workers=3,' now"):
         taken_back(before, after, now)
 
 
@@ -83,7 +110,7 @@ def test_an_inserted_line_that_a_person_moved_is_not_said_to_be_gone(indent: byt
     after = before.replace(b"x = 1\n", line + b"x = 1\n")
     now = before.replace(b"    pass\n", indent + line + b"    pass\n")
     if indent:
-        with pytest.raises(UsageError, match="nothing was changed"):
+        with pytest.raises(UsageError, match="here, but it is gone"):
             taken_back(before, after, now)
     else:
         assert taken_back(before, after, now) == before

@@ -279,6 +279,21 @@ def test_every_command_is_found_wherever_it_stands(text: str) -> None:
     assert [command[0] for command in words(text)] == list("abcde")
 
 
+@pytest.mark.parametrize(
+    ("text", "scopes"),
+    [
+        ("a; (b; (c)); d", [(), (1,), (1, 2), ()]),
+        ("{ a; }; f() { b; }; c", [(), (2,), ()]),
+        ("if a; then b; elif c; then d; else e; fi", [(1,), (1,), (2,), (2,), (3,)]),
+        ("case x in y) a;; z) b;; esac; c", [(1,), (2,), ()]),
+        ("a && b; [ c ] && d && e\na || b; c", [(), (), (), (1,), (1,), (), (2,), ()]),
+        ("a |\nb; c || { d; }; e", [(), (1,), (), (2,), ()]),
+    ],
+)
+def test_a_command_knows_what_is_around_it(text: str, scopes: list[tuple[int, ...]]) -> None:
+    assert [command.scope for command in read(text).commands] == scopes
+
+
 @pytest.mark.parametrize("runs", ["source env.sh", ". ./env.sh", 'eval "$(settings)"', "if a; then source b; fi"])
 def test_what_runs_other_text_may_set_any_variable(runs: str) -> None:
     before = "X=1; Y=(a); export Z=3"

@@ -29,6 +29,7 @@ from autotune.model.verified import (
     Memory,
     Sameness,
     Schedule,
+    Start,
     Verdict,
     Verified,
 )
@@ -38,7 +39,7 @@ from autotune.tune import tune as api
 from autotune.tune.study import JOURNAL
 from autotune.tune.trial import BaselineRun, Trials
 from autotune.tune.tune import Search
-from autotune.verify import history
+from autotune.verify import beforehand, history
 from autotune.verify.estimate import LEAST_PAIRS
 
 TRAIN = "loader#train"
@@ -451,10 +452,29 @@ def test_a_script_without_a_step_is_not_tuned(made, root) -> None:
         tune(made, root)
 
 
+def named_s(refused) -> float:
+    """The budget that a refusal names."""
+    return float(re.search(r"--budget (\d+)s", refused.value.to_do)[1])
+
+
 def test_a_budget_that_holds_no_confirmation_is_refused_before_a_trial(made, root) -> None:
-    with pytest.raises(UsageError, match="too small: a run takes about"):
+    with pytest.raises(UsageError, match=r"cannot suffice: a run takes about .* by its diagnosis") as refused:
         tune(made, root, budget_s=20.0)
     assert made.tried == []
+    assert tune(made, root, budget_s=named_s(refused)).best
+
+
+def test_a_budget_that_cannot_suffice_by_an_earlier_diagnosis_starts_nothing(made, root, monkeypatch) -> None:
+    seen = beforehand.Seen("r", Start(BEFORE, 461.6, 30, 3, 11.7 + 32 * 0.4616 + 0.5), 41.0)
+    monkeypatch.setattr(beforehand, "newest", lambda root, runs: seen)
+    with pytest.raises(UsageError) as refused:
+        tune(made, root, budget_s=90.0)
+    assert refused.value.what == (
+        "90 s cannot suffice: a run takes about 18 s, by the diagnosis r, which took 41 s, and after the diagnosis a "
+        "search needs at least 9 runs"
+    )
+    assert (made.diagnosed, made.tried) == (0, [])
+    assert tune(made, root, budget_s=named_s(refused)).best
 
 
 def test_trials_are_counted(made, root) -> None:

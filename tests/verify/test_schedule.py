@@ -4,7 +4,7 @@ import pytest
 from verify_builders import start
 
 from autotune.errors import UsageError
-from autotune.model.verified import AFTER, BEFORE
+from autotune.model.verified import AFTER, BEFORE, SIDES
 from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS
 from autotune.verify.schedule import MOST_STEPS, TURN_S, Free, least_s, more, order, paired, schedule
 
@@ -33,12 +33,14 @@ def test_a_large_budget_is_not_spent() -> None:
     assert len(schedule([start(), start(AFTER)], 1e6, 8.0, None).order) == 2 * MOST_PAIRS
 
 
-def test_the_smallest_useful_budget_is_named_and_is_enough() -> None:
+def test_a_budget_that_suffices_is_named_and_is_enough() -> None:
     rehearsed = [start(), start(AFTER)]
     with pytest.raises(UsageError, match=r"20 s are too few") as refused:
         schedule(rehearsed, 20.0, 8.0, None)
-    assert refused.value.to_do == "The smallest useful budget is 39 s: --budget 39s"
-    assert schedule(rehearsed, 39.0, 8.0, None).order == order(LEAST_PAIRS)
+    assert refused.value.to_do == "This suffices: --budget 56s"
+    assert schedule(rehearsed, 56.0, 8.0, None).order == order(4)
+    slower = [start(side, 200.0, wall_s=2 * (3.0 + 1.3)) for side in SIDES]
+    assert schedule(slower, 56.0, 16.0, None).order == order(FEWEST_PAIRS)
 
 
 def test_two_pairs_are_planned_where_a_budget_holds_no_more() -> None:
@@ -55,12 +57,12 @@ def test_more_pairs_go_on_in_turns(made: int, budget_s: float, sides: str) -> No
     assert (found.steps, found.warmup, found.pair_s) == (17, 3, pytest.approx(10.0))
 
 
-@pytest.mark.parametrize(("made", "least"), [(0, 24), (1, 14), (5, 14)])
+@pytest.mark.parametrize(("made", "least"), [(0, 43), (1, 23), (5, 23)])
 def test_a_budget_that_holds_no_pair_more_is_refused(made: int, least: int) -> None:
     planned = schedule([start(), start(AFTER)], 1e6, 8.0, None)
     with pytest.raises(UsageError, match=f"{made} pairs exist") as refused:
-        more(planned, made, least - 2.0, spent_s=3.0)
-    assert refused.value.to_do == f"The smallest useful budget is {least} s."
+        more(planned, made, 3.0 + planned.pair_s * max(1, 2 - made) - 0.1, spent_s=3.0)
+    assert refused.value.to_do == f"This suffices: --budget {least}s"
     assert more(planned, made, least, spent_s=3.0).order
 
 

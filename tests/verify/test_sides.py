@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from autotune import patch
@@ -11,6 +9,7 @@ from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
 from autotune.patch.journal import Store
+from autotune.patch.present import present
 from autotune.verify import sides
 
 WORDS = ("train.py", "--workers", "0")
@@ -55,7 +54,7 @@ def test_what_is_typed_already_is_taken_back_on_the_first_side(tmp_path, words, 
     path = tmp_path / "a.yaml"
     path.write_bytes(b"old")
     journal = patch.write(Store(tmp_path, tmp_path / "patches"), "1 of 2 changes of run r", [(path, b"old", b"new")])
-    written = sides.written(words, journal, [made]).words
+    written = sides.written(words, journal.number, present(journal), [made]).words
     assert (written[BEFORE], written[AFTER]) == (before, words)
     assert sides.is_typed(words, made) == ("2" not in words)
 
@@ -89,19 +88,24 @@ def test_another_script_takes_the_place_of_the_first() -> None:
 
 def test_a_written_patch_is_compared_with_what_was_before(tmp_path) -> None:
     path = tmp_path / "a.yaml"
-    path.write_bytes(b"old")
-    journal = patch.write(Store(tmp_path, tmp_path / "patches"), "1 of 2 changes of run r", [(path, b"old", b"new")])
-    assert sides.is_current(journal)
-    found = sides.written(WORDS, journal, [change()])
-    assert (found.files[BEFORE], found.files[AFTER]) == ({path: b"old"}, {path: b"new"})
-    path.write_bytes(b"newer")
-    assert not sides.is_current(journal)
-    path.unlink()
-    assert not sides.is_current(journal)
+    path.write_bytes(b"old\n")
+    store = Store(tmp_path, tmp_path / "patches")
+    journal = patch.write(store, "1 of 2 changes of run r", [(path, b"old\n", b"new\n")])
+    found = sides.written(WORDS, 1, present(journal), [change()])
+    assert (found.files[BEFORE], found.files[AFTER]) == ({path: b"old\n"}, {path: b"new\n"})
+    assert found.against == "patch 1 (applied)"
 
 
-def test_a_patch_that_was_taken_back_is_not_current(tmp_path) -> None:
-    path = Path(tmp_path / "a.yaml")
-    path.write_bytes(b"old")
-    patch.write(Store(tmp_path, tmp_path / "patches"), "x", [(path, b"old", b"new")])
-    assert not sides.is_current(patch.undo(Store(tmp_path, tmp_path / "patches")))
+def test_what_was_edited_elsewhere_since_is_on_both_sides(tmp_path) -> None:
+    paths = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for path in paths:
+        path.write_bytes(b"old\n")
+    store = Store(tmp_path, tmp_path / "patches")
+    journal = patch.write(store, "1 of 2 changes of run r", [(path, b"old\n", b"new\n") for path in paths])
+    paths[0].write_bytes(b"mine\nnew\n")
+    found = sides.written(WORDS, 1, present(journal), [change()])
+    assert found.files[BEFORE] == {paths[0]: b"mine\nold\n", paths[1]: b"old\n"}
+    assert found.files[AFTER] == {paths[0]: b"mine\nnew\n", paths[1]: b"new\n"}
+    assert found.against == (
+        "patch 1 (applied); a.yaml was edited since: as it is now, against the same without the patch's lines"
+    )
