@@ -49,7 +49,7 @@ def ended(
     if ran_out is not None:
         return End(Outcome.OUT_OF_MEMORY, _last_words(collected, first), ran_out)
     if collected.bugs:
-        return End(Outcome.FAILED, f"a bug of ours: {collected.bugs[0].splitlines()[0]}")
+        return End(Outcome.FAILED, f"internal error: {collected.bugs[0].splitlines()[0]}")
     if _has_failed(collected, first):
         return End(Outcome.FAILED, _last_words(collected, first))
     if start is None or derived is None or first is None or first.window is None:

@@ -373,7 +373,7 @@ def _tried(folder: Path, name: str, verb: tuple[str, ...]) -> Case:
     failures = (
         f"took over {LIMIT_S:g} s" if code is None else "",
         f"changed {[str(Path(path).relative_to(folder)) for path in changed[:5]]}" if changed else "",
-        "a traceback of ours" if code == 4 or "a bug of ours" in output else "",
+        "a traceback of ours" if code == 4 or "internal error" in output else "",
     )
     shutil.rmtree(folder, ignore_errors=True)
     return Case(f"{' '.join(verb)} in: {name}", "; ".join(filter(None, failures)), f"exit {code}")

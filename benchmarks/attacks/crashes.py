@@ -149,7 +149,7 @@ def _recovered(root: Path, before: dict[Path, bytes], rights: list[int]) -> tupl
     said = _told(root, "undo")
     failures.append(f"undo did not give all back: {said}" if _contents(root) != before else "")
     failures.append("rights changed" if _rights(root) != rights else "")
-    failures.append("a traceback of ours" if "a bug of ours" in said else "")
+    failures.append("a traceback of ours" if "internal error" in said else "")
     shutil.rmtree(root, ignore_errors=True)  # a mount point stays
     return "; ".join(filter(None, failures)), "interrupted" if is_begun else "whole"
 

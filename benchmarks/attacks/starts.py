@@ -193,7 +193,7 @@ def _tried(name: str, start: Start, layer: str, folder: Path) -> Case:
         f"left {left}" if left else "",
         f"scratch {scratch}" if (scratch := _scratch(state)) else "",
         f"changed {changed}" if (changed := _changed(before, _files(project), output, layer)) else "",
-        "a traceback of ours" if "a bug of ours" in output else "",
+        "a traceback of ours" if "internal error" in output else "",
     ]
     return Case(name, "; ".join(filter(None, failures)), f"exit {code}, {took:.0f} s")
 

@@ -271,7 +271,7 @@ def _judged(root: Path, words: Sequence[str], form: str) -> tuple[list[str], str
     out.flush()
     text = out.buffer.getvalue().decode("utf-8", "surrogateescape")  # type: ignore[attr-defined]
     failures = _acted_on(text, form) + _acted_on(err.getvalue(), "text")
-    if code == 4 or "a bug of ours" in text + err.getvalue():
+    if code == 4 or "internal error" in text + err.getvalue():
         failures.append(f"a bug: {err.getvalue().strip()[-200:]}")
     return [f"{' '.join(map(ascii, words))}: {each}" for each in failures], text + err.getvalue()
 

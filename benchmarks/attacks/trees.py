@@ -343,7 +343,7 @@ def _tried(folder: Path, name: str, build: Callable[[Path], None], alone_s: floa
     is_refused = code == 2 and name.startswith(("a pyproject", "a FIFO in place of pyproject", "a baseline"))
     failures = (
         f"took {cpu_s:.1f} s of CPU" if cpu_s - alone_s > MOST_S and not strace else "",
-        "a traceback of ours" if code == 4 or "a bug of ours" in output or "Traceback" in output else "",
+        "a traceback of ours" if code == 4 or "internal error" in output or "Traceback" in output else "",
         "" if is_refused or any(file == "train.py" for _, file in found) else f"no finding in train.py, exit {code}: {output[-200:]}",
         "ran" if any((root / place / "CANARY").exists() for place in (".", "..", "autotune", "torch")) else "",
         f"opened {outside}" if outside else "",

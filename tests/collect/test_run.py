@@ -318,7 +318,7 @@ def test_a_bug_of_ours_is_no_failure_of_the_script(results):
     assert note.startswith("KeyError\n  ")
     assert "window.py" in note
     assert "private text" not in note
-    with pytest.raises(InternalError, match=r"(?s)a bug of ours.*KeyError"):
+    with pytest.raises(InternalError, match=r"(?s)internal error.*KeyError"):
         verdict(measured)
 
 

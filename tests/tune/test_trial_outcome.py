@@ -93,7 +93,7 @@ def test_a_trial_of_another_global_batch_is_failed(had, own, error: str) -> None
         ({"recordings": (), "ended_by": "time_limit"}, (Outcome.TIMED_OUT, "no step was measured in 5 s")),
         ({"recordings": (), "ended_by": "not_injected"}, (Outcome.FAILED, "ignores the environment")),
         ({"recordings": (), "ended_by": "script", "exit_code": 0}, (Outcome.FAILED, "ended before a step")),
-        ({"recordings": (), "bugs": ("KeyError\nframe",)}, (Outcome.FAILED, "a bug of ours: KeyError")),
+        ({"recordings": (), "bugs": ("KeyError\nframe",)}, (Outcome.FAILED, "internal error: KeyError")),
     ],
 )  # fmt: skip
 def test_what_was_not_measured_says_why(fields, expected) -> None:
