@@ -110,7 +110,8 @@ def _damaged(
         failures = []
         for verb in verbs:
             code, output, took_s = _run(root, verb)
-            failures += [f"{' '.join(verb)}: {output.strip()[-300:]}"] if code == 4 or "internal error" in output else []
+            is_bug = code == 4 or "internal error" in output
+            failures += [f"{' '.join(verb)}: {output.strip()[-300:]}"] if is_bug else []
             failures += [f"{' '.join(verb)}: took {took_s:.0f} s"] if took_s > MOST_S else []
         _restore(folder, kept)
         yield Case(f"{kind} {number}: {what}", "; ".join(failures))
