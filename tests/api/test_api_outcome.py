@@ -12,6 +12,7 @@ from autotune.collect.isolation import SideEffects
 from autotune.errors import ScriptError
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
+from autotune.predict.threads import undisturbed
 
 NO_EFFECTS: dict[str, list[object]] = {"redirected": [], "blocked": [], "not_isolated": []}
 NONE = Collected(Path("/run"), (), "probe", 0, 1.0, 0.5, None)
@@ -119,9 +120,8 @@ def test_a_finding_that_is_left_out_is_named_with_the_reason() -> None:
 def test_what_other_work_did_to_what_was_tried_is_said(others: float | None, is_said: bool) -> None:
     facts = {"machine.cpus_per_rank": 2.0, "run.num_threads": 2, "device.type": "cpu"}
     known = facts if others is None else {**facts, "replay.other_cpus": others}
-    said = [
-        note for note in notes(Evidence({RUN: known}, {}), [], ()) if note.startswith("other programs kept 1.6 CPUs")
-    ]
+    evidence = undisturbed(Evidence({RUN: known}, {}))
+    said = [note for note in notes(evidence, [], ()) if note.startswith("other programs kept 1.6 CPUs")]
     assert bool(said) is is_said
 
 
