@@ -16,13 +16,13 @@ import shlex
 import tempfile
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apply_corpus
 import corpus
 import measuring
+from msgspec.structs import replace
 
 KINDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 GIT = ("git", "-c", "user.name=benchmark", "-c", "user.email=benchmark@localhost")

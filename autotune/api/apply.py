@@ -6,9 +6,11 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune import patch, reading, state
 from autotune.collect import artefacts
@@ -35,8 +37,7 @@ _TITLE = re.compile(r"\d+ of \d+ changes of run (\S+)")
 """What a patch that is written is called, which names the run that proposed it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """What one `apply` would do: write `files` (path, before, after), and print the rest.
 
     `chosen` are the changes that are made, `left` those that are not, with the reason. `typed` is what a chosen change
@@ -64,8 +65,7 @@ class Planned:
             yield from _diff(path.relative_to(self.root).as_posix(), before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """`name` is a patch file, a run, or "last"; `select` are ids of rules or names of settings, empty for all."""
 
     name: str = "last"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune import catalogue, engine, reading
 from autotune.api import baseline, configuration, silence
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
     from autotune.model.report import Report
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the user asked for.
 
     `select` and `ignore` hold ids of rules or beginnings of ids. `baseline` silences what it holds, `write_baseline`

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.model.rule import Rule
@@ -26,8 +28,7 @@ _NAME = "pyproject.toml"
 _TO_DO = "The keys of [tool.autotune] are: select, ignore, exclude, per-file-ignores."
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """What `file` says; patterns of files are relative to the root of the check. An empty `select` means all rules.
 
     `notes` are nearer files that were not read.

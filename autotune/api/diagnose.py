@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune import collect, derive, engine, machine, predict
 from autotune.api import (
@@ -41,8 +43,7 @@ from autotune.verify import history
 Show = Callable[[progress.Status], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the user asked for. `words` are the script and its arguments, or a whole command.
 
     `price` is USD per hour or None; `stdout` a file descriptor for the script's output, None for ours;

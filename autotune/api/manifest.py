@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from autotune.errors import UsageError
 from autotune.model import schemas
@@ -17,8 +18,7 @@ from autotune.model.scanned import Pin
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """All that a diagnosis knows but for its Recordings.
 
     `facts` are of the machine and the software, `versions` those of packages as they name them; the static facts and
@@ -39,13 +39,13 @@ def stored(known: Known) -> dict[str, Any]:
         "run": {name: getattr(known.run, name) for name in _RUN_FIELDS},
         "facts": [[fact.name, fact.subject, fact.value] for fact in known.facts],
         "software": dict(known.versions),
-        "static_facts": [asdict(fact) for fact in known.static_facts],
-        "static_settings": [asdict(setting) for setting in known.static_settings],
-        "pins": [asdict(pin) for pin in known.pins],
+        "static_facts": to_builtins(known.static_facts),
+        "static_settings": to_builtins(known.static_settings),
+        "pins": to_builtins(known.pins),
     }
 
 
-_RUN_FIELDS = tuple(name for name in RunSummary.__dataclass_fields__ if name != "folder")
+_RUN_FIELDS = tuple(name for name in RunSummary.__struct_fields__ if name != "folder")
 
 
 def restored(row: Json, recordings: Sequence[Recording], path: Path) -> Known:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN
 from autotune.model.finding import Gain, Recommendation
@@ -18,8 +20,7 @@ from autotune.predict.restart import of_run, payback, restart
 from autotune.report import gains
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What the user asked for beside the report: `at` is where a running job is, `wanted` the options table."""
 
     at: Progress | None = None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune import patch, reading
 from autotune.catalogue.dialects import Version, dialects
@@ -27,8 +29,7 @@ CONSTRUCTION_LIMIT_S = 90.0
 """Importing transformers takes a quarter of this on a slow disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where the command ran (`cwd`, `environ`), and where its patch belongs: the project's `root`, the folder `run`."""
 
     root: Path

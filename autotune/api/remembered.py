@@ -12,8 +12,9 @@ import re
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from autotune import state
 from autotune.collect import artefacts
@@ -28,8 +29,7 @@ _VERB = re.compile(r"[a-z]+([_-][a-z]+)*")
 """What stands behind a program and says what it does; a config or a number does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(Struct, frozen=True):
     """The command of run `run`, the folder where it was typed, and the interpreter that --python named."""
 
     run: str

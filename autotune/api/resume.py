@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune import collect
 from autotune.api import outcome
@@ -43,8 +45,7 @@ ADAM_BYTES = 8
 _BY_HAND = "save and resume once by hand before a long run"
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """Whether there is something to try: `why_not` is "" then, and `seconds` what it costs."""
 
     why_not: str

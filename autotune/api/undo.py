@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from autotune import patch, state
 from autotune.api.apply import PATCHES, kept_patches
@@ -14,8 +15,7 @@ from autotune.patch import journal as journals
 from autotune.patch.journal import WRITTEN, Journal
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """The patch that was taken back, of the project at `root`. `newer` says of a patch that was written after it into
     another project how that is taken back, "" where there is none."""
 

@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune import collect, machine
 from autotune.api import apply, compared, outcome, remembered, resume
@@ -31,8 +33,7 @@ Announce = Callable[[Schedule, float, str], None]
 """Told before the starts are made: the schedule, the seconds that the rehearsals took, and what is compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the user asked for. `patch` is a patch file, a run, "last", or the number of a written patch; None is the
     last run's patch, written or not.
 

@@ -44,10 +44,11 @@ follows = "loader.batch_size"                            it is computed so that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from autotune.catalogue.vocabulary import read, settings, tables
 from autotune.model.evidence import Value
@@ -57,8 +58,7 @@ Version = tuple[int, ...]
 _FOLDER = "dialects/"
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
+class Spelling(Struct, frozen=True):
     """`key` is an argument of `call`, or a function that takes the value when `call` is empty; `note`: what to mind.
 
     `values` holds the arguments of every canonical value that is not written as `key` = value, `means` what other
@@ -95,8 +95,7 @@ class Spelling:
         return ", ".join(f"{key}={one!r}" for key, one in arguments.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """One way in which a dialect says `setting`; `default` is by key, what it holds when that key is absent.
 
     `is_main` says that `call` is the dialect's own ("TrainingArguments"), which has subclasses and other names;

@@ -7,13 +7,13 @@ composer cli/launcher.py and `python --help`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SHELLS = ("sh", "bash", "zsh", "dash", "ksh")
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(Struct, frozen=True):
     """A command that runs the command behind it.
 
     With `verb` that stands behind the verb and the flags, of which `values` take a value; without one the command is
@@ -24,8 +24,7 @@ class Prefix:
     values: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
+class Launcher(Struct, frozen=True):
     """`verbs` must follow the command. `switches` are own flags without a value; every other own flag takes one.
 
     `is_program` says that the verb is what trains: then all the words behind it are for it. `processes` are the flags

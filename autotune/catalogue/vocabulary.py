@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.catalogue.kept import kept
 from autotune.model.evidence import Value
@@ -20,8 +21,7 @@ SUBJECTS = ("run", "loader", "optimizer", "rank")
 """What a fact, a setting or a rule can belong to."""
 
 
-@dataclass(frozen=True, slots=True)
-class FactEntry:
+class FactEntry(Struct, frozen=True):
     """What the catalogue says about a fact. `supplier` is the module that states it, `topic` a row of topics.toml.
 
     `phases` are those of the step that a change of it acts on.
@@ -36,16 +36,14 @@ class FactEntry:
     phases: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EffectWhen:
+class EffectWhen(Struct, frozen=True):
     """The effect of changing a setting while the condition `when` holds."""
 
     when: str
     effect: Effect
 
 
-@dataclass(frozen=True, slots=True)
-class SearchEntry:
+class SearchEntry(Struct, frozen=True):
     """How a setting is searched: its axis, its values (none: worked out) and the condition `when` ("": always).
 
     `only` says the condition in plain words.
@@ -57,8 +55,7 @@ class SearchEntry:
     only: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingEntry:
+class SettingEntry(Struct, frozen=True):
     """What the catalogue says about a setting: the first `effect_when` that holds replaces `effect`.
 
     `search` is None where no search tries another value.
@@ -74,8 +71,7 @@ class SettingEntry:
     search: SearchEntry | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Because:
+class Because(Struct, frozen=True):
     """Why nothing is known of a topic: `words`, where `when` is true or there is no subject of the kind `without`."""
 
     words: str
@@ -83,8 +79,7 @@ class Because:
     without: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicEntry:
+class TopicEntry(Struct, frozen=True):
     """What a report says of a topic that lacks a fact: the first of `because` that holds, else `lacks`.
 
     One that `is_tried` is measured after the window. One that `is_of_files` is named only where no other is.
@@ -97,8 +92,7 @@ class TopicEntry:
     is_of_files: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIfEntry:
+class WhatIfEntry(Struct, frozen=True):
     """The arguments of a what-if, each with its kind: "fact", "number", "flag", or the words that may be given.
 
     `phases` are those of the step that it acts on; without them its arguments tell.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from inspect import cleandoc
 from itertools import groupby
 from pathlib import Path
+
+from msgspec import Struct
 
 from autotune.catalogue import what_ifs
 from autotune.cli.explain import sections, standing
@@ -25,8 +26,7 @@ KINDS = {"fact": "the name of a fact", "number": 'a number, as a string ("0.5")'
 HEAD = "Written by `autotune rules --docs docs/rules` from the files in `rules/`."
 
 
-@dataclass(frozen=True, slots=True)
-class Symptom:
+class Symptom(Struct, frozen=True):
     """What a person sees, and the rules that it may come from, as rules/symptoms.toml says."""
 
     says: str

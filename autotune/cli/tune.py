@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import click
+from msgspec import Struct, field
 
 from autotune.api.remembered import Remembered
 from autotune.cli.behind import watched
@@ -85,8 +85,7 @@ def _options(command: Remembered, given: Mapping[str, Any]) -> api.Options:
     )
 
 
-@dataclass(slots=True)
-class _Progress:
+class _Progress(Struct):
     """Shows the progress on stderr: a line for each trial that ended, and a status line."""
 
     live: Live

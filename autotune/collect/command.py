@@ -8,9 +8,10 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import dropwhile
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from autotune import reading
 from autotune.errors import ScriptError, UsageError
@@ -31,8 +32,7 @@ _RUNPY = (
 """The fallback for interpreters that ignore PYTHONPATH: our bootstrap first, then the script as __main__."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """What to start: `argv`, with `variables` beside the environment, in the folder `cwd` (None: the user's).
 
     `script` is the user's own file that it runs, where one is known (for its folder), else None.

@@ -12,9 +12,10 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.model.evidence import Value
 from autotune.model.scanned import Call
@@ -37,8 +38,7 @@ _MODULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """An object to construct: `name` of `module` with keyword `arguments`, by dotted name where they nest.
 
     A class of the script's own stands for its library base: Target("transformers", "TrainingArguments", ...).
@@ -52,8 +52,7 @@ class Target:
     before: Mapping[str, Value | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Constructed:
+class Constructed(Struct, frozen=True):
     """What came of a target: `refusal` is "" when the library accepts it, else its own words.
 
     `notes` are the library's announcements about given arguments (deprecated, will be removed) and what was left out.

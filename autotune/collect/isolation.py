@@ -14,9 +14,11 @@ import stat
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune import reading
 from autotune.collect import overlay_plan, scratch_changes, tripwire
@@ -60,8 +62,7 @@ _MOST_SOCKETS = 512
 _FOREIGN_WRITE = 0o022
 
 
-@dataclass(frozen=True, slots=True)
-class Isolation:
+class Isolation(Struct, frozen=True):
     """How one run is isolated. `layer` is kernel or hooks; `why` says, of hooks, why it is not the kernel.
 
     `settings` is what the probe gets, `plan` the mounts of the kernel layer, `before` the project's files as they were.
@@ -80,8 +81,7 @@ class Isolation:
         return (sys.executable, "-I", "-S", str(_LAUNCHER), str(run_dir / PLAN), str(run_dir / FAILURE))
 
 
-@dataclass(frozen=True, slots=True)
-class SideEffects:
+class SideEffects(Struct, frozen=True):
     """What became of the script's writes. `redirected` are those that the kernel layer held; hooks tell in Recordings.
 
     `not_isolated` is what processes named before it happened, those that wrote no Recording too. `escaped` are real

@@ -18,9 +18,11 @@ import shutil
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from autotune.collect.artefacts import MANIFEST, write_json
 from autotune.machine import identity
@@ -66,8 +68,7 @@ class NotPossibleError(Exception):
     """The kernel layer cannot hold this run; the text says why, for the report."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
+class Overlay(Struct, frozen=True):
     """An overlay at `at` over the real folder `lower`; what is written lands in `upper`.
 
     `below` is a folder in scratch, "" where that does not lie in `lower`: a read-only overlay over `lower` is made
@@ -84,8 +85,7 @@ class Overlay:
     kind: str = "overlay"
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """The folder or file `source` shown at `at`."""
 
     at: str
@@ -94,16 +94,14 @@ class Bind:
     kind: str = "bind"
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+class StandIn(Struct, frozen=True):
     """A folder in scratch, `copy`, that replaces the real folder `real`."""
 
     real: str
     copy: str
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayPlan:
+class OverlayPlan(Struct, frozen=True):
     """The mounts in their order. `stage` is the folder that becomes the root, "" when the root stays.
 
     `scratch` are the folders to delete afterwards, `gaps` writable folders that stay real although the script might
@@ -123,12 +121,11 @@ class OverlayPlan:
         return {
             "user_namespace": self.user_namespace,
             "stage": self.stage,
-            "mounts": [asdict(mount) for mount in self.mounts],
+            "mounts": to_builtins(self.mounts),
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What the plan is for. All paths are real paths (no link in them).
 
     `protected` are folders that must be covered, `exempt` those that stay real; of a folder in several the deepest
@@ -182,8 +179,7 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-@dataclass(slots=True)
-class _Planner:
+class _Planner(Struct):
     """The plan while it is made: one walk from the root to what has to be covered."""
 
     wanted: Wanted

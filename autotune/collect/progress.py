@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Status:
+
+class Status(Struct, frozen=True):
     """What the training processes are at. `steps` made so far; `where` is the frame they are in, "" when unknown.
 
     `phase`: starting | warm-up | measuring | what-if.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from autotune.model.evidence import Value
 
@@ -15,8 +16,7 @@ LEAST_WINDOW_S = 0.5
 WHAT_IF_LIMIT_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Struct, frozen=True):
     """Arguments that one call of the script gets in place of its own, by key; its files are left alone.
 
     `at` is what is called: loader (DataLoader), optimizer, training_arguments, accelerator, lightning (its Trainer), or
@@ -30,8 +30,7 @@ class Override:
     arguments: Mapping[str, Value | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What to measure. `steps` and `warmup` None let the probe choose: at least `default_steps` and `min_s`, and more
     warm-up than batches that workers have ready; as many steps as divide by `multiple`, or None: by those of an epoch
     where it sees that these are short. Times are in seconds.
@@ -75,7 +74,7 @@ def as_json(request: Request, run_dir: Path, isolate: Mapping[str, Any] | None) 
         "what_if_limit_s": WHAT_IF_LIMIT_S,
         "save_at": request.save_at,
         "resume_from": request.resume_from,
-        "overrides": [asdict(override) for override in request.overrides],
+        "overrides": list(to_builtins(request.overrides)),
         "window": {
             "warmup": request.warmup,
             "steps": request.steps,

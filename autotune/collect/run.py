@@ -6,9 +6,11 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.collect import artefacts, command, isolation, leftovers, messages, mount_namespace, progress
 from autotune.collect import request as requests
@@ -28,8 +30,7 @@ Hold = Callable[[int], AbstractContextManager[None]]
 """Holds the process group of a start until that is to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Struct, frozen=True):
     """The exception that ended a Python process before torch came: its type, the module that a ModuleNotFoundError
     misses ("" of others), and the interpreter."""
 
@@ -38,8 +39,7 @@ class Raised:
     python: str
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """What one measurement brought. `ended_by`: probe | script | bug | startup_limit | time_limit |
     not_injected.
 
@@ -103,8 +103,7 @@ def collect(
 _Output = tuple[int | None, Path | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Struct, frozen=True):
     """What stays the same however often the command has to be started."""
 
     request: requests.Request
@@ -116,15 +115,13 @@ class _Job:
     environ: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Began:
+class _Began(Struct, frozen=True):
     argv: tuple[str, ...]
     cwd: str
     environ: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _NotEntered:
+class _NotEntered(Struct, frozen=True):
     """The kernel refused a step of the namespace: nothing was started."""
 
     why: str

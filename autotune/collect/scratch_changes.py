@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.collect.overlay_plan import SCRATCH, Overlay, OverlayPlan, StandIn
 
@@ -16,8 +18,7 @@ _BYTECODE = "__pycache__"
 """Made by the interpreter, not by the script."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """`kind` is write (`bytes` is then the size of what was left), delete or mkdir; `path` is the real path."""
 
     path: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from stat import S_ISDIR
+
+from msgspec import Struct
 
 from autotune.collect.overlay_plan import SCRATCH
 
@@ -20,8 +21,7 @@ Look = tuple[int, ...]
 """Mode, inode, and for all but folders size and times (ns): a write changes one of them, and nobody can set ctime."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """What lay in `folders`, without what is in `left_out`.
 
     `is_whole`: all of it was looked at; else only the first `MOST_FILES` entries.

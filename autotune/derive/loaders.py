@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.derive import remade
 from autotune.derive.timeline import Node
@@ -21,8 +22,7 @@ GRAD = 1
 """In the flag of a forward; in that of a mode it is training mode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loader:
+class Loader(Struct, frozen=True):
     """One subject. `own` is the user's DataLoader, `timed` the one that was iterated (own, or what wraps it).
 
     One that is made anew in each epoch is one subject: `iterated` are all that were, `timed` the most of them. `ids`

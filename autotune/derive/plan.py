@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.catalogue import trainers
 from autotune.derive.numbers import most_common
@@ -16,8 +17,7 @@ from autotune.model.recording import Json, Recording
 HALF = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(Struct, frozen=True):
     """`values` are the fields of its own object (TrainingArguments, Accelerator, Trainer), made at `location`."""
 
     name: str

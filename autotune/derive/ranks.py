@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePath
 from statistics import median_high, median_low
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.derive.view import MS, Measured, View
 from autotune.model.evidence import RUN, Fact
@@ -30,8 +32,7 @@ _SAMPLED = {"other": "other", "data_wait": "fetch"}
 """Phases of which stack samples are kept, and the name that these have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(Struct, frozen=True):
     """The rank that comes last to the collectives, on average over the steps of the window.
 
     `late_ms` is how much longer it works before them than the median rank, of which `own_ms` is the median rank's time;

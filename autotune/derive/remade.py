@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.derive.timeline import Node
 from autotune.model.recording import Json
 
 
-@dataclass(slots=True)
-class _Chain:
+class _Chain(Struct):
     """Loaders of which each was first used after the one before was used last; `end_ns` is that of the latest."""
 
     first: int

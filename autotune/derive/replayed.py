@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
+
+from msgspec import Struct
 
 from autotune.derive import prepared
 from autotune.derive.numbers import median_interval
@@ -30,16 +31,14 @@ _SWITCHES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _AsIs:
+class _AsIs(Struct, frozen=True):
     """Milliseconds of each step and of each update, as the script is; no update where none was seen."""
 
     steps: Sequence[float]
     updates: Sequence[float]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A replay with one setting changed, and the one as the script is of the same round; None without rounds."""
 
     changed: WhatIf

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from statistics import fmean, median
+
+from msgspec import to_builtins
 
 from autotune.derive.loaders import Loader
 from autotune.derive.view import View
@@ -108,7 +109,7 @@ def _samples(view: View, loader: Loader) -> Sequence[Json]:
     """
     alone = [sample for what_if in _alone(view, loader) for sample in what_if.result.get("samples", ())]
     is_enough = sum(sample["count"] for sample in alone) >= LEAST_SAMPLES
-    return alone if is_enough or loader.num_workers else [asdict(sample) for sample in view.recording.samples]
+    return alone if is_enough or loader.num_workers else to_builtins(view.recording.samples)
 
 
 def _alone(view: View, loader: Loader) -> list[WhatIf]:

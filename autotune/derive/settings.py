@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune import catalogue
 from autotune.derive import interruptions, lengths, optimizer, plan, run
@@ -52,8 +54,7 @@ TRAINING_ARGUMENTS = ("hf_trainer", *plan.BUILT_ON_TRAINER)
 """The frameworks whose object is a TrainingArguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """A value of the run, where it was given (None: nowhere that is known), and whether it was given at all."""
 
     value: Value | None

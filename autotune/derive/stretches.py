@@ -13,7 +13,8 @@ from, nor is a model that trains in eval mode, nor what nearly every step does w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.derive.loaders import FEWEST_STEPS, GRAD, USUAL, Loader
 from autotune.derive.timeline import Node
@@ -23,8 +24,7 @@ UNKNOWN = -1
 MARKS = ("iter", "fetch", "forward", "mode")
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """One evaluation. `complete` is False when the recording ended inside it."""
 
     start_ns: int
@@ -33,8 +33,7 @@ class Stretch:
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
+class _Gap(Struct, frozen=True):
     """The marks between two backwards; `is_last` when none follows, `end_ns` is where it ends."""
 
     marks: tuple[Event, ...]
@@ -42,8 +41,7 @@ class _Gap:
     is_last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Refs:
+class _Refs(Struct, frozen=True):
     """Ids of loaders whose batches train, of loaders whose batches do not, and of models that are trained."""
 
     train: frozenset[int]

@@ -7,7 +7,9 @@ innermost event that covers it, or to "other".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.model.recording import Event
 
@@ -29,8 +31,7 @@ PHASE_OF: Mapping[str, str] = {
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class Node(Struct, frozen=True, eq=False):
     """An event in the tree. `end_ns` is cut at the parent's end; `phase` is its own or the enclosing one's."""
 
     event: Event
@@ -55,8 +56,7 @@ class Node:
         return not self.inside(self.event.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """`phase_ns`: exclusive time per phase that was seen, and "other"; `own_ns`: per node, in the order of
     the nodes.
     """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.derive import device_clock, loaders, stretches, timeline
 from autotune.derive.loaders import Loader
@@ -17,8 +18,7 @@ MS = 1e6
 S = 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """The window: `steps` optimizer steps in `start_ns..end_ns`, their lengths in ms, and who owns the time.
 
     On CUDA `parts` are of the device's clock, where the Recording has it.
@@ -52,8 +52,7 @@ class Measured:
         return self.mean_ms - sum(self.phase_ms(phase) or 0.0 for phase in phases)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """`nodes` are the events until the end of the window (of the recording, without a window), `stretches`
     the evaluations among them. `window` is None when no step was measured. `code_epochs` are those that the loop of the
     script counts, as its code says, None where that is not certain.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
+
+from msgspec import Struct
 
 from autotune.derive import loader_alone, replayed
 from autotune.derive.memory import limit_bytes
@@ -22,8 +23,7 @@ LEAST_TRIES = 3
 SAME, DOUBLE = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """A micro-batch of `units` tokens (or samples) took `ms`, give or take `noise_ms`."""
 
     units: float
@@ -31,8 +31,7 @@ class Point:
     noise_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """ms = fixed + per_unit x units.
 
     `error_share` is the residual, or the noise of the points where that is more, and any drop, of their mean.

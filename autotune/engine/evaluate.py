@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.engine.expr import compile_expression
 from autotune.engine.fixes import advice_of, changes_of

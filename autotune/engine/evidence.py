@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.catalogue import facts as known_facts
 from autotune.catalogue import settings as known_settings

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.catalogue import facts, settings
 from autotune.engine.coverage import remark, words
@@ -13,8 +14,7 @@ from autotune.model.finding import Finding, Skipped
 from autotune.model.rule import Example, Rule
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """What a rule does with an example: "fires" and its message, "silent", or "skipped" and its needs.
 
     `right` and `useless` are its remarks unless it is skipped: a report makes those of a rule that fires, too, where

@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.catalogue import kinds
 from autotune.engine import logic
@@ -51,8 +52,7 @@ SURELY = "surely"
 WORDS = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A compiled piece: its kind is bool, text, version, number or a unit; `names` are the facts it reads."""
 
     kind: str
@@ -60,8 +60,7 @@ class Part:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A compiled expression; `names` are the facts and settings that it reads, `limits` the limits."""
 
     text: str

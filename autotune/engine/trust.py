@@ -6,7 +6,8 @@ DESIGN, "Where a value comes from": a place in a file is trusted only where stat
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.evidence import Location, Setting, Value
 

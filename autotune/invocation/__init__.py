@@ -9,8 +9,10 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.catalogue.launchers import SHELLS
 from autotune.invocation.modules import entry_module, first_line, is_of_python, module_file, search_path
@@ -19,8 +21,7 @@ from autotune.invocation.shape import Shape, assigned, name, of_shell, shape
 _OF_SHELL = (".sh", ".bash")
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """A command behind the assignments in front of it, which are in `variables`, and behind an `env` that only assigns:
     `front` are those words.
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from autotune.catalogue.launchers import LAUNCHERS, MODULES, PREFIXES, SHELLS, Launcher, Prefix
 
@@ -24,8 +25,7 @@ _TAKES_VALUE = re.compile(r"-[^WXcm-]*[WX]|--check-hash-based-pycs")
 _ENDINGS = (".py", ".sh", ".bash")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """Indices into the words of a command.
 
     `program` is the command behind every prefix (uv run, env, nohup); `own` are the launcher's own flags, from and to;

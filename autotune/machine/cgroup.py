@@ -7,15 +7,15 @@ scheduler/sched-bwc.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from autotune.machine import files
 from autotune.machine.mounts import Mount, mounts
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """One level: its folder, and whether it speaks cgroup v2."""
 
     folder: Path
@@ -58,8 +58,7 @@ def memory_left(root: Path = Path("/")) -> int | None:
     return min(left, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Throttling:
+class Throttling(Struct, frozen=True):
     """Counters of one level since it was made: seconds summed over CPUs, and enforcement periods."""
 
     throttled_s: float

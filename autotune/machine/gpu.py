@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.machine import nvml
 from autotune.machine.visible import Device, is_order_known, visible
 from autotune.model.evidence import RUN, Fact, Value
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """One visible GPU before the run; None is what NVML does not tell of this one.
 
     Memory in bytes, clocks in MHz of the SMs, `slow_downs` the thermal and power reasons for a low clock now,
@@ -34,8 +34,7 @@ class Gpu:
     foreign_pids: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Gpus:
+class Gpus(Struct, frozen=True):
     """The visible GPUs in CUDA's order, the driver, the newest CUDA that it runs, and why there is no GPU.
 
     `is_order_known` is False where GPUs of several models are in the machine and CUDA sorts them by speed:

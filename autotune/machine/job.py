@@ -11,10 +11,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from msgspec import Struct
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
 _PATIENCE_S, _PATIENCE_CPU_S, _LONGEST_S = 1.0, 0.3, 10.0
@@ -116,8 +116,7 @@ def _is_tracker(process: psutil.Process) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """A running Python process: how it was started, where, and with which environment."""
 
     argv: tuple[str, ...]
@@ -129,8 +128,7 @@ Image = tuple[int, int]
 """A process and the program that it runs: its number, and where the kernel put the stack, which exec moves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """When a Python was first seen, or last seen to be stopped, and the CPU seconds that it had used by then."""
 
     at_s: float

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from autotune.machine import files
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """One mounted file system. `root` is the folder of that file system which is seen at `mount_point`.
 
     `options` are those of the file system itself: a cgroup v1 hierarchy names its controllers there.

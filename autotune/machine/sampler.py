@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.machine import cgroup, nvml
 from autotune.machine.tree import Tree
@@ -19,8 +20,7 @@ from autotune.model.evidence import RUN, Fact, Value
 INTERVAL_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(Struct, frozen=True):
     """Summary of one run; None is what could not be read. Flat, so that JSON can hold it and give it back.
 
     wall_s, num_samples: how long and how often it was watched.
@@ -54,8 +54,7 @@ class Sampled:
         return bool(self.num_oom_kills)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSample:
+class GpuSample(Struct, frozen=True):
     """One look at the GPU; None is what it does not tell."""
 
     kernel_share: float | None

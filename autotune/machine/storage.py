@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from autotune.machine.mounts import Mount, mounts
 from autotune.model.evidence import RUN, Fact
@@ -26,8 +27,7 @@ _MOUNTED_IN = frozenset({"/", "/mnt", "/media", "/net", "/Volumes"})
 """Folders in which other file systems are mounted: being on one of them says nothing of what is not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSystem:
+class FileSystem(Struct, frozen=True):
     """Type as the kernel names it ("ext4", "nfs4", "fuse.sshfs"), device or server, and mount point."""
 
     type: str

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     import psutil
 
 
-@dataclass(slots=True)
-class Tree:
+class Tree(Struct):
     """Running totals of the tree under process `pid`. A process that ended keeps its last reading.
 
     `cpu_s` and `read_bytes` miss what a process did between its last reading and its end; `rss_peak_bytes`

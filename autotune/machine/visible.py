@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.machine import nvml
 
 _ORDINAL = re.compile(r"[+-]?\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """An NVML handle of what CUDA sees, and that of its whole board: they differ for a MIG slice."""
 
     handle: Any

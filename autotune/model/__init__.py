@@ -1,1 +1,1 @@
-"""Every record that crosses a stage boundary: frozen, without input or output, without third-party imports."""
+"""Every record that crosses a stage boundary: a frozen msgspec Struct, without input or output."""

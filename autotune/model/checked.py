@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from autotune.model.finding import Finding, Skipped
 from autotune.model.rule import Severity
 from autotune.model.scanned import Bundle, Note
 
 
-@dataclass(frozen=True, slots=True)
-class Silenced:
+class Silenced(Struct, frozen=True):
     """A finding that is not reported: by a comment, by the configuration, or because the baseline has it."""
 
     finding: Finding
@@ -18,8 +17,7 @@ class Silenced:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedBundle:
+class CheckedBundle(Struct, frozen=True):
     """One bundle's answers. `num_passed` rules were decided and have nothing to say; `skipped` need a run."""
 
     bundle: Bundle
@@ -29,8 +27,7 @@ class CheckedBundle:
     silenced: tuple[Silenced, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """One limit on a recorded profile (--profile): a fact, its value, the limit and whether it holds."""
 
     fact: str
@@ -40,8 +37,7 @@ class Gate:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """Everything that an output of `check` may print.
 
     `fail_on` is the mildest severity that makes the command fail; None: never. Paths are relative to `root`; commands

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from autotune.model.evidence import Fact, Setting
 from autotune.model.report import Step
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(Struct, frozen=True):
     """Facts, observed settings and the step of the window (None when there was no step to measure)."""
 
     facts: tuple[Fact, ...]

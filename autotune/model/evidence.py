@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 Value = bool | int | float | str | tuple[int, ...]
 """A known value. A version is a tuple of ints, a share a float in 0..1. An unknown value is absent, never 0 or None."""
@@ -15,16 +16,14 @@ RUN = "run"
 """The subject of everything that belongs to the whole run; every other subject can see its facts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Bytes of a file: from `start` up to, not including, `end`."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """A place in a file. `line` and `column` count from 1, a column of 0 is not known.
 
     `call` is what is called there, e.g. "DataLoader"; `end_line` is the last line of that call. `key` is the path of
@@ -45,8 +44,7 @@ class Location:
         return self.span is not None and self.span.start == self.span.end and not self.key
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A measured or read value, e.g. Fact("loader.wait_share", "loader#train", 0.72); `places` show it in the files."""
 
     name: str
@@ -55,8 +53,7 @@ class Fact:
     places: tuple[Location, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """What a setting was in this run, or is in the files, and where it was given.
 
     `trusted` says that an edit at `location` would change the observed value; `why_not` says why it is not.
@@ -75,8 +72,7 @@ class Setting:
     feeds: Location | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """Facts and settings by subject. `lookup` falls back from a subject to the run.
 
     `places` shows facts in the files, by subject and name.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from autotune.model.evidence import Location, Value
 from autotune.model.rule import Effect, Rule
@@ -35,8 +36,7 @@ def speedup_without(share: float) -> float:
     return 1.0 / (1.0 - min(share, MOST_REMOVED))
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Struct, frozen=True):
     """A predicted gain. `speedup` = old step time / new step time, with its interval.
 
     `saved_s` is seconds saved over the planned run, None when the length of the run is unknown.
@@ -55,8 +55,7 @@ class Gain:
         return 1.0 - 1.0 / self.speedup
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One setting to change: from `old` (None when it is unknown or unset) to `new`, at `location`.
 
     `needs` are the settings of the same finding without whose change it is not made.
@@ -72,8 +71,7 @@ class Change:
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Install:
+class Install(Struct, frozen=True):
     """What a fix needs installed; nothing installs it but the reader.
 
     `fits` is True when a published wheel is known to, None when nobody can tell from here. `command` is what to type
@@ -86,8 +84,7 @@ class Install:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A runnable script for a fix, `text` to be written as `name`, and what running it takes; None is not known.
 
     It needs `needed_bytes` on the disk that has `free_bytes`, and about `takes_s` seconds, won back after
@@ -105,8 +102,7 @@ class Script:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A rule that fired for a subject. `advice` are the manual fixes' texts; `location` is where the cause stands.
 
     `places` are where the files show the first fact that the rule read and that has places (static findings only).
@@ -130,8 +126,7 @@ class Finding:
         return max((change.effect for change in self.changes), key=lambda e: e.rank, default=Effect.MANUAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """A rule that could not be decided for a subject: `needs` names every missing fact that could change the answer."""
 
     rule: Rule
@@ -139,8 +134,7 @@ class Skipped:
     needs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(Struct, frozen=True):
     """A rule that was decided and has nothing to say; `note` says beside what, e.g. "beside the change of CP001"."""
 
     rule: Rule
@@ -148,8 +142,7 @@ class Passed:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """The three answers of all rules."""
 
     findings: tuple[Finding, ...]
@@ -157,8 +150,7 @@ class Evaluation:
     passed: tuple[Passed, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(Struct, frozen=True):
     """What to do, in the order of seconds saved: findings that share a change are one recommendation.
 
     `number` counts from 1; `after` is what it adds to all earlier numbers of both groups (unchanged training first,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from autotune.model.finding import Basis
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """Milliseconds of an optimizer step with the ends of their 90 % interval.
 
     `unmodelled` names the settings that were to change and that nothing is known of: the forecast is without them.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from msgspec import Struct
 
 from autotune.model.finding import Basis
 
@@ -12,8 +13,7 @@ Known = Literal["measured", "modelled", "assumed"]
 """Seen in this run; computed from what was seen; resting on a number that nobody measured (a bandwidth, a price)."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPart:
+class MemoryPart(Struct, frozen=True):
     """One part of the memory. `num_bytes` and `basis` are None when it is unknown; `how` says why, or whence."""
 
     name: str
@@ -22,8 +22,7 @@ class MemoryPart:
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryBudget:
+class MemoryBudget(Struct, frozen=True):
     """The parts of the memory at the peak of the window, with the headroom under `limit_bytes` as the last one.
 
     `on_device` says whether it is a GPU's memory or that of one process on the host.
@@ -39,8 +38,7 @@ class MemoryBudget:
         return next((part.num_bytes for part in self.parts if part.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """A progress line, read: `step` of `total`, in the units of its bar. Times in seconds, None where it has none.
 
     `epoch` stands before a bar that may count the batches of one epoch only; `epochs_done` is all that some logs tell.
@@ -54,8 +52,7 @@ class Progress:
     adds_up: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Where a running job is: optimizer steps done, of how many, and seconds a step; `notes` say what was assumed."""
 
     step: int
@@ -76,8 +73,7 @@ class Way(StrEnum):
     RESTART_AFTER_SAVE = "restart_after_save"
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
+class Course(Struct, frozen=True):
     """One way to the end: seconds from now on, at the gain and at both ends of its interval (`low_s` is the best)."""
 
     way: Way
@@ -88,8 +84,7 @@ class Course:
     wait_steps: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """Restart or finish. `choice` is None when it cannot be told: the gain's interval holds more than one answer.
 
     A restart is chosen only when it saves `least_s` or more. `numbers` are the recommendations that it would be for,
@@ -106,8 +101,7 @@ class Restart:
     basis: Basis | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Payback:
+class Payback(Struct, frozen=True):
     """What the changes `numbers`, which leave training as it is, win back; `basis` is what their gain rests on.
 
     `saved_s` of `planned_s` seconds with its interval, None when the length of the run is unknown; less than `least_s`
@@ -133,8 +127,7 @@ class Payback:
         return None if self.high_s is None or self.least_s is None else self.high_s >= self.least_s
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A value of the options table, from `low` to `high`, and what it rests on."""
 
     low: float
@@ -142,8 +135,7 @@ class Cell:
     basis: Known
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """One row: memory of each device in bytes, exposed communication and step in ms, the price of all devices.
 
     `fits` says whether the memory is there; None is not known.
@@ -160,8 +152,7 @@ class Setup:
     fits: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The options table, or `why_not` there is none. Times and costs are of `steps`; `assumptions` nobody measured."""
 
     setups: tuple[Setup, ...] = ()
@@ -170,8 +161,7 @@ class Comparison:
     why_not: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """All of it; a part that is None was not asked for, or nothing is known of it."""
 
     memory: MemoryBudget | None = None

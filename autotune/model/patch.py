@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from autotune.model.evidence import Value
 from autotune.model.rule import Effect
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """One value of a file that becomes another one, named and not counted: `patch.resolve` finds its bytes."""
 
     file: str
@@ -26,8 +25,7 @@ class Edit:
     """Of the file for which the edit was made; "" where a person wrote the edit."""
 
 
-@dataclass(frozen=True, slots=True)
-class PatchChange:
+class PatchChange(Struct, frozen=True):
     """One setting to change and how. `edits` is empty where a person has to do it: then `by_hand` says what.
 
     `old` is None where the setting was not given. `gain` is the report's words for what the change brings. `needs` are
@@ -46,8 +44,7 @@ class PatchChange:
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Struct, frozen=True):
     """The changes of one run's recommendations; `root` is the folder that its files are relative to."""
 
     root: str

@@ -7,8 +7,9 @@ Times are integer nanoseconds of CLOCK_MONOTONIC, the same clock in all processe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.model import schemas
 
@@ -37,8 +38,7 @@ EVENT_KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One interval in the training thread. Intervals nest or are disjoint; exclusive times are derived."""
 
     kind: str
@@ -48,8 +48,7 @@ class Event:
     flag: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(Struct, frozen=True):
     """One batch prepared by a fetcher, in a worker or in the training process (`in_main`).
 
     `queued_ns` is how long the fetcher was ready and had no CPU; None where the system does not say it.
@@ -67,8 +66,7 @@ class Fetch:
     queued_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """One batch as the training loop got it. Token counts and lengths are None where they cannot be known.
 
     `lengths` are per-sample token counts without padding; `width` is the padded width; `padding` says how they
@@ -87,8 +85,7 @@ class Batch:
     padding: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """A call site: the innermost user frame (`is_user`), or the library frame when no user file is on the stack."""
 
     file: str
@@ -97,8 +94,7 @@ class Site:
     is_user: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """Stack samples that fell into one place while `phase` ran ("other", "backward" or "fetch").
 
     `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none). Of
@@ -117,8 +113,7 @@ class Sample:
     writers: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The measured steps: from the end of step `warmup_steps` to the end of step `warmup_steps + steps`.
 
     `step_ends_ns` holds the end of every optimizer step since the script began, warm-up included (so that its
@@ -146,8 +141,7 @@ class Window:
     step_cpu_ns: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIf(Struct, frozen=True):
     """One probe after the window.
 
     `name`: replay | replay_changed | micro_batch | narrow_batch | loader_alone | serialise.
@@ -172,8 +166,7 @@ class WhatIf:
     result: Json
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """Everything from one process.
 
     outcome: completed | ended_early | raised | out_of_memory | no_step.

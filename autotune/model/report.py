@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from autotune.model.evidence import Evidence, Value
 from autotune.model.finding import Evaluation, Recommendation
@@ -45,8 +46,7 @@ OUTCOMES = (
 """How a run can end; "killed_for_memory" is the cgroup's or the kernel's doing, "killed" anybody else's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """A place in the user's or a library's code and its share of the step (0..1), from the sampler."""
 
     file: str
@@ -55,8 +55,7 @@ class Frame:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """The measured window. Times in ms per optimizer step; `breakdown_ms` sums to `mean_ms`, unobserved is None.
 
     `samples_per_s`, `tokens_per_s` and `useful_tokens_per_s` are None when unknown. `other` names what fills the rest.
@@ -76,8 +75,7 @@ class Step:
     run_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Struct, frozen=True):
     """What the measurement itself was: times in seconds, sizes in bytes. `python` is the script's interpreter.
 
     `outcome` is one of OUTCOMES. `python_from` says how the interpreter was chosen. `replayed` says that what-if
@@ -120,8 +118,7 @@ class RunSummary:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """What the rules say beside their findings: what is right, and what would not help, each once, in words.
 
     `not_looked_at` has the topic of each rule that lacked a fact, with the reason.
@@ -132,8 +129,7 @@ class Coverage:
     not_looked_at: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One diagnosis. `machine` and `software` are fact names without their first part, e.g. machine["cpu_quota"]."""
 
     run: RunSummary

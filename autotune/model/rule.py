@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.model.evidence import Value
 
@@ -40,8 +42,7 @@ SCRIPTS = ("stage", "tokenise")
 """What can be generated for a fix: copy the data to a local disk; tokenise it once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """A threshold of a rule: its value, its unit ("share", "s", "version" ...) and why this number."""
 
     value: Value
@@ -49,8 +50,7 @@ class Limit:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Struct, frozen=True):
     """Either a setting with a value expression (over facts and limits), or a manual `text` (facts interpolated).
 
     A text may need an `install` ("transformers>=4.42,<5"), or a `script` that is generated for it (one of SCRIPTS).
@@ -67,24 +67,21 @@ class Fix:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GainSpec:
+class GainSpec(Struct, frozen=True):
     """Names a what-if of predict/ and its arguments."""
 
     what_if: str
     arguments: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """What a report says of a subject for which the rule passed: `words` (facts interpolated) where `when` is true."""
 
     when: str
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """Facts by name and what the rule must do with them: "fires", "silent" or "skipped".
 
     A `static` example is one of what the rule says without a run. `right` and `useless` are the words of the remark
@@ -100,8 +97,7 @@ class Example:
     useless: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Static:
+class Static(Struct, frozen=True):
     """What files alone show of a rule's problem: `when` and `message` read only what is known without a run."""
 
     when: str
@@ -111,8 +107,7 @@ class Static:
     fixes: tuple[Fix, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One file of rules/. `when` and the fixes' values are expressions (engine/expr.py)."""
 
     id: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.evidence import Fact, Location, Setting, Value
 
@@ -11,16 +12,14 @@ TYPED = "<command line>"
 """The file of words that a person typed, and that stand in no file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """A requirement that bounds a package from above ("transformers==4.40"), and where: "requirements.txt:3"."""
 
     requirement: str
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """A value that a file gives to an argument of a call, a flag of a command or a key of a config.
 
     `value` is typed as the file's consumer reads it, None when it is null there; `known` is False when it could not be
@@ -39,8 +38,7 @@ class Given:
     doubt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Arguments that reach one consumer: a call in a script, a config file, or the flags of a command.
 
     `dialect` says in whose words the keys of `arguments` are ("hf_trainer", "torch", "deepspeed" ...), `name` what is
@@ -56,8 +54,7 @@ class Call:
     is_open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A file, or a part of it, that was not read: where and why.
 
     `is_error` says that the file is broken or too complex, `is_bug` that reading it failed by a mistake of autotune.
@@ -69,8 +66,7 @@ class Note:
     is_bug: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """A comment `# autotune: ignore[DL001] reason` at `line` of `file`, for what stands there and up to `end_line`.
 
     Line 0 means the whole file.
@@ -83,8 +79,7 @@ class Ignored:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """Files that make one training run: a script, its configs and the command that starts it; `name` is the main one.
 
     `dialects` are those that its files were recognised as. `is_module` says that the script is one of a package, by its
@@ -104,8 +99,7 @@ class Bundle:
     home: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(Struct, frozen=True):
     """All bundles under the paths that were asked for, and what was left out of `num_files` files."""
 
     bundles: tuple[Bundle, ...]

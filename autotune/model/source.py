@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from autotune.model.evidence import Span
 
@@ -12,8 +12,7 @@ Path = tuple[str | int, ...]
 """Where a value stands: keys, and indices of lists, from the top of the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One value of a data file (YAML, JSON, TOML).
 
     `value` is what the file's consumer reads: a scalar, or () for an empty list or mapping. `text` is the value as it
@@ -35,16 +34,14 @@ class Entry:
         return ".".join(map(str, self.path))
 
 
-@dataclass(frozen=True, slots=True)
-class Splice:
+class Splice(Struct, frozen=True):
     """An edit of a file: its bytes of `span` become `text`; an empty span inserts."""
 
     span: Span
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word of a shell command.
 
     `value` is what the command receives: None when it cannot be known. `text` and `span` are where a person edits it:
@@ -59,8 +56,7 @@ class Word:
     is_typed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One simple command of a shell script: its words, and the variables it gets (exported or in front of it).
 
     `scope` are the numbers of the subshells, functions, branches and loops around it, the outermost first: where the
@@ -74,8 +70,7 @@ class Command:
     scope: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     """A comment without its sign; `line` counts from 1. `is_own_line` says that nothing else stands on it."""
 
     line: int
@@ -83,8 +78,7 @@ class Comment:
     is_own_line: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A data file: its values in the order of the file, and its comments."""
 
     entries: tuple[Entry, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from autotune.model.evidence import Value
 from autotune.model.finding import Gain
@@ -15,8 +16,7 @@ SCHEDULING = frozenset({"workers", "threads"})
 """Axes of how batches are prepared and computed: what is learned from a batch stays as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """Settings that are searched together: one of `points` is chosen for all of them.
 
     `points[current]` is what the user has. What a point leaves out stays as it is by default (the prefetch factor of a
@@ -31,16 +31,14 @@ class Axis:
     is_ordered: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """A setting that is not searched, and why: it cannot be set in this script, or nothing says that it could help."""
 
     setting: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(Struct, frozen=True):
     """Every combination of one point of each axis is a candidate. `left_out` is what is not in it.
 
     A trial may use `memory_limit_bytes` (None: unknown), of the device where it trains on one (`is_on_device`).
@@ -101,8 +99,7 @@ class RanOut(StrEnum):
     DEVICE = "device"
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """One candidate that was tried in a fresh process; trial 0 is the user's own configuration.
 
     `samples_per_s` is the objective: useful samples a second over the window (1000 / step_ms where samples are not
@@ -124,8 +121,7 @@ class Trial:
     ran_out: RanOut | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Beyond:
+class Beyond(Struct, frozen=True):
     """What the diagnosis found and the search did not try: its rules, its first message, and the gain that may be
     claimed, of the step as it was before any change."""
 
@@ -134,8 +130,7 @@ class Beyond:
     gain: Gain
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Struct, frozen=True):
     """One search. `best` are the settings that won, the user's own (empty changes) when nothing did.
 
     `verified` is the paired re-measurement of the best against the user's own; None when nothing was worth one.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from autotune.model.finding import Gain
 from autotune.model.patch import PatchChange
@@ -40,8 +41,7 @@ class Sameness(StrEnum):
     NOT_COMPARED = "not_compared"
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
     `times_ms` are the measured steps one by one, `cpu_ms` the CPU time of the training thread in each of them; empty
@@ -90,16 +90,14 @@ class Start:
         return max(0.0, self.wall_s - (self.warmup + self.steps) * self.step_ms / 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(Struct, frozen=True):
     """Seconds for which two starts both go on, before one measures, and then each while the other is stopped."""
 
     together_s: float
     turn_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """The starts to make, in order. `steps` are measured after `warmup` in each; `seconds` are expected.
 
     With `turns` the two starts of a pair run at once.
@@ -117,8 +115,7 @@ class Schedule:
         return 2 * self.seconds / len(self.order)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` that of 99 % or more.
 
     `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
@@ -137,8 +134,7 @@ class Estimate:
     in_turns: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Losses:
+class Losses(Struct, frozen=True):
     """How the losses of both sides compare over `steps` steps, and why so in words.
 
     Where they are too few to tell, `more_steps` may be enough.
@@ -150,8 +146,7 @@ class Losses:
     more_steps: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """Peak memory of both sides in bytes: medians over the starts, or None. `of` is "device" or "processes"."""
 
     of: str
@@ -167,16 +162,14 @@ class Resumed(StrEnum):
     NOT_TRIED = "not_tried"
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Struct, frozen=True):
     """One save of the changed run, and one start that went on from it: how that went, and why in words."""
 
     result: Resumed
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """One verification. `step_ms` are medians over the starts of each side, or undisturbed as the estimate is.
 
     `against` names what was compared with what, `beside` what else could have been meant and how to ask for it;

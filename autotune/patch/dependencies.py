@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.patch import PatchChange
 from autotune.model.scanned import Call

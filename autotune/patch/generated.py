@@ -7,8 +7,9 @@ and break-even before it starts, and runs without autotune.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import resources
+
+from msgspec import Struct
 
 from autotune.model.finding import Script
 
@@ -18,8 +19,7 @@ _TOKEN_BYTES = 5
 """Of one token in Arrow: input_ids in 4 bytes, attention_mask in 1 (datasets/arrow_writer.py)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """Copy the file or folder `source` to `destination`; None, or "" for these two, is not known.
 
     `read_bytes_per_step`, `step_s` and `wait_s_per_step` (for batches) were measured, `free_bytes` is on the disk of
@@ -36,8 +36,7 @@ class Stage:
     wait_s_per_step: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tokenise:
+class Tokenise(Struct, frozen=True):
     """Tokenise `column` of `dataset` into the folder `output`; None, or "" for a text, is not known.
 
     `dataset` is a folder of save_to_disk, or what load_dataset takes together with `config`, `data_files` and `split`.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from msgspec.structs import replace
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version

@@ -12,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.patch.disk import Disk
@@ -34,8 +36,7 @@ ChangeName = tuple[str, str]
 """The setting and the subject of a change: no patch has two changes of both."""
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """Where the patches of the project at `root` are kept: `folder`, outside of it, is this user's alone (state.py)."""
 
     root: Path
@@ -46,8 +47,7 @@ class Store:
         return path.resolve() == path and path.is_relative_to(self.root.resolve())
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """One file of a patch: its real path, and the SHA-256 of its bytes before and after."""
 
     path: str
@@ -55,8 +55,7 @@ class Written:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(Struct, frozen=True):
     """One written patch. `number` names its folder; `title` is what `undo` prints.
 
     `changes` are the changes that its bytes make, each by its setting and subject; empty where nobody said.
@@ -94,8 +93,7 @@ class Journal:
         return self.folder / f"after-{index}{f'.{self.kept}' if self.kept else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class Damaged:
+class Damaged(Struct, frozen=True):
     """A folder whose journal makes no sense, and why: nobody knows which files it is of."""
 
     folder: Path
@@ -144,7 +142,7 @@ def save(journal: Journal, disk: Disk) -> None:
     """Replace the journal's file by one with this state."""
     part = journal.folder / f"{_NAME}.part"
     data = {name: getattr(journal, name) for name in _FIELDS}
-    files = [asdict(one) for one in journal.files]
+    files = to_builtins(journal.files)
     disk.remove(part)
     disk.create(part, json.dumps({"schema": SCHEMA, **data, "files": files}, indent=1).encode())
     disk.replace(part, journal.folder / _NAME)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.catalogue.dialects import functions
 from autotune.model.evidence import Location, Span
@@ -27,8 +28,7 @@ IMPORT = "import "
 """What stands before the name of a key that a script imports."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One place of a key."""
 
     span: Span | None = None

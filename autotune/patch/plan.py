@@ -7,7 +7,9 @@ missing there. Everything else is a person's to do, and the plan says what and w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune import catalogue
 from autotune.catalogue.dialects import Version, dialects, extends, follows, functions, readings
@@ -36,8 +38,7 @@ LOOPS = {"checkpoint.interval_steps": "save loop", "evaluation.interval_steps": 
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A change that is to be planned: of `setting` (as observed), because of `rules`, with the report's `gain`."""
 
     change: Change
@@ -47,8 +48,7 @@ class Wanted:
     gain: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A change with its edits. `calls` are what reaches its consumer, `arguments` what that gets by key instead."""
 
     change: PatchChange

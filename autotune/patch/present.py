@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from autotune import reading
 from autotune.errors import UsageError
@@ -11,8 +12,7 @@ from autotune.patch import takeback
 from autotune.patch.journal import WRITTEN, Journal, sha256
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Struct, frozen=True):
     """One file of a patch as it is `now`, and the same `without` the patch. `is_edited` says that it is not as the
     patch left it."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from autotune.catalogue.dialects import dialects, is_own, readings
 from autotune.errors import UsageError
@@ -23,8 +24,7 @@ _NAME, _ITEM, _MEMBER = "name", "item", "member"
 """How a value is read: workers, options["workers"], or that and args.workers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class _Named(Struct, frozen=True):
     """A name of a value, how it is read, and the file that it belongs to ("": every one)."""
 
     name: str
@@ -32,16 +32,14 @@ class _Named:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(Struct, frozen=True):
     """What an expression goes to, and whether just as it is."""
 
     named: _Named
     is_copy: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Maker:
+class _Maker(Struct, frozen=True):
     """A function or class of a script: how its code reads what its parameters get."""
 
     file: str

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from io import BytesIO
 from tokenize import detect_encoding
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span
@@ -86,8 +88,7 @@ def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
     return data
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
+class Current(Struct, frozen=True):
     """A change for the files as they are now."""
 
     change: PatchChange

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from msgspec import Struct
 
 from autotune.errors import UsageError
 
 Lines = list[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Hunk:
+class _Hunk(Struct, frozen=True):
     """Lines that the patch took away (`old`), and those of the file after it that it wrote: from `first` to `last`."""
 
     old: Lines

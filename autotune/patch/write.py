@@ -6,8 +6,9 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.patch import journal as journals

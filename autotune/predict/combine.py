@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Basis, Gain, speedup_without

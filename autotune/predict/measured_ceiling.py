@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
@@ -14,8 +14,7 @@ BESIDES = ("step.checkpoint_share", "step.evaluation_share", "step.logging_share
 """Part of the measured step, but not of a replayed one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ceiling:
+class _Ceiling(Struct, frozen=True):
     """Milliseconds per step now, without waiting, and the ends of the latter's 90 % interval."""
 
     now: float

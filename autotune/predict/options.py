@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
@@ -28,8 +30,7 @@ _EFFORT = {
 _EFFORT_RAW = "in the script: the wrapper, a DistributedSampler, saves on rank 0"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """How many devices. `gb_per_s` between them and USD per hour of each are None where they are to be assumed."""
 
     num_devices: int
@@ -37,8 +38,7 @@ class Wanted:
     device_price: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """What the rows of several devices are made of."""
 
     devices: Devices

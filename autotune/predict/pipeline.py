@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import random
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SEED = 20_251
 BATCHES = 96
@@ -23,8 +24,7 @@ CROWDED = 0.15
 threads of one. Set by the fit half of benchmarks/prediction.py."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(Struct, frozen=True):
     """Costs of one batch in milliseconds, with nothing beside them.
 
     `serial_ms` prepares it in the training process; a worker needs `io_ms` of waiting and `cpu_ms` of computing;
@@ -70,8 +70,7 @@ def _taken(costs: Pipeline, workers: int, prefetch: int) -> float:
     return (ends[-1] - ends[ready - 1]) / BATCHES
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     """What a process does now: `left` milliseconds on `cores` cores; 0 cores wait. `then` is what follows it."""
 
     left: float

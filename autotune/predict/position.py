@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.outlook import Position, Progress
@@ -15,8 +15,7 @@ DIFFERS, FOREIGN = 1.2, 3.0
 """How many times longer or shorter than the measured step the line's is: worth a word, and of another run."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lengths:
+class _Lengths(Struct, frozen=True):
     """Of the planned run: optimizer steps, epochs, batches of an epoch, micro-batches a step; None is unknown."""
 
     steps: float | None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.finding import Gain, speedup_without
 from autotune.model.outlook import Course, Payback, Position, Restart, Way

@@ -7,7 +7,8 @@ exposed lies between all of it and what cannot hide behind the computing beside 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.outlook import Cell, MemoryBudget
 from autotune.model.report import Step
@@ -20,8 +21,7 @@ PER_MICRO_BATCH = ("data_wait", "h2d", "forward", "recompute", "backward")
 """Phases that the devices share out. Saves and evaluation stay whole; of "other" nobody knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """How devices share: which tensors each keeps a k-th of. `effort` is what it takes beside starting k processes."""
 
     name: str
@@ -39,8 +39,7 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """`count` micro-batches for one device, and how many and how large these are, of today's."""
 
     count: int
@@ -48,8 +47,7 @@ class Part:
     of_size: float
 
 
-@dataclass(frozen=True, slots=True)
-class Devices:
+class Devices(Struct, frozen=True):
     """`num` of them that pass `bytes_per_s` to each other."""
 
     num: int

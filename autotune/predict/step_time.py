@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.evidence import Evidence, Value
 from autotune.model.forecast import Forecast

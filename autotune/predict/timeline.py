@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.predict.known import TRAIN, micro_batches_share, number
@@ -11,8 +13,7 @@ from autotune.predict.pipeline import Pipeline, batch_ms
 from autotune.predict.workers import PREFETCH, pipeline
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """An optimizer step of `batches` micro-batches: milliseconds of each part, with nothing beside it.
 
     A micro-batch waits `wait_ms` for its batch and takes `micro_ms`; `update_ms` and `besides_ms` (saving, evaluating,

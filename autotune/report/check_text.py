@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.checked import Checked, CheckedBundle
 from autotune.model.rule import Rule, Severity

@@ -6,8 +6,9 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from autotune.catalogue import facts
 from autotune.model.checked import Checked, CheckedBundle, Gate
@@ -28,8 +29,7 @@ _OF_FILES = "scan."
 _OF_SHELL = (".sh", ".bash")
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A finding of `bundle` and where to show it: its own place, else the top of the bundle's main file."""
 
     bundle: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN
 from autotune.model.finding import Basis, Gain, Recommendation, speedup_without

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import click
+from msgspec import Struct
 
 from autotune.outlet import plain
 
@@ -22,8 +22,7 @@ _STYLES: dict[str, dict[str, str | bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line without its end; `style` is a key of the styles above, "" for plain. A `whole` one is never cut."""
 
     text: str

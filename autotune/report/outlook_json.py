@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from autotune.model.outlook import Comparison, Outlook, Payback, Restart, Setup
 
@@ -14,7 +15,7 @@ def outlook_json(outlook: Outlook) -> Json:
     """The records field by field; an option also has the time and the cost of its run."""
     memory, payback = outlook.memory, outlook.payback
     return {
-        "memory": {**asdict(memory), "parts": [asdict(part) for part in memory.parts]} if memory else None,
+        "memory": {**to_builtins(memory), "parts": list(to_builtins(memory.parts))} if memory else None,
         "payback": _payback(payback) if payback else None,
         "restart": _restart(outlook.restart) if outlook.restart else None,
         "options": _options(outlook.comparison) if outlook.comparison else None,
@@ -22,7 +23,7 @@ def outlook_json(outlook: Outlook) -> Json:
 
 
 def _payback(payback: Payback) -> Json:
-    return {**asdict(payback), "numbers": list(payback.numbers), "worth_it": payback.is_worth_it}
+    return {**to_builtins(payback), "numbers": list(payback.numbers), "worth_it": payback.is_worth_it}
 
 
 def _restart(restart: Restart) -> Json:
@@ -31,7 +32,7 @@ def _restart(restart: Restart) -> Json:
         "step": where.step if where else None,
         "total": where.total if where else None,
         "step_s": where.step_s if where else None,
-        "courses": [asdict(course) for course in restart.courses],
+        "courses": list(to_builtins(restart.courses)),
         "choice": restart.choice,
         "least_s": restart.least_s,
         "numbers": list(restart.numbers),
@@ -52,4 +53,4 @@ def _options(comparison: Comparison) -> Json:
 def _row(setup: Setup, steps: int) -> Json:
     hours = [ms * steps / 3_600_000 for ms in (setup.step.low, setup.step.high)]
     usd = [None if setup.usd_per_hour is None else each * setup.usd_per_hour for each in hours]
-    return {**asdict(setup), "run_s": [each * 3600 for each in hours], "cost_usd": usd}
+    return {**to_builtins(setup), "run_s": [each * 3600 for each in hours], "cost_usd": usd}

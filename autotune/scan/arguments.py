@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from autotune.catalogue.dialects import Version, is_before, is_own, version
 from autotune.catalogue.vocabulary import read
@@ -14,8 +15,7 @@ from autotune.model.scanned import Call
 from autotune.scan.ranges import Range
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """An argument that `package` stopped accepting with release `since`; `instead` is "" where nothing replaces it."""
 
     name: str

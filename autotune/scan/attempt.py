@@ -7,9 +7,10 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from autotune.errors import AutotuneError
 from autotune.model.scanned import Note
@@ -32,8 +33,7 @@ class TooComplex(BaseException):
     """
 
 
-@dataclass(slots=True)
-class Work:
+class Work(Struct):
     """The steps that are left for one file."""
 
     left: int = STEPS

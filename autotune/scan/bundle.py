@@ -10,10 +10,12 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.catalogue.dialects import Version, extends, is_own, readings
 from autotune.catalogue.dialects import dialects as known_dialects
@@ -58,8 +60,7 @@ MAX_LAUNCHES = 100
 """Commands of one shell script that are followed: each is a run, for which its script is read and all rules asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What a bundle is made of: `calls` in the order in which they win, command before config before script."""
 
     files: tuple[str, ...]
@@ -68,8 +69,7 @@ class Parts:
     launches: tuple[Launch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
+class Training(Struct, frozen=True):
     """A script with its modules; `parses` are the dialects whose keys its command line takes, `options` its own.
 
     `stored` is what the script sets on what its parser filled, whatever the command line says.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from autotune.catalogue.dialects import Version
 from autotune.errors import InternalError, UsageError

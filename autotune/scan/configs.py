@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.catalogue.dialects import dialects, extends
 from autotune.model.evidence import RUN, Location, Value
@@ -20,8 +22,7 @@ MAX_REFERENCES = 10
 """Interpolations that are followed one after another."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
+class _Keys(Struct, frozen=True):
     """The values of a file by dotted key, and every key that holds some: "a.b" and "a" for "a.b"."""
 
     values: Mapping[str, object]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call

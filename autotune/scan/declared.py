@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from autotune import catalogue, reading
 from autotune.catalogue.dialects import Version
@@ -30,8 +31,7 @@ LIMIT = 2_000_000
 _PREFIX = "software."
 
 
-@dataclass(frozen=True, slots=True)
-class Releases:
+class Releases(Struct, frozen=True):
     """What a file or folder says of packages, by name: the release that is pinned, and the range that is asked for.
 
     `bounded` are the requirements that bound a package from above, where they stand. `python` is () for any.
@@ -43,8 +43,7 @@ class Releases:
     python: Version = ()
 
 
-@dataclass(slots=True)
-class Declared:
+class Declared(Struct):
     """Reads each folder at most once. `notes` say which files could not be read."""
 
     root: Path

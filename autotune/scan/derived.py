@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
+
+from msgspec.structs import replace
 
 from autotune.catalogue.dialects import Version, about, dialects, extends
 from autotune.model.evidence import RUN, Setting

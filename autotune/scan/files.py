@@ -11,10 +11,11 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from autotune import reading
 from autotune.errors import UsageError
@@ -89,8 +90,7 @@ _TRAINER = re.compile(rb"trainer|devices|accelerator|strategy")
 _SHELL = re.compile(rb"\b(?:" + _COMMANDS + rb")")
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """A file as it is stored. `name` is its path below the root, with "/"; `syntax` says what reads it."""
 
     name: str
@@ -98,8 +98,7 @@ class File:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The files worth parsing in the order of their names, what was not read, and how many files were looked at.
 
     `named` are files that the user named: they are worth parsing whatever they hold.
@@ -221,8 +220,7 @@ def _syntax(name: str) -> str:
     return SYNTAXES.get(os.path.splitext(name)[1].lower(), "")
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     """A walk below the real folder `root`: `files` are real paths by name.
 
     A folder or file with two names is seen once.

@@ -14,8 +14,10 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.model.scanned import Call, Given
 from autotune.model.source import Document
@@ -38,8 +40,7 @@ CHOOSES = frozenset(
 """Flags of Hydra's with which another config is the primary one, or several runs are started."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """A config file, and the key that its own keys stand under ("" at the top). Without a `file` it is one that is not
     there to be read: a config that the script's code registers."""
 
@@ -47,8 +48,7 @@ class _Part:
     package: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """An entry of a defaults list: `group` is as it is written ("" for a file), `options` are the files of it."""
 
     group: str
@@ -169,8 +169,7 @@ def _choices(library: Library, folder: str, flags: Mapping[str, Given]) -> Itera
             yield group, tuple(name.strip() for name in names if name.strip()) or ("null",) if is_one else ()
 
 
-@dataclass(slots=True)
-class _Composer:
+class _Composer(Struct):
     """`choices` are the files of groups that the command and the files read so far choose, `more` are entries behind
     those of the primary config, `met` the groups of defaults lists, `around` the files that are being followed."""
 

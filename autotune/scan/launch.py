@@ -5,10 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.catalogue.launchers import DIALECTS, LAUNCHERS, Launcher
 from autotune.invocation.shape import FLAG, key, shape
@@ -36,8 +38,7 @@ GOES = ("cd", "pushd", "popd")
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A command that starts a training.
 
     `flags` are those of the script, by name without dashes and with underscores: a flag without a value is True, and

@@ -6,10 +6,11 @@ import importlib
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from msgspec import Struct, field
 
 from autotune.errors import UsageError
 from autotune.model.scanned import Ignored, Note
@@ -31,8 +32,7 @@ BUNDLE_STEPS = 3 * STEPS
 """Steps of work for all files of one bundle: about 100,000 lines."""
 
 
-@dataclass(slots=True)
-class Library:
+class Library(Struct):
     """Files by name below the real folder `root`; those that a pattern of `exclude` matches are not read.
 
     `notes` say what could not be read; `ignored` are comments, by file. `main` is the work that is left for the file

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from autotune.scan.library import Library
 from autotune.scan.python import Index
@@ -28,8 +29,7 @@ Found = tuple[tuple[Binding, ...], str | None]
 NOTHING: Found = ((), None)
 
 
-@dataclass(slots=True, eq=False)
-class Linked:
+class Linked(Struct, eq=False):
     """`modules` are files by the name of a module and the folder beside which it is named, `names` what binds a full
     name in a file, `used` the files in which the names stand that a file imports, `sets` the names of modules that a
     file sets."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial, reduce
+
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Call, Given

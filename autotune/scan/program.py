@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.model.scanned import Given
 from autotune.scan.configs import givens
@@ -38,8 +40,7 @@ MAX_FILES = 100
 """Files of one run of which is asked who uses and sets what; a script that has more uses a library beside it."""
 
 
-@dataclass(slots=True, eq=False)
-class Program:
+class Program(Struct, eq=False):
     """`views` are those of the files that were needed so far, by their trees; `trees` are these by name.
 
     `near` are the files of the run, `packages` those of packages around them, `importing` those that import one of

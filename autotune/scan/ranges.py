@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.catalogue.dialects import Version, version
 
@@ -19,8 +20,7 @@ ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
 """Names of the same library."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """Releases from `low` on and below `high`, None where nothing bounds them; `text` is how they were asked for."""
 
     text: str

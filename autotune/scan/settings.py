@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune import catalogue
 from autotune.catalogue.dialects import Reading, Version, is_own, readings
@@ -28,8 +30,7 @@ POSITIVE = ("interval_steps", "max_steps", "total_limit", "epochs", "batch_size"
 """Settings of which 0 and less say that there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+class Consumer(Struct, frozen=True):
     """What reaches one consumer. `values` are those in force by key: the known ones, and defaults of absent keys."""
 
     call: Call

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from autotune.syntax.edit_style import indent, line_break, line_end, starts_line
 
 _SEPARATOR = re.compile(r",[ \t]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """What stands in brackets: from `start` (behind the opening one) to `end` (before the closing one).
 
     `members` are the places of the values with their keys; `comment` is what may stand between them, as a pattern.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import dropwhile, takewhile
+
+from msgspec import Struct
 
 from autotune.errors import UsageError
 from autotune.model.source import Scalar, Splice
@@ -20,8 +21,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _OWN_NAMES = (*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a file gets its statement: behind the place `end` of its text, and the `number` first statements.
 
     `module` is the file's own name for the module that is called; `line` the one that the statement will stand at.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from autotune.errors import UsageError
 from autotune.model.source import Entry, Path, Scalar, Splice
@@ -61,7 +62,6 @@ def _key(parts: Path) -> str:
     return ".".join(str(part) if _BARE.fullmatch(str(part)) else _written(str(part), "") for part in parts)
 
 
-@dataclass
 class _Places(Scan):
     """A scan that keeps where tables stand: their headers, their pairs and, for {...}, their brackets.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from autotune.model.source import Comment, Document, Path
 from autotune.syntax.text import MAX_VALUES, Leaf, Text, decode, document
@@ -44,8 +45,7 @@ def _be_strict(text: Text) -> None:
         raise text.error(str(error), 0) from None
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """A place in the text that only moves on, past `comments`; `left` is how many values may still come."""
 
     text: Text

@@ -7,7 +7,8 @@ import codecs
 import io
 import re
 import warnings
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Span
@@ -24,8 +25,7 @@ _STRING_OR_COMMENT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A Python file: its tree, its text and its comments."""
 
     tree: ast.Module

@@ -14,7 +14,9 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.model import source
 from autotune.model.source import Command, Comment
@@ -33,8 +35,7 @@ _ENVIRONMENT = re.compile(r"\bactivate['\"]?$")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """The simple commands of a shell script in the order of the file, and its comments."""
 
     commands: tuple[Command, ...]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from autotune.model.source import Comment
 from autotune.syntax.shell_tokens import Operator, Piece, Run, Variable, Word
@@ -40,8 +41,7 @@ _NESTED = {
 _CLOSING = {"(": ")", "$(": ")", "${": "}", '"': '"', "`": "`"}
 
 
-@dataclass(slots=True)
-class Lexer:
+class Lexer(Struct):
     """A place in the text that only moves on. `changed` are variables that an expression in a word changes."""
 
     text: Text

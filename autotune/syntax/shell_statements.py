@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from autotune.syntax.shell_lexer import Lexer
 from autotune.syntax.shell_tokens import Operator, Word
@@ -21,8 +22,7 @@ When = Literal["once", "perhaps", "later"]
 _Tokens = Iterator[Word | Operator]
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A simple command, and when it runs.
 
     "once" is certain; "perhaps" is in a branch or a loop, or after && or |; "later" is in a function, after commands
@@ -35,8 +35,7 @@ class Statement:
     scope: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class Statements:
+class Statements(Struct):
     """Reads statements; `changed` are the variables of loops.
 
     `blocks` are those around the next word, a function's named "function", and `scopes` their numbers: 0 for { } that

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Characters of a word that stand one behind the other in the file from `start` on.
 
     `text` is None for what is only known when the script runs. What is `quoted` is taken as it is: no blanks split it.
@@ -17,8 +16,7 @@ class Run:
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """A variable in a word: $X, ${X}, ${X:-default} or, `is_array`, ${X[@]}; $1 and $@ are arguments of the script.
 
     `takes_empty` says that an empty value replaces the default: ${X-default}.
@@ -34,8 +32,7 @@ class Variable:
 Piece = Run | Variable
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word from `start` to `end`.
 
     One of the form NAME=value or NAME+=value has a `name` and the `value` as a word, or `items` when it is (a b c).
@@ -50,8 +47,7 @@ class Word:
     items: tuple[Word, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """What stands between commands: ";", "&&", "(", a line break ..."""
 
     text: str

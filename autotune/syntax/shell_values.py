@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from autotune.model import source
 from autotune.syntax.shell_statements import When
@@ -25,8 +26,7 @@ _TYPED = -1
 """Where an argument of the script stands: not in its text."""
 
 
-@dataclass(slots=True)
-class Values:
+class Values(Struct):
     """The variables of a script up to some command.
 
     `unknown` are those that are set twice, or only perhaps; `appended` those that grow, so that inside a function

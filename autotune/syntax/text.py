@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Span
@@ -23,8 +24,7 @@ _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _WIDE = re.compile(r"[^\x00-\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A decoded file without its byte order mark. A place is an index into `text`, lines and columns count from 1.
 
     `lines` are the places where lines start. `wide` are the places of characters of several bytes, `extra` how many
@@ -67,8 +67,7 @@ class Text:
         return place + self.extra[bisect_left(self.wide, place)]
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """A value and where it stands: what a reader of a data file finds."""
 
     path: Path

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.model.source import Document

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from autotune.model.source import Comment, Path
 from autotune.syntax.text import MAX_VALUES, Leaf, Text
@@ -26,8 +27,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]++")
 _BARE_VALUE = re.compile(r"\d{4}-\d\d-\d\d[ ]\d\d:[^\s,\]}#]*|[^\s,\[\]{}=#\"']++")
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     """A place in the text that only moves on, past the `leaves` (all of value ()) and `comments`.
 
     `num_tables` counts the tables of each [[array of tables]] so far.

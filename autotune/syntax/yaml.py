@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.model.source import Comment, Document
@@ -33,8 +35,7 @@ def read(data: bytes, where: str, *, version: str = "1.1") -> Document:
     return document(composer.text, leaves(root, composer.text) if root else (), composer.comments())
 
 
-@dataclass(slots=True)
-class Composer:
+class Composer(Struct):
     """Makes nodes of the parser's events.
 
     `place` is where the last event ended, `left` how many nodes may still come (keys and values), `scalars` where all

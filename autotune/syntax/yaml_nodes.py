@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.source import Path, Scalar
 from autotune.syntax.text import MAX_VALUES, Leaf, Text
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A scalar, a list (`items`) or a mapping (`members`: keys and values), from `start` to `end` of the text.
 
     `written` is a scalar's text without quotes, escapes and folds, `value` what it means; `is_merge` says that it is
@@ -31,8 +31,7 @@ def leaves(root: Node, text: Text) -> Iterator[Leaf]:
     return _Walk(text).leaves(root, (), 0)
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     """A walk over a tree that ends after so many nodes: aliases of aliases multiply."""
 
     text: Text

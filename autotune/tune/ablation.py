@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.evidence import Value
 from autotune.model.tuned import Candidate, LeftOut, Space, Trial
@@ -16,8 +17,7 @@ Try = Callable[[Candidate], Trial | None]
 """Tries a candidate: how that ended; None where time or trials are used up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ablation:
+class Ablation(Struct, frozen=True):
     """The winner without the changes that it does not need."""
 
     candidate: Candidate

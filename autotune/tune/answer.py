@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+
+from msgspec.structs import replace
 
 from autotune import patch
 from autotune.api import patching

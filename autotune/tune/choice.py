@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from autotune.model.tuned import SCHEDULING, Axis, Candidate, Space, Trial
 from autotune.tune.ablation import Ablation, Try, ablate, changes, untried
@@ -15,8 +16,7 @@ Manual = Callable[[Candidate], frozenset[str]]
 """The changes of a candidate that no edit makes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Both are the baseline, or completed in a trial."""
 
     writable: Ablation

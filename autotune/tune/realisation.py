@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune import catalogue, patch
 from autotune.catalogue.dialects import Version
@@ -41,8 +43,7 @@ OTHERS: Mapping[str, Value] = {"model.attention": "sdpa", "train.precision": "bf
 """A value of each setting of type text that every framework knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosedScript:
+class DiagnosedScript(Struct, frozen=True):
     """A command and what its diagnosis knows."""
 
     words: tuple[str, ...]
@@ -54,8 +55,7 @@ class DiagnosedScript:
     """Contents of a file, the same at every call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Realisation:
+class Realisation(Struct, frozen=True):
     """How settings reach the script."""
 
     words: tuple[str, ...]

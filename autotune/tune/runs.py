@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.collect import artefacts
 from autotune.errors import UsageError
@@ -20,8 +22,7 @@ SQLITE = "study.db"
 """The study of earlier versions, which --resume continues."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRun:
+class SearchRun(Struct, frozen=True):
     """A search on the disk."""
 
     folder: Path

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.tuned import Candidate, Outcome, Space, Trial
 from autotune.tune.excluded import excluded
@@ -19,8 +20,7 @@ MAX_RIVALS = 3
 """Best candidates that are measured a second time where they are closer together than the noise of a trial."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """What to try next; None where the search ends, and why."""
 
     candidate: Candidate | None

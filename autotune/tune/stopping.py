@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 from autotune.model.tuned import Candidate, Outcome, Trial
 from autotune.report.units import duration, percent
@@ -17,8 +18,7 @@ PATIENCE = 8
 """A search ends after so many candidates in a row that were not faster than the best before them by more than noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stopping:
+class Stopping(Struct, frozen=True):
     """What the search may take; None where there is no limit."""
 
     budget_s: float | None = None

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import optuna
+from msgspec import Struct, convert, to_builtins
 from optuna.exceptions import OptunaError, UpdateFinishedTrialError
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
@@ -28,7 +27,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from autotune.errors import UsageError
 from autotune.machine import storage as disks
-from autotune.model.tuned import Candidate, Outcome, RanOut, Space, Trial
+from autotune.model.tuned import Candidate, Outcome, Space, Trial
 from autotune.tune.parameters import candidate, distributions, labels, params
 from autotune.tune.surrogate import Forecaster, SurrogateSampler
 
@@ -55,8 +54,7 @@ TRIES, BETWEEN_TRIES_S = 40, 0.05
 """Two tuners that make the tables of a new database at once: the second one tries again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(Struct, frozen=True):
     """A trial that has begun: its number in the study, and what it tries."""
 
     number: int
@@ -153,7 +151,7 @@ class Study:
         speed = trial.samples_per_s if state == TrialState.COMPLETE else None
         with self._reached():
             try:
-                begun.trial.set_user_attr(RECORD, asdict(trial))
+                begun.trial.set_user_attr(RECORD, to_builtins(trial))
                 self._study.tell(begun.trial, speed, state=state)
             except (UpdateFinishedTrialError, ValueError):
                 self._study.add_trial(
@@ -162,14 +160,14 @@ class Study:
                         value=speed,
                         params=begun.trial.params,
                         distributions=begun.trial.distributions,
-                        user_attrs={RECORD: asdict(trial)},
+                        user_attrs={RECORD: to_builtins(trial)},
                     )
                 )
         self._on_result(trial)
 
     def _ended(self) -> list[tuple[int, Trial]]:
         every = self._study.get_trials(deepcopy=False)
-        return [(one.number, _trial(one.user_attrs[RECORD])) for one in every if _has_result(one)]
+        return [(one.number, convert(one.user_attrs[RECORD], Trial)) for one in every if _has_result(one)]
 
     def _times_before(self, begun: Begun) -> int:
         """How often the candidate was begun before."""
@@ -267,12 +265,3 @@ def _reason(error: BaseException) -> str:
 
 def _has_result(one: FrozenTrial) -> bool:
     return one.state.is_finished() and RECORD in one.user_attrs
-
-
-def _trial(row: Mapping[str, Any]) -> Trial:
-    """A trial that any version wrote: fields that this one does not know are left out."""
-    own = {one.name: row[one.name] for one in fields(Trial) if one.name in row}
-    ran_out = RanOut(row["ran_out"]) if row.get("ran_out") else None
-    return Trial(
-        **{**own, "candidate": tuple(row["candidate"]), "outcome": Outcome(row["outcome"]), "ran_out": ran_out}
-    )

@@ -17,11 +17,11 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optuna
+from msgspec import Struct
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
@@ -71,8 +71,7 @@ SEED = 20_251
 Z90 = 1.645
 
 
-@dataclass(frozen=True, slots=True)
-class Posterior:
+class Posterior(Struct, frozen=True):
     """Mean and standard deviation of the logarithm of the speed of each candidate, after the trials."""
 
     candidates: tuple[Candidate, ...]
@@ -96,8 +95,7 @@ class Posterior:
         return gain
 
 
-@dataclass(frozen=True, slots=True)
-class Surrogate:
+class Surrogate(Struct, frozen=True):
     """The Gaussian process before any trial."""
 
     candidates: tuple[Candidate, ...]
@@ -226,8 +224,7 @@ def _most_likely(observed: Numbers, shared: Numbers) -> tuple[float, float]:
     return noise * NOISE, effect
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """The next candidate, and what it may be expected to save of the step, as a share."""
 
     candidate: Candidate

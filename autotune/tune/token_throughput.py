@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Evidence

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune import catalogue, collect
 from autotune.machine import limits
@@ -59,8 +61,7 @@ READY: Mapping[Key, int] = {
 """The settings that determine how many steps the workers prefetch, with their defaults."""
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineRun:
+class BaselineRun(Struct, frozen=True):
     """The baseline, as the diagnosis measured it."""
 
     step_s: float
@@ -104,8 +105,7 @@ class BaselineRun:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(Struct, frozen=True):
     """Where trials run."""
 
     root: Path
@@ -124,8 +124,7 @@ class Workspace:
     show: Show
 
 
-@dataclass(slots=True)
-class Trials:
+class Trials(Struct):
     """The trials of one search."""
 
     workspace: Workspace

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.collect import Collected
 from autotune.model.derived import Derived
@@ -22,8 +23,7 @@ SAME_BATCH_SHARE = 0.01
 """Relative difference up to which the global batch of a trial counts as that of the baseline."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """The outcome of a trial; `error` and `ran_out` as in a Trial."""
 
     outcome: Outcome

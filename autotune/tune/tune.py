@@ -14,9 +14,11 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune import predict
 from autotune.api import diagnose, remembered
@@ -52,8 +54,7 @@ HAS_LAST_WORDS = (Outcome.FAILED, Outcome.TIMED_OUT)
 """Outcomes that the end of the script's stderr may explain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the user asked for."""
 
     words: tuple[str, ...]
@@ -78,8 +79,7 @@ class Options:
     lock: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """What the stages of one search share."""
 
     run: SearchRun

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from autotune import collect, derive
 from autotune.collect import artefacts
@@ -19,8 +20,7 @@ END_S = 0.5
 """From the end of a window to the end of the last process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What the diagnosis `run` saw: a `start` of the unchanged script, and what itself took."""
 
     run: str

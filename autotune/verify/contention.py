@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from autotune.model.verified import Start
 
@@ -29,8 +30,7 @@ THROTTLED = "a CPU quota throttled the script"
 SLOWED = "heat or the power limit throttled the GPU"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """CPU seconds of the whole machine since it began: busy ones, and all."""
 
     busy_s: float

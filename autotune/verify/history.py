@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune import state
 from autotune.errors import UsageError
@@ -20,8 +22,7 @@ FILE = "history.jsonl"
 """In the state of the project."""
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """How predictions did: their number, how many measured speedups lay in their range, the median relative error."""
 
     num: int

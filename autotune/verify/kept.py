@@ -12,11 +12,13 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from autotune import machine, state
 from autotune.errors import UsageError
@@ -41,8 +43,7 @@ NUM_NAMED = 3
 _BEGIN = "Leave it out to start one."
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """Where a verification is. `planned` is None before the first pair, `looks` how often its starts were judged.
 
     `notes` are what the rehearsals told. Of a save and a resume: `trial_why` says why none can be tried ("": it can),
@@ -68,8 +69,7 @@ class Kept:
         return self.planned
 
 
-@dataclass(slots=True)
-class Place:
+class Place(Struct):
     """The file of one verification; `why_not` says why it could not be written, "" while it could."""
 
     root: Path
@@ -90,7 +90,7 @@ class Place:
             folder = state.project(self.root) / FOLDER
             folder.mkdir(mode=0o700, exist_ok=True)
             part = folder / f"{self._name}.part"
-            part.write_text(json.dumps({"schema": SCHEMA, **asdict(kept)}), encoding="utf-8")
+            part.write_text(json.dumps({"schema": SCHEMA, **to_builtins(kept)}), encoding="utf-8")
             part.replace(folder / self._name)
             _forget(folder)
         except (OSError, UsageError) as error:

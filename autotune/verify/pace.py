@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from autotune.model.recording import Recording
 from autotune.model.verified import Start

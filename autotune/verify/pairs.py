@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune import collect
 from autotune.model.verified import Turns
 from autotune.verify.starts import MemoryShortError, Ran, Runner
 
 
-@dataclass(slots=True)
-class Pairs:
+class Pairs(Struct):
     """Makes pairs of starts. A start may begin to measure earlier than the rehearsal let expect, as the machine became
     less busy: then the pair is made again, with turns from half as early on. `turns` is None once that did not go well
     either, or memory was short: a script may want a port, a lock or the memory for itself."""

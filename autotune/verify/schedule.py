@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, Schedule, Start, Turns
@@ -45,8 +47,7 @@ REHEARSED_STEPS = 6
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
+class Free(Struct, frozen=True):
     """What two starts at once may have of the machine."""
 
     memory_bytes: float

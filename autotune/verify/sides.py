@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.invocation import typed
@@ -19,8 +21,7 @@ from autotune.patch.present import Present
 from autotune.patch.retyped import is_involved, line_at, retyped
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """`words` are the command of each side; `files` the contents of each side where they differ, by real path.
 
     `against` says in words what is compared; `changes` are what differs and `predicted` what they should bring.

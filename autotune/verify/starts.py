@@ -8,10 +8,12 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune import collect, derive, machine
 from autotune.model.derived import Derived
@@ -41,8 +43,7 @@ class MemoryShortError(Exception):
     """The host is about to run out of memory: what is called all the time during a start says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
+class Runner(Struct, frozen=True):
     """What every start needs. `python` runs scripts that name none; `mirrors` has one of each side, and none where no
     file differs."""
 

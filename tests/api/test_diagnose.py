@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from autotune import collect, machine
 from autotune.api import diagnose as api

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from autotune import collect
 from autotune.api import resume

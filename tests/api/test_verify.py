@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from autotune import collect, patch, state
 from autotune.api import apply, resume

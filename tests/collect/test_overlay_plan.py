@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from autotune.collect import overlay_plan
 from autotune.collect.overlay_plan import Bind, NotPossibleError, Overlay, Wanted, plan

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import jsonschema
@@ -47,7 +46,7 @@ def test_it_is_as_the_schema_says(asked):
 def test_every_field_is_asked_for_or_the_parents_own():
     row = request.as_json(Request(), RUN, None)
     named = {*row, *row["window"]}
-    assert {field.name for field in fields(Request)} - named == {"startup_limit_s"}
+    assert set(Request.__struct_fields__) - named == {"startup_limit_s"}
 
 
 @pytest.mark.parametrize("name", ["plain", "mit Ümläut", "emoji 🙂", 'quote " and \\ back', "new\nline"])

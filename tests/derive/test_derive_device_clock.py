@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from build import MS, Script, facts, recording
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from autotune.derive import derive
 from autotune.derive.device_clock import between

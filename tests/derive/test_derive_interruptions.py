@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from build import GRAD_IN_EVAL, MS, NO_GRAD, Script, facts_of, loader, settings_of, steps, what_if, window
+from msgspec.structs import replace
 
 HF = {"type": "TrainingArguments", "module": "transformers.training_args", "site": None}
 LOADERS = (loader(0), loader(1))

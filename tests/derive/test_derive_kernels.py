@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from build import LIBRARY, MS, USER, Script, batches, facts_of, kernels, launches, loader, recording, steps
+from msgspec.structs import replace
 
 from autotune.derive import derive
 from autotune.derive.kernels import attention, fp32_products_ns, is_fp32_product

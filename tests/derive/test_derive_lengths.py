@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from build import batches, facts_of, steps
+from msgspec.structs import replace
 
 from autotune.derive import lengths
 

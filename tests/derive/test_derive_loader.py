@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from build import LIBRARY, MS, Script, batches, facts_of, fetches, loader, recording, sample, steps, what_if
+from msgspec.structs import replace
 
 from autotune.derive import derive, lengths
 from autotune.derive.loader import most_workers, workers_needed

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from build import Script, facts_of, sample
+from msgspec.structs import replace
 
 from autotune.derive.own_logging import LOGS
 

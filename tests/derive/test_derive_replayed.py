@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from build import MS, Script, facts_of, fetches, loader, steps, what_if
+from msgspec.structs import replace
 
 
 def replay(ms, update=0, name="replay", **arguments):

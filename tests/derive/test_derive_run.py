@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from build import (
     steps,
     what_if,
 )
+from msgspec.structs import replace
 
 from autotune import catalogue
 from autotune.catalogue import Spelling

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from engine_builders import TRAIN, finding, rule
+from msgspec.structs import replace
 
 from autotune.catalogue import names
 from autotune.engine.coverage import coverage

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from engine_builders import HERE, change, finding, gain
+from msgspec.structs import replace
 
 from autotune.engine import evaluate, load_rules, recommend
 from autotune.engine import ranked as in_order

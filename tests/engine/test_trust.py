@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from autotune.engine.trust import located
 from autotune.model.evidence import Location, Setting, Span

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -8,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from autotune.machine import sampler
 from autotune.machine.cgroup import Throttling
@@ -38,7 +38,7 @@ def test_throttled_share(before, after, share):
 
 
 def sample(**known):
-    return GpuSample(**{field.name: None for field in dataclasses.fields(GpuSample)} | known)
+    return GpuSample(**dict.fromkeys(GpuSample.__struct_fields__) | known)
 
 
 def test_summarise_ignores_what_a_sample_does_not_know():
@@ -100,7 +100,7 @@ def test_facts_leave_out_what_is_unknown():
 
 def test_sampled_survives_json():
     sampled = Sampled(wall_s=1.5, num_samples=3, cpu_s=1.0, num_oom_kills=1)
-    assert Sampled(**json.loads(json.dumps(dataclasses.asdict(sampled)))) == sampled
+    assert Sampled(**json.loads(json.dumps(asdict(sampled)))) == sampled
 
 
 @pytest.mark.parametrize(("kills", "killed"), [(None, False), (0, False), (1, True)])

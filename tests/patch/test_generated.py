@@ -6,9 +6,9 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from autotune.patch.generated import Stage, Tokenise, stage, tokenise
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from autotune.model.outlook import MemoryBudget, MemoryPart
 from autotune.model.recording import Event, Recording, WhatIf
@@ -39,7 +39,7 @@ def recording(
     memory: dict[str, int] | None = None,
     local: int = 1,
 ) -> Recording:
-    empty: dict[str, Any] = dict.fromkeys(Recording.__dataclass_fields__, ())
+    empty: dict[str, Any] = dict.fromkeys(Recording.__struct_fields__, ())
     trained = Event("forward", 0, 1, 0, 3)
     changed: dict[str, Any] = {
         "models": models,
@@ -125,7 +125,7 @@ def test_a_state_that_was_not_read_is_modelled() -> None:
 def test_a_state_that_may_not_be_of_these_weights_is_not_taken(models: tuple[dict[str, Any], ...]) -> None:
     saved = WhatIf("serialise", "completed", {}, {"ns": 1, "bytes": 350 * MB})
     made = recording(models=models, what_ifs=(saved,))
-    made = Recording(**{**{name: getattr(made, name) for name in Recording.__dataclass_fields__}, "events": ()})
+    made = Recording(**{**{name: getattr(made, name) for name in Recording.__struct_fields__}, "events": ()})
     assert part(budget(made), of.OPTIMIZER).basis == "modelled"
 
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from report_builders import evidence, finding, gain, gain_from, recommendation, report, rule, run, step
 
 from autotune.model.evidence import Value

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from check_builders import CALL, NO_WORKERS, SAVES, bundle, finding
+from msgspec.structs import replace
 
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
 import pytest
 from check_builders import CALL, CASES, CHECKED, GOLDEN, SCHEMAS, WORKERS, bundle, checked, finding
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity

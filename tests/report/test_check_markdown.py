@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,6 +10,7 @@ from check_builders import ANY, CASES, CHECKED, GOLDEN, NO_WORKERS, bundle, chec
 from hypothesis import example, given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from msgspec.structs import replace
 
 from autotune.model.checked import Checked
 from autotune.report import check_words as say

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,6 +10,7 @@ import jsonschema
 import pytest
 from check_builders import CALL, CASES, CHECKED, GOLDEN, NO_WORKERS, SCHEMAS, WORKERS, bundle, checked, finding, full
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from autotune.model.checked import Checked
 from autotune.model.evidence import Location

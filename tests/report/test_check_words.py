@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from check_builders import (
     CALL,
@@ -17,6 +15,7 @@ from check_builders import (
     full,
     nothing,
 )
+from msgspec.structs import replace
 from report_builders import rule, skipped
 
 from autotune.model.checked import CheckedBundle, Gate

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import evidence, finding, recommendation, report, rule, run, step
 
 from autotune.model.report import Report

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from report_builders import change, evidence, finding, gain, recommendation, report, rule, run, step
 
 from autotune.model.finding import Recommendation

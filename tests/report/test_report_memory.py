@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from report_builders import report, run
 
 from autotune.model.outlook import MemoryBudget, MemoryPart, Outlook

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from report_builders import change, evidence, finding, gain, recommendation, report, rule, run, skipped, step
 from report_cases import CASES
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib.resources import files
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 from tuned_builders import OWN, SPACE, kept, tuned
 from verified_builders import CHANGE, verified
 

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tuned_builders import FASTER, OWN, SPACE, kept, tuned
 from verified_builders import CHANGE, verified
 

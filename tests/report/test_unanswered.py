@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from report_builders import TRAIN, evidence, finding, passed, recommendation, report, rule, run, skipped, step
 
 from autotune.model.report import Report

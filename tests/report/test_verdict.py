@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from report_builders import evidence, finding, gain, passed, recommendation, report, rule, run, skipped, step
 
 from autotune.model.report import Frame, Report, Step

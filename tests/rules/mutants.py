@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
 from itertools import count
+
+from msgspec.structs import replace
 
 from autotune.engine.examples import run_example
 from autotune.engine.expr import SURELY, compile_expression

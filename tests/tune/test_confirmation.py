@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from test_trial_outcome import GOOD
 from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
 from autotune.tune.excluded import excluded, fits

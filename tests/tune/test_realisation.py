@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from autotune import engine
 from autotune.collect.request import Override

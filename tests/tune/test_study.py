@@ -4,10 +4,10 @@ import subprocess
 import sys
 import textwrap
 import threading
-from dataclasses import asdict
 
 import optuna
 import pytest
+from msgspec import to_builtins
 from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from sqlalchemy.exc import IntegrityError, OperationalError
@@ -70,7 +70,8 @@ def test_trials_are_read_as_they_were_written(any_storage) -> None:
 
 def test_fields_of_another_version_are_left_out(storage, monkeypatch) -> None:
     with monkeypatch.context() as other:
-        other.setattr(module, "asdict", lambda trial: {**asdict(trial), "changes": {"loader.num_workers": 1}})
+        beside = {"changes": {"loader.num_workers": 1}}
+        other.setattr(module, "to_builtins", lambda trial: {**to_builtins(trial), **beside})
         trial = tried(opened(storage), (1, 0))
     assert opened(storage).trials() == (trial,)
 

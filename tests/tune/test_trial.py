@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import sys
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 
 from autotune.collect import Status

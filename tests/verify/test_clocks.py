@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from verify_builders import start
 
 from autotune.model.recording import Event, Fetch, Recording, Window

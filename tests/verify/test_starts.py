@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from autotune import collect
 from autotune.machine import Sampled

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from verify_builders import start
 
 from autotune import state

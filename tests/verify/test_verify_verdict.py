@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from verify_builders import start
 
 from autotune.model.verified import AFTER, BEFORE, Clock, Estimate, Verdict

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.evidence import Fact
 from autotune.model.scanned import Given

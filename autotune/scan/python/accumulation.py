@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.evidence import Fact
 from autotune.scan.python import values
@@ -29,8 +30,7 @@ SYNCS = ("no_sync", "accumulate", "set_requires_gradient_sync")
 """Methods that leave out the exchange of gradients; the attribute require_backward_grad_sync does so too."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Accumulation:
+class Accumulation(Struct, frozen=True, eq=False):
     """A training step and the N after which its optimizer steps; without N it steps every time."""
 
     step: Step

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import Call, Given
@@ -33,8 +35,7 @@ MAX_DEPTH = 5
 """Dicts in dicts that are arguments."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Found(Struct, frozen=True, eq=False):
     """A call of interest: its node, and its Call without a subject of its own."""
 
     node: ast.Call
@@ -120,8 +121,7 @@ def _location(view: View, node: ast.AST) -> Location:
     return replace(view.place(node), key="")
 
 
-@dataclass(frozen=True, slots=True)
-class _Possible:
+class _Possible(Struct, frozen=True):
     """An argument whose value is one of some expressions; `doubt` says why it may be none of them.
 
     `depth` is how many dicts it stands in that are themselves arguments.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.scan.python.index import Index, last_name
 from autotune.scan.python.names import full_name, package_and_name
@@ -35,8 +37,7 @@ NO_MODEL = re.compile(r"Tokenizer(Fast)?$|Config$|Processor$|FeatureExtractor$|^
 """Classes of transformers whose from_pretrained loads no model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+class Consumer(Struct, frozen=True):
     """`name` is what is called, `kind` the subject of its settings, `parameters` the names of positional arguments."""
 
     dialect: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from autotune.scan.attempt import Work
 
@@ -15,8 +16,7 @@ Kind = Literal["value", "item", "parameter", "loop", "with", "import", "function
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Binding:
+class Binding(Struct, frozen=True, eq=False):
     """One place that binds a name.
 
     `value` is the expression that it gets (kind "value"), is an item of at `path` (kind "item"), or iterates over
@@ -30,8 +30,7 @@ class Binding:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scope:
+class Scope(Struct, frozen=True, eq=False):
     """A module, class or function and the names that it binds."""
 
     node: ast.AST
@@ -52,8 +51,7 @@ class Scope:
         return []
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Store:
+class Store(Struct, frozen=True, eq=False):
     """`base.attribute = value`, or `base[key] = value`; without a value where it is changed in another way."""
 
     base: ast.expr
@@ -80,8 +78,7 @@ class Program(Protocol):
         """Whether a file of the run sets this name of a module from outside: `conf.WORKERS = 8`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Nodes:
+class Nodes(Struct, frozen=True, eq=False):
     """What is known of nodes, whichever file they stand in: what is around them, and what their names mean."""
 
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
@@ -91,8 +88,7 @@ class Nodes:
     unpacked: dict[tuple[ast.AST, str], ast.Call] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Index:
+class Index(Struct, frozen=True, eq=False):
     """The tree with its parents and scopes (of names, calls and definitions), in the order of the file.
 
     `nodes` are shared by all files that are read together, `program` is what else belongs to the run of this one.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.model.scanned import Given
 from autotune.scan.python.changes import later
@@ -48,8 +50,7 @@ MAX_DEPTH = 12
 """Keys and wrappers around one file."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """What a data file holds below the key `prefix` ("" for all of it).
 
     `made` are the calls that made the object: `own`, and behind a copy what that is a copy of.
@@ -57,11 +58,15 @@ class _Held:
 
     entries: Mapping[str, Given]
     prefix: str = ""
-    made: frozenset[ast.AST] = field(default=frozenset(), compare=False)
-    own: frozenset[ast.AST] = field(default=frozenset(), compare=False)
+    made: frozenset[ast.AST] = frozenset()
+    own: frozenset[ast.AST] = frozenset()
 
     def below(self, key: str) -> _Held:
         return replace(self, prefix=f"{self.prefix}.{key}" if self.prefix else key)
+
+    def is_of(self, other: _Held) -> bool:
+        """Whether both hold the same, whatever calls made it."""
+        return (self.entries, self.prefix) == (other.entries, other.prefix)
 
     @property
     def is_there(self) -> bool:
@@ -156,7 +161,7 @@ def _of_origins(view: View, node: ast.AST, value: Value, depth: int) -> _Held | 
     """What all hold that an expression comes from, where that is the same."""
     found = list(_each(view, node, value, depth))
     known = [one for one in found if one is not None]
-    if not known or len(known) < len(found) or any(one != known[0] for one in known):
+    if not known or len(known) < len(found) or any(not one.is_of(known[0]) for one in known):
         return None
     made, own = (frozenset().union(*sets) for sets in zip(*((one.made, one.own) for one in known), strict=True))
     return replace(known[0], made=made, own=own)

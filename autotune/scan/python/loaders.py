@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.evidence import Fact, Value
 from autotune.scan.python import datasets, order, styles
@@ -26,8 +27,7 @@ TRAIN_NAME = re.compile(r"(^|_)(train(?!ed)|trn|tr(?![a-z]))", re.IGNORECASE)
 EVAL_NAME = re.compile(r"val|eval|test|dev(?!ice)|infer|predict|held_?out", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Loader:
+class Loader(Struct, frozen=True, eq=False):
     """A loader's call; `is_train` is None when nothing says what it is for."""
 
     subject: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.scan.python.index import Function, last_name
 from autotune.scan.python.reach import RANK, holds
@@ -39,8 +40,7 @@ MAX_BACKWARDS = 50
 """Backward passes of one script that are looked at; more is none that a person wrote."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class Step(Struct, frozen=True, eq=False):
     """What trains on one micro-batch: the body of a loop around a backward, or a method that a framework calls.
 
     `around` are the loops outside of it, from the inside; `backward` is None where other code has it.

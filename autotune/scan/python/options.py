@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from autotune.scan.python.index import Function, Index, last_name
 from autotune.scan.python.names import full_name
@@ -30,8 +31,7 @@ COMMANDS = frozenset({"command", "callback"})
 """Decorators of click and typer that make a function a command."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Option:
+class Option(Struct, frozen=True, eq=False):
     """`flags` are its names on a command line, the long one first, `default` the expression of its default value.
 
     `node` is where a person edits the default. Without an expression the default is `implied`. `type` names the type

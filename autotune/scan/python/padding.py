@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.scanned import Given
 from autotune.scan.python import values

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.evidence import RUN, Fact, Value
 from autotune.scan.python.across import trained_elsewhere
@@ -23,8 +24,7 @@ TRAINER_PACKAGES = frozenset({"trl", "lightning", "accelerate", "sentence_transf
 STARTS = frozenset({"train", "fit"})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class Parts(Struct, frozen=True, eq=False):
     """`path` are the calls of the step path, `names` all calls by the full name of what they call.
 
     `is_whole` says that the script imports no code of its own.

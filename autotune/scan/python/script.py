@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from autotune.model.evidence import Fact
 from autotune.model.scanned import Call, Given
 from autotune.scan.python.view import Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """What a script calls and does.
 
     `options` are what its command line accepts, with their defaults; `parses` the classes that HfArgumentParser or

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from autotune.model.evidence import Fact
 from autotune.scan.python import values
@@ -16,8 +17,7 @@ from autotune.scan.python.reach import is_reached
 BACKENDS = "torch.backends."
 
 
-@dataclass(frozen=True, slots=True)
-class Switches:
+class Switches(Struct, frozen=True):
     """One backend's: after one of `new` is `value` reading `old` or calling `reads` raises, until `writes` agree again.
 
     The value is the one that differs from what the old switch is at first. Tried with torch 2.13.

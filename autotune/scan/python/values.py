@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from autotune.model.evidence import Value
 from autotune.model.scanned import Given

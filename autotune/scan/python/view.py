@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.model.evidence import Location
 from autotune.model.scanned import Given
@@ -15,8 +17,7 @@ from autotune.scan.python.options import read as read_options
 from autotune.syntax.python import Source
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """An expression that a value comes from, or the item at `path` of it; `option` when it is an option's default."""
 
     node: ast.AST
@@ -24,8 +25,7 @@ class Origin:
     option: Option | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Struct, frozen=True):
     """`values` are the expressions that each key may have. Keys in `maybe` may be missing, and there may be others
     when `is_open`."""
 
@@ -34,8 +34,7 @@ class Entries:
     is_open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What another file calls to make this one train: a function, or a class and the method of it that trains."""
 
     node: ast.AST
@@ -66,8 +65,7 @@ def no_sections(class_: ast.ClassDef) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class View:
+class View(Struct, frozen=True, eq=False):
     """`options` are what the script's parsers accept, by the name under which the script reads it.
 
     `flags` is the command line that starts the script, None when it is not known; `is_open` says that it is not, or
