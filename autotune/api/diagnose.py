@@ -238,7 +238,7 @@ def storage(recordings: Sequence[Recording], changes: Sequence[Change]) -> Itera
             if subject is not None:
                 yield Fact("loader.seen_on_network", subject, system is not None and system.is_network)
     rows = [row for one in recordings for row in one.side_effects["redirected"] if row["kind"] == "write"]
-    written = [(int(row["bytes"]), str(row["path"])) for row in rows]
+    written = [(size, row["path"]) for row in rows if (size := row.get("bytes")) is not None]
     written += [(change.bytes, change.path) for change in changes if change.kind == "write"]
     system = machine.file_system(Path(max(written)[1])) if written else None
     if system is not None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, field, to_builtins
+from msgspec.structs import asdict, replace
 
 from autotune.errors import UsageError
-from autotune.model import schemas
-from autotune.model.evidence import Fact, Location, Setting, Span
+from autotune.model.evidence import Fact, Setting, Value
 from autotune.model.recording import Recording
-from autotune.model.report import RunSummary
+from autotune.model.report import MeasuredRun, RunSummary
 from autotune.model.scanned import Pin
 
 Json = Mapping[str, Any]
@@ -33,55 +33,53 @@ class Known(Struct, frozen=True):
     pins: tuple[Pin, ...] = ()
 
 
+class Stored(Struct, frozen=True):
+    """What a diagnosis knows beside its Recordings, as run.json has it; a lone Recording has nothing of it."""
+
+    run: MeasuredRun | None = None
+    facts: tuple[tuple[str, str, Value], ...] = ()
+    """Name, subject and value of those of the machine and the software."""
+
+    software: Mapping[str, str] = field(default_factory=dict)
+    """Versions of packages as they name them."""
+
+    static_facts: tuple[Fact, ...] = ()
+    """What the files behind the command say, as the next."""
+
+    static_settings: tuple[Setting, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    """What the project's files bound of packages."""
+
+
 def stored(known: Known) -> dict[str, Any]:
     """`known` as JSON."""
-    return {
-        "run": {name: getattr(known.run, name) for name in _RUN_FIELDS},
-        "facts": [[fact.name, fact.subject, fact.value] for fact in known.facts],
-        "software": dict(known.versions),
-        "static_facts": to_builtins(known.static_facts),
-        "static_settings": to_builtins(known.static_settings),
-        "pins": to_builtins(known.pins),
-    }
-
-
-_RUN_FIELDS = tuple(name for name in RunSummary.__struct_fields__ if name != "folder")
+    facts = tuple((fact.name, fact.subject, fact.value) for fact in known.facts)
+    static = known.static_facts, known.static_settings, known.pins
+    plain: dict[str, Any] = to_builtins(Stored(known.run, facts, dict(known.versions), *static))
+    del plain["run"]["folder"]
+    return plain
 
 
 def restored(row: Json, recordings: Sequence[Recording], path: Path) -> Known:
     """The inverse of `stored`; a Recording alone brings its own software and command. Raises UsageError for a row that
     is none."""
     try:
-        schemas.check(row, "manifest")
+        made = convert(row, Stored)
     except ValueError as error:
         raise UsageError(
             f"the data beside the recording cannot be read ({error})", where=str(path), to_do="Diagnose again."
         ) from error
-    fields = row.get("run") or {"command": recordings[0].process["argv"], "outcome": recordings[0].outcome}
-    plain: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    run = made.run or MeasuredRun(tuple(recordings[0].process["argv"]), recordings[0].outcome)
     return Known(
-        run=RunSummary(folder=str(path), **plain),
-        facts=tuple(Fact(name, subject, _plain(value)) for name, subject, value in row.get("facts", [])),
-        versions=row.get("software") or dict(recordings[0].software),
-        static_facts=tuple(_fact(each) for each in row.get("static_facts", [])),
-        static_settings=tuple(_setting(each) for each in row.get("static_settings", [])),
-        pins=tuple(Pin(**each) for each in row.get("pins", [])),
+        run=RunSummary(folder=str(path), **asdict(run)),
+        facts=tuple(Fact(*fact) for fact in made.facts),
+        versions=made.software or dict(recordings[0].software),
+        static_facts=tuple(map(_placed, made.static_facts)),
+        static_settings=made.static_settings,
+        pins=made.pins,
     )
 
 
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _fact(row: Json) -> Fact:
-    places = tuple(Location(**{**each, "span": None}) for each in row["places"])
-    return Fact(row["name"], row["subject"], _plain(row["value"]), places)
-
-
-def _setting(row: Json) -> Setting:
-    places = {key: _location(row[key]) for key in ("location", "feeds")}
-    return Setting(**{**row, **places, "value": _plain(row["value"])})
-
-
-def _location(row: Json | None) -> Location | None:
-    return None if row is None else Location(**{**row, "span": Span(**row["span"]) if row["span"] else None})
+def _placed(fact: Fact) -> Fact:
+    """Its places as they were; nothing is edited there, and their bytes may be others by now."""
+    return replace(fact, places=tuple(replace(place, span=None) for place in fact.places))

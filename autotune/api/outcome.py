@@ -13,8 +13,8 @@ from autotune.errors import AutotuneError, InternalError, ScriptError
 from autotune.invocation.shown import shown
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Finding
-from autotune.model.recording import Recording
-from autotune.model.report import RunSummary
+from autotune.model.recording import Json, Recording
+from autotune.model.report import Outcome, RunSummary
 from autotune.predict.threads import IS_CROWDED
 from autotune.report.gains import interval
 
@@ -179,7 +179,7 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
     )
 
 
-def _outcome(collected: Collected, first: Recording | None) -> str:
+def _outcome(collected: Collected, first: Recording | None) -> Outcome:
     if first is not None and first.outcome == "ended_early" and _failed(collected):
         return "raised"
     if first is not None and first.outcome in ("completed", "out_of_memory", "raised", "ended_early"):
@@ -247,5 +247,6 @@ def _is_counted(what: str, text: str) -> bool:
 
 
 def _paths(recordings: Sequence[Recording], kind: str, name: str) -> tuple[str, ...]:
-    rows = [str(row[name]) for one in recordings for row in one.side_effects[kind]]
+    effects: list[Json] = [one.side_effects for one in recordings]
+    rows = [str(row[name]) for one in effects for row in one[kind]]
     return tuple(dict.fromkeys(rows))

@@ -67,11 +67,11 @@ def trial(recording: Recording, start: Start, free_bytes: int | None) -> Trial:
 
 def _state_bytes(recording: Recording) -> int:
     """What a save holds: the parameters, and the state of the optimizers."""
-    optimizers = sum(
-        sum(one["state_bytes"].values()) if one.get("state_bytes") else ADAM_BYTES * one["num_params"]
-        for one in recording.optimizers
-    )
-    return int(sum(one["param_bytes"] for one in recording.models) + optimizers)
+    optimizers = 0
+    for one in recording.optimizers:
+        state = one.get("state_bytes")
+        optimizers += sum(state.values()) if state else ADAM_BYTES * one["num_params"]
+    return sum(one["param_bytes"] for one in recording.models) + optimizers
 
 
 def tried(runner: Runner, seconds: float, deadline: float, clock: Callable[[], float] = time.monotonic) -> Resume:

@@ -15,8 +15,9 @@ def facts(view: View) -> Iterator[Fact]:
     if device is None:
         return
     yield Fact("device.type", RUN, device["type"])
-    if device.get("capability"):
-        yield Fact("device.capability", RUN, tuple(int(part) for part in device["capability"].split(".")))
+    capability = device.get("capability")
+    if capability:
+        yield Fact("device.capability", RUN, tuple(int(part) for part in capability.split(".")))
     for name, value in shares(view).items():
         if value is not None:
             yield Fact(f"device.{name}", RUN, value)

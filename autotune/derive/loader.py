@@ -95,7 +95,7 @@ def _disturbed_share(view: View, loader: Loader, window: Measured) -> float:
     """
     calm, kept = calm_ms(view, window), median_interval(steps_ns(view))
     interval, preparing_ms = median_interval(calm), prepared.wall_ms(view, loader)
-    if kept is None or interval is None or preparing_ms is None or (view.recording.device or {}).get("type") != "cpu":
+    if kept is None or interval is None or preparing_ms is None or view.recording.device_type != "cpu":
         return 0.0
     longer = median(calm) - kept[1] / MS
     is_more = longer >= DISTURBED * median(calm) and interval[0] > kept[1] / MS
@@ -200,7 +200,7 @@ def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
     if view.window is None or not batches:
         return None
     seen = view.window.without_ms("data_wait", "checkpoint", "evaluation")
-    is_cpu = (view.recording.device or {}).get("type") == "cpu"
+    is_cpu = view.recording.device_type == "cpu"
     if is_cpu and steps_ns(view):
         # A replayed step holds no logging, which comes on top of any.
         logging_ms = view.window.mean_ms - view.window.without_ms("logging")

@@ -49,7 +49,7 @@ def _share(view: View) -> float | None:
     window = view.window
     other_ms = None if window is None else window.phase_ms("other")
     # On CUDA the script's own code also waits for the device, and a logger's read of the loss is not its cost.
-    if window is None or other_ms is None or (view.recording.device or {}).get("type") == "cuda":
+    if window is None or other_ms is None or view.recording.device_type == "cuda":
         return None
     other = other_ms / window.mean_ms
     samples = [sample for sample in view.recording.samples if sample.phase == "other"]

@@ -61,8 +61,9 @@ def global_batch(view: View) -> int | None:
 
 
 def _torch(view: View) -> Mapping[str, Value | None]:
-    state, compiled = view.recording.torch_state, view.recording.compile
-    start, end = (compiled or {}).get("recompiles_at_start"), (compiled or {}).get("recompiles_at_end")
+    state = view.recording.torch_state
+    compiled: Json = view.recording.compile or {}
+    start, end = compiled.get("recompiles_at_start"), compiled.get("recompiles_at_end")
     models, main = root_models(view), largest(view)
     return {
         "run.autocast": autocast(view.recording),
@@ -72,9 +73,9 @@ def _torch(view: View) -> Mapping[str, Value | None]:
         "run.num_threads": state.get("num_threads"),
         "run.is_profiled": _is_profiled(view),
         "run.cudnn_benchmark": state.get("cudnn_benchmark"),
-        "run.num_graph_breaks": (compiled or {}).get("graph_breaks"),
+        "run.num_graph_breaks": compiled.get("graph_breaks"),
         "run.num_recompiles_in_window": end - start if start is not None and end is not None else None,
-        "run.num_compiling_steps": (compiled or {}).get("compiling_steps"),
+        "run.num_compiling_steps": compiled.get("compiling_steps"),
         "run.parallel": (main.get("parallel") or "none") if main else None,
         "run.compiled": any(model["compiled"] for model in models) if models else None,
     }
@@ -94,7 +95,8 @@ def autocast(recording: Recording) -> str | None:
     value = recording.torch_state.get("autocast")
     if value is not None:
         return str(value).removeprefix("torch.")
-    values = recording.frameworks.get("accelerator", {}).get("values", {})
+    accelerator = recording.frameworks.get("accelerator")
+    values: Json = accelerator["values"] if accelerator else {}
     return MIXED_PRECISION.get(str(values.get("mixed_precision")))
 
 
@@ -116,7 +118,7 @@ def scales_itself(recording: Recording) -> bool:
 
 def root_models(view: View) -> list[Json]:
     """The models that were trained: called with gradients. All of them when none was, e.g. in a run that died early."""
-    models = [model for model in view.recording.models if model.get("type")]
+    models: list[Json] = [model for model in view.recording.models if model.get("type")]
     trained = {
         node.event.ref
         for node in view.nodes

@@ -7,17 +7,36 @@ Times are integer nanoseconds of CLOCK_MONOTONIC, the same clock in all processe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
-from autotune.model import schemas
+from autotune.model.recording_sections import (
+    Compilation,
+    Device,
+    Error,
+    Frameworks,
+    HostCall,
+    InputOutput,
+    Kernels,
+    Loader,
+    Loss,
+    Model,
+    Optimizer,
+    Overhead,
+    Process,
+    SideEffects,
+    TorchState,
+    WhatIfArguments,
+    WhatIfValues,
+)
 
 SCHEMA = 1
 
 Json = Mapping[str, Any]
 
-EVENT_KINDS = (
+EventKind = Literal[
     "iter",  # DataLoader.__iter__: workers start; ref = loader
     "fetch",  # next() of its iterator: the training process waits; ref = loader; flag = 1 when a batch came
     "forward",  # outermost call of a root module; ref = model; flag = 1 grad enabled + 2 module in training mode
@@ -35,20 +54,22 @@ EVENT_KINDS = (
     "empty_cache",  # ref = index into calls
     "gc",  # explicit gc.collect; ref = index into calls
     "serialise",  # the probe's own serialisation of the state (outside the window)
-)
+]
+
+EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One interval in the training thread. Intervals nest or are disjoint; exclusive times are derived."""
 
-    kind: str
+    kind: EventKind
     start_ns: int
     end_ns: int
     ref: int = -1
     flag: int = 0
 
 
-class Fetch(Struct, frozen=True):
+class Fetch(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One batch prepared by a fetcher, in a worker or in the training process (`in_main`).
 
     `queued_ns` is how long the fetcher was ready and had no CPU; None where the system does not say it.
@@ -66,7 +87,7 @@ class Fetch(Struct, frozen=True):
     queued_ns: int | None = None
 
 
-class Batch(Struct, frozen=True):
+class Batch(Struct, frozen=True, forbid_unknown_fields=True):
     """One batch as the training loop got it. Token counts and lengths are None where they cannot be known.
 
     `lengths` are per-sample token counts without padding; `width` is the padded width; `padding` says how they
@@ -82,7 +103,7 @@ class Batch(Struct, frozen=True):
     useful_tokens: int | None = None
     width: int | None = None
     lengths: tuple[int, ...] | None = None
-    padding: str | None = None
+    padding: Literal["attention_mask", "pad_id", "counts"] | None = None
 
 
 class Site(Struct, frozen=True):
@@ -94,7 +115,7 @@ class Site(Struct, frozen=True):
     is_user: bool
 
 
-class Sample(Struct, frozen=True):
+class Sample(Struct, frozen=True, forbid_unknown_fields=True):
     """Stack samples that fell into one place while `phase` ran ("other", "backward" or "fetch").
 
     `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none). Of
@@ -113,7 +134,7 @@ class Sample(Struct, frozen=True):
     writers: str = ""
 
 
-class Window(Struct, frozen=True):
+class Window(Struct, frozen=True, forbid_unknown_fields=True):
     """The measured steps: from the end of step `warmup_steps` to the end of step `warmup_steps + steps`.
 
     `step_ends_ns` holds the end of every optimizer step since the script began, warm-up included (so that its
@@ -132,8 +153,8 @@ class Window(Struct, frozen=True):
     start_ns: int
     end_ns: int
     step_ends_ns: tuple[int, ...]
-    steps_by: str | None
-    ended_by: str
+    steps_by: Literal["optimizer", "backward"] | None
+    ended_by: Literal["steps", "time_limit", "script_ended", "error"]
     device_clock: tuple[tuple[int, int], ...] = ()
     cpu_ns: int | None = None
     process_cpu_ns: int | None = None
@@ -141,7 +162,7 @@ class Window(Struct, frozen=True):
     step_cpu_ns: tuple[int, ...] = ()
 
 
-class WhatIf(Struct, frozen=True):
+class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
     """One probe after the window.
 
     `name`: replay | replay_changed | micro_batch | narrow_batch | loader_alone | serialise.
@@ -160,13 +181,13 @@ class WhatIf(Struct, frozen=True):
       serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
     """
 
-    name: str
-    outcome: str
-    arguments: Json
-    result: Json
+    name: Literal["replay", "replay_changed", "micro_batch", "narrow_batch", "loader_alone", "serialise"]
+    outcome: Literal["completed", "failed", "out_of_memory"]
+    arguments: WhatIfArguments
+    result: WhatIfValues
 
 
-class Recording(Struct, frozen=True):
+class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything from one process.
 
     outcome: completed | ended_early | raised | out_of_memory | no_step.
@@ -206,100 +227,68 @@ class Recording(Struct, frozen=True):
     overhead: events, event_ns, sampler_ns, setup_ns.
     """
 
-    outcome: str
+    outcome: Literal["completed", "ended_early", "raised", "out_of_memory", "no_step"]
     origin_ns: int
-    process: Json
-    error: Json | None
+    process: Process
+    error: Error | None
     software: Mapping[str, str]
-    device: Json | None
+    device: Device | None
     window: Window | None
     events: tuple[Event, ...]
     fetches: tuple[Fetch, ...]
     batches: tuple[Batch, ...]
     samples: tuple[Sample, ...]
     sampler_interval_ns: int
-    loaders: tuple[Json, ...]
-    optimizers: tuple[Json, ...]
-    models: tuple[Json, ...]
-    frameworks: Json
-    calls: tuple[Json, ...]
-    torch_state: Json
+    loaders: tuple[Loader, ...]
+    optimizers: tuple[Optimizer, ...]
+    models: tuple[Model, ...]
+    frameworks: Frameworks
+    calls: tuple[HostCall, ...]
+    torch_state: TorchState
     environment: Mapping[str, str]
-    memory: Json
-    io: Json | None
-    compile: Json | None
-    kernels: Json | None
+    memory: Mapping[str, int | None]
+    io: InputOutput | None
+    compile: Compilation | None
+    kernels: Kernels | None
     what_ifs: tuple[WhatIf, ...]
-    side_effects: Json
-    overhead: Json
-    losses: tuple[float | None, ...] = ()
+    side_effects: SideEffects
+    overhead: Overhead
+    losses: tuple[Loss | None, ...] = ()
+
+    @property
+    def device_type(self) -> str | None:
+        """ "cpu", "cuda" or "mps"; None before a model was seen."""
+        return self.device["type"] if self.device else None
 
 
 def from_json(data: Json) -> Recording:
     """The Recording in `data`, the parsed JSON of a file that `recording.schema.json` describes.
 
-    Raises ValueError when `data` is not one; the caller says which file it was.
+    Keys that this version does not know are left out or left alone. Raises ValueError, which names the place, when
+    `data` is not a Recording; the caller says which file it was.
     """
-    if isinstance(data, dict) and data.get("schema") != SCHEMA:
+    if not isinstance(data, dict):
+        raise ValueError("it is no object")
+    if data.get("schema") != SCHEMA:
         raise ValueError(f"schema {data.get('schema')!r} is not {SCHEMA}")
-    schemas.check(data, "recording")
-    _check_window(data["window"])
-    plain = {name: data[name] for name in _PLAIN}
-    window = data["window"]
-    return Recording(
-        **plain,
-        window=_window(window) if window else None,
-        events=tuple(Event(*row) for row in data["events"]),
-        fetches=tuple(Fetch(*row) for row in data["fetches"]),
-        batches=tuple(_batch(row) for row in data["batches"]),
-        losses=tuple(None if value is None else float(value) for value in data.get("losses", ())),
-        samples=tuple(Sample(**row) for row in data["samples"]),
-        what_ifs=tuple(WhatIf(**row) for row in data["what_ifs"]),
-        loaders=tuple(data["loaders"]),
-        optimizers=tuple(data["optimizers"]),
-        models=tuple(data["models"]),
-        calls=tuple(data["calls"]),
-    )
+    made = convert({name: part for name, part in data.items() if name != "schema"}, Recording)
+    if made.window is not None:
+        _check_window(made.window)
+    open_ = {name: tuple(data[name]) if isinstance(data[name], list) else data[name] for name in OPEN}
+    tried = zip(made.what_ifs, data["what_ifs"], strict=True)
+    what_ifs = tuple(replace(one, result=row["result"]) for one, row in tried)
+    losses = tuple(None if one is None else float(one) for one in made.losses)
+    return replace(made, **open_, what_ifs=what_ifs, losses=losses)
 
 
-_PLAIN = (
-    "outcome",
-    "origin_ns",
-    "process",
-    "error",
-    "software",
-    "device",
-    "sampler_interval_ns",
-    "frameworks",
-    "torch_state",
-    "environment",
-    "memory",
-    "io",
-    "compile",
-    "kernels",
-    "side_effects",
-    "overhead",
-)
+OPEN = ("frameworks", "loaders", "side_effects", "torch_state")
+"""Parts with keys that are not named in the schema: they are checked, and left as they are."""
 
 
-def _check_window(row: Json | None) -> None:
+def _check_window(window: Window) -> None:
     """Raises ValueError for a window that its steps contradict."""
-    if row is None:
-        return
-    ends, first, num_steps = row["step_ends_ns"], row["warmup_steps"], row["steps"]
-    if len(row.get("step_cpu_ns") or ends) != len(ends):
-        raise ValueError(f"{len(row['step_cpu_ns'])} step_cpu_ns are not of {len(ends)} steps")
-    if first < 1 or num_steps < 0 or len(ends) < first + num_steps or ends != sorted(ends):
+    ends, first, num_steps = window.step_ends_ns, window.warmup_steps, window.steps
+    if len(window.step_cpu_ns or ends) != len(ends):
+        raise ValueError(f"{len(window.step_cpu_ns)} step_cpu_ns are not of {len(ends)} steps")
+    if first < 1 or num_steps < 0 or len(ends) < first + num_steps or list(ends) != sorted(ends):
         raise ValueError(f"{len(ends)} step_ends_ns are no {first} steps of warm-up and {num_steps} after them")
-
-
-def _window(row: Json) -> Window:
-    marks = tuple((host, device) for host, device in row.get("device_clock", ()))
-    tuples = {name: tuple(row.get(name, ())) for name in ("step_ends_ns", "step_cpu_ns")}
-    return Window(**{**row, **tuples, "device_clock": marks})
-
-
-def _batch(row: Json) -> Batch:
-    lengths = row.get("lengths")
-    shapes = tuple(tuple(shape) for shape in row["shapes"])
-    return Batch(**{**row, "shapes": shapes, "lengths": tuple(lengths) if lengths is not None else None})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
@@ -32,7 +33,7 @@ STEPS_WITHOUT_LENGTH = 1000
 """Steps that times are given for when the length of the run is unknown."""
 
 
-OUTCOMES = (
+Outcome = Literal[
     "completed",
     "ended_early",
     "raised",
@@ -42,8 +43,10 @@ OUTCOMES = (
     "timed_out",
     "no_step",
     "interrupted",
-)
+]
 """How a run can end; "killed_for_memory" is the cgroup's or the kernel's doing, "killed" anybody else's."""
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 class Frame(Struct, frozen=True):
@@ -75,7 +78,7 @@ class Step(Struct, frozen=True):
     run_ms: float | None = None
 
 
-class RunSummary(Struct, frozen=True):
+class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True):
     """What the measurement itself was: times in seconds, sizes in bytes. `python` is the script's interpreter.
 
     `outcome` is one of OUTCOMES. `python_from` says how the interpreter was chosen. `replayed` says that what-if
@@ -90,9 +93,8 @@ class RunSummary(Struct, frozen=True):
     compared before and after; False where it has too many.
     """
 
-    folder: str
     command: tuple[str, ...]
-    outcome: str
+    outcome: Outcome
     python: str = ""
     python_from: str = ""
     wall_s: float | None = None
@@ -116,6 +118,12 @@ class RunSummary(Struct, frozen=True):
     is_compared: bool = True
     ended: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+class RunSummary(MeasuredRun, frozen=True, kw_only=True):
+    """A measurement and the folder that it lies in."""
+
+    folder: str
 
 
 class Coverage(Struct, frozen=True):

@@ -24,7 +24,7 @@ def memory_budget(recording: Recording, limit_bytes: int | None) -> MemoryBudget
     `limit_bytes` is the host's for a CPU run; a GPU's own memory is in the Recording.
     """
     memory, models = recording.memory, _models(recording)
-    on_device = (recording.device or {}).get("type") == "cuda"
+    on_device = recording.device_type == "cuda"
     peak = memory.get("peak_reserved_bytes" if on_device else "rss_peak_bytes")
     if peak is None or not models:
         return None
@@ -107,7 +107,7 @@ def _optimizer_state(recording: Recording, models: Sequence[Json], gradients: in
 
 def _kept_bytes(recording: Recording) -> int | None:
     """Bytes of all optimizers' states in the memory that the budget is of; None when one of them was not read."""
-    kind = "cuda" if (recording.device or {}).get("type") == "cuda" else "cpu"
+    kind = "cuda" if recording.device_type == "cuda" else "cpu"
     states = [row.get("state_bytes") for row in recording.optimizers if row.get("type")]
     known = [state.get(kind, 0) for state in states if state is not None]
     return sum(known) if known and len(known) == len(states) else None

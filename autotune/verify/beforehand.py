@@ -45,7 +45,7 @@ def _seen(root: Path, run: str) -> Seen | None:
         return None
     step_ms = (window.end_ns - window.start_ns) / window.steps / 1e6
     made = window.warmup_steps + window.steps
-    on_cpu = (recordings[0].device or {}).get("type") == "cpu" and len(recordings) == 1
+    on_cpu = recordings[0].device_type == "cpu" and len(recordings) == 1
     wall_s = startup_s + (made - 1) * step_ms / 1000 + END_S
     epoch_steps = epochs.seen(derive.derive(recordings))
     start = Start(

@@ -58,7 +58,7 @@ def cpu_ms(recording: Recording) -> tuple[float, ...]:
 
 
 def _is_on_cpu(recording: Recording) -> bool:
-    return (recording.device or {}).get("type") == "cpu"
+    return recording.device_type == "cpu"
 
 
 def asleep_share(recording: Recording, own: Own) -> float | None:

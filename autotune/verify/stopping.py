@@ -21,7 +21,7 @@ def may_be_stopped(collected: collect.Collected) -> bool:
     first = collected.recordings[0]
     is_alone = len(collected.recordings) == 1 and first.process.get("world_size") in (None, 1)
     is_in_group = collected.pid is not None and first.process.get("group") == collected.pid
-    on_cpu = (first.device or {}).get("type") == "cpu" and first.memory.get("peak_reserved_bytes") is None
+    on_cpu = first.device_type == "cpu" and first.memory.get("peak_reserved_bytes") is None
     return is_alone and is_in_group and on_cpu
 
 

@@ -13,7 +13,7 @@ Facts = dict[str, dict[str, object]]
 
 def report(facts: Facts, samples_per_s: float | None = None) -> Report:
     step = Step(10, 100.0, 100.0, 100.0, {}, samples_per_s=samples_per_s)
-    run = RunSummary("run", (), "completed")
+    run = RunSummary((), "completed", folder="run")
     return Report(run, {}, {}, step, Evidence(facts), Evaluation((), (), ()), ())
 
 

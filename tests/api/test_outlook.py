@@ -54,7 +54,7 @@ def with_a_rare_save(run_ms: float | None) -> Report:
     step = Step(33, 400.0, 100.0, 100.0, {}, run_ms=run_ms)
     facts = {"step.mean_ms": 400.0} | ({"run.step_ms": run_ms} if run_ms else {})
     return Report(
-        run=RunSummary("", ("train.py",), "completed", planned_steps=10_000, startup_s=10.0),
+        run=RunSummary(("train.py",), "completed", planned_steps=10_000, startup_s=10.0, folder=""),
         machine={},
         software={},
         step=step,

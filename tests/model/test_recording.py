@@ -88,6 +88,37 @@ def test_what_a_batch_does_not_say_is_unknown_and_never_zero():
     assert full == wire.Batch(0, 3, 2, 64, ((2, 4),), 8, 5, 4, (2, 3), "attention_mask")
 
 
+def test_lengths_that_came_with_the_batch_are_a_way_to_know_them():
+    row = with_(batches=[{**ROW["batches"][1], "padding": "counts"}])
+    jsonschema.validate(row, SCHEMA)
+    assert wire.from_json(row).batches[0].padding == "counts"
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"process": {**ROW["process"], "pid": "seven"}}, r"\$\.process\.pid"),
+        ({"events": [["fetch", 1, 2, 0, "yes"]]}, r"\$\.events\[0\]\[4\]"),
+        ({"torch_state": {"anomaly": "on"}}, r"\$\.torch_state\.anomaly"),
+        ({"losses": ["a sample"]}, r"\$\.losses\[0\]"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_place(change, place):
+    with pytest.raises(ValueError, match=place):
+        wire.from_json(with_(**change))
+
+
+def test_keys_that_a_part_may_have_beside_are_left_as_they_are():
+    arguments = {"num_workers": 2, "drop_last": True}
+    loader = {
+        "id": 0, "site": SITE, "arguments": arguments, "given": [], "sampler": "RandomSampler", "num_batches": None,
+        "dataset": {"type": "D", "module": "m", "length": None, "map_style": True},
+        "wraps": None, "pad_id": None, "path": None, "max_length": None,
+    }  # fmt: skip
+    jsonschema.validate(with_(loaders=[loader]), SCHEMA)
+    assert wire.from_json(with_(loaders=[loader])).loaders[0]["arguments"] == arguments
+
+
 def test_the_devices_clock_is_read_where_there_is_one():
     assert wire.from_json(ROW).window.device_clock == ()
     row = with_(window={**ROW["window"], "device_clock": [[10, 0], [30, 25]]})
@@ -103,7 +134,7 @@ KERNELS = {
 
 def test_kernels_are_a_table_and_nothing_else():
     jsonschema.validate(with_(kernels=KERNELS), SCHEMA)
-    assert wire.from_json(with_(kernels=KERNELS)).kernels == KERNELS
+    assert wire.from_json(with_(kernels=KERNELS)).kernels == {**KERNELS, "idle": [(40, 50), (70, 90)]}
     row = {**KERNELS["rows"][0], "stack": "train.py"}
     for kernels in ({"busy_share": 0.5}, {**KERNELS, "rows": [row]}, {**KERNELS, "idle": [[1]]}):
         with pytest.raises(jsonschema.ValidationError):
@@ -144,7 +175,7 @@ def test_the_schema_and_the_records_name_the_same_parts():
 
 
 def test_the_schema_and_the_records_know_the_same_events():
-    (kinds,) = [item["enum"] for item in SCHEMA["properties"]["events"]["items"]["items"] if "enum" in item]
+    kinds = SCHEMA["$defs"]["Event"]["prefixItems"][0]["enum"]
     assert set(kinds) == set(wire.EVENT_KINDS)
 
 

@@ -49,14 +49,14 @@ def test_every_result_is_valid_and_one_line(made: Checked) -> None:
 def test_keys_keep_the_order_of_the_schema() -> None:
     made = parsed(full())
     assert list(made) == list(SCHEMA["properties"])
-    assert list(made["findings"][0]) == list(SCHEMA["$defs"]["finding"]["properties"])
+    assert list(made["findings"][0]) == list(SCHEMA["$defs"]["FileFinding"]["properties"])
 
 
 @pytest.mark.parametrize("kind", ["findings", "skipped"])
 def test_what_diagnose_has_is_there_with_its_meaning(kind: str) -> None:
     """Without the keys that only check has, each is what the schema of diagnose describes."""
     for each in parsed(full())[kind]:
-        known = DIAGNOSE["$defs"]["finding"] if kind == "findings" else DIAGNOSE["properties"]["skipped"]["items"]
+        known = DIAGNOSE["$defs"]["Finding" if kind == "findings" else "SkippedRule"]
         like_diagnose = {key: each[key] for key in known["required"]}
         if kind == "findings":
             place = like_diagnose["location"]

@@ -71,7 +71,7 @@ def report(root: Path, workers: int = 0, line: int = 6, told: bool = True, **fac
     known = [Fact(name, RUN, value) for name, value in {**FACTS, **facts}.items()]
     static = engine.join(bundle.facts, bundle.settings)
     return Report(
-        run=RunSummary(str(run), ("train.py",), "completed", python=sys.executable, startup_s=2.0),
+        run=RunSummary(("train.py",), "completed", python=sys.executable, startup_s=2.0, folder=str(run)),
         machine={},
         software={},
         step=Step(20, 100.0, 100.0, 100.0, {}, samples_per_s=320.0),

@@ -1,0 +1,78 @@
+"""The object of request.json, which the probe reads: which keys it has, and what each says.
+
+`scripts/schemas.py` makes `request.schema.json` from it. Only the type checker and that script import this module.
+"""
+
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
+
+
+class IsolateSettings(TypedDict):
+    """What keeps writes away from the user's files (isolation.py)."""
+
+    layer: Literal["kernel", "hooks"]
+    protected: list[str]
+    """Folders whose files stay as they are."""
+
+    exempt: list[str]
+    """Folders below them that may be written."""
+
+    run_id: str
+    run_dir: str
+    mount_points: list[str]
+
+
+class OverrideArguments(TypedDict):
+    """Arguments that one call of the script gets in place of its own."""
+
+    at: Literal["loader", "optimizer", "training_arguments", "accelerator", "lightning", "threads"]
+    """What is called: DataLoader, an optimizer, TrainingArguments, Accelerator, Lightning's Trainer, or
+    torch.set_num_threads."""
+
+    file: str
+    first_line: int
+    last_line: int
+    arguments: dict[str, bool | int | float | str | None]
+
+
+class WindowRequest(TypedDict):
+    """The steps to measure; null lets the probe choose."""
+
+    warmup: int | None
+    steps: int | None
+    default_steps: int
+    """The least that the probe chooses."""
+
+    min_s: float
+    """The least length of a window that the probe chooses."""
+
+    multiple: Annotated[int, Meta(ge=1)] | None
+    """As many steps as divide by it; null: by those of an epoch where the probe sees that these are short."""
+
+    after: int
+    """Steps that pass before the warm-up."""
+
+    time_limit_s: float
+    """From the first optimizer step on."""
+
+
+class RequestDocument(TypedDict):
+    """What the parent asks of the probe."""
+
+    schema: Literal[1]
+    run_dir: str
+    isolate: IsolateSettings | None
+    keep_going: bool
+    """The hooks are taken off after the window, and training goes on to its end."""
+
+    what_ifs: bool
+    what_if_limit_s: float
+    save_at: int | None
+    """A step after which a trainer that the probe knows saves once, into the run folder."""
+
+    resume_from: str | None
+    """Such a save, to go on from."""
+
+    overrides: list[OverrideArguments]
+    window: WindowRequest

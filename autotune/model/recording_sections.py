@@ -1,0 +1,354 @@
+"""The parts of a Recording that are objects of JSON: which keys they have, and what each says.
+
+None is what was looked for and is not known; a key that may be missing was not looked for, or not by an older probe.
+"""
+
+# No `from __future__ import annotations`: NotRequired has to be seen when a class is made.
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
+
+Scalar = bool | float | str | None
+Argument = Scalar | list[Scalar]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Process(TypedDict):
+    """The process, as torch.distributed's launcher numbers it."""
+
+    pid: int
+    ppid: int
+    """The process that started it."""
+
+    group: NotRequired[int]
+    """The group of processes that it belongs to."""
+
+    rank: int
+    local_rank: int | None
+    """None where no launcher set it."""
+
+    world_size: int
+    local_world_size: int | None
+    """None where no launcher set it."""
+
+    argv: list[str]
+    executable: str
+    python: list[int]
+    """The version of the interpreter."""
+
+    main_file: str | None
+    num_threads: int | None
+    """Of torch's operators; None before torch was imported."""
+
+
+class Error(TypedDict):
+    """The exception that ended the script."""
+
+    type: str
+    message: str
+    traceback: list[str]
+    phase: str | None
+    """The phase of the step that it was raised in."""
+
+
+class Device(TypedDict):
+    """The device that the first model was seen on."""
+
+    type: str
+    """"cpu", "cuda" or "mps"."""
+
+    index: int | None
+    name: str | None
+    capability: str | None
+    """The compute capability, "9.0"."""
+
+
+class CallSite(TypedDict):
+    """A call site: the innermost frame in the user's files, else the library's frame."""
+
+    file: str
+    line: int
+    function: str
+    is_user: bool
+
+
+class LoaderArguments(TypedDict):
+    """The arguments of a DataLoader, by name."""
+
+    num_workers: NotRequired[int]
+    batch_size: NotRequired[int | None]
+    prefetch_factor: NotRequired[int | None]
+    pin_memory: NotRequired[bool]
+    persistent_workers: NotRequired[bool]
+    multiprocessing_context: NotRequired[str | None]
+
+
+class Dataset(TypedDict):
+    """The dataset of a loader."""
+
+    type: str
+    module: str
+    length: int | None
+    map_style: bool
+
+
+class Loader(TypedDict):
+    """A DataLoader."""
+
+    id: int
+    site: CallSite
+    arguments: LoaderArguments
+    given: list[str]
+    """The arguments that the call names."""
+
+    dataset: Dataset
+    sampler: str
+    num_batches: int | None
+    wraps: int | None
+    """The id of the loader that it was rebuilt from (by accelerate); None for an original."""
+
+    made_ns: NotRequired[int]
+    """When it was constructed."""
+
+    has_own_collate: NotRequired[bool]
+    pad_id: int | None
+    """The padding token of its tokenizer."""
+
+    path: str | None
+    """A file or folder that it reads."""
+
+    max_length: int | None
+    """Where its tokenizer truncates."""
+
+
+class Optimizer(TypedDict):
+    """An optimizer and its defaults."""
+
+    id: int
+    site: CallSite
+    type: str
+    module: str
+    arguments: dict[str, Argument]
+    num_params: int
+    has_fused: bool | None
+    """Whether its class has a fused implementation."""
+
+    state_bytes: NotRequired[dict[str, int] | None]
+    """Bytes of the state's tensors after the window, by type of device; None when they could not be read."""
+
+
+class Model(TypedDict):
+    """A root module."""
+
+    id: int
+    site: CallSite
+    type: str
+    module: str
+    num_params: int
+    num_trainable: int
+    param_bytes: int
+    dtypes: dict[str, int]
+    """Number of parameters by dtype."""
+
+    num_batchnorm: int
+    checkpointing: bool
+    """Whether activations are checkpointed."""
+
+    compiled: bool
+    parallel: str | None
+    """The wrapper of parallel training, by its class."""
+
+    model_type: NotRequired[str]
+    """`config.model_type` of transformers, as the next keys."""
+
+    attention: NotRequired[str | None]
+    supports_sdpa: NotRequired[bool | None]
+    output_attentions: NotRequired[bool]
+    has_native_class: NotRequired[bool]
+    is_remote_code: NotRequired[bool]
+
+
+class FrameworkValues(TypedDict):
+    """Fields of a framework's object, by name."""
+
+    classes: NotRequired[list[str]]
+
+
+class Framework(TypedDict):
+    """An object that holds a framework's settings (TrainingArguments, Trainer, Accelerator ...)."""
+
+    type: str
+    module: str
+    site: CallSite
+    values: FrameworkValues
+
+
+FRAMEWORKS = ("hf_args", "hf_trainer", "accelerator", "lightning", "fabric")
+
+Frameworks = Annotated[Mapping[str, Framework], Meta(extra_json_schema={"propertyNames": {"enum": list(FRAMEWORKS)}})]
+
+
+class HostCall(TypedDict):
+    """A call site that makes the host wait for the device, or that frees memory."""
+
+    kind: Literal["sync", "empty_cache", "gc"]
+    site: CallSite
+    count: int
+    in_window: int
+    total_ns: int
+    is_library: bool
+
+
+class TorchState(TypedDict):
+    """Global state of torch in the window."""
+
+    matmul_precision: NotRequired[str | None]
+    autocast: NotRequired[str | None]
+    cudnn_benchmark: NotRequired[bool]
+    anomaly: NotRequired[bool]
+    deterministic: NotRequired[bool]
+    legacy_amp: NotRequired[bool]
+    grad_scaler: NotRequired[bool]
+    clips_scaled: NotRequired[bool]
+    """Gradients are clipped before they are unscaled."""
+
+    num_threads: NotRequired[int]
+    profiled_steps: NotRequired[int]
+    """Steps of the window under the script's own profiler."""
+
+    averaged_backwards: NotRequired[int]
+    """Backward passes of DDP models whose gradients were averaged over the processes."""
+
+
+class InputOutput(TypedDict):
+    """What this process and its workers read in the window."""
+
+    read_bytes: int
+    """From storage."""
+
+    read_chars: int
+    """By system calls, from the page cache too."""
+
+
+class Compilation(TypedDict):
+    """What dynamo did."""
+
+    graph_breaks: int
+    recompiles_at_start: int | None
+    """Of the window."""
+
+    recompiles_at_end: int | None
+    compiling_steps: NotRequired[int]
+    """Steps of the warm-up in which something was compiled."""
+
+
+class KernelRow(TypedDict):
+    """Launches of one kernel by one operator of torch ("" when unknown)."""
+
+    name: str
+    operator: str
+    kind: Literal["kernel", "copy", "fill"]
+    count: int
+    total_ns: int
+
+
+class Kernels(TypedDict):
+    """A few optimizer steps that were profiled after the window, on CUDA."""
+
+    steps: int
+    start_ns: int
+    end_ns: int
+    busy_ns: int
+    """At least one kernel ran."""
+
+    rows: list[KernelRow]
+    idle: list[tuple[int, int]]
+    """The longest gaps without a kernel (start, end), in the order of time."""
+
+
+class WhatIfResult(TypedDict):
+    """What a what-if probe measured; which keys it has depends on the probe."""
+
+    step_ns: NotRequired[list[float]]
+    micro_ns: NotRequired[list[float]]
+    update_ns: NotRequired[list[float]]
+    batch_ns: NotRequired[list[float]]
+    samples: NotRequired[float | list[Any] | None]
+    """Of a replay: samples of a step. Of a loader alone: rows of stack samples."""
+
+    tokens: NotRequired[float | None]
+    peak_bytes: NotRequired[float | None]
+    bytes: NotRequired[float | None]
+    ns: NotRequired[float | None]
+    queued_ns: NotRequired[float | None]
+    cpu_ns: NotRequired[float | None]
+    start_ns: NotRequired[float | None]
+    end_ns: NotRequired[float | None]
+    other_cpus: NotRequired[float | None]
+    """CPUs that other processes used meanwhile."""
+
+    items: NotRequired[dict[str, Any] | None]
+
+
+if TYPE_CHECKING:  # which keys there are depends on the probe, and derive asks for them by computed names
+    WhatIfArguments = Mapping[str, Any]
+    WhatIfValues = Mapping[str, Any]
+    Loss = float
+else:
+    WhatIfArguments = Mapping[str, Argument]
+    WhatIfValues = WhatIfResult
+    Loss = float | Literal["nan", "inf", "-inf"]  # what JSON has no numbers for; `from_json` makes floats of them
+
+
+class Redirected(TypedDict):
+    """A write that went into the run folder instead."""
+
+    path: str
+    kind: str
+    bytes: NotRequired[int | None]
+
+
+class Blocked(TypedDict):
+    """A side effect that was prevented."""
+
+    what: str
+
+
+class NotIsolated(TypedDict):
+    """A side effect that could not be prevented."""
+
+    what: str
+
+
+class SideEffects(TypedDict):
+    """What became of the script's writes."""
+
+    redirected: list[Redirected]
+    blocked: list[Blocked]
+    not_isolated: list[NotIsolated]
+
+
+class Overhead(TypedDict):
+    """What the probe itself cost."""
+
+    events: int
+    """Number of events."""
+
+    event_ns: int
+    """Of one event."""
+
+    sampler_ns: int
+    setup_ns: int
+
+
+OTHER_KEYS: dict[type, Any] = {
+    LoaderArguments: Argument,
+    FrameworkValues: Argument,
+    TorchState: Scalar,
+    WhatIfResult: Any,
+    Blocked: Any,
+    NotIsolated: Any,
+}
+"""What the values of keys that are not listed above may be; all other objects have no further keys."""
