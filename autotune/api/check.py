@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune import catalogue, engine, reading
+from autotune import catalogue, reading
 from autotune.api import baseline, configuration, silence
 from autotune.catalogue.dialects import Version
-from autotune.engine.evidence import NOT_SEEN
+from autotune.engine.load import load_rules
 from autotune.model.checked import Checked, CheckedBundle, Gate
 from autotune.model.evidence import Evidence, Fact, Location, Setting
 from autotune.model.rule import Rule, Severity
@@ -58,7 +58,7 @@ def check(options: Options, *, cwd: Path) -> Checked:
     folder = _common_folder(paths)
     root = _root(folder, cwd)
     config = configuration.read(folder, root)
-    every_rule = engine.load_rules()
+    every_rule = load_rules()
     rules = configuration.chosen(every_rule, config, options.select, options.ignore)
     known, versions = _environment(options.python, cwd) if options.env else ((), None)
     profile = _load(options.profile, cwd)
@@ -130,9 +130,12 @@ def _load(name: str | None, cwd: Path) -> Report | None:
 
 def _judged(bundle: Bundle, rules: Sequence[Rule], known: Sequence[Fact], observed: Evidence | None) -> CheckedBundle:
     """What the rules say about the files of one run, this machine and, where one is given, its recording."""
-    read = engine.join((*known, *bundle.facts), bundle.settings)
-    evidence = engine.observed_over(read, observed) if observed is not None else read
-    found = engine.evaluate(rules, evidence, static=True)
+    from autotune.engine.evaluate import evaluate  # the language of rules; a tree in which nothing trains needs none
+    from autotune.engine.evidence import join, observed_over
+
+    read = join((*known, *bundle.facts), bundle.settings)
+    evidence = observed_over(read, observed) if observed is not None else read
+    found = evaluate(rules, evidence, static=True)
     return CheckedBundle(bundle, found.findings, found.skipped, len(found.passed))
 
 
@@ -145,6 +148,8 @@ def _recorded(bundles: Sequence[Bundle], profile: Report | None) -> tuple[Bundle
 
 def _observed(profile: Evidence, root: Path) -> Evidence:
     """What a run showed. What it had from files is left out: they may have changed, and are read again."""
+    from autotune.engine.evidence import NOT_SEEN  # only --profile needs it
+
     facts = {
         owner: {
             name: value for name, value in known.items() if not catalogue.facts()[name].supplier.startswith("scan.")

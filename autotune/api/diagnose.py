@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune import collect, derive, engine, machine, predict
+from autotune import collect, derive, machine, predict
 from autotune.api import (
     extras,
     manifest,
@@ -26,7 +26,10 @@ from autotune.api.manifest import Known
 from autotune.collect import artefacts, leftovers, lock, progress
 from autotune.collect.scratch_changes import Change
 from autotune.engine.coverage import coverage
-from autotune.engine.evidence import EvidenceError
+from autotune.engine.evaluate import decline, evaluate
+from autotune.engine.evidence import EvidenceError, join, observed_over
+from autotune.engine.load import load_rules
+from autotune.engine.recommend import by_gain, ranked, recommend
 from autotune.errors import ScriptError, UsageError
 from autotune.invocation import invoked
 from autotune.machine.software import release
@@ -66,7 +69,7 @@ def diagnose(options: Options, show: Show, *, cwd: Path, environ: Mapping[str, s
     Raises UsageError and BusyError before anything was started, ScriptError when there was nothing to measure.
     """
     measuring.check()
-    rules = engine.load_rules(options.rules)
+    rules = load_rules(options.rules)
     python, why = machine.find_python(options.words, options.python, environ, cwd)
     command = collect.plan_command(options.words, python, cwd, environ)
     root = artefacts.command_root(cwd, command.script)
@@ -129,7 +132,7 @@ def load(
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.restored(row, recordings, path)
     try:
-        report = build(recordings, known, engine.load_rules(rules), price, extras.there(path))
+        report = build(recordings, known, load_rules(rules), price, extras.there(path))
     except EvidenceError as error:
         raise UsageError(f"it contradicts itself: {error}", where=str(path), to_do="Diagnose again.") from error
     told = history.calibration(artefacts.project_root(cwd))
@@ -149,13 +152,13 @@ def build(
     `place` says where the generated script of a name is, or will be.
     """
     evidence, step = _known(recordings, known)
-    evaluation = engine.evaluate(rules, evidence)
-    evaluation, declined = engine.decline(evaluation, lambda finding: _gain(finding, evidence))
+    evaluation = evaluate(rules, evidence)
+    evaluation, declined = decline(evaluation, lambda finding: _gain(finding, evidence))
     settled, left_out = shared_cpus.settled(evaluation.findings, evidence)
     passed = (*evaluation.passed, *(Passed(one.rule, one.subject, _note(one)) for one in left_out))
     evaluation, declined = replace(evaluation, findings=settled, passed=passed), (*declined, *left_out)
     findings = [extras.completed(one, evidence, known.run.python, place, known.pins) for one in evaluation.findings]
-    recommendations = engine.recommend(findings, lambda several: _together(several, evidence))
+    recommendations = recommend(findings, lambda several: _together(several, evidence))
     planned = _integer(evidence, "run.num_planned_steps")
     notes = (*known.run.notes, *outcome.notes(evidence, recordings, declined))
     return Report(
@@ -164,7 +167,7 @@ def build(
         software=dict(known.versions),
         step=step,
         evidence=evidence,
-        evaluation=replace(evaluation, findings=engine.by_gain(recommendations)),
+        evaluation=replace(evaluation, findings=by_gain(recommendations)),
         recommendations=recommendations,
         price_per_hour=price,
         coverage=coverage(evaluation, evidence, known.run),
@@ -175,7 +178,7 @@ def _finished(report: Report, recordings: Sequence[Recording], asked: outlook.As
     """The report once its patch is there: what that cannot write is the reader's to decide on, and the outlook counts
     on what it can."""
     report = patching.placed(report)
-    recommendations = engine.ranked(report.recommendations, lambda several: together(several, report))
+    recommendations = ranked(report.recommendations, lambda several: together(several, report))
     report = replace(report, recommendations=recommendations)
     return replace(report, outlook=outlook.outlook(report, recordings, asked))
 
@@ -195,8 +198,8 @@ def _known(recordings: Sequence[Recording], known: Known) -> tuple[Evidence, Ste
         code_epochs=next((epochs for epochs in counted if isinstance(epochs, int)), None),
     )
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
-    observed = engine.join([*known.facts, *more, *derived.facts], derived.settings)
-    evidence = engine.observed_over(engine.join(known.static_facts, known.static_settings), observed)
+    observed = join([*known.facts, *more, *derived.facts], derived.settings)
+    evidence = observed_over(join(known.static_facts, known.static_settings), observed)
     return undisturbed(evidence), derived.step
 
 

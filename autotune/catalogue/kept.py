@@ -6,25 +6,28 @@ Where no cache can be written, everything is worked out anew.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable
 from importlib.util import source_hash
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+from msgspec import json
 
 from autotune import __version__
 
+Made = TypeVar("Made")
 
-def kept(name: str, contents: Iterable[bytes], make: Callable[[], Any]) -> Any:
-    """The JSON value of `make()`, from the cache when it was made of the same `contents` before.
+
+def kept(name: str, contents: Iterable[bytes], make: Callable[[], Made], of: type[Made]) -> Made:
+    """What `make()` gives, of the type `of`, from the cache when it was made of the same `contents` before.
 
     `make` may raise: then nothing is kept.
     """
     whole = b"\0".join([__version__.encode(), *contents])
     file = cache_folder() / f"{name}-{source_hash(whole).hex()}.json"
     try:
-        return json.loads(file.read_bytes())
+        return json.decode(file.read_bytes(), type=of)
     except (OSError, ValueError):
         value = make()
     _keep(file, name, value)
@@ -37,7 +40,7 @@ def cache_folder() -> Path:
     return Path(base, "autotune") if base else Path("~/.cache/autotune").expanduser()
 
 
-def _keep(file: Path, name: str, value: Any) -> None:
+def _keep(file: Path, name: str, value: object) -> None:
     """Write `file` at once or not at all, and remove what was kept under `name` before."""
     import tempfile  # only a cache that is out of date needs it
 
@@ -45,8 +48,8 @@ def _keep(file: Path, name: str, value: Any) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         older = [one for one in file.parent.glob(f"{name}-*.json") if one != file]
         descriptor, temporary = tempfile.mkstemp(prefix=".", dir=file.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as written:
-            json.dump(value, written, separators=(",", ":"))
+        with os.fdopen(descriptor, "wb") as written:
+            written.write(json.encode(value))
         Path(temporary).replace(file)
         for one in older:
             one.unlink(missing_ok=True)

@@ -116,11 +116,10 @@ def tables() -> Mapping[str, Any]:
     folder = Path(__file__).parent
     texts = {file.relative_to(folder).as_posix(): file.read_bytes() for file in sorted(folder.glob("**/*.toml"))}
     contents = (part for name, text in texts.items() for part in (name.encode(), text))
-    found: Mapping[str, Any] = kept("catalogue", contents, lambda: _parsed(texts))
-    return found
+    return kept("catalogue", contents, lambda: _parsed(texts), dict[str, Any])
 
 
-def _parsed(texts: Mapping[str, bytes]) -> Mapping[str, Any]:
+def _parsed(texts: Mapping[str, bytes]) -> dict[str, Any]:
     import tomllib  # only a cache that is out of date needs it
 
     return {name: tomllib.loads(text.decode()) for name, text in texts.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from autotune.model.evidence import Value
@@ -29,6 +28,8 @@ class Fields:
         """Note every key that is not one of `allowed`."""
         for key in self.table:
             if key not in allowed:
+                from difflib import get_close_matches  # only a mistake needs it
+
                 guess = get_close_matches(key, allowed, n=1)
                 hint = f"did you mean `{guess[0]}`?" if guess else f"the keys are {', '.join(allowed)}"
                 self.wrong(key, f"unknown key; {hint}")

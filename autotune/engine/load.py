@@ -6,15 +6,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from autotune.catalogue.kept import kept
-from autotune.engine.check import mistakes as mistakes_between
-from autotune.engine.parse import parse_rule
 from autotune.errors import RuleError, UsageError
 from autotune.model.rule import Rule
-
-Json = dict[str, Any]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -36,14 +31,14 @@ def load_rules(folder: Path | None = None) -> tuple[Rule, ...]:
         raise UsageError(
             "there is no rule file here", where=str(place), to_do="Rules are <family>/<ID>.toml in this folder."
         )
-    tables = _judged(files) if folder is not None else kept("rules", _contents(files), lambda: _judged(files))
-    return tuple(sorted((parse_rule(table, name, []) for name, table in tables.items()), key=lambda rule: rule.id))
+    if folder is not None:
+        return _judged(files)
+    return kept("rules", _contents(files), lambda: _judged(files), tuple[Rule, ...])
 
 
 def load_rule(file: Path) -> Rule:
     """The rule in one file. Raises RuleError with every mistake in it."""
-    tables = _judged({Path(file.parent.name, file.name): file})
-    return next(parse_rule(table, name, []) for name, table in tables.items())
+    return _judged({Path(file.parent.name, file.name): file})[0]
 
 
 def _contents(files: Mapping[Path, Path]) -> Iterator[bytes]:
@@ -65,30 +60,33 @@ def _bytes(file: Path) -> bytes:
         return b""
 
 
-def _judged(files: Mapping[Path, Path]) -> dict[str, Json]:
-    """The parsed files by name. Raises RuleError with every mistake of every file."""
+def _judged(files: Mapping[Path, Path]) -> tuple[Rule, ...]:
+    """The rules in these files by id. Raises RuleError with every mistake of every file."""
     wrong: list[str] = []
-    tables = {name.as_posix(): table for name, file in files.items() if (table := _load(file, name, wrong)) is not None}
-    wrong += _twice([parse_rule(table, name, []) for name, table in tables.items()])
+    rules = [rule for name, file in files.items() if (rule := _load(file, name, wrong)) is not None]
+    wrong += _twice(rules)
     if wrong:
         raise RuleError("\n".join(wrong), to_do="docs/adding-a-rule.md shows the format.")
-    return tables
+    return tuple(sorted(rules, key=lambda rule: rule.id))
 
 
-def _load(file: Path, name: Path, wrong: list[str]) -> Json | None:
-    """The rule in `file`, parsed; when it is wrong, its mistakes are added to `wrong`, one line each."""
+def _load(file: Path, name: Path, wrong: list[str]) -> Rule | None:
+    """The rule in `file`; when it is wrong, its mistakes are added to `wrong`, one line each."""
     try:
-        table, found = _parsed(file.read_text(encoding="utf-8"), name)
+        rule, found = _parsed(file.read_text(encoding="utf-8"), name)
     except (OSError, UnicodeDecodeError) as error:
-        table, found = None, (f"cannot be read: {error}",)
+        rule, found = None, (f"cannot be read: {error}",)
     wrong += [f"{name.as_posix()}: {each}" for each in found]
-    return table
+    return rule
 
 
 @cache
-def _parsed(text: str, name: Path) -> tuple[Json | None, tuple[str, ...]]:
+def _parsed(text: str, name: Path) -> tuple[Rule | None, tuple[str, ...]]:
     """The rule in `text`, or None with its mistakes."""
-    import tomllib  # only rules that are not kept need it
+    import tomllib  # only rules that are not kept need these
+
+    from autotune.engine.check import mistakes as mistakes_between
+    from autotune.engine.parse import parse_rule
 
     try:
         data = tomllib.loads(text)
@@ -99,7 +97,7 @@ def _parsed(text: str, name: Path) -> tuple[Json | None, tuple[str, ...]]:
     if not found:
         found += mistakes_between(rule)
         found += [] if rule.id == name.stem else [f'id: "{rule.id}" must be the name of the file, "{name.stem}"']
-    return (None, tuple(found)) if found else (data, ())
+    return (None, tuple(found)) if found else (rule, ())
 
 
 def _twice(rules: Sequence[Rule]) -> list[str]:

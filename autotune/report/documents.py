@@ -597,7 +597,7 @@ class ProvenGain(TypedDict):
 
 
 class Proof(TypedDict):
-    """What the proof said of the best of the trials, whether it won or not."""
+    """The verdict of the confirmation of the best of the trials, whether it won or not."""
 
     verdict: VerdictName
     why: str | None
@@ -611,7 +611,7 @@ class Proof(TypedDict):
     starts: int
     changes: Settings
     notes: list[str]
-    """What the proof leaves unknown, as the memory that the longest batch needs."""
+    """What the confirmation leaves unknown, as the memory that the longest batch needs."""
 
 
 class TrialResult(TypedDict):
@@ -680,7 +680,7 @@ class TuneDocument(TypedDict):
     """Of the best, in turns with the user's own; null when nothing won."""
 
     measured: Proof | None
-    """What the proof said of the best of the trials, whether it won or not."""
+    """The verdict of the confirmation of the best of the trials, whether it won or not."""
 
     trials: list[TrialResult]
     space: list[AxisPoints]
@@ -691,7 +691,7 @@ class TuneDocument(TypedDict):
     """Changes of the fastest that were taken back."""
 
     by_hand: list[ByHandChange]
-    """Changes that no edit makes, faster still in the trials: not proven, and not in the patch."""
+    """Changes that no edit makes, faster still in the trials: not confirmed, and not in the patch."""
 
     beyond: list[BeyondSearch]
     """What the diagnosis recommends of settings that were not searched; speedups are of the step before any change."""

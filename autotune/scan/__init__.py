@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from autotune.catalogue.dialects import Version
-from autotune.model.scanned import Bundle, Scanned
-from autotune.scan import unread
-from autotune.scan.bundle import Parts, bundle, gather
-from autotune.scan.declared import Declared
-from autotune.scan.declared import facts as software
+from autotune.model.scanned import Scanned
 from autotune.scan.files import find
-from autotune.scan.library import Library
 
 __all__ = ["scan"]
 
@@ -32,20 +25,8 @@ def scan(
     declares are used and stated. Raises UsageError for a path that does not exist.
     """
     found = find(paths, root=root, exclude=exclude)
-    real = Path(os.path.realpath(root))
-    library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)
-    made = (
-        library.attempt(parts.files[0], partial(_bundle, parts, library, declared, versions))
-        for parts in gather(library, found.named)
-    )
-    bundles = tuple(bundle for bundle in made if bundle is not None)
-    notes = (*found.notes, *library.notes, *declared.notes)
-    return Scanned(bundles, (*notes, *unread.notes(found, bundles, notes)), found.num_files)
+    if not found.files:
+        return Scanned((), found.notes, found.num_files)
+    from autotune.scan.bundles import bundled  # the readers of scripts and configs: most folders have none to read
 
-
-def _bundle(parts: Parts, library: Library, declared: Declared, versions: Mapping[str, Version] | None) -> Bundle:
-    if versions is not None:
-        return bundle(parts, library, versions, ())
-    file = parts.files[0]
-    stated = declared.versions(file)
-    return bundle(parts, library, stated, software(stated), declared.ranges(file))
+    return bundled(found, root, exclude, versions)

@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotune import cli, engine
+from autotune import cli
 from autotune.collect import lock
+from autotune.engine.load import load_rules, rules_folder
 from autotune.errors import AutotuneError, BusyError
 from benchmarks.attacks.case import Case
 
@@ -200,7 +201,7 @@ def _value(tree: Any, randomly: random.Random, kind: str) -> tuple[str, bytes]:
 
 def _rules(folder: Path, randomly: random.Random) -> Iterator[Case]:
     """A folder of rules, one of them damaged."""
-    shutil.copytree(engine.load.rules_folder(), folder)
+    shutil.copytree(rules_folder(), folder)
     files = sorted(folder.glob("*/*.toml"))
     for number in range(COUNTS["rule"]):
         file = randomly.choice(files)
@@ -238,7 +239,7 @@ def _locks(folder: Path, randomly: random.Random) -> Iterator[Case]:
 
 def _load(folder: Path) -> str:
     try:
-        engine.load_rules(folder)
+        load_rules(folder)
     except AutotuneError:
         return ""
     except Exception as error:

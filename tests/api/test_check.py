@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotune import engine
 from autotune.api import check as api
-from autotune.engine.evidence import NOT_SEEN
+from autotune.engine import evaluate as engine_evaluate
+from autotune.engine.evidence import NOT_SEEN, join
 from autotune.errors import UsageError
 from autotune.model.checked import Checked
 from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting
@@ -219,12 +219,12 @@ def test_what_was_measured_goes_before_what_is_written(project, monkeypatch) -> 
         Fact("loader.wait_share", "loader#1", 0.1),
         Fact("code.num_scalar_reads_in_step", RUN, 3),
     ]
-    profile = SimpleNamespace(evidence=engine.join(facts, settings))
+    profile = SimpleNamespace(evidence=join(facts, settings))
     monkeypatch.setattr(api, "_load", lambda name, cwd: profile if name else None)
     asked: list[Evidence] = []
-    evaluate = engine.evaluate
+    evaluate = engine_evaluate.evaluate
     monkeypatch.setattr(
-        engine,
+        engine_evaluate,
         "evaluate",
         lambda rules, evidence, static: asked.append(evidence) or evaluate(rules, evidence, static=static),
     )

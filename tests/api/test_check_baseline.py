@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from autotune.api.baseline import fingerprint, read, write
-from autotune.engine import load_rules
+from autotune.engine.load import load_rules
 from autotune.errors import UsageError
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding

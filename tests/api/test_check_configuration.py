@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autotune.api.configuration import Configuration, chosen, read
-from autotune.engine import load_rules
+from autotune.engine.load import load_rules
 from autotune.errors import UsageError
 
 

@@ -8,7 +8,7 @@ import pytest
 from autotune.api.baseline import fingerprint
 from autotune.api.configuration import Configuration
 from autotune.api.silence import by_baseline, by_person, unknown_rules
-from autotune.engine import load_rules
+from autotune.engine.load import load_rules
 from autotune.model.checked import CheckedBundle, Silenced
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding

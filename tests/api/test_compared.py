@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from autotune.api import compared, diagnose
-from autotune.engine import load_rules
+from autotune.engine.load import load_rules
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Evaluation, Finding, Gain, Recommendation
 from autotune.model.patch import PatchChange

@@ -14,7 +14,8 @@ import pytest
 from autotune import collect, machine
 from autotune.api import diagnose as api
 from autotune.api import extras
-from autotune.engine import evaluate, load_rules
+from autotune.engine.evaluate import evaluate
+from autotune.engine.load import load_rules
 from autotune.model.evidence import RUN, Evidence, Setting
 from autotune.model.finding import Finding
 from autotune.model.rule import SCRIPTS, Fix

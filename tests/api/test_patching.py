@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from autotune.api.patching import Place, accepted, placed
-from autotune.engine import load_rules
+from autotune.engine.load import load_rules
 from autotune.model.evidence import RUN, Evidence, Location, Value
 from autotune.model.finding import Change, Evaluation, Finding, Recommendation
 from autotune.model.patch import Edit, Patch, PatchChange

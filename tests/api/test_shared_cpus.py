@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from autotune import engine, predict
+from autotune import predict
 from autotune.api import shared_cpus
+from autotune.engine.evaluate import evaluate
+from autotune.engine.load import load_rules
 from autotune.model.evidence import RUN, Evidence, Setting
 from autotune.model.finding import Finding
 
 TRAIN = "loader#train"
-RULES = [rule for rule in engine.load_rules() if rule.id in ("CP001", "DL001")]
+RULES = [rule for rule in load_rules() if rule.id in ("CP001", "DL001")]
 
 FACTS = {
     RUN: {
@@ -69,7 +71,7 @@ def known(**changed) -> Evidence:
 
 
 def found(evidence: Evidence) -> dict[str, Finding]:
-    findings = engine.evaluate(RULES, evidence).findings
+    findings = evaluate(RULES, evidence).findings
     return {one.rule.id: replace(one, gain=predict.predict(one.rule.gain, evidence, one.subject)) for one in findings}
 
 

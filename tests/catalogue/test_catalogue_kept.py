@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from autotune.catalogue.kept import cache_folder, kept
-from autotune.engine import load, load_rules
+from autotune.engine import load
+from autotune.engine.load import load_rules
 from autotune.errors import RuleError
 
 
@@ -21,34 +22,35 @@ def never() -> object:
 
 
 def test_a_value_is_made_once_for_the_same_contents() -> None:
-    assert kept("x", [b"a", b"b"], lambda: {"one": [1, None, "é"]}) == {"one": [1, None, "é"]}
-    assert kept("x", [b"a", b"b"], never) == {"one": [1, None, "é"]}
+    assert kept("x", [b"a", b"b"], lambda: {"one": [1, None, "é"]}, dict) == {"one": [1, None, "é"]}
+    assert kept("x", [b"a", b"b"], never, dict) == {"one": [1, None, "é"]}
 
 
 @pytest.mark.parametrize("contents", [[b"a"], [b"ab"], [b"a", b"c"], [b"a", b"b", b""]])
 def test_other_contents_are_made_anew_and_the_old_value_goes(contents: list[bytes], cache: Path) -> None:
-    kept("x", [b"a", b"b"], lambda: 1)
-    kept("y", [b"a", b"b"], lambda: 3)
-    assert kept("x", contents, lambda: 2) == 2
+    kept("x", [b"a", b"b"], lambda: 1, int)
+    kept("y", [b"a", b"b"], lambda: 3, int)
+    assert kept("x", contents, lambda: 2, int) == 2
     assert sorted(file.name[0] for file in cache.iterdir()) == ["x", "y"]
 
 
-def test_a_damaged_file_is_made_anew(cache: Path) -> None:
-    kept("x", [b"a"], lambda: 1)
+@pytest.mark.parametrize("damage", [b"{\xff", b'"of another type"'])
+def test_a_damaged_file_is_made_anew(cache: Path, damage: bytes) -> None:
+    kept("x", [b"a"], lambda: 1, int)
     (file,) = cache.iterdir()
-    file.write_bytes(b"{\xff")
-    assert kept("x", [b"a"], lambda: 2) == 2
+    file.write_bytes(damage)
+    assert kept("x", [b"a"], lambda: 2, int) == 2
     assert json.loads(file.read_bytes()) == 2
 
 
 def test_without_a_place_to_write_it_works_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    assert [kept("x", [b"a"], lambda: 1) for _ in range(2)] == [1, 1]
+    assert [kept("x", [b"a"], lambda: 1, int) for _ in range(2)] == [1, 1]
 
 
 def test_what_fails_is_not_kept(cache: Path) -> None:
     with pytest.raises(ZeroDivisionError):
-        kept("x", [b"a"], lambda: 1 / 0)
+        kept("x", [b"a"], lambda: 1 / 0, int)
     assert not cache.exists()
 
 

@@ -12,7 +12,8 @@ from autotune import __version__, cli
 from autotune.api import rules as api
 from autotune.cli import run
 from autotune.cli.rules import as_text
-from autotune.engine import load, load_rules
+from autotune.engine import load
+from autotune.engine.load import load_rules
 from autotune.engine.static import decides_without_a_run
 from autotune.errors import BusyError, RuleError, ScriptError, UsageError
 

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from autotune.derive import derive
 from autotune.derive.kernels import attention, fp32_products_ns, is_fp32_product
-from autotune.engine import evaluate, join, load_rules
+from autotune.engine.evaluate import evaluate
+from autotune.engine.evidence import join
+from autotune.engine.load import load_rules
 from autotune.model.evidence import Fact
 from autotune.model.recording import Event
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from engine_builders import HERE, TRAIN, evidence, finding, gain, rule, with_settings
 
-from autotune.engine import decline, evaluate, join
-from autotune.engine.evaluate import evaluate_subject
+from autotune.engine.evaluate import decline, evaluate, evaluate_subject
+from autotune.engine.evidence import join
 from autotune.model.evidence import RUN, Fact, Location, Setting, Value
 from autotune.model.finding import Evaluation, Finding, Gain, Passed, Skipped
 from autotune.model.rule import Fix, Limit, Severity, Static

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.engine import join, observed_over
+from autotune.engine.evidence import join, observed_over
 from autotune.model.evidence import RUN, Fact, Location, Setting
 
 HERE = Location("/p/train.py", 12, "DataLoader", end_line=12)

@@ -6,8 +6,10 @@ import pytest
 from engine_builders import HERE, change, finding, gain
 from msgspec.structs import replace
 
-from autotune.engine import evaluate, load_rules, recommend
-from autotune.engine import ranked as in_order
+from autotune.engine.evaluate import evaluate
+from autotune.engine.load import load_rules
+from autotune.engine.recommend import ranked as in_order
+from autotune.engine.recommend import recommend
 from autotune.model.evidence import RUN, Evidence, Location
 from autotune.model.finding import Gain
 from autotune.model.rule import Effect, Severity

@@ -15,12 +15,13 @@ from types import SimpleNamespace
 import pytest
 from matrix import Cell, Expect, Place, Shape, Start, cells, environ, lay_out, problem, shapes
 
-from autotune import collect, engine, patch
+from autotune import collect, patch
 from autotune.api import apply
 from autotune.api.check import Options, check
 from autotune.api.outcome import summarise
 from autotune.api.patching import relative
 from autotune.collect import artefacts
+from autotune.engine.evidence import join, observed_over
 from autotune.invocation import invoked
 from autotune.model.evidence import Evidence, Location, Setting
 from autotune.model.finding import Change
@@ -64,7 +65,7 @@ def command(cell: Cell, place: Place, start: Start) -> tuple[str, ...]:
 
 
 def evidence(observed: Setting, settings: tuple[Setting, ...]) -> Evidence:
-    return engine.observed_over(engine.join((), settings), engine.join((), (observed,)))
+    return observed_over(join((), settings), join((), (observed,)))
 
 
 def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.Planned:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune import engine, predict
+from autotune import predict
+from autotune.engine.load import load_rules
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.predict.workers import pipeline
@@ -79,7 +80,7 @@ OF_LOADER = {
 }
 OF_OPTIMIZER = {"optimizer.step_share": SHARE, "optimizer.has_fused": st.booleans(), "optimizer.fused": st.booleans()}
 
-SPECS = tuple((rule.gain, rule.subject) for rule in engine.load_rules() if rule.gain)
+SPECS = tuple((rule.gain, rule.subject) for rule in load_rules() if rule.gain)
 CHANGES = {
     "train.num_threads": 1,
     "loader.num_workers": 1,

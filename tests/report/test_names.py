@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from report_builders import gain_from, rule
 
-from autotune.engine import load_rules
+from autotune.engine.load import load_rules
 from autotune.model.evidence import Location, Span
 from autotune.model.finding import Change
 from autotune.model.report import PHASES

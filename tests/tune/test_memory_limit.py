@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.engine import join
+from autotune.engine.evidence import join
 from autotune.model.evidence import RUN, Evidence, Fact, Setting
 from autotune.model.tuned import Axis, Space
 from autotune.tune.memory_limit import unknown_peak

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from autotune import engine
 from autotune.collect.request import Override
+from autotune.engine.evidence import join, observed_over
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.rule import Effect
 from autotune.scan.command import scan_command
@@ -59,8 +59,8 @@ def script(tmp_path):
             Setting(f"loader.{name}", TRAIN, value, "observed", at, spelling=name) for name, value in observed.items()
         ]
         seen.append(Setting("train.num_threads", RUN, 2, "observed"))
-        static = engine.join(bundle.facts, bundle.settings)
-        evidence = engine.observed_over(static, engine.join([Fact("run.framework", RUN, framework)], seen))
+        static = join(bundle.facts, bundle.settings)
+        evidence = observed_over(static, join([Fact("run.framework", RUN, framework)], seen))
         return DiagnosedScript(command, evidence, bundle, {}, cache(lambda name: Path(name).read_bytes()))
 
     return made

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.engine import join
+from autotune.engine.evidence import join
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Evidence, Fact
 from autotune.model.report import Step

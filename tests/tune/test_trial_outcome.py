@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from autotune import collect
 from autotune.collect import Collected
-from autotune.engine import join
+from autotune.engine.evidence import join
 from autotune.machine import Sampled
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Fact, Setting

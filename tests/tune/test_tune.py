@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from autotune import engine
 from autotune.api import apply, diagnose
 from autotune.collect import artefacts
+from autotune.engine.evidence import join, observed_over
+from autotune.engine.load import load_rules
 from autotune.errors import ScriptError, UsageError
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.finding import Change, Evaluation, Finding, Gain, Recommendation
@@ -69,13 +70,13 @@ def report(root: Path, workers: int = 0, line: int = 6, told: bool = True, **fac
         Setting("train.num_threads", RUN, 2, "observed" if told else "default"),
     ]
     known = [Fact(name, RUN, value) for name, value in {**FACTS, **facts}.items()]
-    static = engine.join(bundle.facts, bundle.settings)
+    static = join(bundle.facts, bundle.settings)
     return Report(
         run=RunSummary(("train.py",), "completed", python=sys.executable, startup_s=2.0, folder=str(run)),
         machine={},
         software={},
         step=Step(20, 100.0, 100.0, 100.0, {}, samples_per_s=320.0),
-        evidence=engine.observed_over(static, engine.join(known, seen)),
+        evidence=observed_over(static, join(known, seen)),
         evaluation=Evaluation((), (), ()),
         recommendations=(),
     )
@@ -625,7 +626,7 @@ def test_a_sqlite_study_of_an_earlier_version_is_continued(made, root, monkeypat
 
 
 def test_what_the_diagnosis_found_and_was_not_tried_is_told(made, root) -> None:
-    gain, own = Gain(1.5, 1.4, 1.6, "measured"), next(rule for rule in engine.load_rules() if rule.id == "DL001")
+    gain, own = Gain(1.5, 1.4, 1.6, "measured"), next(rule for rule in load_rules() if rule.id == "DL001")
 
     def found(subject, setting, gain=gain):
         change = Change(setting, 0, 1, Effect.EXACT)

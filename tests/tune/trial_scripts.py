@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from autotune import engine
+from autotune.engine.evidence import join, observed_over
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.scan.command import scan_command
 from autotune.tune.realisation import DiagnosedScript
@@ -87,6 +87,6 @@ def as_diagnosed(path: Path, line: int, workers: int = 0) -> DiagnosedScript:
     assert bundle is not None
     at = Location(str(path), line, "DataLoader")
     seen = Setting("loader.num_workers", TRAIN, workers, "observed", at, spelling="num_workers")
-    static = engine.join(bundle.facts, bundle.settings)
-    evidence = engine.observed_over(static, engine.join([Fact("run.framework", RUN, "raw")], [seen]))
+    static = join(bundle.facts, bundle.settings)
+    evidence = observed_over(static, join([Fact("run.framework", RUN, "raw")], [seen]))
     return DiagnosedScript(words, evidence, bundle, {}, cache(lambda name: Path(name).read_bytes()))
