@@ -17,13 +17,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
-from msgspec.structs import replace
+from msgspec import Struct, convert, to_builtins
 
 from autotune import machine, state
 from autotune.errors import UsageError
 from autotune.machine import limits
-from autotune.model.verified import Resume, Resumed, Schedule, Start, Turns
+from autotune.model.verified import Resume, Schedule, Start
 from autotune.verify.mirror import COPIED, LEFT_OUT, LINKED, MOST_COPIED_BYTES, MOST_ENTRIES
 from autotune.verify.sides import Sides
 
@@ -175,30 +174,7 @@ def _forget(folder: Path) -> None:
 
 
 def _kept(row: Mapping[str, Any]) -> Kept:
-    """Raises KeyError, TypeError or ValueError for what this version does not write."""
-    if row["schema"] != SCHEMA:
+    """Raises AttributeError, KeyError or ValueError for what this version does not write."""
+    if row["schema"] != SCHEMA or row.keys() != {"schema", *Kept.__struct_fields__}:
         raise ValueError(row["schema"])
-    planned, resume = row["planned"], row["resume"]
-    return Kept(
-        conditions=dict(row["conditions"]),
-        hash_seed=str(row["hash_seed"]),
-        rehearsed=tuple(map(_start, row["rehearsed"])),
-        notes=tuple(map(str, row["notes"])),
-        planned=_schedule(planned) if planned is not None else None,
-        starts=tuple(map(_start, row["starts"])),
-        looks=int(row["looks"]),
-        trial_why=str(row["trial_why"]),
-        trial_s=float(row["trial_s"]),
-        resume=Resume(Resumed(resume["result"]), str(resume["why"])) if resume is not None else None,
-    )
-
-
-def _start(row: Mapping[str, Any]) -> Start:
-    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-    return Start(**made)
-
-
-def _schedule(row: Mapping[str, Any]) -> Schedule:
-    turns = row["turns"]
-    made = Schedule(**{**row, "order": tuple(row["order"]), "turns": None})
-    return replace(made, turns=Turns(**turns) if turns is not None else None)
+    return convert(row, Kept)
