@@ -10,14 +10,14 @@
       projects/<key>/verified/          the pairs of the last verifications, to go on from (verify/kept.py)
       projects/<key>/history.jsonl      what verifications said of predictions
 
+Every command imports this module, and nearly none needs hashlib or json: the functions that do import them.
+
 A repository is data: a journal, a run or a study that lies in it is acted on only when it is known here. A project
 that is copied or moved has another key.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import stat
@@ -36,6 +36,8 @@ _TO_DO = "Set XDG_STATE_HOME to a folder of your own; the data for undo is store
 def project(root: Path, environ: Mapping[str, str] = os.environ) -> Path:
     """The folder of the project at `root`, made where it is missing. Raises UsageError where it cannot be made, or
     others could write it."""
+    import json
+
     folder = _folder(root, environ)
     try:
         for place in (folder.parents[1], folder.parent, folder):
@@ -53,6 +55,8 @@ def project(root: Path, environ: Mapping[str, str] = os.environ) -> Path:
 def known_project(root: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
     """The folder of the project at `root` where there is one that can be relied on; nothing is made."""
     try:
+        if not (_home(environ) / "projects").is_dir():
+            return None
         folder = _folder(root, environ)
         if not folder.is_dir():
             return None
@@ -66,6 +70,8 @@ def known_project(root: Path, environ: Mapping[str, str] = os.environ) -> Path |
 
 def projects(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
     """The roots of all known projects that are still where they were."""
+    import json
+
     for file in sorted((_home(environ) / "projects").glob("*/project.json")):
         try:
             root = Path(json.loads(file.read_text(encoding="utf-8"))["path"])
@@ -78,12 +84,16 @@ def projects(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
 
 def register_patch(root: Path, data: bytes) -> None:
     """Remember the bytes of a patch file that was made here. Raises OSError or UsageError where that cannot be kept."""
+    import hashlib
+
     with (project(root) / "patch-files").open("a", encoding="utf-8") as file:
         file.write(f"{hashlib.sha256(data).hexdigest()}\n")
 
 
 def is_own_patch(root: Path, data: bytes) -> bool:
     """Whether a patch file of the project at `root` has the bytes of one that was made here."""
+    import hashlib
+
     return hashlib.sha256(data).hexdigest() in _lines(root, "patch-files")
 
 
@@ -111,6 +121,8 @@ def is_own_run(run: Path, own: Collection[tuple[str, int]]) -> bool:
 def keep_command(root: Path, run: str, words: Sequence[str], cwd: Path, python: str | None) -> None:
     """Remember what run `run` of the project at `root` started, where, and with which --python. Raises OSError or
     UsageError where that cannot be kept. Who calls it leaves out words that may hold a secret: all, then."""
+    import json
+
     line = json.dumps({"run": run, "words": list(words), "cwd": str(cwd), "python": python})
     with (project(root) / "commands.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
@@ -149,6 +161,8 @@ def elsewhere(root: Path) -> Path | None:
 
 
 def _command(line: str) -> _Row | None:
+    import json
+
     try:
         row = json.loads(line)
         run, words, cwd, python = row["run"], row["words"], row["cwd"], row["python"]
@@ -169,6 +183,9 @@ def _lines(root: Path, name: str) -> list[str]:
 
 def _folder(root: Path, environ: Mapping[str, str]) -> Path:
     # Without the device: its number may be another one after the next mount, and undo has to work then, too.
+    import hashlib
+    import json
+
     about = _about(root)
     text = json.dumps({name: about[name] for name in ("path", "inode")}, sort_keys=True)
     return _home(environ) / "projects" / hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:24]

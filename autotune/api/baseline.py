@@ -9,7 +9,6 @@ text out of theirs: a code host takes another fingerprint for another alert, and
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections import Counter
@@ -29,6 +28,8 @@ LARGEST = 20_000_000
 
 def read(file: Path) -> Counter[str]:
     """How many findings of each fingerprint the baseline holds. Raises UsageError for another kind of file."""
+    import json  # only --baseline needs it
+
     try:
         document = json.loads(reading.read(file, follow=True, most_bytes=LARGEST))
         if document["schema"] != SCHEMA:
@@ -47,6 +48,8 @@ def _rewrite_hint(file: Path) -> str:
 
 def write(file: Path, findings: Iterable[tuple[Finding, Location]], root: Path) -> Counter[str]:
     """Write the baseline of `findings`, one row of it for each of their places, and return what `read` would."""
+    import json  # only --baseline needs it
+
     found = [(finding, place, fingerprint(finding, place, root)) for finding, place in findings]
     counts = Counter(mark for _, _, mark in found)
     rows = {mark: {"rule": finding.rule.id, "file": place.file} for finding, place, mark in found}

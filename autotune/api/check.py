@@ -21,7 +21,6 @@ from autotune.model.evidence import Evidence, Fact, Location, Setting
 from autotune.model.rule import Rule, Severity
 from autotune.model.scanned import Bundle, Note
 from autotune.scan import scan
-from autotune.scan.attempt import attempt
 
 if TYPE_CHECKING:
     from autotune.model.report import Report
@@ -65,14 +64,8 @@ def check(options: Options, *, cwd: Path) -> Checked:
     scanned = scan(paths, root=root, exclude=config.exclude, versions=versions)
     observed = _observed(profile.evidence, root) if profile is not None else None
     recorded = scanned.bundles if len(scanned.bundles) == 1 else _recorded(scanned.bundles, profile)
-    left: list[Note] = []
-    judged = (
-        attempt(
-            bundle.name, partial(_judged, bundle, rules, known, observed if bundle in recorded else None), left.append
-        )
-        for bundle in scanned.bundles
-    )
-    bundles = [each for each in judged if each is not None]
+    evidence = [(bundle, observed if bundle in recorded else None) for bundle in scanned.bundles]
+    bundles, left = _all_judged(evidence, rules, known) if evidence else ([], [])
     bundles = [silence.by_person(each, config) for each in _once(bundles)]
     bundles = _without_baseline(bundles, options, root, cwd)
     return Checked(
@@ -128,9 +121,23 @@ def _load(name: str | None, cwd: Path) -> Report | None:
     return diagnose.load(name, cwd=cwd)
 
 
+def _all_judged(
+    evidence: Sequence[tuple[Bundle, Evidence | None]], rules: Sequence[Rule], known: Sequence[Fact]
+) -> tuple[list[CheckedBundle], list[Note]]:
+    """Each bundle with what was observed of it, judged; and notes on those for which that took too much or failed."""
+    from autotune.scan.attempt import attempt  # a tree in which nothing trains has no bundles
+
+    left: list[Note] = []
+    made = (
+        attempt(bundle.name, partial(_judged, bundle, rules, known, observed), left.append)
+        for bundle, observed in evidence
+    )
+    return [each for each in made if each is not None], left
+
+
 def _judged(bundle: Bundle, rules: Sequence[Rule], known: Sequence[Fact], observed: Evidence | None) -> CheckedBundle:
     """What the rules say about the files of one run, this machine and, where one is given, its recording."""
-    from autotune.engine.evaluate import evaluate  # the language of rules; a tree in which nothing trains needs none
+    from autotune.engine.evaluate import evaluate  # as above
     from autotune.engine.evidence import join, observed_over
 
     read = join((*known, *bundle.facts), bundle.settings)

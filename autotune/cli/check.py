@@ -19,7 +19,7 @@ from autotune.cli.output import has_colour, show
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
 from autotune.outlet import tell
-from autotune.report import CHECK_RENDERERS, check_facts, render_check
+from autotune.report import CHECK_RENDERERS, render_check
 from autotune.report.check_words import count
 from autotune.report.layout import clean
 
@@ -104,6 +104,8 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     """
     checked = api.check(_options(paths, given), cwd=Path.cwd())
     if given["facts"]:
+        from autotune.report import check_facts
+
         show(check_facts.render(checked), given["output"])
         return _bug(checked)
     show(render_check(checked, given["format_"], colour=has_colour(given["output"])), given["output"])

@@ -26,14 +26,19 @@ def load_rules(folder: Path | None = None) -> tuple[Rule, ...]:
     Raises RuleError that lists every mistake of every file, UsageError when there is no rule at all.
     """
     place = folder or rules_folder()
+    if folder is None:
+        return kept("rules", _state(place), lambda: _judged(_files(place)), tuple[Rule, ...])
+    return _judged(_files(place))
+
+
+def _files(place: Path) -> dict[Path, Path]:
+    """The rule files by their names below the folder. Raises UsageError where there is none."""
     files = {file.relative_to(place): file for file in sorted(place.glob("*/*.toml"))}
     if not files:
         raise UsageError(
             "there is no rule file here", where=str(place), to_do="Rules are <family>/<ID>.toml in this folder."
         )
-    if folder is not None:
-        return _judged(files)
-    return kept("rules", _contents(files), lambda: _judged(files), tuple[Rule, ...])
+    return files
 
 
 def load_rule(file: Path) -> Rule:
@@ -41,23 +46,17 @@ def load_rule(file: Path) -> Rule:
     return _judged({Path(file.parent.name, file.name): file})[0]
 
 
-def _contents(files: Mapping[Path, Path]) -> Iterator[bytes]:
-    """What decides whether rules are right: their files, the vocabulary, and the code that judges them."""
-    for name, file in files.items():
-        yield str(name).encode()
-        yield _bytes(file)
+def _state(rules: Path) -> Iterator[bytes]:
+    """What decides whether rules are right: their files, the vocabulary, and the code that judges them.
+
+    A file stands for its content with its name, size and time, as for Python when it imports a module.
+    """
     engine = Path(__file__).parent
-    for folder in (engine, engine.parent / "catalogue"):
+    families = sorted(entry.path for entry in os.scandir(rules) if entry.is_dir()) if rules.is_dir() else []
+    for folder in (*families, engine, engine.parent / "catalogue"):
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-            yield f"{entry.name} {entry.stat().st_size} {entry.stat().st_mtime_ns}".encode()
-
-
-def _bytes(file: Path) -> bytes:
-    """The file's contents; nothing when it cannot be read, which is said when it is judged."""
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""
+            about = entry.stat()
+            yield f"{entry.path} {about.st_size} {about.st_mtime_ns}".encode("utf-8", "surrogateescape")
 
 
 def _judged(files: Mapping[Path, Path]) -> tuple[Rule, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 
 import click
@@ -37,10 +36,12 @@ def clean(text: str) -> str:
 
 def cells(text: str) -> int:
     """Columns that `text` takes: two for wide characters, none for combining ones."""
-    return sum(map(_cell, text))
+    return len(text) if text.isascii() else sum(map(_cell, text))
 
 
 def _cell(char: str) -> int:
+    import unicodedata  # ASCII needs no look at it
+
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

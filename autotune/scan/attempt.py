@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +88,8 @@ def _raise(*_: object) -> None:
 
 def _cause(error: Exception) -> str:
     """ "TypeError at autotune/scan/python/loops.py:120"."""
+    import traceback  # only a bug needs it
+
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     at = (own or frames)[-1]

@@ -147,16 +147,35 @@ def test_a_bug_of_ours_is_exit_4(project, monkeypatch, capsys) -> None:
 def loaded(*arguments: str) -> set[str]:
     code = "import sys; from autotune.cli import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
-    return {name.split(".")[0] for name in done.stderr.split()} & set(HEAVY)
+    return set(done.stderr.split())
+
+
+def heavy(modules: set[str]) -> set[str]:
+    return {name.split(".")[0] for name in modules} & set(HEAVY)
 
 
 def test_nothing_heavy_is_loaded(project) -> None:
-    assert loaded("check") == set()
+    assert heavy(loaded("check")) == set()
 
 
 def test_yaml_loads_its_parser_and_nothing_else(project) -> None:
     (project / "c.yaml").write_text(CONFIG)
-    assert loaded("check") == {"ruamel"}
+    assert heavy(loaded("check")) == {"ruamel"}
+
+
+LATER = {
+    "autotune.scan.bundle", "autotune.engine.evaluate", "autotune.engine.parse", "dataclasses", "difflib", "hashlib",
+    "json", "lzma", "packaging", "tomllib", "traceback",
+}  # fmt: skip
+"""What `check` needs only where something trains, or after a mistake: each takes a part of its start."""
+
+
+def test_a_tree_without_training_starts_with_little(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import torch\nprint(torch.ones(2))\n")
+    loaded("check")  # fills the cache
+    assert loaded("check") & LATER == set()
 
 
 def test_the_project_is_left_as_it_was(project, capsys) -> None:
