@@ -66,14 +66,13 @@ class Event(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     start_ns: int
     end_ns: int
     ref: int = -1
+    """Which loader, model, optimizer or call, by its id or index; -1 for none."""
+
     flag: int = 0
 
 
 class Fetch(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One batch prepared by a fetcher, in a worker or in the training process (`in_main`).
-
-    `queued_ns` is how long the fetcher was ready and had no CPU; None where the system does not say it.
-    """
+    """One batch prepared by a fetcher, in a worker or in the training process."""
 
     loader: int
     pid: int
@@ -84,15 +83,14 @@ class Fetch(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     collate_cpu_ns: int
     num_samples: int
     in_main: bool
+    """The training process prepared it."""
+
     queued_ns: int | None = None
+    """How long the fetcher was ready and had no CPU; None where the system does not say it."""
 
 
 class Batch(Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch as the training loop got it. Token counts and lengths are None where they cannot be known.
-
-    `lengths` are per-sample token counts without padding; `width` is the padded width; `padding` says how they
-    are known: "attention_mask", "pad_id", "counts" (lengths that came with the batch, of tokens or frames) or None.
-    """
+    """One batch as the training loop got it. Token counts and lengths are None where they cannot be known."""
 
     loader: int
     at_ns: int
@@ -101,51 +99,45 @@ class Batch(Struct, frozen=True, forbid_unknown_fields=True):
     shapes: tuple[tuple[int, ...], ...]
     tokens: int | None = None
     useful_tokens: int | None = None
+    """Without padding."""
+
     width: int | None = None
+    """The padded width."""
+
     lengths: tuple[int, ...] | None = None
+    """Tokens of each sample, without padding."""
+
     padding: Literal["attention_mask", "pad_id", "counts"] | None = None
-
-
-class Site(Struct, frozen=True):
-    """A call site: the innermost user frame (`is_user`), or the library frame when no user file is on the stack."""
-
-    file: str
-    line: int
-    function: str
-    is_user: bool
+    """How the lengths are known; `counts`: they came with the batch, in tokens or frames."""
 
 
 class Sample(Struct, frozen=True, forbid_unknown_fields=True):
-    """Stack samples that fell into one place while `phase` ran ("other", "backward" or "fetch").
-
-    `leaf_*` is the innermost frame, `user_*` the innermost frame in the user's own files ("" when there is none). Of
-    "other" and "backward", `path` names the user's functions from the outermost on: "main > Board.add > Board.put",
-    and `writers` those of them that write into a file whenever they are called.
-    """
+    """Stack samples that fell into one place."""
 
     phase: str
+    """What ran: "other", "backward" or "fetch"."""
+
     leaf_file: str
+    """Of the innermost frame, as the next."""
+
     leaf_function: str
     user_file: str
+    """Of the innermost frame in the user's own files, as the next two; "" when there is none."""
+
     user_line: int
     user_function: str
     count: int
     path: str = ""
+    """Of "other" and "backward", the user's functions from the outermost on: "main > Board.add > Board.put"."""
+
     writers: str = ""
+    """Those of the path that write into a file whenever they are called."""
 
 
 class Window(Struct, frozen=True, forbid_unknown_fields=True):
     """The measured steps: from the end of step `warmup_steps` to the end of step `warmup_steps + steps`.
 
-    `step_ends_ns` holds the end of every optimizer step since the script began, warm-up included (so that its
-    length is at least warmup_steps + steps). `steps_by` says what counted them: "optimizer", "backward" or None.
-    `ended_by`: "steps", "time_limit", "script_ended", "error".
-    `device_clock`: pairs of a host time and when the CUDA device had done what was queued until then, in ns since
-    the first pair; the ends of the phases are among them. Empty on a CPU run, and where CUDA did not tell.
-    `step_cpu_ns` has the CPU time of the training thread at the end of every step, since the end of the first; empty in
-    older Recordings. Of the window, and None where the script ended it: `cpu_ns` of the training thread,
-    `process_cpu_ns` of all threads of its process, and `queued_ns` for which the training thread could run and had no
-    CPU (None also where the system does not tell).
+    The CPU times of the window are None where the script ended it.
     """
 
     warmup_steps: int
@@ -153,32 +145,43 @@ class Window(Struct, frozen=True, forbid_unknown_fields=True):
     start_ns: int
     end_ns: int
     step_ends_ns: tuple[int, ...]
+    """The end of each optimizer step since the script began, warm-up included: at least warmup_steps + steps."""
+
     steps_by: Literal["optimizer", "backward"] | None
+    """What counted the steps."""
+
     ended_by: Literal["steps", "time_limit", "script_ended", "error"]
     device_clock: tuple[tuple[int, int], ...] = ()
+    """Pairs of a host time and when the CUDA device had done what was queued until then, in ns since the first pair;
+    the ends of the phases are among them. Empty on a CPU run, and where CUDA gave no times."""
+
     cpu_ns: int | None = None
+    """CPU time of the training thread in the window."""
+
     process_cpu_ns: int | None = None
+    """CPU time of all threads of its process in the window."""
+
     queued_ns: int | None = None
+    """How long the training thread could run and had no CPU; None also where the system does not say it."""
+
     step_cpu_ns: tuple[int, ...] = ()
+    """CPU time of the training thread at the end of each step, since the end of the first; empty in older ones."""
 
 
 class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
-    """One probe after the window.
+    """One probe after the window, with these arguments and results:
 
-    `name`: replay | replay_changed | micro_batch | narrow_batch | loader_alone | serialise.
-
-    `outcome`: completed | failed | out_of_memory. `arguments` and `result` by name:
-      replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "micro_ns", "samples",
-                                                               "tokens", "other_cpus"}
-      replay_changed {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"},
-                     {"profiler"}, or {}: as it is, in turns with them
-                                                           -> the same
-      micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
-      narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
-      loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "queued_ns",
-                                                               "end_ns", "other_cpus"}
-                                                           and, without workers, "samples", "items"
-      serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
+    replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "micro_ns", "samples",
+                                                             "tokens", "other_cpus"}
+    replay_changed {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"},
+                   {"profiler"}, or {}: as it is, in turns with them
+                                                         -> the same
+    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
+    narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
+    loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "queued_ns",
+                                                             "end_ns", "other_cpus"}
+                                                         and, without workers, "samples", "items"
+    serialise      {"parts": "model+optimizer"}          -> {"ns", "bytes"}
     """
 
     name: Literal["replay", "replay_changed", "micro_batch", "narrow_batch", "loader_alone", "serialise"]
@@ -188,51 +191,20 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recording(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything from one process.
-
-    outcome: completed | ended_early | raised | out_of_memory | no_step.
-    process: pid, ppid, group (of processes), rank, local_rank, world_size, local_world_size, argv, executable,
-      main_file, num_threads;
-      local_rank and local_world_size are None when nothing told them.
-    error: type, message, traceback, phase; None without one.
-    software: versions of the modules that were imported, by distribution name.
-    device: type ("cpu", "cuda", "mps"), name, capability ("9.0"), index; None before a model was seen.
-    loaders: id, site, arguments {num_workers, batch_size, prefetch_factor, pin_memory, persistent_workers,
-      drop_last, multiprocessing_context}, given [argument names at the call], dataset {type, module, length,
-      map_style}, sampler, num_batches, wraps (id of the loader it was rebuilt from, e.g. by accelerate, or None),
-      pad_id, max_length (where its tokenizer cuts), path (a file or folder that is read), None when unknown;
-      has_own_collate and made_ns, when it was made (both missing in older ones).
-    optimizers: id, type, module, site, arguments {fused, foreach, momentum ...}, num_params, has_fused, state_bytes
-      {type of device: bytes of the state's tensors} after the window, None when it could not be read.
-    models: id, type, module, site, num_params, num_trainable, param_bytes, dtypes {name: count}, attention,
-      supports_sdpa, output_attentions, model_type, has_native_class, num_batchnorm, checkpointing, compiled, parallel.
-    frameworks: {"hf_args": {"type", "site", "values": {..}}, "hf_trainer": {..}, "accelerator": {..}, ..}.
-    losses: of each step since the script began, the sum of the values whose backward was called; None where unknown
-      (no single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN.
-    calls: kind, site, count, in_window, total_ns, is_library.
-    torch_state: autocast, grad_scaler, clips_scaled, legacy_amp, matmul_precision, cudnn_benchmark,
-      anomaly, deterministic, num_threads; of the window, and missing in older ones: profiled_steps, averaged_backwards
-      (of DDP models, whose gradients are averaged over the processes).
-    environment: allowlisted variables, "" when unset.
-    memory: rss_peak_bytes, rss_start_bytes, and for CUDA peak_allocated_bytes, peak_reserved_bytes, total_bytes,
-      num_alloc_retries.
-    io: read_bytes, read_chars in the window (this process and its workers), None where /proc has none.
-    compile: graph_breaks, recompiles_at_start, recompiles_at_end, compiling_steps (of the warm-up; missing in
-      older ones); None when dynamo was not used.
-    kernels: CUDA only, from a few optimizer steps that were profiled after the window; None otherwise.
-      steps, start_ns, end_ns: what was profiled; busy_ns: at least one kernel ran; idle [[start_ns, end_ns]]: none did
-      (the longest gaps, in the order of time); rows [{name, operator, kind, count, total_ns}]: launches of one kernel
-      by one operator of torch ("" when unknown). kind: "kernel", "copy" or "fill".
-    side_effects: redirected [{path, kind, bytes}], blocked [{what}], not_isolated [{what}].
-    overhead: events, event_ns, sampler_ns, setup_ns.
-    """
+    """Everything from one process."""
 
     outcome: Literal["completed", "ended_early", "raised", "out_of_memory", "no_step"]
     origin_ns: int
+    """When the process began; other times count from here."""
+
     process: Process
     error: Error | None
     software: Mapping[str, str]
+    """Versions of the modules that were imported, by distribution name."""
+
     device: Device | None
+    """None before a model was seen."""
+
     window: Window | None
     events: tuple[Event, ...]
     fetches: tuple[Fetch, ...]
@@ -246,14 +218,27 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     calls: tuple[HostCall, ...]
     torch_state: TorchState
     environment: Mapping[str, str]
+    """Allowlisted variables; "" when unset."""
+
     memory: Mapping[str, int | None]
+    """`rss_peak_bytes`, `rss_start_bytes`, and for CUDA `peak_allocated_bytes`, `peak_reserved_bytes`, `total_bytes`,
+    `num_alloc_retries`."""
+
     io: InputOutput | None
+    """None where /proc has none."""
+
     compile: Compilation | None
+    """None when dynamo was not used."""
+
     kernels: Kernels | None
+    """None without CUDA."""
+
     what_ifs: tuple[WhatIf, ...]
     side_effects: SideEffects
     overhead: Overhead
     losses: tuple[Loss | None, ...] = ()
+    """Of each step since the script began, the sum of the values whose backward was called; None where unknown (no
+    single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN."""
 
     @property
     def device_type(self) -> str | None:

@@ -79,44 +79,58 @@ class Step(Struct, frozen=True):
 
 
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the measurement itself was: times in seconds, sizes in bytes. `python` is the script's interpreter.
-
-    `outcome` is one of OUTCOMES. `python_from` says how the interpreter was chosen. `replayed` says that what-if
-    probes made the script train on kept batches after the window. `planned_steps` is None when the script's own length
-    is unknown; `num_steps` are the optimizer steps that ran, warm-up included, None when
-    unknown. `error` is the script's own: "ValueError: its message".
-
-    `isolation` is the layer that held the script's writes: "kernel", "hooks", or "" with --keep-going and for a lone
-    Recording; `isolation_why` says why it was not the kernel. `escaped` are files of the project that changed all the
-    same, `not_covered` writable folders that the layer leaves out, `other_devices` folders whose redirected writes went
-    to another file system, `ended` programs that outlived the script. `is_compared`: all files of the project were
-    compared before and after; False where it has too many.
-    """
+    """What the measurement itself was: times in seconds, sizes in bytes."""
 
     command: tuple[str, ...]
     outcome: Outcome
     python: str = ""
+    """The script's interpreter."""
+
     python_from: str = ""
+    """How the interpreter was chosen."""
+
     wall_s: float | None = None
     startup_s: float | None = None
     warmup_steps: int | None = None
     num_steps: int | None = None
+    """Optimizer steps that ran, warm-up included; None when unknown."""
+
     planned_steps: int | None = None
+    """None when the script's own length is unknown."""
+
     num_processes: int = 0
     kept_going: bool = False
     replayed: bool = False
+    """What-if probes made the script train on stored batches after the window."""
+
     error: str = ""
+    """The script's own: "ValueError: its message"."""
+
     overhead_share: float | None = None
     redirected: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
     not_isolated: tuple[str, ...] = ()
     isolation: str = ""
+    """The layer that held the script's writes: "kernel", "hooks", or "" with --keep-going and for a lone Recording."""
+
     isolation_why: str = ""
+    """Why it was not the kernel."""
+
     escaped: tuple[str, ...] = ()
+    """Files of the project that changed all the same."""
+
     not_covered: tuple[str, ...] = ()
+    """Writable folders that the layer leaves out."""
+
     other_devices: tuple[str, ...] = ()
+    """Folders whose redirected writes went to another file system."""
+
     is_compared: bool = True
+    """All files of the project were compared before and after; False where it has too many."""
+
     ended: tuple[str, ...] = ()
+    """Programs that outlived the script."""
+
     notes: tuple[str, ...] = ()
 
 

@@ -5,13 +5,18 @@ A finding and a skipped rule have every key that they have in the report of `dia
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from autotune import __version__
 from autotune.model.checked import Checked, CheckedBundle, Gate
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
 from autotune.model.scanned import Note
 from autotune.report import check_words as say
-from autotune.report.json_out import SCHEMA, Json, dumps, edit_json, finding_json, location_json, skipped_json
+from autotune.report.json_out import SCHEMA, dumps, edit_json, finding_json, location_json, skipped_json
+
+if TYPE_CHECKING:
+    from autotune.report import documents as doc
 
 
 def render(checked: Checked, colour: bool, width: int) -> str:
@@ -19,7 +24,7 @@ def render(checked: Checked, colour: bool, width: int) -> str:
     return dumps(document(checked))
 
 
-def document(checked: Checked) -> Json:
+def document(checked: Checked) -> doc.CheckDocument:
     """The result as plain values."""
     bundles = checked.bundles
     return {
@@ -27,7 +32,7 @@ def document(checked: Checked) -> Json:
         "tool": {"name": "autotune", "version": __version__},
         "root": checked.root,
         "fails": checked.fails,
-        "fail_on": checked.fail_on.value if checked.fail_on else None,
+        "fail_on": checked.fail_on,
         "num_files": checked.num_files,
         "num_rules": checked.num_rules,
         "bundles": [_bundle(each) for each in bundles],
@@ -43,7 +48,7 @@ def document(checked: Checked) -> Json:
     }
 
 
-def _bundle(each: CheckedBundle) -> Json:
+def _bundle(each: CheckedBundle) -> doc.Bundle:
     return {
         "name": each.bundle.name,
         "files": list(each.bundle.files),
@@ -55,19 +60,22 @@ def _bundle(each: CheckedBundle) -> Json:
     }
 
 
-def _finding(bundle: str, finding: Finding) -> Json:
+def _finding(bundle: str, finding: Finding) -> doc.FileFinding:
     """What `diagnose` writes, and what a reader of files needs: exact places, spelled changes, advice."""
     return {
         **finding_json(finding, None),
         "location": _place(finding.location),
         "changes": [{**edit_json(each), "location": _place(each.location)} for each in finding.changes],
+        "gain": None,
+        "install": None,
+        "script": None,
         "advice": list(finding.advice),
         "places": [_place(each) for each in finding.places],
         "bundle": bundle,
     }
 
 
-def _place(location: Location | None) -> Json | None:
+def _place(location: Location | None) -> doc.Place | None:
     base = location_json(location)
     if location is None or base is None:
         return None
@@ -79,9 +87,9 @@ def _place(location: Location | None) -> Json | None:
     }
 
 
-def _note(note: Note) -> Json:
+def _note(note: Note) -> doc.ReadNote:
     return {"where": note.where, "why": note.why, "is_error": note.is_error, "is_bug": note.is_bug}
 
 
-def _gate(gate: Gate) -> Json:
+def _gate(gate: Gate) -> doc.GateResult:
     return {"fact": gate.fact, "value": gate.value, "limit": gate.limit, "holds": gate.holds, "why": gate.why}

@@ -4,27 +4,29 @@
 never 0. Only the type checker and that script import this module.
 """
 
-from typing import Annotated, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from msgspec import Meta
 
-Plain = bool | float | str | None
-"""A value; a version is text ("2.13.0")."""
+from autotune.model.evidence import Origin, Value
+from autotune.model.finding import Basis
+from autotune.model.outlook import Known, Way
+from autotune.model.report import Outcome
+from autotune.model.rule import Effect, Severity
+from autotune.model.tuned import Outcome as TrialOutcome
+from autotune.model.verified import Clock, Resumed, Sameness, Verdict
 
-Settings = dict[str, bool | int | float | str]
+if TYPE_CHECKING:  # a version is a tuple until `dumps` makes text of it ("2.13.0")
+    Written = Value
+else:
+    Written = bool | int | float | str
+
+Settings = dict[str, Written]
 
 Count = Annotated[int, Meta(ge=0)]
 FromOne = Annotated[int, Meta(ge=1)]
 Positive = Annotated[float, Meta(gt=0)]
 NotEmpty = Annotated[list[str], Meta(min_length=1)]
-
-SeverityName = Literal["critical", "high", "medium", "low", "info"]
-EffectName = Literal["exact", "equivalent", "altering", "manual"]
-GainBasis = Literal["measured", "modelled", "bound"]
-KnownBasis = Literal["measured", "modelled", "assumed"]
-Sameness = Literal["identical", "close", "alike", "different", "not_compared"]
-VerdictName = Literal["faster", "slower", "no_difference", "cannot_tell"]
-WayName = Literal["finish", "restart_now", "restart_after_save"]
 
 
 class Tool(TypedDict):
@@ -57,8 +59,8 @@ class Place(TypedDict):
 class SettingValue(TypedDict):
     """What a setting was in the run, and where it was given."""
 
-    value: Plain
-    origin: Literal["observed", "static", "default"]
+    value: Written | None
+    origin: Origin
     location: Line | None
     trusted: bool
 
@@ -135,9 +137,9 @@ class Change(TypedDict):
     """A setting to change, in canonical names."""
 
     setting: str
-    old: Plain
-    new: Plain
-    effect: EffectName
+    old: Written | None
+    new: Written | None
+    effect: Effect
 
 
 class Gain(TypedDict):
@@ -151,7 +153,7 @@ class Gain(TypedDict):
     saved_s: float | None
     """Over the planned run; null when its length is unknown."""
 
-    basis: GainBasis
+    basis: Basis
     """`measured` only when the window has at least 10 steps; modelled is unverified; bound: at most high."""
 
 
@@ -170,7 +172,7 @@ class Finding(TypedDict):
     rule: str
     subject: str
     name: str
-    severity: SeverityName
+    severity: Severity
     confidence: str
     message: str
     location: Line | None
@@ -204,7 +206,7 @@ class Recommendation(TypedDict):
 
     number: FromOne
     rules: NotEmpty
-    effect: EffectName
+    effect: Effect
     changes: list[Edit]
     advice: list[str]
     gain: Gain | None
@@ -231,7 +233,7 @@ class Run(TypedDict):
     redirected: list[str]
     blocked: list[str]
     not_isolated: list[str]
-    isolation: Literal["kernel", "hooks"] | None
+    isolation: Annotated[str, Meta(pattern="^(kernel|hooks)$")] | None
     """What held the script's writes; null: nothing had to, or it is not known."""
 
     isolation_why: str | None
@@ -262,7 +264,7 @@ class Part(TypedDict):
 
     name: str
     num_bytes: int | None
-    basis: KnownBasis | None
+    basis: Known | None
     how: str
 
 
@@ -282,7 +284,7 @@ class Payback(TypedDict):
     numbers: list[int]
     """The recommendations that it is of: training unchanged."""
 
-    basis: GainBasis
+    basis: Basis
     """What their gain rests on, the weakest of them; of a bound only the best case is told."""
 
     planned_s: float | None
@@ -307,7 +309,7 @@ class Payback(TypedDict):
 class Course(TypedDict):
     """One way for a running job to go on."""
 
-    way: WayName
+    way: Way
     seconds: float
     low_s: float
     high_s: float
@@ -322,14 +324,14 @@ class Restart(TypedDict):
     total: int | None
     step_s: float | None
     courses: list[Course]
-    choice: WayName | None
+    choice: Way | None
     """Null where the gain's interval holds more than one answer."""
 
     least_s: float
     """What a restart has to save."""
 
     numbers: list[int]
-    basis: GainBasis | None
+    basis: Basis | None
     """What their gain rests on; null without one."""
 
     notes: list[str]
@@ -340,7 +342,7 @@ class Cell(TypedDict):
 
     low: float
     high: float
-    basis: KnownBasis
+    basis: Known
 
 
 class SetupRow(TypedDict):
@@ -407,25 +409,15 @@ class ReportDocument(TypedDict):
     schema: Literal[1]
     tool: Tool
     command: list[str]
-    outcome: Literal[
-        "completed",
-        "ended_early",
-        "raised",
-        "out_of_memory",
-        "killed_for_memory",
-        "killed",
-        "timed_out",
-        "no_step",
-        "interrupted",
-    ]
-    machine: dict[str, Plain]
+    outcome: Outcome
+    machine: dict[str, Written | None]
     software: dict[str, str]
     settings: dict[str, SettingValue]
     verdict: Bound | None
     """"compute" or the phase that takes the largest part of a step; null without a step."""
 
     step: Step | None
-    facts: dict[str, Plain]
+    facts: dict[str, Written | None]
     findings: list[Finding]
     skipped: list[SkippedRule]
     passed: Annotated[list[str], Meta(extra_json_schema={"uniqueItems": True})]
@@ -473,7 +465,7 @@ class FileFinding(TypedDict):
     rule: str
     subject: str
     name: str
-    severity: SeverityName
+    severity: Severity
     confidence: str
     message: str
     location: Place | None
@@ -544,7 +536,7 @@ class CheckDocument(TypedDict):
     fails: bool
     """Whether the command exits with 1."""
 
-    fail_on: SeverityName | None
+    fail_on: Severity | None
     """The mildest severity that fails; null: none does."""
 
     num_files: Count
@@ -599,7 +591,7 @@ class ProvenGain(TypedDict):
 class Proof(TypedDict):
     """The verdict of the confirmation of the best of the trials, whether it won or not."""
 
-    verdict: VerdictName
+    verdict: Verdict
     why: str | None
     speedup: float
     low: float
@@ -619,7 +611,7 @@ class TrialResult(TypedDict):
 
     number: int
     changes: Settings
-    outcome: Literal["completed", "out_of_memory", "failed", "timed_out", "pruned"]
+    outcome: TrialOutcome
     samples_per_s: float | None
     """Steps a second where samples are not known."""
 
@@ -651,7 +643,7 @@ class ByHandChange(TypedDict):
     """A change that no edit makes."""
 
     setting: str
-    new: bool | int | float | str
+    new: Written
     how: str
     gain: str
 
@@ -662,7 +654,7 @@ class BeyondSearch(TypedDict):
     rules: list[str]
     message: str
     speedup: Positive
-    basis: GainBasis
+    basis: Basis
 
 
 class TuneDocument(TypedDict):
@@ -727,7 +719,7 @@ class LossesResult(TypedDict):
 class SidesMemory(TypedDict):
     """The peak of each side, and whose memory it is."""
 
-    of: Literal["device", "processes"]
+    of: Annotated[str, Meta(pattern="^(device|processes)$")]
     before_bytes: int | None
     after_bytes: int | None
 
@@ -735,7 +727,7 @@ class SidesMemory(TypedDict):
 class ResumeResult(TypedDict):
     """One save of the changed script and one start that went on from it."""
 
-    result: Literal["ok", "failed", "not_tried"]
+    result: Resumed
     """`not_tried` is no pass."""
 
     why: str
@@ -747,7 +739,7 @@ class PredictedGain(TypedDict):
     speedup: float
     low: float
     high: float
-    basis: GainBasis
+    basis: Basis
     """`bound`: of a part of the changes only the most that they can bring is known."""
 
 
@@ -763,7 +755,7 @@ class VerifyDocument(TypedDict):
     """What else could have been meant, in words: a patch that is written, where a newer one is measured."""
 
     changes: list[Change]
-    verdict: VerdictName
+    verdict: Verdict
     why: str | None
     speedup: Positive
     """Old step time by new step time."""
@@ -778,7 +770,7 @@ class VerifyDocument(TypedDict):
     undisturbed: bool
     """Each step is taken as in the fastest starts of its side, as other work held steps up now and then."""
 
-    clock: Literal["wall", "cpu", "loader"]
+    clock: Clock
     """What the times are: `wall` time; `cpu` time of the training thread, or CPU time that the `loader`'s workers need
     for a step, where a step consists of that."""
 

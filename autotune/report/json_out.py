@@ -6,19 +6,24 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from autotune import __version__
-from autotune.model.evidence import RUN, Evidence, Location, Setting
+from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
 from autotune.model.finding import Change, Finding, Gain, Install, Passed, Recommendation, Skipped
 from autotune.model.report import PHASES, Report, RunSummary, Step
 from autotune.report.gains import basis
 from autotune.report.outlook_json import outlook_json
 from autotune.report.verdict import bound
 
+if TYPE_CHECKING:
+    from autotune.report import documents as doc
+
 SCHEMA = 1
 
 Json = dict[str, Any]
+
+Each = TypeVar("Each")
 
 
 def render(report: Report, colour: bool, width: int) -> str:
@@ -36,7 +41,7 @@ _COMMAND = re.compile(r"#(?=\[|vso\[)")
 """What a CI takes for a command where it shows the text (outlet.py); JSON reads \\u0023 as #."""
 
 
-def document(report: Report) -> Json:
+def document(report: Report) -> doc.ReportDocument:
     """The report as plain values."""
     run, found, step = report.run, report.evaluation, report.step
     return {
@@ -83,19 +88,19 @@ def _main(kind: str, subjects: tuple[str, ...]) -> str:
     return subjects[0] if len(subjects) == 1 else ""
 
 
-def _facts(evidence: Evidence) -> Json:
+def _facts(evidence: Evidence) -> dict[str, Value | None]:
     main = _main_subjects(evidence)
     return _sorted(
         {_key(name, owner, main): value for owner, facts in evidence.facts.items() for name, value in facts.items()}
     )
 
 
-def _settings(evidence: Evidence) -> Json:
+def _settings(evidence: Evidence) -> dict[str, doc.SettingValue]:
     main = _main_subjects(evidence)
     return _sorted({_key(name, owner, main): _setting(each) for (owner, name), each in evidence.settings.items()})
 
 
-def _setting(setting: Setting) -> Json:
+def _setting(setting: Setting) -> doc.SettingValue:
     return {
         "value": setting.value,
         "origin": setting.origin,
@@ -104,12 +109,12 @@ def _setting(setting: Setting) -> Json:
     }
 
 
-def location_json(location: Location | None) -> Json | None:
+def location_json(location: Location | None) -> doc.Line | None:
     """A place in a file, to the line."""
     return {"file": location.file, "line": location.line} if location else None
 
 
-def _verdict(report: Report) -> Json | None:
+def _verdict(report: Report) -> doc.Bound | None:
     """What takes the largest part of a step, and the rule whose change saves most."""
     if report.step is None:
         return None
@@ -118,7 +123,8 @@ def _verdict(report: Report) -> Json | None:
     return {"bound": name, "share": share, "first": first}
 
 
-def _step(step: Step) -> Json:
+def _step(step: Step) -> doc.Step:
+    breakdown: Any = {phase: step.breakdown_ms.get(phase) for phase in PHASES}
     return {
         "mean_ms": step.mean_ms,
         "median_ms": step.median_ms,
@@ -129,18 +135,18 @@ def _step(step: Step) -> Json:
             "tokens_per_s": step.tokens_per_s,
             "useful_tokens_per_s": step.useful_tokens_per_s,
         },
-        "breakdown_ms": {phase: step.breakdown_ms.get(phase) for phase in PHASES},
+        "breakdown_ms": breakdown,
     }
 
 
-def finding_json(finding: Finding, step: Step | None) -> Json:
+def finding_json(finding: Finding, step: Step | None) -> doc.Finding:
     """A finding; `step` is what its gain was measured on, None without a run."""
     rule = finding.rule
     return {
         "rule": rule.id,
         "subject": finding.subject,
         "name": rule.name,
-        "severity": rule.severity.value,
+        "severity": rule.severity,
         "confidence": rule.confidence,
         "message": finding.message,
         "location": location_json(finding.location),
@@ -151,17 +157,17 @@ def finding_json(finding: Finding, step: Step | None) -> Json:
     }
 
 
-def _install(install: Install | None) -> Json | None:
+def _install(install: Install | None) -> doc.Install | None:
     """What advice needs installed; its command is null where no wheel is known to fit, and why."""
     return {"command": install.command or None, "why": install.why} if install else None
 
 
-def change_json(change: Change) -> Json:
+def change_json(change: Change) -> doc.Change:
     """A setting to change, in canonical words."""
-    return {"setting": change.setting, "old": change.old, "new": change.new, "effect": change.effect.value}
+    return {"setting": change.setting, "old": change.old, "new": change.new, "effect": change.effect}
 
 
-def edit_json(change: Change) -> Json:
+def edit_json(change: Change) -> doc.Edit:
     """A change with what a person needs to make it."""
     return {
         **change_json(change),
@@ -171,7 +177,7 @@ def edit_json(change: Change) -> Json:
     }
 
 
-def _gain(gain: Gain | None, step: Step | None) -> Json | None:
+def _gain(gain: Gain | None, step: Step | None) -> doc.Gain | None:
     if gain is None:
         return None
     return {
@@ -183,7 +189,7 @@ def _gain(gain: Gain | None, step: Step | None) -> Json | None:
     }
 
 
-def skipped_json(skipped: Skipped) -> Json:
+def skipped_json(skipped: Skipped) -> doc.SkippedRule:
     """A rule that could not be decided, and the facts that it lacks."""
     return {"rule": skipped.rule.id, "subject": skipped.subject, "needs": list(skipped.needs)}
 
@@ -193,11 +199,11 @@ def _passed(passed: Iterable[Passed], others: Iterable[Finding | Skipped]) -> li
     return sorted({each.rule.id for each in passed} - {each.rule.id for each in others})
 
 
-def _recommendation(recommendation: Recommendation, step: Step | None) -> Json:
+def _recommendation(recommendation: Recommendation, step: Step | None) -> doc.Recommendation:
     return {
         "number": recommendation.number,
         "rules": list(dict.fromkeys(each.rule.id for each in recommendation.findings)),
-        "effect": recommendation.effect.value,
+        "effect": recommendation.effect,
         "changes": [edit_json(each) for each in recommendation.changes],
         "advice": list(dict.fromkeys(text for each in recommendation.findings for text in each.advice)),
         "gain": _gain(recommendation.gain, step),
@@ -205,7 +211,7 @@ def _recommendation(recommendation: Recommendation, step: Step | None) -> Json:
     }
 
 
-def _run(run: RunSummary, price_per_hour: float | None) -> Json:
+def _run(run: RunSummary, price_per_hour: float | None) -> doc.Run:
     return {
         "folder": run.folder,
         "python": run.python or None,
@@ -233,7 +239,7 @@ def _run(run: RunSummary, price_per_hour: float | None) -> Json:
     }
 
 
-def _sorted(values: Mapping[str, Any]) -> Json:
+def _sorted(values: Mapping[str, Each]) -> dict[str, Each]:
     return {name: values[name] for name in sorted(values)}
 
 

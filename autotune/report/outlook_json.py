@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from autotune.model.outlook import Comparison, Outlook, Payback, Restart, Setup
+from autotune.model.outlook import Comparison, MemoryBudget, Outlook, Payback, Restart, Setup
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from autotune.report import documents as doc
 
 
-def outlook_json(outlook: Outlook) -> Json:
+def outlook_json(outlook: Outlook) -> doc.Outlook:
     """The records field by field; an option also has the time and the cost of its run."""
     memory, payback = outlook.memory, outlook.payback
     return {
-        "memory": {**to_builtins(memory), "parts": list(to_builtins(memory.parts))} if memory else None,
+        "memory": _memory(memory) if memory else None,
         "payback": _payback(payback) if payback else None,
         "restart": _restart(outlook.restart) if outlook.restart else None,
         "options": _options(outlook.comparison) if outlook.comparison else None,
     }
 
 
-def _payback(payback: Payback) -> Json:
-    return {**to_builtins(payback), "numbers": list(payback.numbers), "worth_it": payback.is_worth_it}
+def _memory(memory: MemoryBudget) -> doc.MemoryBudget:
+    made: doc.MemoryBudget = to_builtins(memory)
+    return {**made, "parts": list(made["parts"])}
 
 
-def _restart(restart: Restart) -> Json:
+def _payback(payback: Payback) -> doc.Payback:
+    made: doc.Payback = to_builtins(payback)
+    return {**made, "numbers": list(payback.numbers), "worth_it": payback.is_worth_it}
+
+
+def _restart(restart: Restart) -> doc.Restart:
     where = restart.position
     return {
         "step": where.step if where else None,
@@ -41,7 +48,7 @@ def _restart(restart: Restart) -> Json:
     }
 
 
-def _options(comparison: Comparison) -> Json:
+def _options(comparison: Comparison) -> doc.Options:
     return {
         "steps": comparison.steps,
         "rows": [_row(setup, comparison.steps) for setup in comparison.setups],
@@ -50,7 +57,8 @@ def _options(comparison: Comparison) -> Json:
     }
 
 
-def _row(setup: Setup, steps: int) -> Json:
+def _row(setup: Setup, steps: int) -> doc.SetupRow:
     hours = [ms * steps / 3_600_000 for ms in (setup.step.low, setup.step.high)]
     usd = [None if setup.usd_per_hour is None else each * setup.usd_per_hour for each in hours]
-    return {**to_builtins(setup), "run_s": [each * 3600 for each in hours], "cost_usd": usd}
+    made: doc.SetupRow = to_builtins(setup)
+    return {**made, "run_s": [each * 3600 for each in hours], "cost_usd": usd}

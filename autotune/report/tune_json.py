@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from autotune import __version__
+from autotune.model.evidence import Value
 from autotune.model.patch import PatchChange
 from autotune.model.tuned import Beyond, LeftOut, Space, Trial, Tuned
 from autotune.model.verified import Verified
-from autotune.report.json_out import SCHEMA, Json, dumps
+from autotune.report.json_out import SCHEMA, dumps
+
+if TYPE_CHECKING:
+    from autotune.report import documents as doc
 
 
 def render(tuned: Tuned, colour: bool, width: int, price: float | None = None) -> str:
@@ -14,7 +20,7 @@ def render(tuned: Tuned, colour: bool, width: int, price: float | None = None) -
     return dumps(document(tuned))
 
 
-def document(tuned: Tuned) -> Json:
+def document(tuned: Tuned) -> doc.TuneDocument:
     """The search as plain values. `best` holds every setting that was searched: the user's own where nothing won."""
     return {
         "schema": SCHEMA,
@@ -39,31 +45,31 @@ def document(tuned: Tuned) -> Json:
     }
 
 
-def _best(tuned: Tuned) -> Json:
+def _best(tuned: Tuned) -> dict[str, Value]:
     """The settings of the trial that won: without those of the user's own that do not go with its changes."""
     space = tuned.space
     won = (trial.candidate for trial in tuned.trials if space.changes(trial.candidate) == tuned.best)
     return space.settings(next(won, space.current))
 
 
-def _verified(verified: Verified) -> Json:
-    return {**_interval(verified), "losses": verified.losses.sameness.value}
-
-
-def _interval(verified: Verified) -> Json:
+def _verified(verified: Verified) -> doc.ProvenGain:
     found = verified.estimate
-    return {"speedup": found.speedup, "low": found.low, "high": found.high}
+    losses = verified.losses.sameness
+    return {"speedup": found.speedup, "low": found.low, "high": found.high, "losses": losses}
 
 
-def _measured(verified: Verified) -> Json:
+def _measured(verified: Verified) -> doc.Proof:
     """What was measured of the best candidate, whether it won or not."""
+    found = verified.estimate
     before_ms, after_ms = verified.step_ms
     return {
-        "verdict": verified.verdict.value,
+        "verdict": verified.verdict,
         "why": verified.why or None,
-        **_interval(verified),
+        "speedup": found.speedup,
+        "low": found.low,
+        "high": found.high,
         "step_ms": {"before": before_ms, "after": after_ms},
-        "losses": verified.losses.sameness.value,
+        "losses": verified.losses.sameness,
         "losses_why": verified.losses.why or None,
         "memory": {"before_bytes": verified.memory.before, "after_bytes": verified.memory.after},
         "starts": len(verified.schedule.order),
@@ -72,11 +78,11 @@ def _measured(verified: Verified) -> Json:
     }
 
 
-def _trial(trial: Trial, changes: Json) -> Json:
+def _trial(trial: Trial, changes: dict[str, Value]) -> doc.TrialResult:
     return {
         "number": trial.number,
         "changes": changes,
-        "outcome": trial.outcome.value,
+        "outcome": trial.outcome,
         "samples_per_s": trial.samples_per_s,
         "step_ms": trial.step_ms,
         "memory_bytes": trial.memory_bytes,
@@ -86,21 +92,21 @@ def _trial(trial: Trial, changes: Json) -> Json:
     }
 
 
-def _beyond(found: Beyond) -> Json:
+def _beyond(found: Beyond) -> doc.BeyondSearch:
     gain = found.gain
     return {"rules": list(found.rules), "message": found.message, "speedup": gain.speedup, "basis": gain.basis}
 
 
-def _space(space: Space) -> list[Json]:
+def _space(space: Space) -> list[doc.AxisPoints]:
     return [
         {"name": axis.name, "points": [dict(point) for point in axis.points], "current": axis.current}
         for axis in space.axes
     ]
 
 
-def _by_hand(change: PatchChange) -> Json:
+def _by_hand(change: PatchChange) -> doc.ByHandChange:
     return {"setting": change.setting, "new": change.new, "how": change.by_hand, "gain": change.gain}
 
 
-def _left_out(one: LeftOut) -> Json:
+def _left_out(one: LeftOut) -> doc.Reason:
     return {"setting": one.setting, "why": one.why}
