@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,7 +27,11 @@ from autotune.collect.overlay_plan import SCRATCH, NotPossibleError, OverlayPlan
 from autotune.collect.scratch_changes import Change
 from autotune.machine.mounts import mounts
 
-KERNEL, HOOKS = "kernel", "hooks"
+if TYPE_CHECKING:
+    from autotune.collect.request_document import IsolateSettings
+
+KERNEL: Final = "kernel"
+HOOKS: Final = "hooks"
 
 PLAN, FAILURE = "overlay-plan.json", "overlay-failure.json"
 """Files in the run folder, for and from mount_namespace.py."""
@@ -69,7 +73,7 @@ class Isolation(Struct, frozen=True):
     """
 
     layer: str
-    settings: Mapping[str, Any]
+    settings: IsolateSettings
     before: tripwire.Snapshot
     why: str = ""
     plan: OverlayPlan | None = None
@@ -115,7 +119,7 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
             plan = _planned(run_dir, protected, exempt, environ, before)
         except NotPossibleError as error:
             why = str(error)
-    settings = {
+    settings: IsolateSettings = {
         "layer": KERNEL if plan is not None else HOOKS,
         "protected": list(protected),
         "exempt": list(exempt),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
 
 from autotune.model.evidence import Value
+
+if TYPE_CHECKING:
+    from autotune.collect.request_document import IsolateSettings, RequestDocument
 
 DEFAULT_STEPS = 30
 LEAST_WINDOW_S = 0.5
@@ -56,14 +59,14 @@ class Request(Struct, frozen=True):
     resume_from: str | None = None
 
 
-def write(request: Request, run_dir: Path, isolate: Mapping[str, Any] | None) -> Path:
+def write(request: Request, run_dir: Path, isolate: IsolateSettings | None) -> Path:
     """Write request.json into `run_dir`; `isolate` is what keeps writes away from the user's files (isolation.py)."""
     path = run_dir / "request.json"
     path.write_text(json.dumps(as_json(request, run_dir, isolate), indent=1), "utf-8")
     return path
 
 
-def as_json(request: Request, run_dir: Path, isolate: Mapping[str, Any] | None) -> dict[str, Any]:
+def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) -> RequestDocument:
     """The Request as the probe reads it."""
     return {
         "schema": 1,
