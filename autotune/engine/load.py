@@ -53,7 +53,7 @@ def _state(rules: Path) -> Iterator[bytes]:
     """
     engine = Path(__file__).parent
     families = sorted(entry.path for entry in os.scandir(rules) if entry.is_dir()) if rules.is_dir() else []
-    for folder in (*families, engine, engine.parent / "catalogue"):
+    for folder in (*families, str(engine), str(engine.parent / "catalogue")):
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
             about = entry.stat()
             yield f"{entry.path} {about.st_size} {about.st_mtime_ns}".encode("utf-8", "surrogateescape")

@@ -70,7 +70,7 @@ def _finding(bundle: str, finding: Finding) -> doc.FileFinding:
         "install": None,
         "script": None,
         "advice": list(finding.advice),
-        "places": [_place(each) for each in finding.places],
+        "places": [place for each in finding.places if (place := _place(each)) is not None],
         "bundle": bundle,
     }
 

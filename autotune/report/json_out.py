@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from autotune import __version__
 from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
@@ -19,7 +19,7 @@ from autotune.report.verdict import bound
 if TYPE_CHECKING:
     from autotune.report import documents as doc
 
-SCHEMA = 1
+SCHEMA: Final = 1
 
 Json = dict[str, Any]
 
