@@ -122,7 +122,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the rules say beside their findings: what is right, and what would not help, each once, in words.
+    """The remarks of rules that passed, without repetition: what is right, and what would not help.
 
     `not_looked_at` has the topic of each rule that lacked a fact, with the reason.
     """
