@@ -225,7 +225,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _now(change: PatchChange, written: Mapping[ChangeName, int], read: Callable[[str], bytes]) -> Current:
-    """The change for the files as they are now; of one that a patch of ours wrote only what is typed is left."""
+    """The change for the files as they are now. An applied patch leaves only the edits of the command line."""
     if (change.setting, change.subject) not in written:
         return current(change, read)
     return Current(replace(change, edits=tuple(one for one in change.edits if one.file == TYPED)), is_made=True)

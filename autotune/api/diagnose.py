@@ -147,7 +147,7 @@ def build(
     price: float | None,
     place: extras.Place,
 ) -> Report:
-    """From Recordings and what is known beside them to the Report of it; pure: it asks nothing of this machine.
+    """The Report of Recordings and their run; pure: reads nothing from this machine.
 
     `place` says where the generated script of a name is, or will be.
     """

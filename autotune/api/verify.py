@@ -107,7 +107,7 @@ def verify(
 def _known(
     options: Options, sides: Sides, run: str, root: Path, cwd: Path, conditions: Mapping[str, str]
 ) -> tuple[kept.Place, kept.Kept]:
-    """Where the verification is kept, and what is there of it: nothing of a new one.
+    """The file of the verification, and its stored pairs: none for a new verification.
 
     Raises UsageError for a budget that cannot suffice, by the last verification of the same or by the diagnosis.
     """

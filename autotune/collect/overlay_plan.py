@@ -169,8 +169,8 @@ def remove(folders: Iterable[str]) -> None:
 
 def unlock(scratch: Path) -> None:
     """Let the user delete what the kernel leaves in the scratch of each overlay: a folder without permissions."""
-    for work in scratch.glob("*/work/work"):
-        if not any(path.is_symlink() for path in (work, work.parent, work.parent.parent)):
+    for work in (folder / "work" for folder in scratch.glob("*/work")):
+        if work.exists() and not any(path.is_symlink() for path in (work, work.parent, work.parent.parent)):
             work.chmod(0o700)
 
 

@@ -47,7 +47,7 @@ def _refutation(rule: Rule) -> Iterator[str]:
 
 
 def _remarks(rule: Rule) -> Iterator[str]:
-    """Mistakes of what is said where the rule passed."""
+    """Mistakes in the [[right]] and [[useless]] tables of a rule."""
     for key, each in _keyed_remarks(rule):
         yield from _expression(rule, f"{key}.when", each.when, "bool")
         yield from _sentence(rule, f"{key}.words", each.words)

@@ -1,4 +1,4 @@
-"""What rules say beside their findings: what is already right, what would not help, what could not be looked at."""
+"""Coverage of a report: settings that are right, changes that would not help, topics without data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _said(evaluation: Evaluation, evidence: Evidence, of: Callable[[Rule], Seque
 
 
 def _topic(skipped: Skipped) -> TopicEntry:
-    """That of the first missing fact that a run could have shown: what files do not say is seldom what is missing."""
+    """The topic of the first missing fact that a run could have shown, else of the first missing fact."""
     missing = [topic_of(name) for name in skipped.needs]
     return next((topic for topic in missing if not topic.is_of_files), missing[0])
 

@@ -117,7 +117,7 @@ def _of_files(rule: Rule) -> tuple[str, ...]:
 
 
 def _fixed(rule: Rule) -> Iterator[str]:
-    """The settings that a rule changes in some runs: also where only a person can, they are what is to be changed."""
+    """The settings of a rule's fixes: they locate the finding also where only a person can change them."""
     return (fix.setting for fix in rule.fixes if fix.setting)
 
 

@@ -141,7 +141,7 @@ class RunSummary(MeasuredRun, frozen=True, kw_only=True):
 
 
 class Coverage(Struct, frozen=True):
-    """What the rules say beside their findings: what is right, and what would not help, each once, in words.
+    """The remarks of rules that passed, without repetition: what is right, and what would not help.
 
     `not_looked_at` has the topic of each rule that lacked a fact, with the reason.
     """

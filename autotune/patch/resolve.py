@@ -113,7 +113,7 @@ def current(change: PatchChange, read: Callable[[str], bytes]) -> Current:
 
 
 def without_halves(changes: Sequence[Current]) -> Iterator[Current]:
-    """The changes; one that is still to be made is stale where the files have the other one of its pair already.
+    """The changes. A change is stale if the files already contain the other change of its pair.
 
     Somebody made that one since the diagnosis, and what holds only with both (the global batch) has changed.
     """

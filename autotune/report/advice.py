@@ -26,7 +26,7 @@ def unchanged_lines(report: Report, width: int) -> list[Line]:
 
 def decision_lines(report: Report, width: int) -> list[Line]:
     """What the reader decides on, or nothing."""
-    heading = Line("YOUR DECISION: changes training, costs something, or is by hand", "decide")
+    heading = Line("YOUR DECISION: changes training, costs something, or has to be made by hand", "decide")
     return _group(heading, decisions(report), report, width)
 
 

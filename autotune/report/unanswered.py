@@ -60,7 +60,7 @@ def _of_workers(report: Report) -> Iterator[str]:
         yield "each step starts a new iterator over the loader"
     else:
         beside = next((f"{each.note} " for each in passed if each.note), "")
-        yield f"{beside}another worker would not make it faster"
+        yield f"{beside}no gain is predicted for another worker"
 
 
 def _untried(report: Report) -> Iterator[str]:

@@ -55,7 +55,7 @@ def test_the_price_of_a_change(effect: Effect, note: str, expected: str | None) 
 def test_what_rarer_saves_cost_is_a_price_although_training_is_unchanged() -> None:
     rarer = change("checkpoint.interval_steps", 5, 500, effect=Effect.EXACT, note="a crash loses more")
     lines = shown(recommendation(1, finding(rule("CK001"), "m", rarer)))
-    assert lines[0] == "YOUR DECISION: changes training, costs something, or is by hand"
+    assert lines[0] == "YOUR DECISION: changes training, costs something, or has to be made by hand"
     assert lines[-1] == "  price  a crash loses more"
 
 

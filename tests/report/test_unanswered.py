@@ -44,7 +44,7 @@ def test_one_cpu_for_each_of_several_processes() -> None:
     ("given", "why"),
     [
         ({"workers": 2, "cpus": 2.0}, "a process has 2 CPUs"),
-        ({"cpus": 4.0}, "another worker would not make it faster"),
+        ({"cpus": 4.0}, "no gain is predicted for another worker"),
         ({"cpus": 4.0, "step.starts_loader": True}, "each step starts a new iterator over the loader"),
         ({"processes": 1}, "repeated work in its batches was not measured."),
     ],
@@ -58,12 +58,12 @@ def test_beside_which_change_workers_would_not_help() -> None:
     (workers,) = made.evaluation.passed
     beside = replace(made.evaluation, passed=(replace(workers, note="beside the change of CP001"),))
     said = unanswered.sentence(replace(made, evaluation=beside))
-    assert "data wait (71 %): beside the change of CP001 another worker would not make it faster" in said
+    assert "data wait (71 %): beside the change of CP001 no gain is predicted for another worker" in said
 
 
 def test_where_something_else_is_recommended_the_top_says_why_workers_are_not() -> None:
     other = recommendation(1, finding(rule("DL006", gain=GainSpec("measured_ceiling", {})), "m", subject=TRAIN))
-    assert "More workers would not help here: another worker would not make it faster." in said(
+    assert "More workers would not help here: no gain is predicted for another worker." in said(
         waiting(other, cpus=4.0)
     )
 
