@@ -22,10 +22,10 @@ _COMMAND = re.compile(r"^([^\S\n]*)(?=::)|(?<=##)(?=\[|vso\[)", re.MULTILINE)
 
 def plain(text: str) -> str:
     """`text` as `visible` makes it, with a backslash before what is a command to a CI."""
-    return _COMMAND.sub(lambda found: f"{found[1] or ''}\\", visible(text))
+    return _COMMAND.sub(lambda found: f"{found[1] or ''}\\", escape_marks(text))
 
 
-def visible(text: str) -> str:
+def escape_marks(text: str) -> str:
     """`text` with nothing but characters that are seen, tabs and line feeds; others as Python escapes them: `\\x1b`."""
     return _ACTED_ON.sub(_written_out, text)
 
@@ -34,11 +34,11 @@ def _written_out(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
 
 
-def say(text: str) -> None:
+def print_stdout(text: str) -> None:
     """Print `text` and a line feed on standard output."""
     print(plain(text), flush=True)
 
 
-def tell(text: str) -> None:
+def print_stderr(text: str) -> None:
     """Print `text` and a line feed on standard error."""
     print(plain(text), file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@
       projects/<key>/patch-files        the SHA-256 of each patch file that was made here
       projects/<key>/commands.jsonl     the command of each run, and the folder where it was typed
       projects/<key>/elsewhere          the last run of another project whose command was typed in this one
-      projects/<key>/verified/          the pairs of the last verifications, to go on from (verify/kept.py)
+      projects/<key>/verified/          the pairs of the last verifications, to go on from (verify/pair_store.py)
       projects/<key>/history.jsonl      what verifications said of predictions
 
 Every command imports this module, and nearly none needs hashlib or json: the functions that do import them.
@@ -103,7 +103,7 @@ def register_run(root: Path, run: Path) -> None:
         file.write(f"{run.name} {run.stat().st_ino}\n")
 
 
-def own_runs(root: Path) -> frozenset[tuple[str, int]]:
+def registered_runs(root: Path) -> frozenset[tuple[str, int]]:
     """Name and inode of each run folder of the project at `root` that was made here."""
     rows = [line.split() for line in _lines(root, "runs")]
     return frozenset((row[0], int(row[1])) for row in rows if len(row) == 2 and _INODE.fullmatch(row[1]))
@@ -118,7 +118,7 @@ def is_own_run(run: Path, own: Collection[tuple[str, int]]) -> bool:
     return stat.S_ISDIR(about.st_mode) and (run.name, about.st_ino) in own
 
 
-def keep_command(root: Path, run: str, words: Sequence[str], cwd: Path, python: str | None) -> None:
+def store_command(root: Path, run: str, words: Sequence[str], cwd: Path, python: str | None) -> None:
     """Remember what run `run` of the project at `root` started, where, and with which --python. Raises OSError or
     UsageError where that cannot be kept. Who calls it leaves out words that may hold a secret: all, then."""
     import json
@@ -146,18 +146,18 @@ def _commands(root: Path) -> Iterator[_Row]:
 _Row = tuple[str, tuple[str, ...], Path, str | None]
 
 
-def remember_elsewhere(root: Path, run: Path) -> None:
+def register_folder(root: Path, run: Path) -> None:
     """Remember that `run`, of another project, was asked for in the project at `root`. Raises OSError or UsageError."""
     (project(root) / "elsewhere").write_text(f"{run.resolve()}\n", encoding="utf-8")
 
 
-def elsewhere(root: Path) -> Path | None:
+def other_folders(root: Path) -> Path | None:
     """The run of another project that was last asked for in the project at `root`, if it was made here."""
     line = next(iter(_lines(root, "elsewhere")), "")
     run = Path(line)
     if not run.is_absolute() or len(run.parents) < 3:
         return None
-    return run if is_own_run(run, own_runs(run.parents[2])) else None
+    return run if is_own_run(run, registered_runs(run.parents[2])) else None
 
 
 def _command(line: str) -> _Row | None:

@@ -27,12 +27,12 @@ from pathlib import Path
 import corpus
 import measuring
 
-from autotune.api import apply
+from autotune.apply import apply
 from autotune.model.evidence import Span
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
+from autotune.patch.command_line import with_values
 from autotune.patch.resolve import resolve
-from autotune.patch.retyped import retyped
 
 START = ("--steps", "3", "--warmup", "1", "--no-what-ifs")
 """Options of diagnose for a start that only has to make steps."""
@@ -116,7 +116,7 @@ def stray(before: Mapping[Path, bytes], after: Mapping[Path, bytes], edits: Mapp
     ]
 
 
-def spans(plan: apply.Planned) -> dict[Path, list[Span]]:
+def spans(plan: apply.ApplyPlan) -> dict[Path, list[Span]]:
     """Where the edits of each file are."""
     edits = [edit for change in plan.chosen for edit in change.edits if edit.file != TYPED]
     found: dict[Path, list[Span]] = {}
@@ -132,8 +132,8 @@ def autotune(arguments: Sequence[str], case: corpus.Case, limit_s: float = 60) -
     return measuring.run(argv, cwd=case.cwd, environ={**case.environ, "PYTHONPATH": path}, limit_s=limit_s)
 
 
-def planned(patch: str, allow: Sequence[str], case: corpus.Case) -> apply.Planned:
-    return apply.plan(apply.Options(patch, allow=frozenset(map(Effect, allow[1:]))), cwd=case.cwd)
+def planned(patch: str, allow: Sequence[str], case: corpus.Case) -> apply.ApplyPlan:
+    return apply.plan(apply.ApplyOptions(patch, allow=frozenset(map(Effect, allow[1:]))), cwd=case.cwd)
 
 
 def patched(case: corpus.Case, patch: str, allow: Sequence[str], folder: Path, options: Sequence[str]) -> Pass:
@@ -146,7 +146,7 @@ def patched(case: corpus.Case, patch: str, allow: Sequence[str], folder: Path, o
         outcome="nothing",
         written=tuple(f"{one.setting} {one.old} -> {one.new}" for one in plan.chosen),
         left=tuple(f"{one.setting} {one.old} -> {one.new}: {why}" for one, why in plan.left),
-        typed=plan.command or (shlex.join(retyped(case.argv, typed)) if typed else ""),
+        typed=plan.command or (shlex.join(with_values(case.argv, typed)) if typed else ""),
     )
     if not edits or (allow and plan.chosen == planned(patch, (), case).chosen):
         return replace(result, outcome="same" if edits else "nothing")

@@ -122,10 +122,10 @@ def added_waits(folder: Path) -> str:
     """The counts inside an endless window and natively, and what one mark of the device's clock costs."""
     from autotune.collect.request import Request, as_json
     from autotune.probe import device_clock
-    from autotune.probe.session import Session
+    from autotune.probe.session import ProbeSession
 
     request = as_json(Request(steps=10**6, warmup=1), folder, (folder,), os.environ)
-    session = Session({**request, "isolate": None})
+    session = ProbeSession({**request, "isolate": None})
     # First: torch wraps an optimizer's step only once, at its first instance.
     session.install()
     probed = waits(loop())

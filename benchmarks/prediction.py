@@ -26,7 +26,7 @@ sys.path.insert(0, str(measuring.ROOT))
 
 from prediction_rows import choices, chosen_workers, details, predictions, summary, truth
 
-from autotune.api.diagnose import load
+from autotune.diagnose.diagnose import load
 from autotune.model.evidence import Evidence, Value
 
 SCRIPT = measuring.SCRIPTS / "loading.py"

@@ -31,7 +31,7 @@ from autotune import predict
 from autotune.derive.numbers import quantile
 from autotune.model.evidence import Evidence, Value
 from autotune.model.forecast import Forecast
-from autotune.model.tuned import Axis, Candidate, Outcome, Space, Trial
+from autotune.model.tuned import Axis, Candidate, Outcome, SearchTrial, Space
 from autotune.tune import search as searching
 from autotune.tune.search import MAX_RIVALS
 from autotune.tune.stopping import PATIENCE, Stopping, in_vain
@@ -110,9 +110,9 @@ def no_forecast(settings: Mapping[str, Value]) -> None:
 def searched(table: Table, measure: Measure, forecast: Forecaster) -> Iterator[Candidate]:
     space = table.space
 
-    def attempt(number: int, candidate: Candidate, expected: float | None) -> Trial:
+    def attempt(number: int, candidate: Candidate, expected: float | None) -> SearchTrial:
         ms = measure(candidate)
-        return Trial(number, candidate, Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms, forecast=expected)
+        return SearchTrial(number, candidate, Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms, forecast=expected)
 
     trials, _ = searching.search(space, Study(space, forecast), attempt, Stopping(trials=MOST_TRIALS))
     for count in range(1, len(trials) + 1):
@@ -166,12 +166,12 @@ def sampled(sampler: Sampler, *, has_forecast: bool, has_end: bool = True) -> Me
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study = optuna.create_study(sampler=sampler(seed, 1 + len(first) if has_forecast else RANDOM_TRIALS))
         times: dict[Candidate, list[float]] = {}
-        trials: list[Trial] = []
+        trials: list[SearchTrial] = []
 
         def made(candidate: Candidate) -> float:
             ms = measure(candidate)
             # By number: a sampler that repeats its best would not end otherwise.
-            trials.append(Trial(len(trials), (len(trials),), Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms))
+            trials.append(SearchTrial(len(trials), (len(trials),), Outcome.COMPLETED, 1.0, samples_per_s=1e3 / ms))
             times.setdefault(candidate, []).append(ms)
             return ms
 

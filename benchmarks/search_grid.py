@@ -25,8 +25,8 @@ import measuring
 sys.path.insert(0, str(measuring.ROOT))
 
 from autotune import collect
-from autotune.api.diagnose import load
 from autotune.collect.artefacts import project_root
+from autotune.diagnose.diagnose import load
 from autotune.model.evidence import Evidence, Value
 from autotune.model.tuned import Axis, Space
 from autotune.verify.scratch import start_folder

@@ -20,12 +20,12 @@ from autotune.catalogue.vocabulary import kinds
 from autotune.errors import UsageError
 from autotune.model import source as records
 from autotune.model.evidence import Span
-from autotune.model.scanned import Call
-from autotune.model.source import Document, Scalar, Splice, Word
+from autotune.model.scanned import ConsumerCall
+from autotune.model.source import Document, Scalar, ShellWord, Splice
 from autotune.scan.configs import read_config
 from autotune.scan.constants import read_constants
 from autotune.scan.launch import Launch, dialect_of, launches
-from autotune.scan.python import read_script
+from autotune.scan.script import read_script
 from autotune.syntax import edit_python, edit_shell, python, shell
 
 EXAMPLES: Mapping[str, tuple[Scalar, ...]] = {
@@ -114,7 +114,7 @@ def of_python(data: bytes, name: str) -> Tried:
     return " ".join(sorted({call.dialect for call in calls})), in_python(calls)
 
 
-def in_python(calls: Sequence[Call]) -> Iterator[Attempt]:
+def in_python(calls: Sequence[ConsumerCall]) -> Iterator[Attempt]:
     """Every known argument and constant where it stands, and every keyword that could be added."""
     spans: set[Span] = set()
     for call in calls:
@@ -153,7 +153,7 @@ def marked(data: bytes, span: Span) -> tuple[str, str]:
     return "", ""
 
 
-def keyword(call: Call, key: str, value: Scalar) -> Attempt:
+def keyword(call: ConsumerCall, key: str, value: Scalar) -> Attempt:
     def edit(data: bytes, before: Splice | None) -> Splice:
         source = python.read(data, call.location.file)
         node = edit_python.call_at(source, call.location.line, call.location.call)
@@ -220,7 +220,7 @@ def flag(line: int, name: str, value: Scalar, bash: bool) -> Attempt:
     return Attempt(name, True, edit, is_right)
 
 
-def words(data: bytes) -> list[Word]:
+def words(data: bytes) -> list[ShellWord]:
     return [word for command in shell.read(data, "").commands for word in command.words]
 
 

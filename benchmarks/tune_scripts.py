@@ -34,7 +34,7 @@ import measuring
 
 sys.path.insert(0, str(measuring.ROOT))
 
-from autotune.api import diagnose
+from autotune.diagnose import diagnose
 from autotune.model.tuned import Candidate, Space
 from autotune.tune.trial import Trials
 from autotune.tune.trial_space import trial_space
@@ -119,7 +119,7 @@ def exhausted(
     """Start the whole space once, and the fastest of it in turns; False when the time was over before that."""
     words, draw = (script.name, *arguments), random.Random(script.stem)
     with project(script) as folder:
-        asked = diagnose.Options(words, lock=False, stdout=sys.stderr.fileno())
+        asked = diagnose.DiagnoseOptions(words, lock=False, stdout=sys.stderr.fileno())
         report = diagnose.diagnose(asked, lambda status: None, cwd=folder, environ=environment())
         where = {"cwd": folder, "environ": environment()}
         with trial_space(report, words, frozenset(), frozenset(), lambda status: None, **where) as trials:

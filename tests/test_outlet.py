@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.outlet import plain, say, tell
+from autotune.outlet import plain, print_stderr, print_stdout
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_what_would_be_acted_on_is_written_out(text: str, expected: str) -> None
 
 
 def test_both_streams_get_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
-    say("::a")
-    tell("\x1b[8m")
+    print_stdout("::a")
+    print_stderr("\x1b[8m")
     assert capsys.readouterr() == ("\\::a\n", "\\x1b[8m\n")

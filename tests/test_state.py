@@ -66,7 +66,7 @@ def test_a_run_is_known_by_its_name_and_its_place_on_the_disk(root: Path, tmp_pa
     run = root / "runs" / "1"
     run.mkdir(parents=True)
     state.register_run(root, run)
-    own = state.own_runs(root)
+    own = state.registered_runs(root)
     assert state.is_own_run(run, own)
     run.rename(root / "runs" / "2")
     (root / "runs" / "1").symlink_to("2")

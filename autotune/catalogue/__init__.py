@@ -1,6 +1,6 @@
 """The vocabulary as data: facts, settings, and how each framework spells a setting."""
 
-from autotune.catalogue.dialects import Spelling, spelling, why_missing
+from autotune.catalogue.dialects import SettingSpelling, spelling, why_missing
 from autotune.catalogue.vocabulary import (
     EffectWhen,
     FactEntry,
@@ -23,7 +23,7 @@ __all__ = [
     "FactEntry",
     "SearchEntry",
     "SettingEntry",
-    "Spelling",
+    "SettingSpelling",
     "TopicEntry",
     "WhatIfEntry",
     "facts",

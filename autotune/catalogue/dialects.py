@@ -58,7 +58,7 @@ Version = tuple[int, ...]
 _FOLDER = "dialects/"
 
 
-class Spelling(Struct, frozen=True):
+class SettingSpelling(Struct, frozen=True):
     """`key` is an argument of `call`, or a function that takes the value when `call` is empty; `note`: what to mind.
 
     `values` holds the arguments of every canonical value that is not written as `key` = value, `means` what other
@@ -95,7 +95,7 @@ class Spelling(Struct, frozen=True):
         return ", ".join(f"{key}={one!r}" for key, one in arguments.items())
 
 
-class Reading(Struct, frozen=True):
+class DialectReading(Struct, frozen=True):
     """One way in which a dialect says `setting`; `default` is by key, what it holds when that key is absent.
 
     `is_main` says that `call` is the dialect's own ("TrainingArguments"), which has subclasses and other names;
@@ -115,7 +115,7 @@ class Reading(Struct, frozen=True):
     means: Mapping[str, Value]
 
 
-def spelling(framework: str, setting: str, versions: Mapping[str, Version]) -> Spelling | None:
+def spelling(framework: str, setting: str, versions: Mapping[str, Version]) -> SettingSpelling | None:
     """How `framework` (a value of run.framework) spells `setting`, given versions by package; None without a key.
 
     A package whose version is unknown is taken to be the newest.
@@ -124,7 +124,7 @@ def spelling(framework: str, setting: str, versions: Mapping[str, Version]) -> S
     installed = versions.get(dialect.get("package", ""))
     for row in _rows(entry):
         if _covers(row, installed):
-            return Spelling(
+            return SettingSpelling(
                 key=row["key"],
                 call=row.get("call", dialect.get("call", "")),
                 note=row.get("note", ""),
@@ -148,7 +148,7 @@ def follows(name: str, setting: str) -> str:
     return str(dialects()[name].get(setting, {}).get("follows", ""))
 
 
-def readings(name: str, versions: Mapping[str, Version]) -> Iterator[Reading]:
+def readings(name: str, versions: Mapping[str, Version]) -> Iterator[DialectReading]:
     """Every way in which the dialect of this name says a setting, whatever the release: files outlive releases.
 
     Only the release in force gives defaults, and an unknown release only those on which all releases agree.
@@ -245,9 +245,9 @@ def _rows(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [common | row for row in entry.get("versions", [{}]) if "key" in common | row]
 
 
-def _reading(setting: str, row: Mapping[str, Any], level: Mapping[str, Any], *, has_default: bool) -> Reading:
+def _reading(setting: str, row: Mapping[str, Any], level: Mapping[str, Any], *, has_default: bool) -> DialectReading:
     default = row.get("default", {}) if has_default else {}
-    return Reading(
+    return DialectReading(
         setting,
         keys=(row["key"], *row.get("also", ())),
         call=row.get("call", level.get("call", "")),

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from autotune.catalogue.kept import kept
+from autotune.catalogue.disk_cache import kept
 from autotune.model.evidence import Value
 from autotune.model.rule import Effect
 

@@ -14,7 +14,7 @@ import click
 
 from autotune import __version__
 from autotune.errors import AutotuneError, UsageError
-from autotune.outlet import tell
+from autotune.outlet import print_stderr
 
 BUG = 4
 INTERRUPTED = 130
@@ -64,9 +64,9 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         if VERBS[cmd_name].measures:
-            from autotune.api import measuring  # the others import nothing of it
+            from autotune.diagnose import requirements  # the others import nothing of it
 
-            measuring.check()
+            requirements.check()
         module, attribute = VERBS[cmd_name].target.split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
@@ -108,21 +108,21 @@ def run(arguments: Sequence[str]) -> int:
         _say_interrupted(arguments)
         result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False, obj=tuple(arguments))
     except AutotuneError as error:
-        tell(f"autotune: {error}")
+        print_stderr(f"autotune: {error}")
         return error.exit_code
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        tell(shown.getvalue().rstrip("\n"))
+        print_stderr(shown.getvalue().rstrip("\n"))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        tell("autotune: interrupted")
+        print_stderr("autotune: interrupted")
         return INTERRUPTED
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM and error.filename is not None:
-            tell(f"autotune: {error.filename}: {error.strerror}")
+            print_stderr(f"autotune: {error.filename}: {error.strerror}")
             return UsageError.exit_code
-        tell(_bug_report())
+        print_stderr(_bug_report())
         return BUG
     return result if isinstance(result, int) else 0
 
@@ -137,11 +137,11 @@ def _say_interrupted(arguments: Sequence[str]) -> None:
         cwd = Path.cwd().resolve()
         if all(state.known_project(folder) is None for folder in (cwd, *cwd.parents)):
             return
-        from autotune.api.apply import is_interrupted
+        from autotune.apply.apply import is_interrupted
 
         if is_interrupted(cwd):
             text = "an apply or undo was interrupted here: `autotune undo` reverts it"
-            tell(f"autotune: {text}")
+            print_stderr(f"autotune: {text}")
     except (AutotuneError, OSError):
         return  # the verb has nothing to do with it, and says itself what it cannot read
 

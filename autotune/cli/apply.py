@@ -7,15 +7,16 @@ from pathlib import Path
 
 import click
 
-from autotune.api import apply as api
-from autotune.api import compared, remembered
+from autotune.apply import apply as api
 from autotune.cli.output import has_colour, show
+from autotune.diagnose import command_history
 from autotune.errors import UsageError
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
-from autotune.outlet import plain, say, tell
+from autotune.outlet import plain, print_stderr, print_stdout
 from autotune.patch.journal import Journal
-from autotune.report.gains import said
+from autotune.report.gains import format_interval
+from autotune.verify import comparison
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -40,13 +41,13 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
     """
     if not diff:
         for journal in api.recover(Path.cwd()):
-            tell(f"autotune: undid the interrupted patch {journal.number}{journal.exceptions}")
+            print_stderr(f"autotune: undid the interrupted patch {journal.number}{journal.exceptions}")
     names = tuple(part.strip() for each in select for part in each.split(",") if part.strip())
-    planned = api.plan(api.Options(name, names, frozenset(map(Effect, allow))), cwd=Path.cwd())
+    planned = api.plan(api.ApplyOptions(name, names, frozenset(map(Effect, allow))), cwd=Path.cwd())
     if name == "last":
-        tell(f"autotune: {planned.title}, {remembered.age(planned.run)}: {planned.of}")
-        if newer := remembered.passed_over("apply", Path.cwd()):
-            tell(f"autotune: {newer}")
+        print_stderr(f"autotune: {planned.title}, {command_history.age(planned.run)}: {planned.of}")
+        if newer := command_history.newer_elsewhere("apply", Path.cwd()):
+            print_stderr(f"autotune: {newer}")
     _say_changes(planned)
     is_coloured = has_colour(None)
     for line in planned.diff():
@@ -57,30 +58,30 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: tuple[str, ..
     _write(planned, diff, yes)
 
 
-def _say_changes(planned: api.Planned) -> None:
+def _say_changes(planned: api.ApplyPlan) -> None:
     """Print the changes with their predicted gains, the changes by hand, and the values whose place has moved."""
     for change in planned.chosen:
-        say(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
+        print_stdout(f"{_title(change)}{f'  {change.gain}' if change.gain else ''}")
     if sum(bool(change.gain) for change in planned.chosen) > 1:
-        gain = compared.predicted(planned.chosen, planned.run, planned.root)
-        say(f"Together {said(gain)}, {gain.basis}" if gain is not None else _not_known(planned))
+        gain = comparison.predicted(planned.chosen, planned.run, planned.root)
+        print_stdout(f"Together {format_interval(gain)}, {gain.basis}" if gain is not None else _not_known(planned))
     for change, reason in planned.left:
-        say(f"{_title(change)}: not written, {reason}")
+        print_stdout(f"{_title(change)}: not written, {reason}")
     for found in planned.moved:
-        say(found)
+        print_stdout(found)
 
 
-def _not_known(planned: api.Planned) -> str:
+def _not_known(planned: api.ApplyPlan) -> str:
     rules = dict.fromkeys(rule for change in planned.chosen if not change.gain for rule in change.rules)
     why = f": the gain of {', '.join(rules)} is not estimated" if rules else ""
     return f"Their combined gain is unknown{why}."
 
 
-def _check_trusted(planned: api.Planned, diff: bool, yes: bool, trust: bool) -> None:
+def _check_trusted(planned: api.ApplyPlan, diff: bool, yes: bool, trust: bool) -> None:
     """Ask in words about a patch that somebody else may have made. Raises UsageError without an answer."""
     if not planned.doubt or trust:
         return
-    say(f"Not trusted: {planned.doubt}\nIt would write below {planned.root}")
+    print_stdout(f"Not trusted: {planned.doubt}\nIt would write below {planned.root}")
     if diff:
         return
     to_do = "Review it with --diff. To write exactly this, add --trust."
@@ -94,32 +95,32 @@ def _check_trusted(planned: api.Planned, diff: bool, yes: bool, trust: bool) -> 
         raise UsageError("nothing was written", to_do=to_do)
 
 
-def _write(planned: api.Planned, diff: bool, yes: bool) -> None:
+def _write(planned: api.ApplyPlan, diff: bool, yes: bool) -> None:
     if not planned.files:
-        say("There is no file to write.")
+        print_stdout("There is no file to write.")
     elif diff:
-        say("Nothing was written: this was --diff.")
+        print_stdout("Nothing was written: this was --diff.")
     elif yes or _agreed(planned):
         journal = api.write(planned)
-        say(f"Wrote {api.counted(planned.files, 'file')}.{_taken_back_by(journal, planned.root)}")
+        print_stdout(f"Wrote {api.counted(planned.files, 'file')}.{_taken_back_by(journal, planned.root)}")
     else:
-        say("Nothing was written.")
+        print_stdout("Nothing was written.")
     if planned.typed:
         belongs = " It goes with the changes in the files." if planned.files and not diff else ""
         how = "Start it with" if planned.command else "Add or change on your command line"
-        say(f"Your command line is in no file.{belongs} {how}:\n  {planned.command or planned.typed}")
+        print_stdout(f"Your command line is in no file.{belongs} {how}:\n  {planned.command or planned.typed}")
 
 
 def _taken_back_by(journal: Journal | None, root: Path) -> str:
     """The command that undoes it, as it works where `apply` was typed."""
     if journal is None:
         return ""
-    here = api.kept_patches(Path.cwd())
+    here = api.patch_store(Path.cwd())
     away = "" if here is not None and here.root.samefile(root) else f"cd {shlex.quote(str(root))} && "
     return f" `{away}autotune undo {journal.number}` reverts it."
 
 
-def _agreed(planned: api.Planned) -> bool:
+def _agreed(planned: api.ApplyPlan) -> bool:
     try:
         return click.confirm(f"Write {api.counted(planned.files, 'file')}?")
     except click.Abort:

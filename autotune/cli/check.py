@@ -12,16 +12,16 @@ from typing import Any
 import click
 
 from autotune import __version__
-from autotune.api import check as api
-from autotune.api.silence import BASELINE
+from autotune.check import check as api
+from autotune.check.suppression import BASELINE
 from autotune.cli import BUG
 from autotune.cli.output import has_colour, show
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
-from autotune.outlet import tell
+from autotune.outlet import print_stderr
 from autotune.report import CHECK_RENDERERS, render_check
-from autotune.report.check_words import count
-from autotune.report.layout import clean
+from autotune.report.findings import count
+from autotune.report.text.layout import clean
 
 NEVER = "never"
 FOUND = 1
@@ -104,17 +104,17 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     """
     checked = api.check(_options(paths, given), cwd=Path.cwd())
     if given["facts"]:
-        from autotune.report import check_facts
+        from autotune.report.text import check_facts
 
         show(check_facts.render(checked), given["output"])
         return _bug(checked)
     show(render_check(checked, given["format_"], colour=has_colour(given["output"])), given["output"])
     if given["write_baseline"] is not None:
-        tell(_written(checked, given["write_baseline"]))
+        print_stderr(_written(checked, given["write_baseline"]))
     if bug := _bug(checked):
         return bug
     if broken := _broken(checked, paths):
-        tell(f"{broken}: named on the command line, but unreadable: nothing in it was checked")
+        print_stderr(f"{broken}: named on the command line, but unreadable: nothing in it was checked")
         return UNREAD
     return FOUND if checked.fails else 0
 
@@ -122,7 +122,7 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
 def _bug(checked: Checked) -> int:
     """The exit code of a bug of ours, which is told here for whoever reports it; 0 without one."""
     for note in checked.bugs:
-        tell(f"autotune {__version__}: {clean(note.where)}: {note.why}. Please report this line.")
+        print_stderr(f"autotune {__version__}: {clean(note.where)}: {note.why}. Please report this line.")
     return BUG if checked.bugs else 0
 
 
@@ -139,13 +139,13 @@ def _written(checked: Checked, file: Path) -> str:
     return f"{file}: written, with {count(known, 'finding')}; use it with --baseline {shlex.quote(str(file))}"
 
 
-def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> api.Options:
+def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> api.CheckOptions:
     _require(given, "profile", "maxima", "--max needs --profile.")
     _require(given, "profile", "max_regression", "--max-regression needs --profile.")
     _require(given, "against", "max_regression", "--max-regression needs --against: the profile to compare with.")
     _require(given, "max_regression", "against", "--against needs --max-regression: the slowdown to allow.")
     _require(given, "env", "python", "--python needs --env: otherwise no package is checked.")
-    return api.Options(
+    return api.CheckOptions(
         paths=paths or (Path(),),
         select=_split(given["select"]),
         ignore=_split(given["ignore"]),

@@ -9,20 +9,20 @@ from typing import Any
 
 import click
 
-from autotune.api import diagnose as api
-from autotune.api.outlook import Asked
-from autotune.cli.behind import watched
+from autotune.cli.misplaced_options import watched
 from autotune.cli.output import has_colour, show
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
+from autotune.diagnose import diagnose as api
+from autotune.diagnose.outlook import OutlookRequest
 from autotune.errors import ScriptError
-from autotune.model.outlook import Progress
+from autotune.model.outlook import ProgressLine
 from autotune.model.report import Report
-from autotune.outlet import tell
-from autotune.predict.options import Wanted
+from autotune.outlet import print_stderr
+from autotune.predict.device_options import DeviceRequest
 from autotune.predict.progress_line import progress
 from autotune.report import render
-from autotune.report.live import Live
+from autotune.report.live import ProgressDisplay
 
 FORMATS = ("text", "json")
 STEPS = f"Steps to measure (default: {DEFAULT_STEPS}, and at least {LEAST_WINDOW_S:g} s)."
@@ -33,7 +33,7 @@ FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
 """Outcomes that are diagnosed and are failures of the script all the same."""
 
 
-def _progress(context: click.Context, parameter: click.Parameter, text: str | None) -> Progress | None:
+def _progress(context: click.Context, parameter: click.Parameter, text: str | None) -> ProgressLine | None:
     """The line of --at, read before anything is measured."""
     return None if text is None else progress(text)
 
@@ -81,10 +81,10 @@ def _stored(given: Mapping[str, Any]) -> Report:
     return api.load(given["load"], cwd=Path.cwd(), price=given["price"], asked=_asked(given))
 
 
-def _asked(given: Mapping[str, Any]) -> Asked:
+def _asked(given: Mapping[str, Any]) -> OutlookRequest:
     devices = given["devices"]
-    wanted = Wanted(devices, given["bandwidth"], given["device_price"]) if devices is not None else None
-    return Asked(given["at"], wanted)
+    wanted = DeviceRequest(devices, given["bandwidth"], given["device_price"]) if devices is not None else None
+    return OutlookRequest(given["at"], wanted)
 
 
 def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
@@ -99,7 +99,7 @@ def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
     )
     # Where the report goes to stdout for a program, the script's own output goes elsewhere.
     stdout = sys.stderr.fileno() if given["format_"] != "text" and given["output"] is None else None
-    options = api.Options(
+    options = api.DiagnoseOptions(
         command,
         request,
         python=given["python"],
@@ -109,7 +109,7 @@ def _measured(command: tuple[str, ...], given: Mapping[str, Any]) -> Report:
         asked=_asked(given),
     )
     announced = given["quiet"]
-    with Live(quiet=given["quiet"]) as live:
+    with ProgressDisplay(quiet=given["quiet"]) as live:
 
         def show(status: Status) -> None:
             nonlocal announced
@@ -125,5 +125,5 @@ def _announce(request: Request) -> bool:
     after = "the probe detaches after" if request.keep_going else "the job will be stopped after"
     steps = f"{request.steps} steps" if request.steps else f"about {DEFAULT_STEPS} steps"
     replays = " and a few replays of them" if request.what_ifs and not request.keep_going else ""
-    tell(f"autotune: {after} {steps}{replays}.")
+    print_stderr(f"autotune: {after} {steps}{replays}.")
     return True

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import click
 
-from autotune.api.rules import find_rule
 from autotune.catalogue import facts, settings
 from autotune.engine.expr import compile_expression
+from autotune.engine.find_rule import find_rule
 from autotune.engine.kinds import kind_of_limit
-from autotune.engine.message import render, show
+from autotune.engine.message import format_value, render
 from autotune.engine.static import decides_without_a_run
 from autotune.model.rule import Effect, Fix, Limit, Remark, Rule
-from autotune.outlet import say
+from autotune.outlet import print_stdout
 from autotune.predict import WHAT_IFS
 
 WIDTH = 80
@@ -30,7 +30,7 @@ EFFECTS = {
 @click.argument("rule")
 def command(rule: str) -> None:
     """Say what RULE (an id such as DL001, or its name) looks for, why, and what it advises."""
-    say("\n".join(lines(find_rule(rule))))
+    print_stdout("\n".join(lines(find_rule(rule))))
 
 
 def lines(rule: Rule) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _fill(text: str, first: str, other: str) -> list[str]:
 
 def _limit(name: str, limit: Limit) -> Iterator[str]:
     kind = kind_of_limit(limit)
-    value = show(limit.value, "float" if kind == "number" else kind)
+    value = format_value(limit.value, "float" if kind == "number" else kind)
     unit = "" if kind != "number" or limit.unit in ("", "number") else f" {limit.unit}"
     yield from _item(f"{name} = {value}{unit}: {limit.why}")
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from autotune.api.rules import list_rules
 from autotune.cli.pages import write
+from autotune.engine.find_rule import list_rules
 from autotune.engine.static import decides_without_a_run
 from autotune.model.rule import Rule
-from autotune.outlet import say
+from autotune.outlet import print_stdout
 
 WIDTH = 80
 INDENT = " " * 16
@@ -29,7 +29,7 @@ def command(format_: str, docs: Path | None) -> None:
     if docs is not None:
         write(rules, docs)
         return
-    say(as_json(rules) if format_ == "json" else as_text(rules))
+    print_stdout(as_json(rules) if format_ == "json" else as_text(rules))
 
 
 def as_text(rules: Iterable[Rule]) -> str:

@@ -9,23 +9,25 @@ from typing import Any
 import click
 from msgspec import Struct, field
 
-from autotune.api.remembered import Remembered
-from autotune.cli.behind import watched
-from autotune.cli.chosen import chosen
+from autotune.cli.command_source import resolve_command
 from autotune.cli.duration import seconds
+from autotune.cli.misplaced_options import watched
 from autotune.cli.output import has_colour, show
 from autotune.collect import Status
+from autotune.diagnose.command_history import StoredCommand
 from autotune.model.evidence import Value
 from autotune.model.rule import Effect
-from autotune.model.tuned import Outcome, Space, Trial
+from autotune.model.tuned import Outcome, SearchTrial, Space
 from autotune.model.verified import Schedule
-from autotune.outlet import tell
-from autotune.report import tune_json, tune_text, verify_text
-from autotune.report.live import Live
+from autotune.outlet import print_stderr
+from autotune.report.json import tune
+from autotune.report.live import ProgressDisplay
+from autotune.report.text import tune as tune_text
+from autotune.report.text import verify
 from autotune.report.units import duration, step_time
 from autotune.tune import tune as api
 
-RENDERERS = {"text": tune_text.render, "json": tune_json.render}
+RENDERERS = {"text": tune_text.render, "json": tune.render}
 BUDGET = "Total time: diagnosis, trials, confirmation (default: 10m, without --trials)."
 BUDGET_S = 600.0
 STUDY = "Storage of the trials: journal:PATH or a database URL. Several tuners can share it."
@@ -57,20 +59,20 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     measured again in an A/B confirmation against the baseline; if nothing wins, keep what you have. COMMAND is a script
     with its arguments, or, after --, any command that starts one; without it, the command of the last diagnosis.
     """
-    known = chosen(command, "tune", given["python"])
-    with Live(quiet=given["quiet"]) as live:
+    known = resolve_command(command, "tune", given["python"])
+    with ProgressDisplay(quiet=given["quiet"]) as live:
         progress = _Progress(live, given["quiet"], given["price"])
         try:
             with watched(known.words, quiet=given["quiet"]):
                 tuned = api.tune(_options(known, given), progress, cwd=known.cwd)
         except (KeyboardInterrupt, SystemExit):
             live.close()
-            tell(f"autotune: {progress.interrupted()}")
+            print_stderr(f"autotune: {progress.interrupted()}")
             raise
     show(RENDERERS[given["format_"]](tuned, has_colour(None), 100, given["price"]), None)
 
 
-def _options(command: Remembered, given: Mapping[str, Any]) -> api.Options:
+def _options(command: StoredCommand, given: Mapping[str, Any]) -> api.Options:
     has_end = given["budget"] is not None or given["trials"] is not None
     return api.Options(
         command.words,
@@ -88,12 +90,12 @@ def _options(command: Remembered, given: Mapping[str, Any]) -> api.Options:
 class _Progress(Struct):
     """Shows the progress on stderr: a line for each trial that ended, and a status line."""
 
-    live: Live
+    live: ProgressDisplay
     quiet: bool
     price: float | None
     space: Space = field(default_factory=lambda: Space(()))
     own: float | None = None
-    best: Trial | None = None
+    best: SearchTrial | None = None
     now: str = "diagnosis"
     ends_at: float | None = None
 
@@ -104,7 +106,7 @@ class _Progress(Struct):
         self.space, self.ends_at = space, None if left_s is None else time.monotonic() + left_s
         self._say(tune_text.plan(space, trial_s, left_s, self.price))
 
-    def known(self, trials: tuple[Trial, ...]) -> None:
+    def known(self, trials: tuple[SearchTrial, ...]) -> None:
         for trial in trials:
             self._note(trial)
         if trials:
@@ -118,15 +120,15 @@ class _Progress(Struct):
         lines = text.splitlines()[-MOST_LINES:]
         if lines and not self.quiet:
             self.live.close()
-            tell("\n".join(lines))
+            print_stderr("\n".join(lines))
 
-    def ended(self, trial: Trial) -> None:
+    def ended(self, trial: SearchTrial) -> None:
         self._note(trial)
         self._say(f"{self.now}: {self._came_to(trial)}")
 
     def confirming(self, planned: Schedule) -> None:
         self.now = "A/B confirmation"
-        runs = verify_text.plan(planned.seconds, len(planned.order), 0.0, None)
+        runs = verify.plan(planned.seconds, len(planned.order), 0.0, None)
         self._say(f"A/B confirmation of the best candidate: {runs}")
 
     def interrupted(self) -> str:
@@ -138,7 +140,7 @@ class _Progress(Struct):
         found = f"the best so far was {found}{self._factor(self.best)}, not confirmed"
         return f"{found}; the trials are stored: continue with the same command and --resume"
 
-    def _note(self, trial: Trial) -> None:
+    def _note(self, trial: SearchTrial) -> None:
         if trial.samples_per_s and trial.outcome is Outcome.COMPLETED:
             self.own = self.own or (trial.samples_per_s if self._is_own(trial) else None)
             best = self.best.samples_per_s if self.best is not None else None
@@ -148,17 +150,17 @@ class _Progress(Struct):
         factor = self._factor(self.best) if self.best is not None else ""
         return f"; best {factor.lstrip(', ')}" if factor else ""
 
-    def _came_to(self, trial: Trial) -> str:
+    def _came_to(self, trial: SearchTrial) -> str:
         if trial.step_ms is None or trial.outcome is not Outcome.COMPLETED:
             return f"{tune_text.OUTCOMES[trial.outcome]}: {trial.error}"
         return f"{step_time(trial.step_ms)} per step{self._factor(trial)}"
 
-    def _factor(self, trial: Trial) -> str:
+    def _factor(self, trial: SearchTrial) -> str:
         if self._is_own(trial) or not trial.samples_per_s or not self.own:
             return ""
         return f", {trial.samples_per_s / self.own:.2f}x"
 
-    def _is_own(self, trial: Trial) -> bool:
+    def _is_own(self, trial: SearchTrial) -> bool:
         return trial.candidate == self.space.current
 
     def _left(self) -> str:
@@ -168,4 +170,4 @@ class _Progress(Struct):
     def _say(self, text: str) -> None:
         if not self.quiet:
             self.live.close()
-            tell(f"autotune: {text}")
+            print_stderr(f"autotune: {text}")

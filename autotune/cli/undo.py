@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from autotune.api import undo as api
-from autotune.outlet import say, tell
+from autotune.apply import undo as api
+from autotune.outlet import print_stderr, print_stdout
 
 
 @click.command()
@@ -18,9 +18,9 @@ def command(number: int | None) -> None:
     Files become byte for byte as before; one that you edited since keeps your own edits.
     """
     undone = api.undo(number, cwd=Path.cwd())
-    say(_text(undone))
+    print_stdout(_text(undone))
     if undone.newer:
-        tell(f"autotune: {undone.newer}")
+        print_stderr(f"autotune: {undone.newer}")
 
 
 def _text(undone: api.Undone) -> str:

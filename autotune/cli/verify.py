@@ -8,22 +8,23 @@ from typing import Any
 
 import click
 
-from autotune.api import verify as api
-from autotune.api.remembered import Remembered, is_remembered
-from autotune.cli.behind import watched
-from autotune.cli.chosen import chosen
+from autotune.cli.command_source import resolve_command
 from autotune.cli.duration import seconds
+from autotune.cli.misplaced_options import watched
 from autotune.cli.output import has_colour, show
+from autotune.diagnose.command_history import StoredCommand, is_remembered
 from autotune.model.rule import Effect
-from autotune.model.verified import Sameness, Schedule, Verdict, Verified
-from autotune.outlet import tell
-from autotune.report import verify_json, verify_text
-from autotune.report.live import Live
+from autotune.model.verified import LossVerdict, Schedule, Verdict, Verified
+from autotune.outlet import print_stderr
+from autotune.report.json import verify
+from autotune.report.live import ProgressDisplay
+from autotune.report.text import verify as verify_text
+from autotune.verify import verify as api
 from autotune.verify.losses import LEAST_STEPS
 
 NOT_MET = 1
 PATCH = "A run, a patch file, or the number of an applied patch (default: the patch of the last run)."
-RENDERERS = {"text": verify_text.render, "json": verify_json.render}
+RENDERERS = {"text": verify_text.render, "json": verify.render}
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -53,13 +54,13 @@ def command(command: tuple[str, ...], **given: Any) -> int:
     """
     if given["patch"] is not None and given["against"] is not None:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
-    known = chosen(command, "verify", given["python"], api.run_of(given["patch"], Path.cwd()))
+    known = resolve_command(command, "verify", given["python"], api.run_of(given["patch"], Path.cwd()))
     verified = _verified(known, given)
     show(RENDERERS[given["format_"]](verified, has_colour(None), 80, _resume(known, given["resume"])), None)
     return 0 if _is_met(verified, given["require_speedup"]) else NOT_MET
 
 
-def _resume(command: Remembered, is_resumed: bool) -> str:
+def _resume(command: StoredCommand, is_resumed: bool) -> str:
     """The command that goes on with this one, as it was typed; words about it where it may hold a secret."""
     if not is_remembered(command.words, Path.cwd()):
         return "the same command with --resume"
@@ -67,9 +68,9 @@ def _resume(command: Remembered, is_resumed: bool) -> str:
     return f"autotune {shlex.join([verb, *([] if is_resumed else ['--resume']), *words])}"
 
 
-def _verified(command: Remembered, given: dict[str, Any]) -> Verified:
+def _verified(command: StoredCommand, given: dict[str, Any]) -> Verified:
     quiet, budget_s, price = given["quiet"], given["budget"], given["price"]
-    options = api.Options(
+    options = api.VerifyOptions(
         command.words,
         budget_s,
         patch=given["patch"],
@@ -85,14 +86,14 @@ def _verified(command: Remembered, given: dict[str, Any]) -> Verified:
     def announce(planned: Schedule, spent_s: float, against: str) -> None:
         if not quiet:
             text = verify_text.plan(planned.seconds, len(planned.order), spent_s, price)
-            tell(f"autotune: {against}: {text}")
+            print_stderr(f"autotune: {against}: {text}")
 
     def begins() -> None:
         if not quiet:
             first = "the stored pairs, and more" if given["resume"] else "first a rehearsal of each side"
-            tell(f"autotune: within {budget_s:.0f} s; {first}")
+            print_stderr(f"autotune: within {budget_s:.0f} s; {first}")
 
-    with Live(quiet=quiet) as live, watched(command.words, quiet=quiet):
+    with ProgressDisplay(quiet=quiet) as live, watched(command.words, quiet=quiet):
         return api.verify(options, announce, live.update, cwd=command.cwd, begins=begins)
 
 
@@ -102,7 +103,7 @@ def _is_met(verified: Verified, required: float | None) -> bool:
     if required is None:
         return True
     effect = max((one.effect for one in verified.changes), key=lambda one: one.rank, default=None)
-    if verified.losses.sameness is Sameness.DIFFERENT and effect in (Effect.EXACT, Effect.EQUIVALENT):
+    if verified.losses.sameness is LossVerdict.DIFFERENT and effect in (Effect.EXACT, Effect.EQUIVALENT):
         return False
     if verified.verdict is Verdict.NO_DIFFERENCE:
         return required <= 1

@@ -6,23 +6,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autotune.collect.command import Command, plan_command
+    from autotune.collect.command import PlannedCommand, plan_command
     from autotune.collect.isolation import SideEffects
+    from autotune.collect.load_recordings import load
     from autotune.collect.progress import Status
     from autotune.collect.request import Request
-    from autotune.collect.run import Collected, Raised, collect, not_held, write_manifest
-    from autotune.collect.stored import load
+    from autotune.collect.run import Collected, EarlyException, collect, isolation_gaps, write_manifest
 
 __all__ = [
     "Collected",
-    "Command",
-    "Raised",
+    "EarlyException",
+    "PlannedCommand",
     "Request",
     "SideEffects",
     "Status",
     "collect",
+    "isolation_gaps",
     "load",
-    "not_held",
     "plan_command",
     "write_manifest",
 ]

@@ -97,7 +97,7 @@ def runs(root: Path) -> tuple[Path, ...]:
         found = sorted((root / _FOLDER / "runs").iterdir())
     except OSError:
         return ()
-    own = state.own_runs(root)
+    own = state.registered_runs(root)
     return tuple(folder for folder in found if state.is_own_run(folder, own))
 
 
@@ -107,7 +107,7 @@ def mark_last(run: Path, cwd: Path | None = None) -> None:
     here = project_root(cwd) if cwd is not None else None
     if here is not None and here.resolve() != run.parents[2].resolve():
         with contextlib.suppress(OSError, UsageError):
-            state.remember_elsewhere(here, run)
+            state.register_folder(here, run)
 
 
 def resolve(name: str, cwd: Path) -> Path:
@@ -122,7 +122,7 @@ def resolve(name: str, cwd: Path) -> Path:
         return _last(root, cwd)
     if path.is_file():
         return path
-    elsewhere = state.elsewhere(root)
+    elsewhere = state.other_folders(root)
     beside = [elsewhere.with_name(name)] if elsewhere is not None and name and "/" not in name else []
     for folder in (path, root / _FOLDER / "runs" / name, *beside):
         if name and folder.is_dir():
@@ -231,7 +231,7 @@ def passed_over(cwd: Path) -> Path | None:
 
 def _newest(root: Path) -> Path:
     """The newest of what was measured here, and of what was measured elsewhere by a command that was typed here."""
-    elsewhere = state.elsewhere(root)
+    elsewhere = state.other_folders(root)
     if elsewhere is not None and elsewhere.is_dir() and elsewhere.name > _last_name(root):
         return _checked(elsewhere)
     return _last_here(root)

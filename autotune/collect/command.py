@@ -19,7 +19,7 @@ from autotune.invocation import Invocation, invoked, typed
 from autotune.invocation.modules import first_line
 from autotune.invocation.shape import PYTHON, script_of_python
 from autotune.machine import find_python
-from autotune.outlet import tell
+from autotune.outlet import print_stderr
 
 BOOT = Path(__file__).parent.parent / "probe" / "boot"
 _SUBMITTERS = {"sbatch": "srun", "qsub": "", "bsub": "", "condor_submit": ""}
@@ -32,7 +32,7 @@ _RUNPY = (
 """The fallback for interpreters that ignore PYTHONPATH: our bootstrap first, then the script as __main__."""
 
 
-class Command(Struct, frozen=True):
+class PlannedCommand(Struct, frozen=True):
     """What to start: `argv`, with `variables` beside the environment, in the folder `cwd` (None: the user's).
 
     `script` is the user's own file that it runs, where one is known (for its folder), else None.
@@ -44,7 +44,9 @@ class Command(Struct, frozen=True):
     cwd: Path | None = None
 
 
-def plan_command(words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str] = os.environ) -> Command:
+def plan_command(
+    words: Sequence[str], python: str, cwd: Path, environ: Mapping[str, str] = os.environ
+) -> PlannedCommand:
     """The command line for `words`: a script with its arguments, a module behind -m, or a whole command as after `--`.
 
     Raises UsageError when the script or program does not exist or only submits a job somewhere else. Where it is a
@@ -57,7 +59,7 @@ def plan_command(words: Sequence[str], python: str, cwd: Path, environ: Mapping[
     environ = {**environ, **called.variables}
     script = called.file if called.file is not None and called.file.is_file() else None
     folder = called.cwd if called.cwd != cwd else None
-    return Command(_argv(called, python, environ), script, called.variables, folder)
+    return PlannedCommand(_argv(called, python, environ), script, called.variables, folder)
 
 
 def _check(called: Invocation) -> None:
@@ -95,7 +97,7 @@ def _argv(called: Invocation, python: str, environ: Mapping[str, str]) -> tuple[
     if shutil.which(str(called.cwd / first) if "/" in first else first, path=environ.get("PATH")) is None:
         raise UsageError("there is no such script or program", where=first, to_do="Check the path, and the spelling.")
     if is_first and (hint := _other_python(words, python, called.cwd, environ)):
-        tell(hint)
+        print_stderr(hint)
     return words
 
 

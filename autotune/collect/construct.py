@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from autotune.model.evidence import Value
-from autotune.model.scanned import Call
+from autotune.model.scanned import ConsumerCall
 
 PROGRAM = Path(__file__).parent.parent / "probe" / "construct.py"
 _RESULTS = "results.jsonl"
@@ -62,7 +62,7 @@ class Constructed(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def target(calls: Sequence[Call], changed: Mapping[str, Value | None]) -> Target | None:
+def target(calls: Sequence[ConsumerCall], changed: Mapping[str, Value | None]) -> Target | None:
     """The object that `calls` (of one consumer; the first that gives an argument wins) make with `changed` arguments.
 
     None where they make nothing that can be constructed without a model or a launcher.

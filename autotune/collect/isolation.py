@@ -1,8 +1,8 @@
 """What keeps the script's writes away from the user's files: the kernel where it can, hooks in Python where not.
 
 The kernel layer is a mount namespace in which overlays cover all that the script could write (overlay_plan.py,
-mount_namespace.py). It holds for native code and for programs of every kind. The hooks (`_autotune_probe.overlay`) hold
-what Python code and known libraries write. In both, the project's files are looked at before and after the run.
+mount_namespace.py). It holds for native code and for programs of every kind. The hooks (`_autotune_probe.overlay`)
+hold what Python code and known libraries write. In both, the project's files are looked at before and after the run.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune import reading
-from autotune.collect import overlay_plan, scratch_changes, tripwire
-from autotune.collect.leftovers import SCRATCH_LIST, remove_abandoned
-from autotune.collect.overlay_plan import SCRATCH, NotPossibleError, OverlayPlan, Wanted
-from autotune.collect.scratch_changes import Change
+from autotune.collect import overlay_plan, project_snapshot, scratch_changes
+from autotune.collect.overlay_plan import SCRATCH, NotPossibleError, OverlayPlan, OverlayRequest
+from autotune.collect.scratch_changes import FileChange
+from autotune.collect.stale_runs import SCRATCH_LIST, remove_abandoned
 from autotune.machine.mounts import mounts
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Isolation(Struct, frozen=True):
 
     layer: str
     settings: IsolateSettings
-    before: tripwire.Snapshot
+    before: project_snapshot.Snapshot
     why: str = ""
     plan: OverlayPlan | None = None
 
@@ -96,7 +96,7 @@ class SideEffects(Struct, frozen=True):
 
     layer: str = ""
     why: str = ""
-    redirected: tuple[Change, ...] = ()
+    redirected: tuple[FileChange, ...] = ()
     not_isolated: tuple[str, ...] = ()
     escaped: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
     exempt = _exempt(run_dir, environ)
     why, plan = refused, None
     left_out = [folder for folder in exempt if any(overlay_plan.is_below(folder, path) for path in protected)]
-    before = tripwire.snapshot(protected, left_out)
+    before = project_snapshot.snapshot(protected, left_out)
     if not why and environ.get(SWITCH) == HOOKS:
         why = f"{SWITCH}={HOOKS} is set"
     if not why:
@@ -131,14 +131,14 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
         return Isolation(HOOKS, settings, before, why)
     _write({**plan.as_json(), "lc_ctype": environ.get("LC_CTYPE")}, plan.scratch, run_dir)
     if plan.gaps:
-        before = tripwire.snapshot((*protected, *plan.gaps), left_out)
+        before = project_snapshot.snapshot((*protected, *plan.gaps), left_out)
     return Isolation(KERNEL, settings, before, plan=plan)
 
 
 def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
     """What was redirected and what escaped; to be asked before the scratch is deleted."""
     plan = isolation.plan
-    escaped = tripwire.changed(isolation.before)
+    escaped = project_snapshot.changed(isolation.before)
     return SideEffects(
         layer=isolation.layer,
         why=isolation.why,
@@ -201,7 +201,7 @@ def _planned(
     protected: Sequence[str],
     exempt: Sequence[str],
     environ: Mapping[str, str],
-    before: tripwire.Snapshot,
+    before: project_snapshot.Snapshot,
 ) -> OverlayPlan:
     if sys.platform != "linux":
         raise NotPossibleError("mount namespaces exist on Linux only")
@@ -215,7 +215,7 @@ def _planned(
         if folder in named or not any(overlay_plan.is_below(folder, path) for path in protected):
             _make_cache(folder)
     home = _home(environ)
-    wanted = Wanted(
+    wanted = OverlayRequest(
         run_dir=os.path.realpath(run_dir),
         protected=tuple(protected),
         exempt=tuple(exempt),
@@ -231,7 +231,7 @@ def _planned(
     return plan
 
 
-def _check_owners(protected: Sequence[str], before: tripwire.Snapshot) -> None:
+def _check_owners(protected: Sequence[str], before: project_snapshot.Snapshot) -> None:
     """Without privileges the kernel cannot copy up what belongs to another user or group (EOVERFLOW)."""
     own = (os.geteuid(), os.getegid())
     for path in (*protected, *before.looks):

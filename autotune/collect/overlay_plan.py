@@ -68,7 +68,7 @@ class NotPossibleError(Exception):
     """The kernel layer cannot hold this run; the text says why, for the report."""
 
 
-class Overlay(Struct, frozen=True):
+class OverlayMount(Struct, frozen=True):
     """An overlay at `at` over the real folder `lower`; what is written lands in `upper`.
 
     `below` is a folder in scratch, "" where that does not lie in `lower`: a read-only overlay over `lower` is made
@@ -94,7 +94,7 @@ class Bind(Struct, frozen=True):
     kind: str = "bind"
 
 
-class StandIn(Struct, frozen=True):
+class ReplacementFolder(Struct, frozen=True):
     """A folder in scratch, `copy`, that replaces the real folder `real`."""
 
     real: str
@@ -109,8 +109,8 @@ class OverlayPlan(Struct, frozen=True):
     """
 
     user_namespace: bool
-    mounts: tuple[Overlay | Bind, ...]
-    stand_ins: tuple[StandIn, ...]
+    mounts: tuple[OverlayMount | Bind, ...]
+    stand_ins: tuple[ReplacementFolder, ...]
     scratch: tuple[str, ...]
     stage: str = ""
     gaps: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class OverlayPlan(Struct, frozen=True):
         }
 
 
-class Wanted(Struct, frozen=True):
+class OverlayRequest(Struct, frozen=True):
     """What the plan is for. All paths are real paths (no link in them).
 
     `protected` are folders that must be covered, `exempt` those that stay real; of a folder in several the deepest
@@ -144,7 +144,7 @@ class Wanted(Struct, frozen=True):
     group: int
 
 
-def plan(wanted: Wanted, table: Sequence[Mount]) -> OverlayPlan:
+def plan(wanted: OverlayRequest, table: Sequence[Mount]) -> OverlayPlan:
     """The mounts for `wanted` on a machine with the mount table `table`; makes the scratch folders.
 
     Raises NotPossibleError when a protected folder cannot be covered; scratch that was made is deleted again.
@@ -182,11 +182,11 @@ def is_below(path: str, folder: str) -> bool:
 class _Planner(Struct):
     """The plan while it is made: one walk from the root to what has to be covered."""
 
-    wanted: Wanted
+    wanted: OverlayRequest
     mounts_at: dict[str, Mount]
     scratch: dict[int, str] = field(default_factory=dict)
-    mounts: list[Overlay | Bind] = field(default_factory=list)
-    stand_ins: list[StandIn] = field(default_factory=list)
+    mounts: list[OverlayMount | Bind] = field(default_factory=list)
+    stand_ins: list[ReplacementFolder] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     other_devices: list[str] = field(default_factory=list)
     stage: str = ""
@@ -201,7 +201,7 @@ class _Planner(Struct):
             Path(self.stage).mkdir()
         self._visit("/", is_hidden=bool(self.stage), foreign=0)
         for path in self.wanted.sockets:
-            if isinstance(self._nearest(path), Overlay):
+            if isinstance(self._nearest(path), OverlayMount):
                 self._bind(path)
         self._check_protected()
         needed = self._needed()
@@ -219,17 +219,17 @@ class _Planner(Struct):
         copies = {stand_in.copy for stand_in in self.stand_ins}
         for path in self.wanted.protected:
             row = self._nearest(path)
-            is_held = isinstance(row, Overlay) or (row is not None and row.source in copies)
+            is_held = isinstance(row, OverlayMount) or (row is not None and row.source in copies)
             if not is_held and not _is_read_only(path):
                 raise NotPossibleError(f"{path} cannot be covered by an overlay")
         for gap in self.gaps:
             if self._is_protected(gap):
                 raise NotPossibleError(f"{gap} cannot be covered by an overlay")
 
-    def _needed(self) -> set[Overlay]:
+    def _needed(self) -> set[OverlayMount]:
         """The overlays that hold a protected folder, and those in one."""
-        rows = [row for row in self.mounts if isinstance(row, Overlay)]
-        holding = {row for row in map(self._nearest, self.wanted.protected) if isinstance(row, Overlay)}
+        rows = [row for row in self.mounts if isinstance(row, OverlayMount)]
+        holding = {row for row in map(self._nearest, self.wanted.protected) if isinstance(row, OverlayMount)}
         return holding | {row for row in rows if self._is_protected(row.lower)}
 
     # -- scratch -------------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ class _Planner(Struct):
                 with suppress(OSError):  # a whiteout (overlayfs): the script does not see its own scratch
                     os.mknod(f"{layer}/upper/{os.path.basename(path)}", stat.S_IFCHR | 0o600, os.makedev(0, 0))
         _take_looks(folder, f"{layer}/upper")
-        self.mounts.append(Overlay(self._at(folder), folder, f"{layer}/upper", f"{layer}/work", below))
+        self.mounts.append(OverlayMount(self._at(folder), folder, f"{layer}/upper", f"{layer}/work", below))
 
     def _bind(self, path: str, source: str | None = None, read_only: bool = False) -> None:
         self.mounts.append(Bind(self._at(path), path if source is None else source, read_only))
@@ -400,7 +400,7 @@ class _Planner(Struct):
         copy = self._new_layer(self.scratch.get(_device(folder) or 0, self._any_scratch())) + "/copy"
         os.mkdir(copy)
         self._bind(folder, copy)
-        self.stand_ins.append(StandIn(folder, copy))
+        self.stand_ins.append(ReplacementFolder(folder, copy))
         for name in names:
             self._stand_in_entry(f"{folder.rstrip('/')}/{name}", f"{copy}/{name}", foreign)
         _take_looks(folder, copy)
@@ -437,7 +437,7 @@ class _Planner(Struct):
         shutil.copy2(path, copy)
         return True
 
-    def _nearest(self, path: str) -> Overlay | Bind | None:
+    def _nearest(self, path: str) -> OverlayMount | Bind | None:
         """The mount of the plan that `path` is seen through, None where nothing above it is mounted."""
         above = [mount for mount in self.mounts if is_below(self._at(path), mount.at)]
         return max(above, key=lambda mount: len(mount.at), default=None)

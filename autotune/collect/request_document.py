@@ -1,6 +1,6 @@
 """The object of request.json, which the probe reads: which keys it has, and what each says.
 
-`scripts/schemas.py` makes `request.schema.json` from it. Only the type checker and that script import this module.
+`tests/schemas.py` makes `request.schema.json` from it. Only the type checker and that script import this module.
 """
 
 from typing import Annotated, Literal, TypedDict

@@ -12,14 +12,14 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune.collect import artefacts, command, isolation, leftovers, messages, mount_namespace, progress
+from autotune.collect import artefacts, command, isolation, mount_namespace, progress, stale_runs, stderr_tail
 from autotune.collect import request as requests
 from autotune.collect.isolation import SideEffects
-from autotune.collect.stored import load
+from autotune.collect.load_recordings import load
 from autotune.errors import ScriptError
-from autotune.machine import Sampled, Sampler, connect_nvml, identity
-from autotune.machine.job import Image, Interpreter, Seen, end_job, start_job, uninjected
-from autotune.machine.signals import check_interrupted, cleaned_up
+from autotune.machine import MachineSampler, MachineSamples, connect_nvml, identity
+from autotune.machine.job import Image, Interpreter, ProcessRecord, end_job, start_job, uninjected
+from autotune.machine.signals import check_interrupted, terminate_on_signal
 from autotune.model.recording import Recording
 
 POLL_S = 0.1
@@ -30,7 +30,7 @@ Hold = Callable[[int], AbstractContextManager[None]]
 """Holds the process group of a start until that is to end."""
 
 
-class Raised(Struct, frozen=True):
+class EarlyException(Struct, frozen=True):
     """The exception that ended a Python process before torch came: its type, the module that a ModuleNotFoundError
     misses ("" of others), and the interpreter."""
 
@@ -57,23 +57,23 @@ class Collected(Struct, frozen=True):
     exit_code: int | None
     wall_s: float
     startup_s: float | None
-    sampled: Sampled | None
+    sampled: MachineSamples | None
     waiting_in: str = ""
     bugs: tuple[str, ...] = ()
-    raised: Raised | None = None
+    raised: EarlyException | None = None
     said: str = ""
     pid: int | None = None
     effects: SideEffects = field(default_factory=SideEffects)
 
 
-def not_held(pid: int) -> AbstractContextManager[None]:
+def isolation_gaps(pid: int) -> AbstractContextManager[None]:
     """Lets it go on."""
     return nullcontext()
 
 
 def collect(
     request: requests.Request,
-    words: command.Command,
+    words: command.PlannedCommand,
     folder: Path,
     *,
     cwd: Path,
@@ -81,7 +81,7 @@ def collect(
     show: Callable[[progress.Status], None],
     stdout: int | None = None,
     stderr: Path | None = None,
-    hold: Hold = not_held,
+    hold: Hold = isolation_gaps,
     protected: Path | None = None,
 ) -> Collected:
     """Run the command with the probe until the window is over; `show` gets the live status.
@@ -95,15 +95,15 @@ def collect(
     cwd, environ = words.cwd or cwd, {**environ, **words.variables}
     roots = (*_roots(words, cwd), *([protected] if protected is not None else []))
     artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
-    job = _Job(request, folder, roots, show, (stdout, stderr), hold, environ)
-    result = _collected(job, _Began(words.argv, str(cwd), environ))
-    return result if stderr is None else replace(result, said=messages.last_lines(stderr))
+    job = LaunchSpec(request, folder, roots, show, (stdout, stderr), hold, environ)
+    result = _collected(job, StartRecord(words.argv, str(cwd), environ))
+    return result if stderr is None else replace(result, said=stderr_tail.last_lines(stderr))
 
 
 _Output = tuple[int | None, Path | None]
 
 
-class _Job(Struct, frozen=True):
+class LaunchSpec(Struct, frozen=True):
     """What stays the same however often the command has to be started."""
 
     request: requests.Request
@@ -115,19 +115,19 @@ class _Job(Struct, frozen=True):
     environ: Mapping[str, str]
 
 
-class _Began(Struct, frozen=True):
+class StartRecord(Struct, frozen=True):
     argv: tuple[str, ...]
     cwd: str
     environ: Mapping[str, str]
 
 
-class _NotEntered(Struct, frozen=True):
+class NamespaceFailed(Struct, frozen=True):
     """The kernel refused a step of the namespace: nothing was started."""
 
     why: str
 
 
-def _collected(job: _Job, began: _Began) -> Collected:
+def _collected(job: LaunchSpec, began: StartRecord) -> Collected:
     """Start it; again with hooks where the kernel layer is refused, and once more where a process lost the probe."""
     refused, is_injected, seen = "", False, SideEffects()
     while True:
@@ -135,25 +135,27 @@ def _collected(job: _Job, began: _Began) -> Collected:
         seen = isolation.added(seen, effects)
         if isinstance(result, Collected):
             return replace(result, effects=seen)
-        if isinstance(result, _NotEntered):
+        if isinstance(result, NamespaceFailed):
             refused = result.why
         elif is_injected:
             return Collected(job.folder, (), "not_injected", None, 0.0, None, None, effects=seen)
         else:
             is_injected = True
-            began = _Began(command.injected(result.argv), result.cwd, result.environ)
+            began = StartRecord(command.injected(result.argv), result.cwd, result.environ)
 
 
-def _attempt(job: _Job, began: _Began, refused: str) -> tuple[Collected | Interpreter | _NotEntered, SideEffects]:
+def _attempt(
+    job: LaunchSpec, began: StartRecord, refused: str
+) -> tuple[Collected | Interpreter | NamespaceFailed, SideEffects]:
     """One start, and what it left behind. An Interpreter is the process of the job that had no probe."""
-    with cleaned_up():
+    with terminate_on_signal():
         try:
             held = None if job.request.keep_going else isolation.choose(job.folder, job.roots, job.environ, refused)
             path = requests.write(job.request, job.folder, held.settings if held is not None else None)
-            leftovers.make_sockets(job.folder)
+            stale_runs.make_sockets(job.folder)
             front = held.words(job.folder) if held is not None else ()
             environ = command.environment(began.environ, path)
-            child = start_job(lambda: _start(_Began((*front, *began.argv), began.cwd, environ), job.output))
+            child = start_job(lambda: _start(StartRecord((*front, *began.argv), began.cwd, environ), job.output))
             try:
                 with job.hold(child.pid):
                     result = _watch(job.request, child, job.folder, job.show)
@@ -164,10 +166,10 @@ def _attempt(job: _Job, began: _Began, refused: str) -> tuple[Collected | Interp
                 return _refusal(job.folder, result), SideEffects()
             return result, SideEffects() if held is None else isolation.effects(held, ended)
         finally:
-            leftovers.remove_scratch(job.folder)
+            stale_runs.remove_scratch(job.folder)
 
 
-def _refusal(folder: Path, result: Collected) -> Collected | _NotEntered:
+def _refusal(folder: Path, result: Collected) -> Collected | NamespaceFailed:
     """Why the command was not started in the namespace; the command's own exit code may be the same by chance."""
     failed = isolation.failure(folder)
     if failed is None:
@@ -177,10 +179,10 @@ def _refusal(folder: Path, result: Collected) -> Collected | _NotEntered:
         raise ScriptError(
             f"it cannot be started: {text}", where=step[len("start ") :], to_do="Check the path and its permissions."
         )
-    return _NotEntered(f"the kernel refused it ({step}: {text or f'error {number}'})")
+    return NamespaceFailed(f"the kernel refused it ({step}: {text or f'error {number}'})")
 
 
-def _start(began: _Began, output: _Output) -> subprocess.Popen[bytes]:
+def _start(began: StartRecord, output: _Output) -> subprocess.Popen[bytes]:
     stdout, stderr = output
     try:
         with nullcontext() if stderr is None else stderr.open("wb") as file:
@@ -201,7 +203,7 @@ def _start(began: _Began, output: _Output) -> subprocess.Popen[bytes]:
         ) from error
 
 
-def _roots(words: command.Command, cwd: Path) -> tuple[Path, ...]:
+def _roots(words: command.PlannedCommand, cwd: Path) -> tuple[Path, ...]:
     """Folders that the script owns: the project, the working folder and the script's own."""
     script = [words.script.resolve().parent] if words.script is not None else []
     return tuple(dict.fromkeys([artefacts.project_root(cwd), cwd, *script]))
@@ -214,8 +216,8 @@ def _watch(
     show: Callable[[progress.Status], None],
 ) -> Collected | Interpreter:
     began, startup_s = time.monotonic(), None
-    pythons: dict[Image, Seen] = {}
-    with Sampler(child.pid, library=connect_nvml()[0]) as sampler:
+    pythons: dict[Image, ProcessRecord] = {}
+    with MachineSampler(child.pid, library=connect_nvml()[0]) as sampler:
         while True:
             check_interrupted()
             code = child.poll()
@@ -247,10 +249,10 @@ def _watch(
     )
 
 
-def _raised(folder: Path) -> Raised | None:
+def _raised(folder: Path) -> EarlyException | None:
     notes = sorted(folder.glob("raised-*"), key=lambda note: note.stat().st_mtime_ns)
     lines = notes[-1].read_text("utf-8", "replace").split("\n") if notes else []
-    return Raised(*lines[:3]) if len(lines) > 2 and lines[0] else None
+    return EarlyException(*lines[:3]) if len(lines) > 2 and lines[0] else None
 
 
 def _first_step_s(recordings: tuple[Recording, ...], began: float) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from autotune.collect.overlay_plan import SCRATCH, Overlay, OverlayPlan, StandIn
+from autotune.collect.overlay_plan import SCRATCH, OverlayMount, OverlayPlan, ReplacementFolder
 
 MOST_ROWS = 50
 
@@ -18,7 +18,7 @@ _BYTECODE = "__pycache__"
 """Made by the interpreter, not by the script."""
 
 
-class Change(Struct, frozen=True):
+class FileChange(Struct, frozen=True):
     """`kind` is write (`bytes` is then the size of what was left), delete or mkdir; `path` is the real path."""
 
     path: str
@@ -26,44 +26,44 @@ class Change(Struct, frozen=True):
     bytes: int = 0
 
 
-def read(plan: OverlayPlan) -> tuple[Change, ...]:
+def read(plan: OverlayPlan) -> tuple[FileChange, ...]:
     """At most 50 rows: a lone file stands for itself, several of one folder for that folder."""
     return _grouped(list(every(plan)))
 
 
 def written_folders(plan: OverlayPlan) -> frozenset[str]:
     """The covered folders in which something was changed."""
-    overlays = [mount for mount in plan.mounts if isinstance(mount, Overlay)]
+    overlays = [mount for mount in plan.mounts if isinstance(mount, OverlayMount)]
     return frozenset(mount.lower for mount in overlays if next(_upper(mount.upper, mount.lower), None) is not None)
 
 
-def every(plan: OverlayPlan) -> Iterator[Change]:
+def every(plan: OverlayPlan) -> Iterator[FileChange]:
     """Each changed path."""
     for mount in plan.mounts:
-        if isinstance(mount, Overlay):
+        if isinstance(mount, OverlayMount):
             yield from _upper(mount.upper, mount.lower)
     covered = {mount.at for mount in plan.mounts}
     for stand_in in plan.stand_ins:
         yield from _stand_in(stand_in, plan, covered)
 
 
-def _upper(upper: str, real: str) -> Iterator[Change]:
+def _upper(upper: str, real: str) -> Iterator[FileChange]:
     for entry in _entries(upper):
         if entry.name == _BYTECODE or entry.name.startswith(SCRATCH):
             continue
         path = f"{real.rstrip('/')}/{entry.name}"
         about = entry.stat(follow_symlinks=False)
         if stat.S_ISCHR(about.st_mode) and about.st_rdev == 0:
-            yield Change(path, "delete")
+            yield FileChange(path, "delete")
         elif not stat.S_ISDIR(about.st_mode):
-            yield Change(path, "write", about.st_size if stat.S_ISREG(about.st_mode) else 0)
+            yield FileChange(path, "write", about.st_size if stat.S_ISREG(about.st_mode) else 0)
         else:
             if not os.path.isdir(path):
-                yield Change(path, "mkdir")
+                yield FileChange(path, "mkdir")
             yield from _upper(entry.path, path)
 
 
-def _stand_in(stand_in: StandIn, plan: OverlayPlan, covered: set[str]) -> Iterator[Change]:
+def _stand_in(stand_in: ReplacementFolder, plan: OverlayPlan, covered: set[str]) -> Iterator[FileChange]:
     """What differs between a stand-in's own entries and those that it was made from."""
     real = stand_in.real.rstrip("/")
     for entry in _entries(stand_in.copy):
@@ -73,13 +73,13 @@ def _stand_in(stand_in: StandIn, plan: OverlayPlan, covered: set[str]) -> Iterat
         about = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(about.st_mode):
             if not os.path.isdir(path):
-                yield Change(path, "mkdir")
+                yield FileChange(path, "mkdir")
                 yield from _upper(entry.path, path)
         elif not _is_same(about, path):
-            yield Change(path, "write", about.st_size if stat.S_ISREG(about.st_mode) else 0)
+            yield FileChange(path, "write", about.st_size if stat.S_ISREG(about.st_mode) else 0)
     for entry in _entries(stand_in.real):
         if not entry.name.startswith(SCRATCH) and not os.path.lexists(f"{stand_in.copy}/{entry.name}"):
-            yield Change(entry.path, "delete")
+            yield FileChange(entry.path, "delete")
 
 
 def _is_same(about: os.stat_result, path: str) -> bool:
@@ -99,16 +99,16 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _grouped(rows: list[Change]) -> tuple[Change, ...]:
+def _grouped(rows: list[FileChange]) -> tuple[FileChange, ...]:
     made = {path for row in rows for path in map(str, Path(row.path).parents)}
     kept = [row for row in rows if row.kind != "mkdir" or row.path not in made]
     depth = max((row.path.count("/") for row in kept), default=0)
     while True:
-        groups: dict[tuple[str, str], list[Change]] = {}
+        groups: dict[tuple[str, str], list[FileChange]] = {}
         for row in kept:
             groups.setdefault((str(Path(row.path).parent), row.kind), []).append(row)
         merged = [
-            several[0] if len(several) == 1 else Change(folder, kind, sum(row.bytes for row in several))
+            several[0] if len(several) == 1 else FileChange(folder, kind, sum(row.bytes for row in several))
             for (folder, kind), several in sorted(groups.items())
         ]
         if len(merged) <= MOST_ROWS or depth <= 1:

@@ -8,17 +8,17 @@ from autotune.derive import (
     calls,
     device,
     interruptions,
+    iterator_per_batch,
     lengths,
     loader,
     memory,
     optimizer,
-    own_logging,
     ranks,
-    restarts,
+    recording_view,
     run,
     settings,
     step,
-    view,
+    user_logging,
     what_ifs,
 )
 from autotune.model.derived import Derived
@@ -40,7 +40,10 @@ def derive(
     """
     if not recordings:
         raise ValueError("derive needs at least one Recording")
-    views = [view.of(recording, code_epochs) for recording in sorted(recordings, key=lambda r: r.process["rank"])]
+    views = [
+        recording_view.view_of(recording, code_epochs)
+        for recording in sorted(recordings, key=lambda r: r.process["rank"])
+    ]
     late = ranks.compare(views)
     first = ranks.without_wait(views[0], late, views)
     of_loaders = loader.facts(first, cpus_per_rank)
@@ -51,12 +54,12 @@ def derive(
 
 def subjects(recording: Recording) -> Mapping[int, str]:
     """Each DataLoader's id -> its subject: loader#train, or loader#<id of the one that it was rebuilt from>."""
-    return {i: loader.subject for loader in view.of(recording).loaders for i in loader.ids}
+    return {i: loader.subject for loader in recording_view.view_of(recording).loaders for i in loader.ids}
 
 
-def _facts(first: view.View, memory_limit_bytes: int | None) -> Iterator[Fact]:
-    for subject in (step, own_logging, calls, run, lengths, optimizer, interruptions, device):
+def _facts(first: recording_view.RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
+    for subject in (step, user_logging, calls, run, lengths, optimizer, interruptions, device):
         yield from subject.facts(first)
-    yield from restarts.facts(first)
+    yield from iterator_per_batch.facts(first)
     yield from memory.facts(first, memory_limit_bytes)
     yield from what_ifs.facts(first, memory_limit_bytes)

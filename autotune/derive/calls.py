@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autotune.derive.kernels import user_sync_idle_share
-from autotune.derive.view import View
+from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Json
 
 
-def facts(view: View) -> Iterator[Fact]:
+def facts(view: RecordingView) -> Iterator[Fact]:
     """Facts `calls.*`. The probe wraps empty_cache and gc.collect in every run: none seen is 0 calls."""
     if view.window is None:
         return
@@ -24,7 +24,7 @@ def facts(view: View) -> Iterator[Fact]:
         yield Fact("calls.user_sync_idle_share", RUN, idle)
 
 
-def _kind(view: View, kind: str, steps: int, wall_ns: int) -> Iterator[Fact]:
+def _kind(view: RecordingView, kind: str, steps: int, wall_ns: int) -> Iterator[Fact]:
     calls = _called(view, kind)
     spent_ns = sum(node.end_ns - node.start_ns for node, _ in view.in_window(kind) if node.outermost)
     yield Fact(f"calls.{kind}_per_step", RUN, sum(call["in_window"] for call in calls) / steps)
@@ -34,5 +34,5 @@ def _kind(view: View, kind: str, steps: int, wall_ns: int) -> Iterator[Fact]:
         yield Fact(f"calls.{kind}_by_library", RUN, bool(most["is_library"]))
 
 
-def _called(view: View, kind: str) -> list[Json]:
+def _called(view: RecordingView, kind: str) -> list[Json]:
     return [call for call in view.recording.calls if call["kind"] == kind and call["in_window"]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autotune.derive.kernels import shares
-from autotune.derive.view import View
+from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact
 
 
-def facts(view: View) -> Iterator[Fact]:
+def facts(view: RecordingView) -> Iterator[Fact]:
     """Facts `device.*`."""
     device = view.recording.device
     if device is None:

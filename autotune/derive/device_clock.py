@@ -26,12 +26,12 @@ def between(marks: Sequence[Mark], start_ns: int, end_ns: int) -> Callable[[int]
     first, last = _reached(marks, hosts, start_ns), _reached(marks, hosts, end_ns)
     if last <= first:
         return _same
-    stretch = (end_ns - start_ns) / (last - first)
+    span = (end_ns - start_ns) / (last - first)
 
     def moved(at_ns: int) -> int:
         if not start_ns < at_ns < end_ns:
             return at_ns
-        return start_ns + round((_reached(marks, hosts, at_ns) - first) * stretch)
+        return start_ns + round((_reached(marks, hosts, at_ns) - first) * span)
 
     return moved
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 
 from autotune.derive import plan, save_cost
-from autotune.derive.view import Measured, S, View
+from autotune.derive.recording_view import MeasuredWindow, RecordingView, S
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
@@ -15,13 +15,13 @@ Rounds = dict[int, float]
 """Seconds of one round (all saves, or all evaluations, between two step ends) by the number of steps before it."""
 
 
-def facts(view: View) -> Iterator[Fact]:
+def facts(view: RecordingView) -> Iterator[Fact]:
     """Facts `checkpoint.*` and `evaluation.*`."""
     yield from _checkpoint(view)
     yield from _evaluation(view)
 
 
-def _checkpoint(view: View) -> Iterator[Fact]:
+def _checkpoint(view: RecordingView) -> Iterator[Fact]:
     saves, probe = save_rounds(view), _serialised(view)
     if view.step_ends_ns:
         yield Fact("checkpoint.num_seen", RUN, len(saves) + (probe is not None))
@@ -33,13 +33,13 @@ def _checkpoint(view: View) -> Iterator[Fact]:
         yield Fact("checkpoint.bytes", RUN, probe.result["bytes"])
 
 
-def save_rounds(view: View) -> Rounds:
+def save_rounds(view: RecordingView) -> Rounds:
     """The saves after the first step; a library's save holds the torch.save calls that it makes."""
     saves = [n for n in view.nodes if n.event.kind == "checkpoint" and n.outermost]
     return _rounds(view, [(node.start_ns, node.end_ns) for node in saves])
 
 
-def save_s(view: View) -> float | None:
+def save_s(view: RecordingView) -> float | None:
     """Mean seconds of one save with what comes with it; of the what-if's serialisation when no save was seen."""
     rounds, probe = save_rounds(view), _serialised(view)
     if rounds:
@@ -47,11 +47,11 @@ def save_s(view: View) -> float | None:
     return probe.result["ns"] / S if probe else None
 
 
-def _serialised(view: View) -> WhatIf | None:
+def _serialised(view: RecordingView) -> WhatIf | None:
     return next((w for w in view.recording.what_ifs if w.name == "serialise" and w.outcome == "completed"), None)
 
 
-def _evaluation(view: View) -> Iterator[Fact]:
+def _evaluation(view: RecordingView) -> Iterator[Fact]:
     told = plan.framework(view.recording)
     # Lightning's choice stands in a callback that the probe does not read.
     if told.name != "lightning":
@@ -59,29 +59,29 @@ def _evaluation(view: View) -> Iterator[Fact]:
         yield Fact("evaluation.selects_checkpoint", RUN, keeps)
     if view.step_ends_ns:
         yield Fact("evaluation.num_seen", RUN, len(evaluation_rounds(view)))
-    later = [stretch for stretch in view.stretches if view.steps_before(stretch.start_ns)]
+    later = [span for span in view.evaluations if view.steps_before(span.start_ns)]
     if later:
-        yield Fact("evaluation.with_grad", RUN, any(stretch.with_grad for stretch in later))
+        yield Fact("evaluation.with_grad", RUN, any(span.with_grad for span in later))
     cost = eval_s(view)
     if cost is not None:
         yield Fact("evaluation.eval_s", RUN, cost)
         yield from _cost_share(view, "evaluation", cost)
 
 
-def eval_s(view: View) -> float | None:
+def eval_s(view: RecordingView) -> float | None:
     """Mean seconds of one whole evaluation; None when none was seen."""
     whole = evaluation_rounds(view, only_complete=True)
     return fmean(whole.values()) if whole else None
 
 
-def evaluation_rounds(view: View, only_complete: bool = False) -> Rounds:
+def evaluation_rounds(view: RecordingView, only_complete: bool = False) -> Rounds:
     """The evaluations after the first step; an incomplete one was cut by the end of the recording."""
-    cut = {view.steps_before(stretch.start_ns) for stretch in view.stretches if not stretch.complete}
-    rounds = _rounds(view, [(stretch.start_ns, stretch.end_ns) for stretch in view.stretches])
+    cut = {view.steps_before(span.start_ns) for span in view.evaluations if not span.complete}
+    rounds = _rounds(view, [(span.start_ns, span.end_ns) for span in view.evaluations])
     return {steps: s for steps, s in rounds.items() if not (only_complete and steps in cut)}
 
 
-def _rounds(view: View, spans: Sequence[tuple[int, int]]) -> Rounds:
+def _rounds(view: RecordingView, spans: Sequence[tuple[int, int]]) -> Rounds:
     rounds: Rounds = {}
     for start, end in spans:
         steps = view.steps_before(start)
@@ -90,7 +90,7 @@ def _rounds(view: View, spans: Sequence[tuple[int, int]]) -> Rounds:
     return rounds
 
 
-def interval(view: View, cost: str) -> int | None:
+def interval(view: RecordingView, cost: str) -> int | None:
     """Optimizer steps between two rounds of "checkpoint" or "evaluation": as told, or else as seen."""
     told = plan.INTERVALS[cost](view)
     if told is not None:
@@ -98,7 +98,7 @@ def interval(view: View, cost: str) -> int | None:
     return _checkpoint_distance(view) if cost == "checkpoint" else _evaluation_distance(view)
 
 
-def _checkpoint_distance(view: View) -> int | None:
+def _checkpoint_distance(view: RecordingView) -> int | None:
     """Median distance of the saves. The one after the last step of a script that ended is no part of a rhythm."""
     window = view.recording.window
     steps = sorted(save_rounds(view))
@@ -107,14 +107,14 @@ def _checkpoint_distance(view: View) -> int | None:
     return _distance(steps)
 
 
-def _evaluation_distance(view: View) -> int | None:
+def _evaluation_distance(view: RecordingView) -> int | None:
     """Median distance of the evaluations, or the epoch when the only one stands where an epoch ends.
 
     An evaluation before the first step counts as a mark: it is step 0 of the same rhythm (`step % interval ==
     0`), or a sanity check from which the first whole interval begins.
     """
     steps = sorted(evaluation_rounds(view))
-    if any(not view.steps_before(stretch.start_ns) for stretch in view.stretches):
+    if any(not view.steps_before(span.start_ns) for span in view.evaluations):
         steps = [0, *steps]
     seen = _distance(steps)
     if seen is None and len(steps) == 1 and _ends_epoch(view, steps[0]):
@@ -127,7 +127,7 @@ def _distance(steps: Sequence[int]) -> int | None:
     return round(median(gaps)) if gaps else None
 
 
-def _ends_epoch(view: View, steps: int) -> bool:
+def _ends_epoch(view: RecordingView, steps: int) -> bool:
     """Whether the train loader was exhausted or started anew after `steps` steps and before the next."""
     loader = view.train
     return loader is not None and any(
@@ -138,7 +138,7 @@ def _ends_epoch(view: View, steps: int) -> bool:
     )
 
 
-def _cost_share(view: View, cost: str, seconds: float) -> Iterator[Fact]:
+def _cost_share(view: RecordingView, cost: str, seconds: float) -> Iterator[Fact]:
     """Of a round and the steps between two; these are the window's without what its rounds took."""
     steps = interval(view, cost)
     if steps and view.window:
@@ -146,13 +146,13 @@ def _cost_share(view: View, cost: str, seconds: float) -> Iterator[Fact]:
         yield Fact(f"{cost}.cost_share", RUN, seconds / (training_s + seconds))
 
 
-def _took_ms(view: View, window: Measured, cost: str, seconds: float | None) -> float:
+def _took_ms(view: RecordingView, window: MeasuredWindow, cost: str, seconds: float | None) -> float:
     """What the rounds in the window took of its mean step, where each is as long as `seconds`."""
     in_window = sum(window.holds(view.step_ends_ns[done - 1]) for done in ROUNDS[cost](view))
     return max(window.phase_ms(cost) or 0.0, 1e3 * (seconds or 0.0) * in_window / window.steps)
 
 
-def run_ms(view: View) -> float | None:
+def run_ms(view: RecordingView) -> float | None:
     """Milliseconds of a step of the whole run: with saves and evaluations at their intervals.
 
     How many of them fell into the window does not count. None where it has some and nothing says how often they come,
@@ -170,4 +170,4 @@ def run_ms(view: View) -> float | None:
     return max(0.0, training_ms) + rounds_ms
 
 
-ROUNDS: Mapping[str, Callable[[View], Rounds]] = {"checkpoint": save_rounds, "evaluation": evaluation_rounds}
+ROUNDS: Mapping[str, Callable[[RecordingView], Rounds]] = {"checkpoint": save_rounds, "evaluation": evaluation_rounds}

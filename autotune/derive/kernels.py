@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from autotune.derive.view import MS, View
+from autotune.derive.recording_view import MS, RecordingView
 from autotune.model.recording import Event, Json
 
 FP32_GEMM = re.compile(r"sgemm|f32f32_f32f32_f32|gemmSN\w*<float|gemmk1_kernel<\w+, float", re.IGNORECASE)
@@ -56,7 +56,7 @@ OTHER_WAITS = ("iter", "fetch", "h2d", "checkpoint", "evaluation")
 """Idle time inside these has a cause of its own."""
 
 
-def shares(view: View) -> Mapping[str, float | str | None]:
+def shares(view: RecordingView) -> Mapping[str, float | str | None]:
     """Facts by name: shares of the device's busy time, and busy_share and pageable_share of the step.
 
     Kernels take what they take; but profiled steps are longer than measured ones, so the step is the window's.
@@ -130,7 +130,7 @@ def attention(kernels: Sequence[Json]) -> tuple[str | None, int | None]:
     return None, None if _are_many(unnamed, kernels) else 0
 
 
-def user_sync_idle_share(view: View) -> float | None:
+def user_sync_idle_share(view: RecordingView) -> float | None:
     """Idle device after host reads by the user's code, of the step.
 
     The profiler slows the host, and with it every gap: the idle time of the measured step is divided among the gaps.
@@ -148,7 +148,7 @@ def user_sync_idle_share(view: View) -> float | None:
     return idle * min(1.0, after_ns / idle_ns) if idle_ns > 0 else 0.0
 
 
-def gaps_after_reads(view: View) -> list[tuple[int, int]]:
+def gaps_after_reads(view: RecordingView) -> list[tuple[int, int]]:
     """Gaps of the device that began when a read of the user's code had waited for the last work in the queue.
 
     A read that found the device idle waited for nothing, unless an earlier read is what it is idle from.
@@ -166,7 +166,7 @@ def gaps_after_reads(view: View) -> list[tuple[int, int]]:
     return found
 
 
-def _reads(view: View) -> Iterator[Event]:
+def _reads(view: RecordingView) -> Iterator[Event]:
     recording = view.recording
     calls = recording.calls
     for event in sorted(recording.events, key=lambda event: event.start_ns):

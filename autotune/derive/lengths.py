@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev
 
 from autotune.derive.numbers import SEED, most_common, quantile
+from autotune.derive.recording_view import RecordingView
 from autotune.derive.step import train_batches
-from autotune.derive.view import View
 from autotune.model.evidence import Fact, Value
 from autotune.model.recording import Batch
 
@@ -24,7 +24,7 @@ UNFILLED_BATCHES = 0.25
 MOST_DRAWN = 20_000
 
 
-def facts(view: View) -> Iterator[Fact]:
+def facts(view: RecordingView) -> Iterator[Fact]:
     """Facts `loader.*` of lengths, for loader#train."""
     batches = train_batches(view)
     if view.train is None or not batches:

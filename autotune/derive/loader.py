@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator, Mapping
 from statistics import fmean, median
 
-from autotune.derive import plan, prepared, sampled
-from autotune.derive.loaders import Loader
+from autotune.derive import plan, preparation_samples, preparation_time
+from autotune.derive.loaders import LoaderSubject
 from autotune.derive.numbers import median_interval
-from autotune.derive.replayed import calm_ms, steps_ns
+from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
+from autotune.derive.replays import quiet_ms, steps_ns
 from autotune.derive.step import train_fetches
-from autotune.derive.view import MS, Measured, S, View
 from autotune.model.evidence import Fact, Value
 from autotune.model.recording import WhatIf
 
@@ -31,7 +31,7 @@ WORTH_LAST_CORE = 1.2
 """A worker for the last core, which training uses too, has to bring batches this many times as fast."""
 
 
-def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
+def facts(view: RecordingView, cpus_per_rank: float | None) -> Iterator[Fact]:
     """Facts `loader.*` but those of its lengths. `cpus_per_rank`: CPUs that this process may use, None if unknown."""
     for loader in view.loaders:
         values = {**_described(view, loader), **_waits(view, loader), **_costs(view, loader)}
@@ -40,13 +40,13 @@ def facts(view: View, cpus_per_rank: float | None) -> Iterator[Fact]:
         if loader.feeds_training:
             values |= _of_training(view, loader, values, cpus_per_rank)
         if loader.is_train:
-            values |= _train_only(view) | sampled.shares(view, loader, values.get("collate_share"))
+            values |= _train_only(view) | preparation_samples.shares(view, loader, values.get("collate_share"))
         for name, value in values.items():
             if value is not None:
                 yield Fact(f"loader.{name}", loader.subject, value)
 
 
-def _described(view: View, loader: Loader) -> dict[str, Value | None]:
+def _described(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None]:
     iters = [n for n in view.nodes if n.event.kind == "iter" and n.event.ref in loader.iterated and n.outermost]
     return {
         "is_train": loader.feeds_training,
@@ -58,14 +58,14 @@ def _described(view: View, loader: Loader) -> dict[str, Value | None]:
     }
 
 
-def _batches(view: View, loader: Loader) -> int | None:
+def _batches(view: RecordingView, loader: LoaderSubject) -> int | None:
     if loader.is_train:
         return plan.batches_per_epoch(view)
     batches: int | None = loader.timed["num_batches"] or loader.own["num_batches"]
     return batches
 
 
-def _waits(view: View, loader: Loader) -> dict[str, Value | None]:
+def _waits(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None]:
     """From the events of the window: own time of the waits, and of starting an epoch's iterator."""
     if view.window is None:
         return {}
@@ -87,14 +87,14 @@ def _waits(view: View, loader: Loader) -> dict[str, Value | None]:
     }
 
 
-def _disturbed_share(view: View, loader: Loader, window: Measured) -> float:
+def _disturbed_share(view: RecordingView, loader: LoaderSubject, window: MeasuredWindow) -> float:
     """Of the step, what training computes longer on a CPU than on batches that are there: preparing them disturbs it.
 
     Threads of the batches' arithmetic spin on for a while, and workers take cores. 0 where it is no more than noise,
     and never more than preparing takes.
     """
-    calm, kept = calm_ms(view, window), median_interval(steps_ns(view))
-    interval, preparing_ms = median_interval(calm), prepared.wall_ms(view, loader)
+    calm, kept = quiet_ms(view, window), median_interval(steps_ns(view))
+    interval, preparing_ms = median_interval(calm), preparation_time.wall_ms(view, loader)
     if kept is None or interval is None or preparing_ms is None or view.recording.device_type != "cpu":
         return 0.0
     longer = median(calm) - kept[1] / MS
@@ -102,8 +102,8 @@ def _disturbed_share(view: View, loader: Loader, window: Measured) -> float:
     return min(longer, preparing_ms) / window.mean_ms if is_more else 0.0
 
 
-def _costs(view: View, loader: Loader) -> dict[str, Value | None]:
-    rows = prepared.steady_rows(view, loader)
+def _costs(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None]:
+    rows = preparation_time.steady_rows(view, loader)
     wall_ns = sum(row.wall_ns for row in rows)
     sizes = [batch.num_bytes for batch in view.recording.batches if batch.loader in loader.ids]
     values: dict[str, Value | None] = {"worker_start_s": worker_start_s(view, loader)}
@@ -116,7 +116,7 @@ def _costs(view: View, loader: Loader) -> dict[str, Value | None]:
     return values
 
 
-def worker_start_s(view: View, loader: Loader) -> float | None:
+def worker_start_s(view: RecordingView, loader: LoaderSubject) -> float | None:
     """Median over the epochs of: iterator creation and first batch, less a steady batch. None without workers."""
     if not loader.num_workers:
         return None
@@ -131,10 +131,10 @@ def worker_start_s(view: View, loader: Loader) -> float | None:
 
 
 def _of_training(
-    view: View, loader: Loader, values: dict[str, Value | None], cpus_per_rank: float | None
+    view: RecordingView, loader: LoaderSubject, values: dict[str, Value | None], cpus_per_rank: float | None
 ) -> dict[str, Value | None]:
     known = {name: value for name, value in values.items() if isinstance(value, int | float)}
-    compute, alone = compute_ms(view, known), alone_ms(view, loader)
+    compute, alone = compute_ms(view, known), loader_test_ms(view, loader)
     trained = _core_ms(view, compute, cpus_per_rank)
     most = most_workers(known.get("cpu_demand_share"), cpus_per_rank, known.get("batch_ms"), trained)
     needed = workers_needed(known.get("batch_ms"), compute, most, alone)
@@ -146,7 +146,7 @@ def _of_training(
     }
 
 
-def alone_ms(view: View, loader: Loader) -> dict[int, float]:
+def loader_test_ms(view: RecordingView, loader: LoaderSubject) -> dict[int, float]:
     """Number of workers -> milliseconds per batch of the loader when nothing else ran, where it was long enough."""
     tried = {
         int(what_if.arguments["num_workers"]): _steady_ms(what_if)
@@ -158,7 +158,7 @@ def alone_ms(view: View, loader: Loader) -> dict[int, float]:
     return {count: ms for count, ms in tried.items() if ms is not None}
 
 
-def _alone_cpu_share(view: View, loader: Loader) -> dict[str, Value | None]:
+def _alone_cpu_share(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None]:
     """Of the loader alone without workers, where it was tried: workers that wait for a CPU seem to wait for storage."""
     for what_if in view.recording.what_ifs:
         is_serial = what_if.name == "loader_alone" and what_if.arguments["num_workers"] == 0
@@ -186,12 +186,12 @@ def _steady_ms(what_if: WhatIf) -> float | None:
     return fmean(whole) / MS if whole else None
 
 
-def _train_only(view: View) -> dict[str, Value | None]:
+def _train_only(view: RecordingView) -> dict[str, Value | None]:
     io = view.recording.io
     return {"read_bytes_per_step": round(io["read_bytes"] / view.window.steps) if io and view.window else None}
 
 
-def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
+def compute_ms(view: RecordingView, known: dict[str, int | float]) -> float | None:
     """Milliseconds that training takes per batch when no batch is waited for; saves and evaluations left out.
 
     On a CPU of the replay where that is less: no worker took a core from it.
@@ -208,7 +208,7 @@ def compute_ms(view: View, known: dict[str, int | float]) -> float | None:
     return seen / batches
 
 
-def _core_ms(view: View, compute: float | None, cpus: float | None) -> float | None:
+def _core_ms(view: RecordingView, compute: float | None, cpus: float | None) -> float | None:
     """CPU time of the training process per batch that it computes on for `compute` ms."""
     device, threads = view.recording.device, view.recording.torch_state.get("num_threads")
     if compute is None or cpus is None or threads is None or device is None:
@@ -255,7 +255,7 @@ def workers_needed(batch_ms: float | None, compute: float | None, most: int, alo
     return best if wanted is None or best < max(tried) else max(best, wanted)
 
 
-def _epoch_start_share(view: View, known: dict[str, int | float]) -> float | None:
+def _epoch_start_share(view: RecordingView, known: dict[str, int | float]) -> float | None:
     start, batches = known.get("worker_start_s"), known.get("num_batches")
     per_step = known.get("batches_per_step")
     if view.window is None or start is None or not batches or not per_step:

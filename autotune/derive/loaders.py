@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from autotune.derive import remade
-from autotune.derive.timeline import Node
+from autotune.derive import recreated_loaders
+from autotune.derive.timeline import EventNode
 from autotune.model.recording import Json
 
 TRAIN = "loader#train"
@@ -22,7 +22,7 @@ GRAD = 1
 """In the flag of a forward; in that of a mode it is training mode."""
 
 
-class Loader(Struct, frozen=True):
+class LoaderSubject(Struct, frozen=True):
     """One subject. `own` is the user's DataLoader, `timed` the one that was iterated (own, or what wraps it).
 
     One that is made anew in each epoch is one subject: `iterated` are all that were, `timed` the most of them. `ids`
@@ -58,18 +58,18 @@ class Loader(Struct, frozen=True):
         return None if value is None else int(value)
 
 
-def group(loaders: Sequence[Json], nodes: Sequence[Node]) -> tuple[Loader, ...]:
+def group(loaders: Sequence[Json], nodes: Sequence[EventNode]) -> tuple[LoaderSubject, ...]:
     """One Loader per user's DataLoader, by id; the one that most often feeds a backward is train."""
     fetches = Counter(node.event.ref for node in nodes if _came(node))
     inner = root_of(loaders, fetches)
     by_id = {loader["id"]: loader for loader in loaders}
-    first = remade.first_of([by_id[root] for root in sorted(set(inner.values()))], inner, nodes)
+    first = recreated_loaders.first_of([by_id[root] for root in sorted(set(inner.values()))], inner, nodes)
     roots = {i: first[root] for i, root in inner.items()}
-    trained = fed(nodes, roots)
+    trained = feeds_training(nodes, roots)
     train = max(trained, key=lambda root: trained[root], default=None)
-    joined = joining(nodes, roots)
+    joined = merged_loaders(nodes, roots)
     return tuple(
-        Loader(
+        LoaderSubject(
             subject=TRAIN if root == train else f"loader#{root}",
             own=by_id[root],
             timed=by_id[_most_fetched(_ids(roots, root), fetches)],
@@ -111,11 +111,11 @@ def _most_fetched(ids: frozenset[int], fetches: Mapping[int, int]) -> int:
     return max(ids, key=lambda i: (fetches.get(i, 0), i))
 
 
-def _came(node: Node) -> bool:
+def _came(node: EventNode) -> bool:
     return node.event.kind == "fetch" and node.event.flag == 1 and not node.inside("fetch")
 
 
-def fed(nodes: Sequence[Node], roots: Mapping[int, int]) -> Counter[int]:
+def feeds_training(nodes: Sequence[EventNode], roots: Mapping[int, int]) -> Counter[int]:
     """By root loader: batches that were the last fetched before a backward."""
     counts: Counter[int] = Counter()
     latest: int | None = None
@@ -128,7 +128,7 @@ def fed(nodes: Sequence[Node], roots: Mapping[int, int]) -> Counter[int]:
     return counts
 
 
-def joining(nodes: Sequence[Node], roots: Mapping[int, int]) -> frozenset[int]:
+def merged_loaders(nodes: Sequence[EventNode], roots: Mapping[int, int]) -> frozenset[int]:
     """Root loaders that give a batch in nearly every step, to something else than an evaluation.
 
     An evaluation runs the trained model itself in eval mode without gradients, so that a script which evaluates
@@ -142,7 +142,7 @@ def joining(nodes: Sequence[Node], roots: Mapping[int, int]) -> frozenset[int]:
     return frozenset(root for root, count in counts.items() if count >= USUAL * len(steps))
 
 
-def _used(nodes: Sequence[Node], roots: Mapping[int, int]) -> Iterator[dict[int, bool]]:
+def _used(nodes: Sequence[EventNode], roots: Mapping[int, int]) -> Iterator[dict[int, bool]]:
     """Of each step, the root loaders that gave a batch, and whether none of it went into an evaluation."""
     models = {node.event.ref for node in nodes if node.event.kind == "forward" and node.event.flag & GRAD}
     used: dict[int, bool] = {}

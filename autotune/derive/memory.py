@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from autotune.derive.timeline import Node
-from autotune.derive.view import View
+from autotune.derive.recording_view import RecordingView
+from autotune.derive.timeline import EventNode
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Recording
 
 
-def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
+def facts(view: RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
     """Facts `memory.*`. `memory_limit_bytes` is the host's limit, which bounds a CPU run; None if unknown."""
     recording = view.recording
     peak, limit = peak_bytes(recording), limit_bytes(recording, memory_limit_bytes)
@@ -33,7 +33,7 @@ def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
     yield Fact("memory.ran_out", RUN, ran_out)
     if ran_out and recording.error:
         yield Fact("memory.failing_phase", RUN, _failing_phase(recording, recording.error["phase"]))
-        yield from _known("asked_bytes", asked_bytes(recording.error["message"]))
+        yield from _known("asked_bytes", requested_bytes(recording.error["message"]))
 
 
 def _failing_phase(recording: Recording, kind: str | None) -> str:
@@ -43,7 +43,7 @@ def _failing_phase(recording: Recording, kind: str | None) -> str:
     return "other" if any(event.kind == "backward" for event in recording.events) else "start-up"
 
 
-def asked_bytes(message: str) -> int | None:
+def requested_bytes(message: str) -> int | None:
     """What the failing allocation asked for, as torch's CPU ("400 bytes") and CUDA ("2.00 GiB") allocators say it."""
     found = re.search(r"allocate ([\d.]+) ?(bytes|KiB|MiB|GiB|TiB)", message)
     if found is None:
@@ -77,7 +77,7 @@ def limit_bytes(recording: Recording, host_bytes: int | None) -> int | None:
     return None if total is None else int(total)
 
 
-def without_recompute_bytes(view: View) -> int | None:
+def without_recompute_bytes(view: RecordingView) -> int | None:
     """An upper bound of the peak without activation checkpointing, for batches as wide as the widest seen.
 
     While one checkpointed segment is recomputed, its activations stand in memory beside the parameters. So
@@ -94,16 +94,16 @@ def without_recompute_bytes(view: View) -> int | None:
     return peak + segments * max(0, peak - max(idle, parameters))
 
 
-def num_segments(view: View) -> int:
+def num_segments(view: RecordingView) -> int:
     """Recomputed segments of one backward: the most of any, 0 when none was recomputed."""
-    counts: Counter[Node] = Counter()
+    counts: Counter[EventNode] = Counter()
     for node in view.nodes:
         if node.event.kind == "recompute" and node.outermost and (backward := _backward(node)):
             counts[backward] += 1
     return max(counts.values(), default=0)
 
 
-def _backward(node: Node) -> Node | None:
+def _backward(node: EventNode) -> EventNode | None:
     """The outermost backward around a node."""
     found, above = None, node.parent
     while above is not None:

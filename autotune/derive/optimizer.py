@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autotune.derive.view import MS, View
+from autotune.derive.recording_view import MS, RecordingView
 from autotune.model.evidence import Fact
 
 
@@ -12,7 +12,7 @@ def subject(optimizer_id: int) -> str:
     return f"optimizer#{optimizer_id}"
 
 
-def facts(view: View) -> Iterator[Fact]:
+def facts(view: RecordingView) -> Iterator[Fact]:
     """Facts `optimizer.*`. Times are exclusive: a closure's forward and backward inside step() are not the update's."""
     for optimizer in view.recording.optimizers:
         name = subject(optimizer["id"])

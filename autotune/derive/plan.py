@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from autotune.catalogue import trainers
 from autotune.derive.numbers import most_common
+from autotune.derive.recording_view import RecordingView
 from autotune.derive.step import train_batches, train_fetches
-from autotune.derive.view import View
 from autotune.model.evidence import Location
 from autotune.model.recording import Json, Recording
 
@@ -71,7 +71,7 @@ def location(site: Json | None, call: str) -> Location | None:
     return Location(site["file"], site["line"], call) if site and site["file"] and site["is_user"] else None
 
 
-def accumulation(view: View) -> int | None:
+def accumulation(view: RecordingView) -> int | None:
     """Micro-batches per optimizer step: training batches fetched in most steps, else as the framework was told.
 
     Without a DataLoader it is the backwards of most steps, when there is one optimizer: several optimizers
@@ -80,16 +80,16 @@ def accumulation(view: View) -> int | None:
     seen = _usual(view.per_step(_micro_batch_starts(view)))
     if seen is not None:
         return seen
-    return told_accumulation(framework(view.recording).values)
+    return configured_accumulation(framework(view.recording).values)
 
 
-def told_accumulation(values: Json) -> int | None:
+def configured_accumulation(values: Json) -> int | None:
     """Accumulation steps as the framework was told; None when it was not."""
     told = values.get("gradient_accumulation_steps", values.get("accumulate_grad_batches"))
     return int(told) if told else None
 
 
-def _micro_batch_starts(view: View) -> list[int]:
+def _micro_batch_starts(view: RecordingView) -> list[int]:
     fetched = train_fetches(view)
     if fetched or len(view.recording.optimizers) > 1:
         return fetched
@@ -102,7 +102,7 @@ def _usual(counts: list[int]) -> int | None:
     return usual[0] if usual and usual[0] > 0 and usual[1] >= HALF else None
 
 
-def micro_batch(view: View) -> int | None:
+def micro_batch(view: RecordingView) -> int | None:
     """Samples per micro-batch: of most batches seen, or the loader's batch_size."""
     seen = most_common(b.num_samples for b in train_batches(view) if b.num_samples is not None)
     if seen:
@@ -111,13 +111,13 @@ def micro_batch(view: View) -> int | None:
     return None if size is None else int(size)
 
 
-def steps_per_epoch(view: View) -> int | None:
+def steps_per_epoch(view: RecordingView) -> int | None:
     """Optimizer steps per epoch: batches per epoch / accumulation, rounded up as the Trainers do."""
     batches, per_step = batches_per_epoch(view), accumulation(view)
     return math.ceil(batches / per_step) if batches and per_step else None
 
 
-def batches_per_epoch(view: View) -> int | None:
+def batches_per_epoch(view: RecordingView) -> int | None:
     """Batches of the train loader from one of its starts to the next: all, or as many as Lightning is told to take."""
     told = framework(view.recording).values.get("num_training_batches")
     if told is not None and 0 < told < math.inf:
@@ -125,7 +125,7 @@ def batches_per_epoch(view: View) -> int | None:
     return None if view.train is None else view.train.timed["num_batches"] or view.train.own["num_batches"]
 
 
-def num_steps(view: View) -> int | None:
+def num_steps(view: RecordingView) -> int | None:
     """Optimizer steps of the whole planned run, where the framework knows them."""
     values = framework(view.recording).values
     if values.get("max_steps", 0) > 0:
@@ -137,7 +137,7 @@ def num_steps(view: View) -> int | None:
     return math.ceil(epochs * per_epoch) if epochs is not None and per_epoch else None
 
 
-def num_epochs(view: View) -> float | None:
+def num_epochs(view: RecordingView) -> float | None:
     """Epochs of the whole planned run; from its steps when it is limited by steps."""
     values = framework(view.recording).values
     if values.get("max_steps", 0) > 0:
@@ -146,7 +146,7 @@ def num_epochs(view: View) -> float | None:
     return _planned_epochs(view)
 
 
-def _planned_epochs(view: View) -> float | None:
+def _planned_epochs(view: RecordingView) -> float | None:
     """As the framework's object was told; a loop of the script's own counts them in its code."""
     found = framework(view.recording)
     if found.name in OWN_LOOPS:
@@ -156,12 +156,12 @@ def _planned_epochs(view: View) -> float | None:
     return float(epochs) if epochs is not None and epochs > 0 else None
 
 
-def checkpoint_interval(view: View) -> int | None:
+def checkpoint_interval(view: RecordingView) -> int | None:
     """Optimizer steps between two saves as the framework was told; None when it was not, or saves never."""
     return _interval(view, "save_strategy", "save_steps")
 
 
-def logging_interval(view: View) -> int | None:
+def logging_interval(view: RecordingView) -> int | None:
     """Optimizer steps between two log lines as the framework was told."""
     values = framework(view.recording).values
     if "log_every_n_steps" in values:
@@ -169,7 +169,7 @@ def logging_interval(view: View) -> int | None:
     return _interval(view, "logging_strategy", "logging_steps")
 
 
-def evaluation_interval(view: View) -> int | None:
+def evaluation_interval(view: RecordingView) -> int | None:
     """Optimizer steps between two evaluations as the framework was told."""
     values = framework(view.recording).values
     if "val_check_interval" in values:
@@ -179,7 +179,7 @@ def evaluation_interval(view: View) -> int | None:
     return told if told is not None else _interval(view, "eval_strategy", "logging_steps")
 
 
-def _interval(view: View, strategy: str, steps: str) -> int | None:
+def _interval(view: RecordingView, strategy: str, steps: str) -> int | None:
     """An interval of TrainingArguments; a float under 1 is a share of the run."""
     values = framework(view.recording).values
     if values.get(strategy) == "epoch":
@@ -193,7 +193,7 @@ def _interval(view: View, strategy: str, steps: str) -> int | None:
     return math.ceil(told * planned) if planned else None
 
 
-def _lightning_evaluation(view: View, values: Json) -> int | None:
+def _lightning_evaluation(view: RecordingView, values: Json) -> int | None:
     """`val_check_interval` counts batches when it is an int and is a share of the epoch when it is a float.
 
     It is told of a run without a validation loop, too.
@@ -207,7 +207,7 @@ def _lightning_evaluation(view: View, values: Json) -> int | None:
     return round(per_epoch * interval * (epochs or 1)) or None if per_epoch else None
 
 
-INTERVALS: Mapping[str, Callable[[View], int | None]] = {
+INTERVALS: Mapping[str, Callable[[RecordingView], int | None]] = {
     "checkpoint": checkpoint_interval,
     "evaluation": evaluation_interval,
     "logging": logging_interval,

@@ -15,7 +15,7 @@ from statistics import median_high, median_low
 from msgspec import Struct
 from msgspec.structs import replace
 
-from autotune.derive.view import MS, Measured, View
+from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.model.evidence import RUN, Fact
 from autotune.model.report import RANK_WAIT
 
@@ -32,7 +32,7 @@ _SAMPLED = {"other": "other", "data_wait": "fetch"}
 """Phases of which stack samples are kept, and the name that these have."""
 
 
-class Late(Struct, frozen=True):
+class RankDelay(Struct, frozen=True):
     """The rank that comes last to the collectives, on average over the steps of the window.
 
     `late_ms` is how much longer it works before them than the median rank, of which `own_ms` is the median rank's time;
@@ -51,7 +51,7 @@ class Late(Struct, frozen=True):
         return self.late_ms / work_ms if work_ms > 0 else 0.0
 
 
-def compare(views: Sequence[View]) -> Late | None:
+def compare(views: Sequence[RecordingView]) -> RankDelay | None:
     """The late rank of several; None unless two were measured.
 
     The median is the lower one, so that of two ranks the slower is compared with the faster.
@@ -64,10 +64,10 @@ def compare(views: Sequence[View]) -> Late | None:
     last = max(totals, key=lambda rank: totals[rank])
     middle = median_low(totals.values())
     phase = max(own[last], key=lambda phase: own[last][phase] - median_low(row[phase] for row in own.values()))
-    return Late(last, totals[last] - middle, middle, _place(views, last, phase) or phase)
+    return RankDelay(last, totals[last] - middle, middle, _place(views, last, phase) or phase)
 
 
-def facts(late: Late | None) -> Iterator[Fact]:
+def facts(late: RankDelay | None) -> Iterator[Fact]:
     """Facts `ranks.*`."""
     if late is None:
         return
@@ -77,7 +77,7 @@ def facts(late: Late | None) -> Iterator[Fact]:
     yield Fact("ranks.slowest_cause", RUN, late.cause)
 
 
-def without_wait(view: View, late: Late | None, views: Sequence[View]) -> View:
+def without_wait(view: RecordingView, late: RankDelay | None, views: Sequence[RecordingView]) -> RecordingView:
     """The view with what it waits for the late rank taken out of its backward: a phase of its own, "rank_wait".
 
     It waits at most as long as the other one is late, and as its own backward is longer.
@@ -96,7 +96,7 @@ def without_wait(view: View, late: Late | None, views: Sequence[View]) -> View:
     return replace(view, window=replace(window, parts=replace(window.parts, phase_ns=phase_ns)))
 
 
-def _own_ms(rank: int, windows: Mapping[int, Measured]) -> Mapping[str, float]:
+def _own_ms(rank: int, windows: Mapping[int, MeasuredWindow]) -> Mapping[str, float]:
     """The time of one rank before communication, by phase, per step."""
     window = windows[rank]
     own = {phase: window.phase_ms(phase) or 0.0 for phase in OWN}
@@ -107,7 +107,7 @@ def _own_ms(rank: int, windows: Mapping[int, Measured]) -> Mapping[str, float]:
     return {**own, "other": max(0.0, min(more, confirmed))}
 
 
-def _place(views: Sequence[View], rank: int, phase: str) -> str:
+def _place(views: Sequence[RecordingView], rank: int, phase: str) -> str:
     """The line of the user's files in which the late rank is sampled more often than the median one; "" for none."""
     counts = {int(view.recording.process["rank"]): _samples_per_step(view, phase) for view in views if view.window}
     more = {place: share - median_low(each[place] for each in counts.values()) for place, share in counts[rank].items()}
@@ -118,7 +118,7 @@ def _place(views: Sequence[View], rank: int, phase: str) -> str:
     return f"{function} ({PurePath(file).name}:{line})"
 
 
-def _samples_per_step(view: View, phase: str) -> Counter[tuple[str, int, str]]:
+def _samples_per_step(view: RecordingView, phase: str) -> Counter[tuple[str, int, str]]:
     found: Counter[tuple[str, int, str]] = Counter()
     for sample in view.recording.samples:
         if sample.phase == _SAMPLED.get(phase) and sample.user_file:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from autotune.derive import interruptions, plan
-from autotune.derive.view import View
+from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Value
 from autotune.model.recording import Json, Recording
 
@@ -22,7 +22,7 @@ MIXED_PRECISION: Mapping[str, str] = {"no": "off", "bf16": "bfloat16", "fp16": "
 """accelerate's words for autocast's dtype."""
 
 
-def facts(view: View) -> Iterator[Fact]:
+def facts(view: RecordingView) -> Iterator[Fact]:
     """Facts `run.*`, `model.*` and `env.*`."""
     for name, value in {**_run(view), **_torch(view), **_model(view)}.items():
         if value is not None:
@@ -32,7 +32,7 @@ def facts(view: View) -> Iterator[Fact]:
             yield Fact(f"env.{name.lower()}", RUN, view.recording.environment[name])
 
 
-def _run(view: View) -> Mapping[str, Value | None]:
+def _run(view: RecordingView) -> Mapping[str, Value | None]:
     process, steps, step_ms = view.recording.process, plan.num_steps(view), interruptions.run_ms(view)
     return {
         "run.framework": plan.framework(view.recording).name,
@@ -48,19 +48,19 @@ def _run(view: View) -> Mapping[str, Value | None]:
     }
 
 
-def _remakes_loaders(view: View) -> bool | None:
+def _remakes_loaders(view: RecordingView) -> bool | None:
     """Whether Lightning asks for new loaders every few epochs; None where the framework has no such setting."""
     every = plan.framework(view.recording).values.get("reload_dataloaders_every_n_epochs")
     return None if every is None else every > 0
 
 
-def global_batch(view: View) -> int | None:
+def global_batch(view: RecordingView) -> int | None:
     """micro-batch x accumulation x world size."""
     size, steps = plan.micro_batch(view), plan.accumulation(view)
     return size * steps * int(view.recording.process["world_size"]) if size and steps else None
 
 
-def _torch(view: View) -> Mapping[str, Value | None]:
+def _torch(view: RecordingView) -> Mapping[str, Value | None]:
     state = view.recording.torch_state
     compiled: Json = view.recording.compile or {}
     start, end = compiled.get("recompiles_at_start"), compiled.get("recompiles_at_end")
@@ -81,7 +81,7 @@ def _torch(view: View) -> Mapping[str, Value | None]:
     }
 
 
-def _is_profiled(view: View) -> bool | None:
+def _is_profiled(view: RecordingView) -> bool | None:
     """Whether a profiler recorded every step of the window; one with a schedule rests between."""
     steps = view.recording.torch_state.get("profiled_steps")
     return None if steps is None or view.window is None else steps >= view.window.steps
@@ -116,7 +116,7 @@ def scales_itself(recording: Recording) -> bool:
     return is_wrapped or (is_told and "deepspeed" in recording.software)
 
 
-def root_models(view: View) -> list[Json]:
+def root_models(view: RecordingView) -> list[Json]:
     """The models that were trained: called with gradients. All of them when none was, e.g. in a run that died early."""
     models: list[Json] = [model for model in view.recording.models if model.get("type")]
     trained = {
@@ -127,12 +127,12 @@ def root_models(view: View) -> list[Json]:
     return [model for model in models if model["id"] in trained] or models
 
 
-def largest(view: View) -> Json | None:
+def largest(view: RecordingView) -> Json | None:
     """The root model with the most parameters."""
     return max(root_models(view), key=lambda model: model["num_params"], default=None)
 
 
-def _model(view: View) -> Mapping[str, Value | None]:
+def _model(view: RecordingView) -> Mapping[str, Value | None]:
     models, main = root_models(view), largest(view)
     if main is None:
         return {}

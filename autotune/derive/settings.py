@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from autotune import catalogue
 from autotune.derive import interruptions, lengths, optimizer, plan, run
-from autotune.derive.loaders import Loader
+from autotune.derive.loaders import LoaderSubject
+from autotune.derive.recording_view import RecordingView
 from autotune.derive.step import train_batches
-from autotune.derive.view import View
 from autotune.model.evidence import RUN, Location, Origin, Setting, Value
 from autotune.model.recording import Json
 
@@ -54,7 +54,7 @@ TRAINING_ARGUMENTS = ("hf_trainer", *plan.BUILT_ON_TRAINER)
 """The frameworks whose object is a TrainingArguments."""
 
 
-class _Seen(Struct, frozen=True):
+class ObservedValue(Struct, frozen=True):
     """A value of the run, where it was given (None: nowhere that is known), and whether it was given at all."""
 
     value: Value | None
@@ -62,13 +62,13 @@ class _Seen(Struct, frozen=True):
     given: bool = True
 
 
-def settings(view: View) -> Iterator[Setting]:
+def settings(view: RecordingView) -> Iterator[Setting]:
     """Every canonical setting that was observed. Which edit would change it is not decided here (trusted=False)."""
     for setting in _observed(view):
         yield replace(setting, spelling=_spelling(view, setting))
 
 
-def _observed(view: View) -> Iterator[Setting]:
+def _observed(view: RecordingView) -> Iterator[Setting]:
     for loader in view.loaders:
         yield from _loader(view, loader)
     for row in view.recording.optimizers:
@@ -78,7 +78,7 @@ def _observed(view: View) -> Iterator[Setting]:
             yield Setting(name, RUN, seen.value, _origin(seen.given), seen.location)
 
 
-def _spelling(view: View, setting: Setting) -> str:
+def _spelling(view: RecordingView, setting: Setting) -> str:
     """The key of the call at the setting's place: the framework's, or torch's where the user calls torch."""
     told = plan.framework(view.recording)
     dialect = told.name if setting.location == told.location else "raw"
@@ -92,7 +92,7 @@ def _versions(software: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(map(int, found[0].split("."))) for name, found in numbers.items() if found}
 
 
-def _loader(view: View, loader: Loader) -> Iterator[Setting]:
+def _loader(view: RecordingView, loader: LoaderSubject) -> Iterator[Setting]:
     row = loader.own
     place = _place(view, row["site"], "DataLoader")
     for name, defaults in LOADER_DEFAULTS.items():
@@ -105,13 +105,13 @@ def _loader(view: View, loader: Loader) -> Iterator[Setting]:
         yield Setting("loader.start_method", loader.subject, method, "observed", place)
 
 
-def _place(view: View, site: Json, call: str) -> Location | None:
+def _place(view: RecordingView, site: Json, call: str) -> Location | None:
     """The user's own call, or the framework's object when a library makes the call for it."""
     told = plan.framework(view.recording).location
     return plan.location(site, call) if site["is_user"] or told is None else told
 
 
-def _optimizer(view: View, row: Json) -> Iterator[Setting]:
+def _optimizer(view: RecordingView, row: Json) -> Iterator[Setting]:
     """`fused` left unset means not fused: torch then chooses between foreach and a plain loop."""
     fused = row["arguments"].get("fused")
     if fused is None and not row.get("has_fused"):
@@ -124,7 +124,7 @@ def _origin(given: bool) -> Origin:
     return "observed" if given else "default"
 
 
-def _training(view: View) -> Mapping[str, _Seen]:
+def _training(view: RecordingView) -> Mapping[str, ObservedValue]:
     """What the model and torch were, at the framework's object where it has a say in that.
 
     The place where a raw script builds its model is not known: a model is first seen when it is called.
@@ -133,28 +133,28 @@ def _training(view: View) -> Mapping[str, _Seen]:
     values, at = told.values, told.location
     main = run.largest(view)
     args_at = at if told.name in TRAINING_ARGUMENTS else None
-    steps_at = at if plan.told_accumulation(values) is not None else None
+    steps_at = at if plan.configured_accumulation(values) is not None else None
     return {
-        "train.accumulation_steps": _Seen(plan.accumulation(view), steps_at),
-        "train.activation_checkpointing": _Seen(activation_checkpointing(view), args_at),
-        "train.precision": _Seen(precision(view), at),
-        "train.matmul_precision": _Seen(state.get("matmul_precision"), given=_is_matmul_told(view)),
-        "train.compile": _Seen(any(m["compiled"] for m in run.root_models(view)) if main else None, args_at),
-        "train.compile_mode": _Seen(values.get("torch_compile_mode"), at),
-        "train.anomaly_detection": _Seen(state.get("anomaly")),
-        "train.empty_cache_steps": _Seen(values.get("torch_empty_cache_steps"), at),
-        "train.num_threads": _Seen(state.get("num_threads"), given=_are_threads_told(view)),
-        "model.attention": _Seen(main.get("attention") if main else None),
-        "model.trust_remote_code": _Seen(run.is_remote_code(main) if main else None),
+        "train.accumulation_steps": ObservedValue(plan.accumulation(view), steps_at),
+        "train.activation_checkpointing": ObservedValue(activation_checkpointing(view), args_at),
+        "train.precision": ObservedValue(precision(view), at),
+        "train.matmul_precision": ObservedValue(state.get("matmul_precision"), given=_is_matmul_told(view)),
+        "train.compile": ObservedValue(any(m["compiled"] for m in run.root_models(view)) if main else None, args_at),
+        "train.compile_mode": ObservedValue(values.get("torch_compile_mode"), at),
+        "train.anomaly_detection": ObservedValue(state.get("anomaly")),
+        "train.empty_cache_steps": ObservedValue(values.get("torch_empty_cache_steps"), at),
+        "train.num_threads": ObservedValue(state.get("num_threads"), given=_are_threads_told(view)),
+        "model.attention": ObservedValue(main.get("attention") if main else None),
+        "model.trust_remote_code": ObservedValue(run.is_remote_code(main) if main else None),
     }
 
 
-def _is_matmul_told(view: View) -> bool:
+def _is_matmul_told(view: RecordingView) -> bool:
     """Whether somebody said how fp32 products are made: torch's own precision is "highest"."""
     return view.recording.torch_state.get("matmul_precision") != "highest" or _is_set(view, TF32)
 
 
-def _are_threads_told(view: View) -> bool:
+def _are_threads_told(view: RecordingView) -> bool:
     """Whether the environment gives a number of threads, or accelerate does: it sets one for each of several processes.
 
     torchrun puts a number into the environment for several processes, Lightning for each strategy of them.
@@ -163,11 +163,11 @@ def _are_threads_told(view: View) -> bool:
     return _is_set(view, THREADS) or (is_one_of_several and "accelerate" in view.recording.software)
 
 
-def _is_set(view: View, names: tuple[str, ...]) -> bool:
+def _is_set(view: RecordingView, names: tuple[str, ...]) -> bool:
     return any(view.recording.environment.get(name) for name in names)
 
 
-def activation_checkpointing(view: View) -> bool | None:
+def activation_checkpointing(view: RecordingView) -> bool | None:
     """Whether activations are recomputed: seen in a backward, or said by the model; None without either."""
     if any(node.event.kind == "recompute" for node in view.nodes):
         return True
@@ -175,7 +175,7 @@ def activation_checkpointing(view: View) -> bool | None:
     return any(model["checkpointing"] for model in models) if models else None
 
 
-def precision(view: View) -> str | None:
+def precision(view: RecordingView) -> str | None:
     """fp32, bf16-mixed, fp16-mixed, bf16 or fp16: autocast's dtype over fp32 parameters, else the parameters' own."""
     main, mixed = run.largest(view), run.autocast(view.recording)
     dtype = max(main["dtypes"], key=main["dtypes"].get, default="") if main else ""
@@ -185,57 +185,57 @@ def precision(view: View) -> str | None:
     return f"{PRECISIONS[mixed]}-mixed" if own == "fp32" and mixed in ("bfloat16", "float16") else own
 
 
-def _intervals(view: View) -> Mapping[str, _Seen]:
+def _intervals(view: RecordingView) -> Mapping[str, ObservedValue]:
     """As the framework was told, at its object; else as seen, with no place known."""
     at = plan.framework(view.recording).location
     told = {name: interval(view) for name, interval in plan.INTERVALS.items()}
     seen = {name: interruptions.interval(view, name) for name in ("checkpoint", "evaluation")}
     return {
-        f"{name}.interval_steps": _Seen(told[name] or seen.get(name), at if told[name] else None)
+        f"{name}.interval_steps": ObservedValue(told[name] or seen.get(name), at if told[name] else None)
         for name in plan.INTERVALS
     }
 
 
-def _data(view: View) -> Mapping[str, _Seen]:
+def _data(view: RecordingView) -> Mapping[str, ObservedValue]:
     told = plan.framework(view.recording)
     values, at = told.values, told.location
     grouped = values.get("group_by_length")
     if "train_sampling_strategy" in values:
         grouped = values["train_sampling_strategy"] == "group_by_length"
     return {
-        "data.group_by_length": _Seen(grouped, at),
-        "data.padding": _Seen(_padding(view)),
+        "data.group_by_length": ObservedValue(grouped, at),
+        "data.padding": ObservedValue(_padding(view)),
         "data.max_length": _max_length(view, values.get("max_length"), at),
         "data.packing": _packing(values, at),
     }
 
 
-def _told(view: View) -> Mapping[str, _Seen]:
+def _told(view: RecordingView) -> Mapping[str, ObservedValue]:
     """As the framework's object says; a number below zero says that there is none (max_steps = -1)."""
     told = plan.framework(view.recording)
     values = {name: next((told.values[key] for key in keys if key in told.values), None) for name, keys in TOLD.items()}
-    return {name: _Seen(None if _is_none(value) else value, told.location) for name, value in values.items()}
+    return {name: ObservedValue(None if _is_none(value) else value, told.location) for name, value in values.items()}
 
 
 def _is_none(value: Value | None) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value < 0
 
 
-def _packing(values: Json, at: Location | None) -> _Seen:
+def _packing(values: Json, at: Location | None) -> ObservedValue:
     """As the framework was told. One without such a setting packs nothing: what a script packs itself is its data."""
-    return _Seen(values["packing"], at) if "packing" in values else _Seen(False, given=False)
+    return ObservedValue(values["packing"], at) if "packing" in values else ObservedValue(False, given=False)
 
 
-def _max_length(view: View, told: Value | None, at: Location | None) -> _Seen:
+def _max_length(view: RecordingView, told: Value | None, at: Location | None) -> ObservedValue:
     """The framework's limit, else where the tokenizer of the train loader cuts."""
     if told is not None:
-        return _Seen(told, at)
+        return ObservedValue(told, at)
     train = {i for loader in view.loaders if loader.is_train for i in loader.ids}
     cuts = [row.get("max_length") for row in view.recording.loaders if row["id"] in train]
-    return _Seen(next((cut for cut in cuts if cut is not None), None))
+    return ObservedValue(next((cut for cut in cuts if cut is not None), None))
 
 
-def _padding(view: View) -> str | None:
+def _padding(view: RecordingView) -> str | None:
     """max_length when every batch has one width that it does not fill, longest when widths follow the samples."""
     known = [batch for batch in train_batches(view) if batch.lengths and batch.width]
     static = lengths.is_static(known)

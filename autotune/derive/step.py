@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from autotune.derive.numbers import mean, mean_interval, quantile
-from autotune.derive.view import MS, Measured, S, View
+from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Batch, Sample
 from autotune.model.report import PHASES, Frame, Step
@@ -15,14 +15,14 @@ COMPUTE = ("forward", "recompute", "backward", "optimizer")
 NUM_FRAMES = 5
 
 
-def facts(view: View) -> Iterator[Fact]:
+def facts(view: RecordingView) -> Iterator[Fact]:
     """Facts `step.*`; nothing but the first step's when no step was measured."""
     for name, value in _values(view).items():
         if value is not None:
             yield Fact(f"step.{name}", RUN, value)
 
 
-def step(view: View, run_ms: float | None) -> Step | None:
+def step(view: RecordingView, run_ms: float | None) -> Step | None:
     """The measured window for the report, with a step of the whole run; None when there was no window."""
     window = view.window
     if window is None:
@@ -39,7 +39,7 @@ def step(view: View, run_ms: float | None) -> Step | None:
     )
 
 
-def _values(view: View) -> Mapping[str, int | float | None]:
+def _values(view: RecordingView) -> Mapping[str, int | float | None]:
     window = view.window
     if window is None:
         return {"first_ms": first_ms(view)}
@@ -59,17 +59,17 @@ def _values(view: View) -> Mapping[str, int | float | None]:
     return {**values, **throughput(view)}
 
 
-def _num_averaged(view: View, window: Measured) -> float | None:
+def _num_averaged(view: RecordingView, window: MeasuredWindow) -> float | None:
     """Micro-batches per step whose gradients DDP averages; None with several optimizers, which take turns."""
     backwards = view.recording.torch_state.get("averaged_backwards")
     return backwards / window.steps if backwards is not None and len(view.recording.optimizers) == 1 else None
 
 
-def _durations_ms(window: Measured) -> tuple[float, ...]:
+def _durations_ms(window: MeasuredWindow) -> tuple[float, ...]:
     return window.step_ms or (window.mean_ms,)
 
 
-def first_ms(view: View) -> float | None:
+def first_ms(view: RecordingView) -> float | None:
     """From the first training fetch, or else the first training forward, to the end of the first step."""
     if not view.step_ends_ns:
         return None
@@ -84,13 +84,13 @@ def first_ms(view: View) -> float | None:
     return None if start is None or start >= view.step_ends_ns[0] else (view.step_ends_ns[0] - start) / MS
 
 
-def micro_batches(view: View) -> float | None:
+def micro_batches(view: RecordingView) -> float | None:
     """Backwards per step, without those that activation checkpointing starts inside another; None without any."""
     count = sum(node.outermost for node, _ in view.in_window("backward"))
     return count / view.window.steps if view.window and count else None
 
 
-def compute_ms(window: Measured) -> float | None:
+def compute_ms(window: MeasuredWindow) -> float | None:
     """Forward, recompute, backward and optimizer per step; None when neither forward nor backward was seen."""
     known = {phase: window.phase_ms(phase) for phase in COMPUTE}
     if known["forward"] is None and known["backward"] is None:
@@ -98,13 +98,13 @@ def compute_ms(window: Measured) -> float | None:
     return sum(ms for ms in known.values() if ms is not None)
 
 
-def noise_share(window: Measured) -> float | None:
+def noise_share(window: MeasuredWindow) -> float | None:
     """Half width of the 90 % interval of the mean step, of the mean; None under three steps."""
     interval = mean_interval(window.step_ms)
     return None if interval is None else (interval[1] - interval[0]) / 2 / window.mean_ms
 
 
-def throughput(view: View) -> dict[str, float | None]:
+def throughput(view: RecordingView) -> dict[str, float | None]:
     """Samples and tokens per second: batches fetched in the window x what a batch holds on average."""
     per_s = _batches_per_s(view)
     batches = train_batches(view)
@@ -115,13 +115,13 @@ def throughput(view: View) -> dict[str, float | None]:
     }
 
 
-def train_batches(view: View) -> list[Batch]:
+def train_batches(view: RecordingView) -> list[Batch]:
     """The batches of loader#train that were looked at."""
     ids = view.train.ids if view.train else frozenset()
     return [batch for batch in view.recording.batches if batch.loader in ids]
 
 
-def train_fetches(view: View) -> list[int]:
+def train_fetches(view: RecordingView) -> list[int]:
     """When each training batch of the window was asked for; fetches inside evaluations are not training."""
     loader = view.train
     if loader is None:
@@ -133,7 +133,7 @@ def train_fetches(view: View) -> list[int]:
     ]
 
 
-def _batches_per_s(view: View) -> float | None:
+def _batches_per_s(view: RecordingView) -> float | None:
     fetched = len(train_fetches(view))
     return fetched / (view.window.wall_ns / S) if view.window and fetched else None
 
@@ -142,7 +142,7 @@ def _product(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else a * b
 
 
-def frames(view: View) -> tuple[Frame, ...]:
+def frames(view: RecordingView) -> tuple[Frame, ...]:
     """The places that fill "other", most first: its share of the step, divided by the stack samples."""
     window = view.window
     samples = [sample for sample in view.recording.samples if sample.phase == "other"]

@@ -31,11 +31,11 @@ PHASE_OF: Mapping[str, str] = {
 Span = tuple[int, int]
 
 
-class Node(Struct, frozen=True, eq=False):
+class EventNode(Struct, frozen=True, eq=False):
     """An event in the tree. `end_ns` is cut at the parent's end; `phase` is its own or the enclosing one's."""
 
     event: Event
-    parent: Node | None
+    parent: EventNode | None
     end_ns: int
     phase: str
 
@@ -56,7 +56,7 @@ class Node(Struct, frozen=True, eq=False):
         return not self.inside(self.event.kind)
 
 
-class Parts(Struct, frozen=True):
+class ExclusiveTimes(Struct, frozen=True):
     """`phase_ns`: exclusive time per phase that was seen, and "other"; `own_ns`: per node, in the order of
     the nodes.
     """
@@ -65,20 +65,20 @@ class Parts(Struct, frozen=True):
     own_ns: tuple[int, ...]
 
 
-def nest(events: Sequence[Event]) -> tuple[Node, ...]:
+def nest(events: Sequence[Event]) -> tuple[EventNode, ...]:
     """The events as a tree, ordered by start; of two that start together the longer encloses."""
-    nodes: list[Node] = []
-    top: Node | None = None
+    nodes: list[EventNode] = []
+    top: EventNode | None = None
     for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
         while top is not None and top.end_ns <= event.start_ns:
             top = top.parent
-        node = Node(event, top, *_cut(event, top))
+        node = EventNode(event, top, *_cut(event, top))
         nodes.append(node)
         top = node if node.end_ns > node.start_ns else top
     return tuple(nodes)
 
 
-def moved(nodes: Sequence[Node], to: Callable[[int], int]) -> tuple[Node, ...]:
+def moved(nodes: Sequence[EventNode], to: Callable[[int], int]) -> tuple[EventNode, ...]:
     """The nodes at other times; `to` keeps the order of times, and so the tree."""
     return tuple(
         replace(
@@ -90,7 +90,7 @@ def moved(nodes: Sequence[Node], to: Callable[[int], int]) -> tuple[Node, ...]:
     )
 
 
-def _cut(event: Event, parent: Node | None) -> tuple[int, str]:
+def _cut(event: Event, parent: EventNode | None) -> tuple[int, str]:
     """End and phase of `event` below `parent`."""
     if parent is None:
         return max(event.start_ns, event.end_ns), PHASE_OF.get(event.kind, "other")
@@ -98,8 +98,8 @@ def _cut(event: Event, parent: Node | None) -> tuple[int, str]:
     return end, PHASE_OF.get(event.kind, parent.phase)
 
 
-def split(nodes: Sequence[Node], window: Span, stretches: Sequence[Span]) -> Parts:
-    """Who owns each instant of `window`. Inside `stretches` (disjoint, ordered) all is evaluation but saves.
+def split(nodes: Sequence[EventNode], window: Span, spans: Sequence[Span]) -> ExclusiveTimes:
+    """Who owns each instant of `window`. Inside `spans` (disjoint, ordered) all is evaluation but saves.
 
     A phase is in the answer when one of its events lies in the window, even with 0 ns of its own.
     """
@@ -110,21 +110,21 @@ def split(nodes: Sequence[Node], window: Span, stretches: Sequence[Span]) -> Par
             phases.setdefault(node.phase, 0)
     for start, end, index in _segments(nodes, window):
         saving = index >= 0 and _saves(nodes[index])
-        evaluated = 0 if saving else overlap((start, end), stretches)
+        evaluated = 0 if saving else overlap((start, end), spans)
         phase = nodes[index].phase if index >= 0 else "other"
         if evaluated:
             phases["evaluation"] = phases.get("evaluation", 0) + evaluated
         phases[phase] += end - start - evaluated
         if index >= 0:
             own[index] += end - start
-    return Parts(phases, tuple(own))
+    return ExclusiveTimes(phases, tuple(own))
 
 
-def _saves(node: Node) -> bool:
+def _saves(node: EventNode) -> bool:
     return node.event.kind == "checkpoint" or node.inside("checkpoint")
 
 
-def _segments(nodes: Sequence[Node], window: Span) -> Iterator[tuple[int, int, int]]:
+def _segments(nodes: Sequence[EventNode], window: Span) -> Iterator[tuple[int, int, int]]:
     """(start, end, index of the innermost node or -1), gapless over `window`."""
     now, last = window
     stack: list[int] = []
@@ -146,6 +146,6 @@ def _advance(now: int, to: int) -> tuple[int, tuple[Span, ...]]:
     return (to, ((now, to),)) if to > now else (now, ())
 
 
-def overlap(span: Span, stretches: Sequence[Span]) -> int:
-    """Nanoseconds of `span` that lie in the disjoint `stretches`."""
-    return sum(max(0, min(span[1], end) - max(span[0], start)) for start, end in stretches)
+def overlap(span: Span, spans: Sequence[Span]) -> int:
+    """Nanoseconds of `span` that lie in the disjoint `spans`."""
+    return sum(max(0, min(span[1], end) - max(span[0], start)) for start, end in spans)

@@ -8,12 +8,12 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
-from autotune.derive import loader_alone, replayed
+from autotune.derive import loader_test, replays
 from autotune.derive.memory import limit_bytes
 from autotune.derive.numbers import mean, median_interval
-from autotune.derive.replayed import completed
+from autotune.derive.recording_view import MS, RecordingView
+from autotune.derive.replays import completed
 from autotune.derive.step import train_batches
-from autotune.derive.view import MS, View
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 
@@ -23,7 +23,7 @@ LEAST_TRIES = 3
 SAME, DOUBLE = 1, 2
 
 
-class Point(Struct, frozen=True):
+class FitPoint(Struct, frozen=True):
     """A micro-batch of `units` tokens (or samples) took `ms`, give or take `noise_ms`."""
 
     units: float
@@ -31,7 +31,7 @@ class Point(Struct, frozen=True):
     noise_ms: float
 
 
-class Line(Struct, frozen=True):
+class LinearFit(Struct, frozen=True):
     """ms = fixed + per_unit x units.
 
     `error_share` is the residual, or the noise of the points where that is more, and any drop, of their mean.
@@ -42,25 +42,25 @@ class Line(Struct, frozen=True):
     error_share: float
 
 
-def facts(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
+def facts(view: RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
     """Facts `replay.*`, `batch_curve.*`, and those of the loader alone."""
     curve = list(_curve(view))
-    yield from (*replayed.facts(view), *curve)
+    yield from (*replays.facts(view), *curve)
     if view.window is not None:
         yield Fact("batch_curve.was_measured", RUN, bool(curve))
         yield Fact("batch_curve.double_was_tried", RUN, bool(_doubled(view)))
     yield from _double(view, memory_limit_bytes)
-    yield from loader_alone.facts(view)
+    yield from loader_test.facts(view)
 
 
-def _doubled(view: View) -> list[WhatIf]:
+def _doubled(view: RecordingView) -> list[WhatIf]:
     """The tries of twice the micro-batch that say whether it fits; one that failed otherwise does not."""
     outcomes = ("completed", "out_of_memory")
-    rows = [w for w in replayed.tried(view, "micro_batch") if w.outcome in outcomes]
+    rows = [w for w in replays.was_replayed(view, "micro_batch") if w.outcome in outcomes]
     return [w for w in rows if w.arguments["factor"] == DOUBLE]
 
 
-def _double(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
+def _double(view: RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
     doubled = _doubled(view)
     if doubled:
         yield Fact("batch_curve.double_ran_out", RUN, any(w.outcome == "out_of_memory" for w in doubled))
@@ -71,7 +71,7 @@ def _double(view: View, memory_limit_bytes: int | None) -> Iterator[Fact]:
             yield Fact("batch_curve.double_used_share", RUN, max(peaks) / limit)
 
 
-def _curve(view: View) -> Iterator[Fact]:
+def _curve(view: RecordingView) -> Iterator[Fact]:
     unit, points = _points(view)
     today, line = _today(view, unit), fit(points)
     if line is None or today is None:
@@ -83,13 +83,13 @@ def _curve(view: View) -> Iterator[Fact]:
     yield Fact("batch_curve.error_share", RUN, line.error_share)
 
 
-def _points(view: View) -> tuple[str, list[Point]]:
+def _points(view: RecordingView) -> tuple[str, list[FitPoint]]:
     """The unit ("tokens" or "samples") that all sizes know, and a point per size, today's from the replay."""
     tried = completed(view, "micro_batch")
     unit = "tokens" if tried and all(w.result.get("tokens") for w in tried) else "samples"
     known = [w for w in tried if w.result.get(unit) and w.result.get("micro_ns")]
     points = {w.arguments["factor"]: _pooled(known, w.arguments["factor"], unit) for w in known}
-    today, micro_ms = _today(view, unit), replayed.micro_ms(view)
+    today, micro_ms = _today(view, unit), replays.micro_ms(view)
     if points.get(SAME) is None and today is not None and micro_ms:
         points[SAME] = _point(today, micro_ms)
     # Half a batch may leave a core idle: it is for where twice did not fit.
@@ -97,7 +97,7 @@ def _points(view: View) -> tuple[str, list[Point]]:
     return unit, [point for factor, point in points.items() if point is not None and factor >= least]
 
 
-def _pooled(tried: Sequence[WhatIf], factor: float, unit: str) -> Point | None:
+def _pooled(tried: Sequence[WhatIf], factor: float, unit: str) -> FitPoint | None:
     """All rounds of one size together; None where there were too few tries."""
     rounds = [(w, pace) for w, pace in _paced(tried) if w.arguments["factor"] == factor]
     ms = [ns * pace / MS for w, pace in rounds for ns in w.result["micro_ns"]]
@@ -117,26 +117,26 @@ def _paced(tried: Sequence[WhatIf]) -> Iterator[tuple[WhatIf, float]]:
         yield what_if, pace
 
 
-def _today(view: View, unit: str) -> float | None:
+def _today(view: RecordingView, unit: str) -> float | None:
     """Units of a micro-batch as it is: those replayed, as the window's others may differ where data is sorted."""
     replayed = [w.result[unit] for w in completed(view, "replay") if w.result.get(unit)]
     return mean(replayed or _units_of_batches(view, unit))
 
 
-def _units_of_batches(view: View, unit: str) -> Iterator[int]:
+def _units_of_batches(view: RecordingView, unit: str) -> Iterator[int]:
     for batch in train_batches(view):
         value = batch.tokens if unit == "tokens" else batch.num_samples
         if value is not None:
             yield value
 
 
-def _point(units: float, ms: Sequence[float]) -> Point:
+def _point(units: float, ms: Sequence[float]) -> FitPoint:
     middle = median(ms)
     interval = median_interval(ms) or (min(ms), max(ms))
-    return Point(units, middle, (interval[1] - interval[0]) / 2)
+    return FitPoint(units, middle, (interval[1] - interval[0]) / 2)
 
 
-def fit(points: Sequence[Point]) -> Line | None:
+def fit(points: Sequence[FitPoint]) -> LinearFit | None:
     """Least squares through at least two sizes, else None.
 
     A negative part is noise, not a gift: a line with a negative fixed part goes through the origin, and one on which
@@ -154,4 +154,4 @@ def fit(points: Sequence[Point]) -> Line | None:
     residual = math.sqrt(fmean((p.ms - fixed - slope * p.units) ** 2 for p in points))
     # Two points always lie on a line: then only their own noise says how far to trust it.
     noise = fmean(p.noise_ms for p in points)
-    return Line(fixed, slope, (max(residual, noise) + drop) / y)
+    return LinearFit(fixed, slope, (max(residual, noise) + drop) / y)

@@ -107,7 +107,7 @@ def _open(rule: Rule) -> Iterator[str]:
         said["static.message"] = (rule.static.when, rule.static.message)
     for key, (when, text) in said.items():
         known = _known(parse(when))
-        for name in message.always(text):
+        for name in message.required_names(text):
             if not name.startswith("limits.") and name not in known:
                 yield f"{key}: `{name}` may be unknown where `when` is true: put what it says into [ ]"
 

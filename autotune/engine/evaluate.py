@@ -10,7 +10,7 @@ from autotune.engine.expr import compile_expression
 from autotune.engine.fixes import advice_of, changes_of
 from autotune.engine.message import render
 from autotune.model.evidence import RUN, Evidence, Location
-from autotune.model.finding import Change, Evaluation, Finding, Gain, Passed, Skipped
+from autotune.model.finding import Evaluation, Finding, Gain, Passed, SettingChange, Skipped
 from autotune.model.rule import Rule, Severity
 
 Outcome = Finding | Skipped | Passed
@@ -122,7 +122,7 @@ def _fixed(rule: Rule) -> Iterator[str]:
 
 
 def _location(
-    changes: tuple[Change, ...],
+    changes: tuple[SettingChange, ...],
     places: tuple[Location, ...],
     names: Iterable[str],
     evidence: Evidence,

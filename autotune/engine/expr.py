@@ -52,7 +52,7 @@ SURELY = "surely"
 WORDS = {"true": True, "false": False}
 
 
-class Part(Struct, frozen=True):
+class CompiledTerm(Struct, frozen=True):
     """A compiled piece: its kind is bool, text, version, number or a unit; `names` are the facts it reads."""
 
     kind: str
@@ -95,62 +95,62 @@ class _Compiler:
     def __init__(self, limits: Mapping[str, Limit]) -> None:
         self.limits = limits
 
-    def part(self, tree: ast.expr) -> Part:
+    def part(self, tree: ast.expr) -> CompiledTerm:
         method = _ALLOWED.get(type(tree))
         if method is None:
             raise _refused(tree)
         return method(self, tree)
 
-    def _constant(self, tree: ast.Constant) -> Part:
+    def _constant(self, tree: ast.Constant) -> CompiledTerm:
         if isinstance(tree.value, str):
-            return Part("text", logic.constant(tree.value))
+            return CompiledTerm("text", logic.constant(tree.value))
         if isinstance(tree.value, int) and not isinstance(tree.value, bool) and tree.value in (0, 1):
-            return Part(NUMBER, logic.constant(tree.value))
+            return CompiledTerm(NUMBER, logic.constant(tree.value))
         raise RuleError(f"bare value {shown(tree)}: name it under [limits] with its unit and why")
 
-    def _name(self, tree: ast.Name) -> Part:
+    def _name(self, tree: ast.Name) -> CompiledTerm:
         if tree.id in WORDS:
-            return Part("bool", logic.constant(WORDS[tree.id]))
+            return CompiledTerm("bool", logic.constant(WORDS[tree.id]))
         return self._read(tree.id)
 
-    def _attribute(self, tree: ast.Attribute) -> Part:
+    def _attribute(self, tree: ast.Attribute) -> CompiledTerm:
         name = dotted(tree)
         if not name:
             raise _refused(tree)
         return self._limit(name.removeprefix("limits.")) if name.startswith("limits.") else self._read(name)
 
-    def _limit(self, name: str) -> Part:
+    def _limit(self, name: str) -> CompiledTerm:
         limit = self.limits.get(name)
         if limit is None:
             raise RuleError(f"unknown limit limits.{name}: write it under [limits.{name}]")
-        return Part(kind_of_limit(limit), logic.constant(limit.value))
+        return CompiledTerm(kind_of_limit(limit), logic.constant(limit.value))
 
-    def _read(self, name: str) -> Part:
+    def _read(self, name: str) -> CompiledTerm:
         kind = kinds().get(name)
         if kind is None:
             raise RuleError(unknown(name))
-        return Part(plain_kind(kind), logic.name(name), (name,))
+        return CompiledTerm(plain_kind(kind), logic.name(name), (name,))
 
-    def _boolop(self, tree: ast.BoolOp) -> Part:
+    def _boolop(self, tree: ast.BoolOp) -> CompiledTerm:
         parts = [self._bool(value) for value in tree.values]
         combine = logic.all_of if isinstance(tree.op, ast.And) else logic.any_of
-        return Part("bool", combine([part.node for part in parts]), _names(*parts))
+        return CompiledTerm("bool", combine([part.node for part in parts]), _names(*parts))
 
-    def _unaryop(self, tree: ast.UnaryOp) -> Part:
+    def _unaryop(self, tree: ast.UnaryOp) -> CompiledTerm:
         if not isinstance(tree.op, ast.Not):
             raise _refused(tree)
         part = self._bool(tree.operand)
-        return Part("bool", logic.apply(operator.not_, [part.node]), part.names)
+        return CompiledTerm("bool", logic.apply(operator.not_, [part.node]), part.names)
 
-    def _bool(self, tree: ast.expr) -> Part:
+    def _bool(self, tree: ast.expr) -> CompiledTerm:
         return _need("bool", self.part(tree), tree)
 
-    def _compare(self, tree: ast.Compare) -> Part:
+    def _compare(self, tree: ast.Compare) -> CompiledTerm:
         sides = [tree.left, *tree.comparators]
         pairs = [self._pair(sides[index], op, sides[index + 1]) for index, op in enumerate(tree.ops)]
-        return Part("bool", logic.all_of([pair.node for pair in pairs]), _names(*pairs))
+        return CompiledTerm("bool", logic.all_of([pair.node for pair in pairs]), _names(*pairs))
 
-    def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Part:
+    def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> CompiledTerm:
         if isinstance(op, ast.In | ast.NotIn):
             return self._member(left, op, right)
         if type(op) not in COMPARE:
@@ -159,31 +159,31 @@ class _Compiler:
         _check_kinds(op, parts[0].kind, parts[1].kind, shown(ast.Compare(left, [op], [right])))
         compare = COMPARE[type(op)]
         node = logic.apply(lambda *values: compare(*logic.same_length(*values)), [part.node for part in parts])
-        return Part("bool", node, _names(*parts))
+        return CompiledTerm("bool", node, _names(*parts))
 
-    def _member(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Part:
+    def _member(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> CompiledTerm:
         part = _need("text", self.part(left), left)
         if not isinstance(right, ast.List | ast.Tuple):
             raise RuleError(f'`{shown(right)}` must be a list of strings: name in ["a", "b"]')
         words = [_string(element) for element in right.elts]
         inside = isinstance(op, ast.In)
-        return Part("bool", logic.apply(lambda word: (word in words) == inside, [part.node]), part.names)
+        return CompiledTerm("bool", logic.apply(lambda word: (word in words) == inside, [part.node]), part.names)
 
-    def _binop(self, tree: ast.BinOp) -> Part:
+    def _binop(self, tree: ast.BinOp) -> CompiledTerm:
         if type(tree.op) not in ARITHMETIC:
             raise _refused(tree)
         left, right = (self._number(side) for side in (tree.left, tree.right))
         function, nodes = ARITHMETIC[type(tree.op)], [left.node, right.node]
         if isinstance(tree.op, ast.Div | ast.FloorDiv | ast.Mod):
-            return Part(NUMBER, logic.divide(function, nodes, right.names), _names(left, right))
+            return CompiledTerm(NUMBER, logic.divide(function, nodes, right.names), _names(left, right))
         kind = _sum_kind(tree, left, right) if isinstance(tree.op, ast.Add | ast.Sub) else NUMBER
-        return Part(kind, logic.apply(function, nodes), _names(left, right))
+        return CompiledTerm(kind, logic.apply(function, nodes), _names(left, right))
 
-    def _call(self, tree: ast.Call) -> Part:
+    def _call(self, tree: ast.Call) -> CompiledTerm:
         name = dotted(tree.func)
         if name == SURELY and len(tree.args) == 1 and not tree.keywords:
             part = self._bool(tree.args[0])
-            return Part("bool", logic.surely(part.node), part.names)
+            return CompiledTerm("bool", logic.surely(part.node), part.names)
         if name not in FUNCTIONS or tree.keywords:
             raise _refused(tree)
         parts = [self._number(each) for each in tree.args]
@@ -191,16 +191,16 @@ class _Compiler:
         if not fits:
             raise RuleError(f"`{shown(tree)}`: min and max take two numbers or more, the others one")
         node = logic.apply(FUNCTIONS[name], [part.node for part in parts])
-        return Part(parts[0].kind if len(parts) == 1 else NUMBER, node, _names(*parts))
+        return CompiledTerm(parts[0].kind if len(parts) == 1 else NUMBER, node, _names(*parts))
 
-    def _number(self, tree: ast.expr) -> Part:
+    def _number(self, tree: ast.expr) -> CompiledTerm:
         part = self.part(tree)
         if part.kind not in NUMBERS:
             raise RuleError(f"`{shown(tree)}` is {article(part.kind)}, but arithmetic needs numbers")
         return part
 
 
-_ALLOWED: Mapping[type[ast.expr], Callable[[_Compiler, Any], Part]] = {
+_ALLOWED: Mapping[type[ast.expr], Callable[[_Compiler, Any], CompiledTerm]] = {
     ast.Constant: _Compiler._constant,
     ast.Name: _Compiler._name,
     ast.Attribute: _Compiler._attribute,
@@ -216,7 +216,7 @@ def _refused(tree: ast.expr) -> RuleError:
     return RuleError(f"`{shown(tree)}` is not allowed in a rule")
 
 
-def _need(kind: str, part: Part, tree: ast.expr) -> Part:
+def _need(kind: str, part: CompiledTerm, tree: ast.expr) -> CompiledTerm:
     if part.kind != kind:
         raise RuleError(f"`{shown(tree)}` is {article(part.kind)}, but {article(kind)} is needed here")
     return part
@@ -229,7 +229,7 @@ def _check_kinds(op: ast.cmpop, left: str, right: str, text: str) -> None:
         raise RuleError(f"`{text}`: {article(left)} has no order; use == or !=")
 
 
-def _sum_kind(tree: ast.expr, left: Part, right: Part) -> str:
+def _sum_kind(tree: ast.expr, left: CompiledTerm, right: CompiledTerm) -> str:
     if not comparable(left.kind, right.kind):
         raise RuleError(f"`{shown(tree)}` adds {article(left.kind)} and {article(right.kind)}")
     return left.kind if right.kind == NUMBER else right.kind
@@ -241,5 +241,5 @@ def _string(tree: ast.expr) -> str:
     raise RuleError(f"`{shown(tree)}` must be a string")
 
 
-def _names(*parts: Part) -> tuple[str, ...]:
+def _names(*parts: CompiledTerm) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in parts for name in part.names))

@@ -10,18 +10,18 @@ from autotune import catalogue
 from autotune.engine.expr import compile_expression
 from autotune.engine.message import render
 from autotune.model.evidence import RUN, Evidence, Setting, Value
-from autotune.model.finding import Change
+from autotune.model.finding import SettingChange
 from autotune.model.rule import Effect, Fix, Rule
 
 
-def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[Change, ...]:
+def changes_of(rule: Rule, evidence: Evidence, subject: str) -> tuple[SettingChange, ...]:
     """The changes that the fixes of `rule` ask for.
 
     A fix counts when its condition is true, its value is known and the user's framework has such a setting; the
     first that counts decides its setting. A value that the setting has already is no change. Each change needs what the
     other fixes whose condition is true change, where these are not optional.
     """
-    decided: dict[str, Change] = {}
+    decided: dict[str, SettingChange] = {}
     needed: dict[str, None] = {}
     for fix in rule.fixes:
         if not fix.setting or fix.setting in decided or not _applies(fix.when, rule, evidence, subject):
@@ -103,7 +103,7 @@ def _can_be(name: str, value: Value | None, evidence: Evidence, subject: str) ->
     return bool(own) or framework is None or not catalogue.why_missing(str(framework), name)
 
 
-def _spelling(name: str, evidence: Evidence) -> catalogue.Spelling | None:
+def _spelling(name: str, evidence: Evidence) -> catalogue.SettingSpelling | None:
     """How the user's framework writes the setting `name`."""
     framework = evidence.lookup(RUN, "run.framework")
     return catalogue.spelling(str(framework), name, _versions(evidence)) if framework else None
@@ -134,9 +134,9 @@ def _value(rule: Rule, fix: Fix, evidence: Evidence, subject: str) -> Value | No
     return value
 
 
-def _change(rule: Rule, fix: Fix, value: Value, evidence: Evidence, subject: str) -> Change:
+def _change(rule: Rule, fix: Fix, value: Value, evidence: Evidence, subject: str) -> SettingChange:
     setting = evidence.setting(subject, fix.setting)
-    return Change(
+    return SettingChange(
         setting=fix.setting,
         old=setting.value if setting is not None else None,
         new=value,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from autotune.catalogue.kept import kept
+from autotune.catalogue.disk_cache import kept
 from autotune.errors import RuleError, UsageError
 from autotune.model.rule import Rule
 

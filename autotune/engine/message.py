@@ -39,12 +39,12 @@ def render(template: str, lookup: Lookup, limits: Mapping[str, Limit]) -> str:
         if value is None:
             return UNKNOWN
         kind = "text" if style == "plain" else _limit_kind(limit) if limit is not None else kinds()[name]
-        return show(value, kind)
+        return format_value(value, kind)
 
     return _PLACE.sub(fill, _OPTIONAL.sub(known, template))
 
 
-def always(template: str) -> tuple[str, ...]:
+def required_names(template: str) -> tuple[str, ...]:
     """The names that `template` quotes outside of [ ]: these have to be known."""
     return names(_OPTIONAL.sub("", template))
 
@@ -69,7 +69,7 @@ def mistakes(template: str, limits: Mapping[str, Limit]) -> Iterator[str]:
             yield unknown(name)
 
 
-def show(value: Value, kind: str) -> str:
+def format_value(value: Value, kind: str) -> str:
     """A value as a reader writes it, by its catalogue type: "72 %", "1.24 s", "2.4 GB", "4.41.2", "1,240/s"."""
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from autotune.catalogue import settings
 from autotune.model.evidence import RUN
-from autotune.model.finding import Change, Finding, Gain, Recommendation, speedup_without
+from autotune.model.finding import Finding, Gain, Recommendation, SettingChange, speedup_without
 from autotune.model.rule import Effect, Severity
 
 Together = Callable[[Sequence[Finding]], Gain | None]
@@ -42,7 +42,7 @@ def ranked(recommendations: Iterable[Recommendation], together: Together | None 
     return _with_after(numbered, together) if together is not None else numbered
 
 
-def by_gain(recommendations: Iterable[Recommendation]) -> tuple[Finding, ...]:
+def sort_by_gain(recommendations: Iterable[Recommendation]) -> tuple[Finding, ...]:
     """Their findings, what saves most first, whoever decides on it; those of one recommendation stay together."""
     every = tuple(recommendations)
     weight = _weight(finding for each in every for finding in each.findings)
@@ -72,7 +72,7 @@ def _keys(finding: Finding) -> set[Key]:
     return keys | {(finding.rule.id, finding.location)} if finding.location is not None else keys
 
 
-def _place(finding: Finding, change: Change) -> Key:
+def _place(finding: Finding, change: SettingChange) -> Key:
     """One edit is one place: two loaders that one call makes share it."""
     owner = RUN if settings()[change.setting].subject == RUN else finding.subject
     return change.setting, change.location or owner
@@ -86,12 +86,12 @@ def _merged(group: Sequence[Finding], weight: Weight) -> Recommendation:
     return Recommendation(number=0, findings=tuple(members), changes=changes, effect=effect, gain=gain)
 
 
-def _changes(members: Sequence[Finding]) -> tuple[Change, ...]:
+def _changes(members: Sequence[Finding]) -> tuple[SettingChange, ...]:
     """The changes of the weightiest finding, and of every other that contradicts none of them.
 
     Of one that does, nothing is taken: its changes may only hold together (micro-batch and accumulation).
     """
-    taken: dict[Key, Change] = {}
+    taken: dict[Key, SettingChange] = {}
     for finding in members:
         own = {_place(finding, change): change for change in finding.changes}
         if all(taken[key].new == change.new for key, change in own.items() if key in taken):

@@ -19,7 +19,7 @@ from autotune.machine.interpreter import find_python
 from autotune.machine.limits import memory_available, num_cpus
 from autotune.machine.nvml import connect as connect_nvml
 from autotune.machine.processes import identity, is_gone
-from autotune.machine.sampler import Sampled, Sampler
+from autotune.machine.sampler import MachineSampler, MachineSamples
 from autotune.machine.sampler import facts as sampled_facts
 from autotune.machine.storage import FileSystem, file_system, free_bytes, local_disk
 from autotune.model.evidence import Fact
@@ -30,8 +30,8 @@ software_facts = _software.facts
 __all__ = [
     "FileSystem",
     "Gpus",
-    "Sampled",
-    "Sampler",
+    "MachineSampler",
+    "MachineSamples",
     "connect_nvml",
     "describe",
     "facts",
@@ -52,7 +52,7 @@ __all__ = [
 
 def facts(
     versions: Mapping[str, str],
-    sampled: sampler.Sampled | None = None,
+    sampled: sampler.MachineSamples | None = None,
     *,
     gpus: Gpus | None = None,
     environ: Mapping[str, str] = os.environ,

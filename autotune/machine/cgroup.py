@@ -15,20 +15,20 @@ from autotune.machine import files
 from autotune.machine.mounts import Mount, mounts
 
 
-class Group(Struct, frozen=True):
+class ControlGroup(Struct, frozen=True):
     """One level: its folder, and whether it speaks cgroup v2."""
 
     folder: Path
     is_v2: bool
 
 
-def groups(controller: str, root: Path = Path("/")) -> tuple[Group, ...]:
+def groups(controller: str, root: Path = Path("/")) -> tuple[ControlGroup, ...]:
     """The levels that can limit `controller` ("cpu" or "memory") for this process, the innermost first.
 
     The v2 levels are always among them: where a hierarchy does not carry the controller, its files are
     missing.
     """
-    found: list[Group] = []
+    found: list[ControlGroup] = []
     table = mounts(root)
     for names, path in _memberships(root):
         mount = _mount_of(names, controller, table)
@@ -103,11 +103,11 @@ def _mount_of(names: frozenset[str], controller: str, table: tuple[Mount, ...]) 
     return next((mount for mount in table if mount.type == "cgroup" and controller in mount.options), None)
 
 
-def _levels(mount: Mount, path: str, root: Path) -> list[Group]:
+def _levels(mount: Mount, path: str, root: Path) -> list[ControlGroup]:
     top = root / mount.mount_point.lstrip("/")
     own = top / _below(mount.root, path)
     folders = [folder for folder in (own, *own.parents) if folder == top or top in folder.parents]
-    return [Group(folder, mount.type == "cgroup2") for folder in folders]
+    return [ControlGroup(folder, mount.type == "cgroup2") for folder in folders]
 
 
 def _below(mount_root: str, path: str) -> PurePosixPath:
@@ -123,7 +123,7 @@ def _below(mount_root: str, path: str) -> PurePosixPath:
     return group.relative_to(mount_root)
 
 
-def _cpu_quota(group: Group) -> float | None:
+def _cpu_quota(group: ControlGroup) -> float | None:
     if group.is_v2:
         words = (files.text(group.folder / "cpu.max") or "").split()
         quota, period = (int(word) if word.isdigit() else None for word in (*words, "", "")[:2])
@@ -133,11 +133,11 @@ def _cpu_quota(group: Group) -> float | None:
     return quota / period if quota and period and quota > 0 else None
 
 
-def _memory_limit(group: Group) -> int | None:
+def _memory_limit(group: ControlGroup) -> int | None:
     return files.number(group.folder / ("memory.max" if group.is_v2 else "memory.limit_in_bytes"))
 
 
-def _memory_left(group: Group) -> int | None:
+def _memory_left(group: ControlGroup) -> int | None:
     limit = _memory_limit(group)
     used = files.number(group.folder / ("memory.current" if group.is_v2 else "memory.usage_in_bytes"))
     if limit is None or used is None:

@@ -128,14 +128,14 @@ Image = tuple[int, int]
 """A process and the program that it runs: its number, and where the kernel put the stack, which exec moves."""
 
 
-class Seen(Struct, frozen=True):
+class ProcessRecord(Struct, frozen=True):
     """When a Python was first seen, or last seen to be stopped, and the CPU seconds that it had used by then."""
 
     at_s: float
     cpu_s: float
 
 
-def uninjected(pid: int, folder: Path, seen: dict[Image, Seen]) -> Interpreter | None:
+def uninjected(pid: int, folder: Path, seen: dict[Image, ProcessRecord]) -> Interpreter | None:
     """A Python process of the job that carries no probe, None when all do.
 
     The probe maps a file of the run folder into each process in the first tenths of a second that it runs; importing
@@ -152,7 +152,7 @@ def uninjected(pid: int, folder: Path, seen: dict[Image, Seen]) -> Interpreter |
             if _carries_probe(member.pid, folder):
                 seen[image] = _CARRIES
                 continue
-            now = Seen(time.monotonic(), sum(member.cpu_times()[:2]))
+            now = ProcessRecord(time.monotonic(), sum(member.cpu_times()[:2]))
             if member.status() == psutil.STATUS_STOPPED:
                 seen[image] = now
             if not _had_time(seen.setdefault(image, now), now):
@@ -164,13 +164,13 @@ def uninjected(pid: int, folder: Path, seen: dict[Image, Seen]) -> Interpreter |
     return None
 
 
-def _had_time(first: Seen, now: Seen) -> bool:
+def _had_time(first: ProcessRecord, now: ProcessRecord) -> bool:
     """Whether a Python had the time to begin the probe: on a busy machine a second may hold no work of it at all."""
     waited_s = now.at_s - first.at_s
     return waited_s >= _LONGEST_S or (waited_s >= _PATIENCE_S and now.cpu_s - first.cpu_s >= _PATIENCE_CPU_S)
 
 
-_CARRIES = Seen(float("inf"), 0.0)
+_CARRIES = ProcessRecord(float("inf"), 0.0)
 _LAUNCHER = "mount_namespace.py"
 """Ours: it turns into the command, as soon as the mounts stand."""
 

@@ -20,7 +20,7 @@ from autotune.model.evidence import RUN, Fact, Value
 INTERVAL_S = 0.5
 
 
-class Sampled(Struct, frozen=True):
+class MachineSamples(Struct, frozen=True):
     """Summary of one run; None is what could not be read. Flat, so that JSON can hold it and give it back.
 
     wall_s, num_samples: how long and how often it was watched.
@@ -65,7 +65,7 @@ class GpuSample(Struct, frozen=True):
     pcie_width: int | None
 
 
-class Sampler:
+class MachineSampler:
     """A thread that samples process `pid` and its descendants from `start` to `stop`.
 
         with Sampler(child.pid) as sampler:
@@ -94,9 +94,9 @@ class Sampler:
         self._num_samples = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="autotune-sampler", daemon=True)
-        self._sampled: Sampled | None = None
+        self._sampled: MachineSamples | None = None
 
-    def start(self) -> Sampler:
+    def start(self) -> MachineSampler:
         """Note the counters and begin to sample."""
         self._started = self._clock()
         self._throttling = cgroup.throttling(self._root)
@@ -104,7 +104,7 @@ class Sampler:
         self._thread.start()
         return self
 
-    def stop(self) -> Sampled:
+    def stop(self) -> MachineSamples:
         """End the thread and return the summary; a second call returns the same one."""
         if self._sampled is None:
             self._ended.set()
@@ -112,7 +112,7 @@ class Sampler:
             self._sampled = self._summary()
         return self._sampled
 
-    def __enter__(self) -> Sampler:
+    def __enter__(self) -> MachineSampler:
         return self.start()
 
     def __exit__(
@@ -124,15 +124,15 @@ class Sampler:
         while True:
             self._tree.read()
             if self._board is not None:
-                self._gpu_samples.append(look(self._library, self._board))
+                self._gpu_samples.append(sample_once(self._library, self._board))
             self._num_samples += 1
             if self._ended.wait(self._interval_s):
                 return
 
-    def _summary(self) -> Sampled:
+    def _summary(self) -> MachineSamples:
         wall_s = self._clock() - self._started
         kills = cgroup.num_oom_kills(self._root)
-        return Sampled(
+        return MachineSamples(
             wall_s=wall_s,
             num_samples=self._num_samples,
             cpu_s=self._tree.cpu_s,
@@ -162,7 +162,7 @@ def throttled_share(
     return max(shares, default=None)
 
 
-def look(library: nvml.Nvml, board: Any) -> GpuSample:
+def sample_once(library: nvml.Nvml, board: Any) -> GpuSample:
     """One sample of the GPU with NVML handle `board`."""
     utilisation = nvml.ask(library, "nvmlDeviceGetUtilizationRates", board)
     clock = nvml.ask(library, "nvmlDeviceGetClockInfo", board, nvml.CLOCK_SM)
@@ -191,7 +191,7 @@ def summarise(samples: list[GpuSample]) -> dict[str, Any]:
     }
 
 
-def facts(sampled: Sampled) -> tuple[Fact, ...]:
+def facts(sampled: MachineSamples) -> tuple[Fact, ...]:
     """The facts that only a run can teach."""
     cpus_used = None if sampled.cpu_s is None or sampled.wall_s <= 0 else sampled.cpu_s / sampled.wall_s
     values: dict[str, Value | None] = {

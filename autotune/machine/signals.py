@@ -16,7 +16,7 @@ _interrupts: list[int] = []
 
 
 @contextmanager
-def cleaned_up() -> Iterator[None]:
+def terminate_on_signal() -> Iterator[None]:
     """Inside, SIGTERM and SIGHUP raise SystemExit(128 + number), so that whatever must be undone is; then they are
     deaf, as the cleaning may not be cut short. A signal that somebody handles or ignores already (nohup) stays theirs,
     and so do all outside the main thread. Ctrl-C raises KeyboardInterrupt as ever, and `check_interrupted` knows of it.

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from autotune.model.finding import Finding, Skipped
 from autotune.model.rule import Severity
-from autotune.model.scanned import Bundle, Note
+from autotune.model.scanned import Bundle, ScanNote
 
 
 class Silenced(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Checked(Struct, frozen=True):
 
     root: str
     bundles: tuple[CheckedBundle, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[ScanNote, ...]
     num_files: int
     num_rules: int
     fail_on: Severity | None
@@ -59,7 +59,7 @@ class Checked(Struct, frozen=True):
         return tuple(finding for each in self.bundles for finding in each.findings)
 
     @property
-    def bugs(self) -> tuple[Note, ...]:
+    def bugs(self) -> tuple[ScanNote, ...]:
         """The files of which nothing is known because of a mistake of autotune."""
         return tuple(note for note in self.notes if note.is_bug)
 

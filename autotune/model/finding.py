@@ -55,7 +55,7 @@ class Gain(Struct, frozen=True):
         return 1.0 - 1.0 / self.speedup
 
 
-class Change(Struct, frozen=True):
+class SettingChange(Struct, frozen=True):
     """One setting to change: from `old` (None when it is unknown or unset) to `new`, at `location`.
 
     `needs` are the settings of the same finding without whose change it is not made.
@@ -84,7 +84,7 @@ class Install(Struct, frozen=True):
     why: str
 
 
-class Script(Struct, frozen=True):
+class GeneratedScript(Struct, frozen=True):
     """A runnable script for a fix, `text` to be written as `name`, and what running it takes; None is not known.
 
     It needs `needed_bytes` on the disk that has `free_bytes`, and about `takes_s` seconds, won back after
@@ -112,13 +112,13 @@ class Finding(Struct, frozen=True):
     rule: Rule
     subject: str
     message: str
-    changes: tuple[Change, ...]
+    changes: tuple[SettingChange, ...]
     advice: tuple[str, ...] = ()
     location: Location | None = None
     gain: Gain | None = None
     places: tuple[Location, ...] = ()
     install: Install | None = None
-    script: Script | None = None
+    script: GeneratedScript | None = None
 
     @property
     def effect(self) -> Effect:
@@ -160,7 +160,7 @@ class Recommendation(Struct, frozen=True):
 
     number: int
     findings: tuple[Finding, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[SettingChange, ...]
     effect: Effect
     gain: Gain | None = None
     after: Gain | None = None

@@ -38,7 +38,7 @@ class MemoryBudget(Struct, frozen=True):
         return next((part.num_bytes for part in self.parts if part.name == name), None)
 
 
-class Progress(Struct, frozen=True):
+class ProgressLine(Struct, frozen=True):
     """A progress line, read: `step` of `total`, in the units of its bar. Times in seconds, None where it has none.
 
     `epoch` stands before a bar that may count the batches of one epoch only; `epochs_done` is all that some logs tell.
@@ -65,7 +65,7 @@ class Position(Struct, frozen=True):
         return self.total - self.step
 
 
-class Way(StrEnum):
+class RestartOption(StrEnum):
     """How a running job can go on."""
 
     FINISH = "finish"
@@ -73,10 +73,10 @@ class Way(StrEnum):
     RESTART_AFTER_SAVE = "restart_after_save"
 
 
-class Course(Struct, frozen=True):
+class RestartForecast(Struct, frozen=True):
     """One way to the end: seconds from now on, at the gain and at both ends of its interval (`low_s` is the best)."""
 
-    way: Way
+    way: RestartOption
     seconds: float
     low_s: float
     high_s: float
@@ -93,8 +93,8 @@ class Restart(Struct, frozen=True):
     """
 
     position: Position | None
-    courses: tuple[Course, ...]
-    choice: Way | None
+    courses: tuple[RestartForecast, ...]
+    choice: RestartOption | None
     least_s: float
     numbers: tuple[int, ...]
     notes: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class Payback(Struct, frozen=True):
         return None if self.high_s is None or self.least_s is None else self.high_s >= self.least_s
 
 
-class Cell(Struct, frozen=True):
+class Estimate(Struct, frozen=True):
     """A value of the options table, from `low` to `high`, and what it rests on."""
 
     low: float
@@ -135,7 +135,7 @@ class Cell(Struct, frozen=True):
     basis: Known
 
 
-class Setup(Struct, frozen=True):
+class DeviceSetup(Struct, frozen=True):
     """One row: memory of each device in bytes, exposed communication and step in ms, the price of all devices.
 
     `fits` says whether the memory is there; None is not known.
@@ -143,9 +143,9 @@ class Setup(Struct, frozen=True):
 
     name: str
     num_devices: int
-    memory: Cell | None
-    exposed: Cell | None
-    step: Cell
+    memory: Estimate | None
+    exposed: Estimate | None
+    step: Estimate
     usd_per_hour: float | None
     effort: str
     risk: str
@@ -155,7 +155,7 @@ class Setup(Struct, frozen=True):
 class Comparison(Struct, frozen=True):
     """The options table, or `why_not` there is none. Times and costs are of `steps`; `assumptions` nobody measured."""
 
-    setups: tuple[Setup, ...] = ()
+    setups: tuple[DeviceSetup, ...] = ()
     steps: int = 0
     assumptions: tuple[str, ...] = ()
     why_not: str = ""

@@ -134,7 +134,7 @@ class Sample(Struct, frozen=True, forbid_unknown_fields=True):
     """Those of the path that write into a file whenever they are called."""
 
 
-class Window(Struct, frozen=True, forbid_unknown_fields=True):
+class RecordedWindow(Struct, frozen=True, forbid_unknown_fields=True):
     """The measured steps: from the end of step `warmup_steps` to the end of step `warmup_steps + steps`.
 
     The CPU times of the window are None where the script ended it.
@@ -205,7 +205,7 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     device: Device | None
     """None before a model was seen."""
 
-    window: Window | None
+    window: RecordedWindow | None
     events: tuple[Event, ...]
     fetches: tuple[Fetch, ...]
     batches: tuple[Batch, ...]
@@ -270,7 +270,7 @@ OPEN = ("frameworks", "loaders", "side_effects", "torch_state")
 """Parts with keys that are not named in the schema: they are checked, and left as they are."""
 
 
-def _check_window(window: Window) -> None:
+def _check_window(window: RecordedWindow) -> None:
     """Raises ValueError for a window that its steps contradict."""
     ends, first, num_steps = window.step_ends_ns, window.warmup_steps, window.steps
     if len(window.step_cpu_ns or ends) != len(ends):

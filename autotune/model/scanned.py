@@ -19,7 +19,7 @@ class Pin(Struct, frozen=True):
     place: str
 
 
-class Given(Struct, frozen=True):
+class WrittenValue(Struct, frozen=True):
     """A value that a file gives to an argument of a call, a flag of a command or a key of a config.
 
     `value` is typed as the file's consumer reads it, None when it is null there; `known` is False when it could not be
@@ -38,7 +38,7 @@ class Given(Struct, frozen=True):
     doubt: str = ""
 
 
-class Call(Struct, frozen=True):
+class ConsumerCall(Struct, frozen=True):
     """Arguments that reach one consumer: a call in a script, a config file, or the flags of a command.
 
     `dialect` says in whose words the keys of `arguments` are ("hf_trainer", "torch", "deepspeed" ...), `name` what is
@@ -49,12 +49,12 @@ class Call(Struct, frozen=True):
     dialect: str
     name: str
     subject: str
-    arguments: Mapping[str, Given]
+    arguments: Mapping[str, WrittenValue]
     location: Location
     is_open: bool = False
 
 
-class Note(Struct, frozen=True):
+class ScanNote(Struct, frozen=True):
     """A file, or a part of it, that was not read: where and why.
 
     `is_error` says that the file is broken or too complex, `is_bug` that reading it failed by a mistake of autotune.
@@ -66,7 +66,7 @@ class Note(Struct, frozen=True):
     is_bug: bool = False
 
 
-class Ignored(Struct, frozen=True):
+class IgnoreComment(Struct, frozen=True):
     """A comment `# autotune: ignore[DL001] reason` at `line` of `file`, for what stands there and up to `end_line`.
 
     Line 0 means the whole file.
@@ -93,8 +93,8 @@ class Bundle(Struct, frozen=True):
     dialects: tuple[str, ...]
     facts: tuple[Fact, ...]
     settings: tuple[Setting, ...]
-    ignored: tuple[Ignored, ...] = ()
-    calls: tuple[Call, ...] = ()
+    ignored: tuple[IgnoreComment, ...] = ()
+    calls: tuple[ConsumerCall, ...] = ()
     is_module: bool = False
     home: str = ""
 
@@ -103,5 +103,5 @@ class Scanned(Struct, frozen=True):
     """All bundles under the paths that were asked for, and what was left out of `num_files` files."""
 
     bundles: tuple[Bundle, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[ScanNote, ...]
     num_files: int

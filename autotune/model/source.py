@@ -12,7 +12,7 @@ Path = tuple[str | int, ...]
 """Where a value stands: keys, and indices of lists, from the top of the file."""
 
 
-class Entry(Struct, frozen=True):
+class DataValue(Struct, frozen=True):
     """One value of a data file (YAML, JSON, TOML).
 
     `value` is what the file's consumer reads: a scalar, or () for an empty list or mapping. `text` is the value as it
@@ -41,7 +41,7 @@ class Splice(Struct, frozen=True):
     text: str
 
 
-class Word(Struct, frozen=True):
+class ShellWord(Struct, frozen=True):
     """A word of a shell command.
 
     `value` is what the command receives: None when it cannot be known. `text` and `span` are where a person edits it:
@@ -56,15 +56,15 @@ class Word(Struct, frozen=True):
     is_typed: bool = False
 
 
-class Command(Struct, frozen=True):
+class ShellCommand(Struct, frozen=True):
     """One simple command of a shell script: its words, and the variables it gets (exported or in front of it).
 
     `scope` are the numbers of the subshells, functions, branches and loops around it, the outermost first: where the
     command takes the shell to (cd) holds in the innermost.
     """
 
-    words: tuple[Word, ...]
-    variables: tuple[tuple[str, Word], ...]
+    words: tuple[ShellWord, ...]
+    variables: tuple[tuple[str, ShellWord], ...]
     line: int
     end_line: int
     scope: tuple[int, ...] = ()
@@ -81,5 +81,5 @@ class Comment(Struct, frozen=True):
 class Document(Struct, frozen=True):
     """A data file: its values in the order of the file, and its comments."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[DataValue, ...]
     comments: tuple[Comment, ...]

@@ -31,7 +31,7 @@ class Axis(Struct, frozen=True):
     is_ordered: bool = True
 
 
-class LeftOut(Struct, frozen=True):
+class SkippedSetting(Struct, frozen=True):
     """A setting that is not searched, and why: it cannot be set in this script, or nothing says that it could help."""
 
     setting: str
@@ -45,7 +45,7 @@ class Space(Struct, frozen=True):
     """
 
     axes: tuple[Axis, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[SkippedSetting, ...] = ()
     memory_limit_bytes: int | None = None
     is_on_device: bool = False
 
@@ -92,14 +92,14 @@ class Outcome(StrEnum):
     PRUNED = "pruned"
 
 
-class RanOut(StrEnum):
+class OutOfMemoryNote(StrEnum):
     """Whose memory a trial ran out of. A run on the CPU has only the host's."""
 
     HOST = "host"
     DEVICE = "device"
 
 
-class Trial(Struct, frozen=True):
+class SearchTrial(Struct, frozen=True):
     """One candidate that was tried in a fresh process; trial 0 is the user's own configuration.
 
     `samples_per_s` is the objective: useful samples a second over the window (1000 / step_ms where samples are not
@@ -118,10 +118,10 @@ class Trial(Struct, frozen=True):
     memory_bytes: int | None = None
     forecast: float | None = None
     error: str = ""
-    ran_out: RanOut | None = None
+    ran_out: OutOfMemoryNote | None = None
 
 
-class Beyond(Struct, frozen=True):
+class UntriedFinding(Struct, frozen=True):
     """What the diagnosis found and the search did not try: its rules, its first message, and the gain that may be
     claimed, of the step as it was before any change."""
 
@@ -143,17 +143,17 @@ class Tuned(Struct, frozen=True):
     """
 
     space: Space
-    trials: tuple[Trial, ...]
+    trials: tuple[SearchTrial, ...]
     best: Mapping[str, Value]
     verified: Verified | None
     stopped: str
     spent_s: float
     probes_s: float
     patch: str = ""
-    dropped: tuple[LeftOut, ...] = ()
+    dropped: tuple[SkippedSetting, ...] = ()
     by_hand: tuple[PatchChange, ...] = ()
     notes: tuple[str, ...] = ()
     other_losses: tuple[str, ...] = ()
-    beyond: tuple[Beyond, ...] = ()
+    beyond: tuple[UntriedFinding, ...] = ()
     diagnosed: str = ""
     side_effects: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ class Clock(StrEnum):
     LOADER = "loader"
 
 
-class Sameness(StrEnum):
+class LossVerdict(StrEnum):
     """What may be said of the losses; NOT_COMPARED is no pass."""
 
     IDENTICAL = "identical"
@@ -41,7 +41,7 @@ class Sameness(StrEnum):
     NOT_COMPARED = "not_compared"
 
 
-class Start(Struct, frozen=True):
+class RunResult(Struct, frozen=True):
     """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
     `times_ms` are the measured steps one by one, `cpu_ms` the CPU time of the training thread in each of them; empty
@@ -90,7 +90,7 @@ class Start(Struct, frozen=True):
         return max(0.0, self.wall_s - (self.warmup + self.steps) * self.step_ms / 1000)
 
 
-class Turns(Struct, frozen=True):
+class TimeSlicing(Struct, frozen=True):
     """Seconds for which two starts both go on, before one measures, and then each while the other is stopped."""
 
     together_s: float
@@ -107,7 +107,7 @@ class Schedule(Struct, frozen=True):
     steps: int
     warmup: int
     seconds: float
-    turns: Turns | None = None
+    turns: TimeSlicing | None = None
 
     @property
     def pair_s(self) -> float:
@@ -134,13 +134,13 @@ class Estimate(Struct, frozen=True):
     in_turns: bool = False
 
 
-class Losses(Struct, frozen=True):
+class LossComparison(Struct, frozen=True):
     """How the losses of both sides compare over `steps` steps, and why so in words.
 
     Where they are too few to tell, `more_steps` may be enough.
     """
 
-    sameness: Sameness
+    sameness: LossVerdict
     steps: int
     why: str
     more_steps: int | None = None
@@ -184,7 +184,7 @@ class Verified(Struct, frozen=True):
     estimate: Estimate
     step_ms: tuple[float, float]
     is_per_sample: bool
-    losses: Losses
+    losses: LossComparison
     memory: Memory
     schedule: Schedule
     seconds: float

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 from msgspec.structs import replace
 
 from autotune.model.patch import PatchChange
-from autotune.model.scanned import Call
+from autotune.model.scanned import ConsumerCall
 
 PAIRS = (("loader.batch_size", "train.accumulation_steps"),)
 """Settings of which neither changes without the other, where one rule asks for both: the global batch holds."""
@@ -23,7 +23,7 @@ OF_WORKERS = ("loader.prefetch_factor", "loader.persistent_workers", "loader.sta
 """Settings that a loader without workers refuses."""
 
 
-def needs(change: PatchChange, changes: Sequence[PatchChange], calls: Sequence[Call]) -> tuple[str, ...]:
+def dependencies(change: PatchChange, changes: Sequence[PatchChange], calls: Sequence[ConsumerCall]) -> tuple[str, ...]:
     """The settings among `changes` without whose change this one would not hold; `calls` are what it changes.
 
     They are what its rule asks for with it (`change.needs`), also where that cannot be changed, and those without which
@@ -34,7 +34,7 @@ def needs(change: PatchChange, changes: Sequence[PatchChange], calls: Sequence[C
     return (*beyond, *(other.setting for other in changes if other is not change and _needs(change, other, calls)))
 
 
-def lacking(changes: Sequence[PatchChange], is_made: Sequence[bool]) -> list[tuple[str, ...]]:
+def missing_dependencies(changes: Sequence[PatchChange], is_made: Sequence[bool]) -> list[tuple[str, ...]]:
     """The settings that keep each change that is to be made from it: a partner is not made, or lacks one itself."""
     made = {at for at, wanted in enumerate(is_made) if wanted}
     found: dict[int, tuple[str, ...]] = {}
@@ -46,9 +46,11 @@ def lacking(changes: Sequence[PatchChange], is_made: Sequence[bool]) -> list[tup
         made -= found.keys()
 
 
-def coupled(changes: Sequence[PatchChange]) -> Iterator[PatchChange]:
+def with_dependencies(changes: Sequence[PatchChange]) -> Iterator[PatchChange]:
     """The changes; one that needs a change that is by hand is by hand too."""
-    for change, missing in zip(changes, lacking(changes, [not one.by_hand for one in changes]), strict=True):
+    for change, missing in zip(
+        changes, missing_dependencies(changes, [not one.by_hand for one in changes]), strict=True
+    ):
         if change.edits and missing:
             why = f"it depends on {', '.join(missing)}, which has to be changed by hand"
             yield replace(change, edits=(), by_hand=f"{change.setting} = {change.new}: {why}")
@@ -75,7 +77,7 @@ def is_pair(one: PatchChange, other: PatchChange) -> bool:
     return any(names == set(pair) for pair in PAIRS) and bool(set(one.rules) & set(other.rules))
 
 
-def _needs(change: PatchChange, other: PatchChange, calls: Sequence[Call]) -> bool:
+def _needs(change: PatchChange, other: PatchChange, calls: Sequence[ConsumerCall]) -> bool:
     asked_together = other.setting in change.needs and are_partners(change, other)
     if asked_together or is_pair(change, other):
         return True

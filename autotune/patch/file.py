@@ -15,8 +15,8 @@ from autotune.model.evidence import Value
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
-from autotune.model.source import Entry
-from autotune.patch import spell
+from autotune.model.source import DataValue
+from autotune.patch import syntax_for
 from autotune.syntax import yaml
 
 SCHEMA = 2
@@ -170,7 +170,7 @@ class _Table:
     def written(self, key: str, file: str) -> str:
         """A text of `file`: 4 and true are spelled as they are there; "" where the key is missing."""
         value = self.scalar(key)
-        return value if isinstance(value, str) else "" if value is None else spell.literal(value, file)
+        return value if isinstance(value, str) else "" if value is None else syntax_for.literal(value, file)
 
     def texts(self, key: str) -> dict[str, str]:
         """A mapping of names to texts; empty where the key is missing."""
@@ -210,7 +210,7 @@ class _Table:
         return [_Table(row, self.where, f"{path}.{number}") for number, row in enumerate(self.rows(key))]
 
 
-def _tree(entries: Sequence[Entry]) -> dict[str | int, Any] | None:
+def _tree(entries: Sequence[DataValue]) -> dict[str | int, Any] | None:
     """Nested mappings; a list is a mapping of its indices, and so is an empty one. None for a lone value."""
     tree: dict[str | int, Any] = {}
     for entry in entries:

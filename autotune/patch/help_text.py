@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit
-from autotune.patch.places import items, places
+from autotune.patch.key_locations import items, key_locations
 from autotune.syntax import python
 from autotune.syntax.python import Source
 
@@ -33,14 +33,14 @@ def edits(data: bytes, edit: Edit) -> Iterator[Edit]:
             return
 
 
-def is_of_help(edit: Edit) -> bool:
+def is_help_default(edit: Edit) -> bool:
     """Whether `edits` made it."""
     return edit.key.endswith(_MARK)
 
 
 def span(data: bytes, source: Source, edit: Edit) -> Span | None:
     """Where the help spells the old default; None where it does not."""
-    defaults = places(source, replace(edit, key=edit.key.removesuffix(_MARK)))
+    defaults = key_locations(source, replace(edit, key=edit.key.removesuffix(_MARK)))
     default = defaults[edit.occurrence - 1].span if edit.occurrence <= len(defaults) else None
     return None if default is None else _spelled(data, source, default, edit.old)
 

@@ -19,7 +19,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from autotune.errors import UsageError
-from autotune.patch.disk import Disk
+from autotune.patch.file_operations import Disk
 
 SCHEMA = 1
 _NAME = "journal.json"
@@ -36,7 +36,7 @@ ChangeName = tuple[str, str]
 """The setting and the subject of a change: no patch has two changes of both."""
 
 
-class Store(Struct, frozen=True):
+class PatchStore(Struct, frozen=True):
     """Where the patches of the project at `root` are kept: `folder`, outside of it, is this user's alone (state.py)."""
 
     root: Path
@@ -119,7 +119,7 @@ def begin(
     return journal
 
 
-def rebased(
+def without_hunks(
     journal: Journal, states: Sequence[tuple[bytes, bytes]], merged: Sequence[int], restored: Sequence[int], disk: Disk
 ) -> Journal:
     """The journal of an undo that goes from each file's bytes as they are now to others: `states` are (back, now).
@@ -148,7 +148,7 @@ def save(journal: Journal, disk: Disk) -> None:
     disk.replace(part, journal.folder / _NAME)
 
 
-def turned(journal: Journal, state: str, disk: Disk) -> Journal:
+def with_state(journal: Journal, state: str, disk: Disk) -> Journal:
     """The journal in a new state, saved."""
     journal = replace(journal, state=state)
     save(journal, disk)
@@ -168,12 +168,12 @@ def damaged(folder: Path) -> tuple[Damaged, ...]:
     return tuple(each for each in map(_loaded, _numbered(folder)) if isinstance(each, Damaged))
 
 
-def set_aside(one: Damaged, disk: Disk) -> None:
+def quarantine(one: Damaged, disk: Disk) -> None:
     """Rename a folder so that it is no patch any more; all that it keeps stays in it."""
-    disk.replace(one.folder, aside(one.folder))
+    disk.replace(one.folder, damaged_journals(one.folder))
 
 
-def aside(folder: Path) -> Path:
+def damaged_journals(folder: Path) -> Path:
     """What a folder with a damaged journal is renamed to."""
     return folder.with_name(f"{folder.name}{_ASIDE}")
 

@@ -15,14 +15,14 @@ from autotune import catalogue
 from autotune.catalogue.dialects import Version, dialects, extends, follows, functions, readings
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Location, Setting, Value
-from autotune.model.finding import Change
+from autotune.model.finding import SettingChange
 from autotune.model.patch import Edit, PatchChange
-from autotune.model.scanned import TYPED, Bundle, Call, Given
-from autotune.patch import collator, help_text, readers, spell, statement, unset
-from autotune.patch.dependencies import is_pair, needs
+from autotune.model.scanned import TYPED, Bundle, ConsumerCall, WrittenValue
+from autotune.patch import collator, help_text, statement, syntax_for, value_readers, worker_options
+from autotune.patch.dependencies import dependencies, is_pair
 from autotune.patch.journal import sha256
-from autotune.patch.places import key_of, key_to_add
-from autotune.patch.resolve import edited, resolve, symbolic
+from autotune.patch.key_locations import key_of, key_to_add
+from autotune.patch.resolve import apply_edits, resolve, to_symbolic
 
 Read = Callable[[str], bytes]
 
@@ -38,27 +38,27 @@ LOOPS = {"checkpoint.interval_steps": "save loop", "evaluation.interval_steps": 
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
 
-class Wanted(Struct, frozen=True):
+class RequestedChange(Struct, frozen=True):
     """A change that is to be planned: of `setting` (as observed), because of `rules`, with the report's `gain`."""
 
-    change: Change
+    change: SettingChange
     subject: str
     setting: Setting | None
     rules: tuple[str, ...]
     gain: str = ""
 
 
-class Draft(Struct, frozen=True):
+class PlannedChange(Struct, frozen=True):
     """A change with its edits. `calls` are what reaches its consumer, `arguments` what that gets by key instead."""
 
     change: PatchChange
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ConsumerCall, ...] = ()
     arguments: Mapping[str, Value | None] = field(default_factory=dict)
 
 
 def plan(
-    wanted: Iterable[Wanted], bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
-) -> tuple[Draft, ...]:
+    wanted: Iterable[RequestedChange], bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
+) -> tuple[PlannedChange, ...]:
     """One Draft for each change, in their order; `read` gives the bytes of a file that the bundle names."""
     planned = _together([_guarded(each, bundle, read, versions) for each in wanted], read)
     planned = [_computed(each, planned, bundle) for each in planned]
@@ -66,7 +66,7 @@ def plan(
     return tuple(replace(each, change=_with_needs(each, changes)) for each in planned)
 
 
-def _computed(draft: Draft, planned: Sequence[Draft], bundle: Bundle | None) -> Draft:
+def _computed(draft: PlannedChange, planned: Sequence[PlannedChange], bundle: Bundle | None) -> PlannedChange:
     """The draft; nothing has to be written for a change that the framework makes itself with an edited one."""
     names = {follows(name, draft.change.setting) for name in (bundle.dialects if bundle is not None else ())}
     is_made = any(
@@ -75,7 +75,7 @@ def _computed(draft: Draft, planned: Sequence[Draft], bundle: Bundle | None) -> 
     return replace(draft, change=replace(draft.change, edits=(), by_hand="")) if is_made else draft
 
 
-def _together(planned: Sequence[Draft], read: Read) -> list[Draft]:
+def _together(planned: Sequence[PlannedChange], read: Read) -> list[PlannedChange]:
     """The drafts; one whose edits conflict with those before it becomes manual."""
     edits: dict[str, tuple[Edit, ...]] = {}
     drafts = []
@@ -86,7 +86,7 @@ def _together(planned: Sequence[Draft], read: Read) -> list[Draft]:
             joined[edit.file] = tuple(dict.fromkeys((*joined.get(edit.file, ()), edit)))
         try:
             for name in {edit.file for edit in change.edits} - {TYPED}:
-                edited(read(name), joined[name])
+                apply_edits(read(name), joined[name])
         except UsageError as error:
             change = replace(change, edits=(), by_hand=f"{change.setting} = {change.new}: {error.what}")
         else:
@@ -95,7 +95,9 @@ def _together(planned: Sequence[Draft], read: Read) -> list[Draft]:
     return drafts
 
 
-def _guarded(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> Draft:
+def _guarded(
+    wanted: RequestedChange, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
+) -> PlannedChange:
     """What cannot be planned is by hand; so is what a bug of the planning hits, which says so: the report is kept."""
     try:
         return _planned(wanted, bundle, read, versions)
@@ -103,45 +105,49 @@ def _guarded(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mappin
         why = error.what
     except Exception as error:
         why = f"autotune failed to plan it, please report this ({type(error).__name__}: {error})"
-    return Draft(replace(_unplanned(wanted), by_hand=f"{_line(wanted.change)}: {why}"))
+    return PlannedChange(replace(_unplanned(wanted), by_hand=f"{_line(wanted.change)}: {why}"))
 
 
-def _with_needs(planned: Draft, changes: Sequence[PatchChange]) -> PatchChange:
-    return replace(planned.change, needs=needs(planned.change, changes, planned.calls))
+def _with_needs(planned: PlannedChange, changes: Sequence[PatchChange]) -> PatchChange:
+    return replace(planned.change, needs=dependencies(planned.change, changes, planned.calls))
 
 
-def _planned(wanted: Wanted, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]) -> Draft:
+def _planned(
+    wanted: RequestedChange, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
+) -> PlannedChange:
     change, setting = wanted.change, wanted.setting
     result = _unplanned(wanted)
     place = _place(setting, bundle.calls) if bundle is not None and setting is not None else None
     if bundle is None or place is None:
         followed = _not_followed(setting, bundle.calls, read) if bundle is not None and setting is not None else ""
-        return Draft(replace(result, by_hand=_by_hand(change, setting, followed)))
+        return PlannedChange(replace(result, by_hand=_by_hand(change, setting, followed)))
     if setting is not None and place.is_missing:
-        call = Call("torch", setting.spelling, RUN, {}, place)
+        call = ConsumerCall("torch", setting.spelling, RUN, {}, place)
         edit = _statement(read(place.file), place.file, call.name, change.new)
-        return Draft(replace(result, edits=(edit,)), (call,))
+        return PlannedChange(replace(result, edits=(edit,)), (call,))
     parts = _parts(bundle.calls, place)
     framework = dialects()[parts[0].dialect]["frameworks"][0]
     arguments = {
         **_arguments(change, place, parts[0], framework, versions),
-        **unset.arguments(change, parts, framework, versions),
+        **worker_options.worker_arguments(change, parts, framework, versions),
     }
     _check(change, parts)
     edits = tuple(_edits(_missing(arguments, parts, versions), parts, bundle.calls, read))
     if edits and parts[0].location.file != TYPED:
         edits += tuple(collator.edits(read(parts[0].location.file), change, parts[0], bundle.calls))
-    return Draft(replace(result, edits=edits), parts, arguments)
+    return PlannedChange(replace(result, edits=edits), parts, arguments)
 
 
 def _statement(data: bytes, file: str, function: str, value: Value) -> Edit:
     """The edit that adds the call of `function`. Raises UsageError, which says why, where none can be added."""
-    edit = Edit(file, statement.key(function.rpartition(".")[2]), "", spell.literal(value, file), sha256=sha256(data))
+    edit = Edit(
+        file, statement.key(function.rpartition(".")[2]), "", syntax_for.literal(value, file), sha256=sha256(data)
+    )
     resolve(data, edit)
     return edit
 
 
-def _unplanned(wanted: Wanted) -> PatchChange:
+def _unplanned(wanted: RequestedChange) -> PatchChange:
     change = wanted.change
     return PatchChange(
         setting=change.setting,
@@ -155,7 +161,7 @@ def _unplanned(wanted: Wanted) -> PatchChange:
     )
 
 
-def _place(setting: Setting, calls: Sequence[Call]) -> Location | None:
+def _place(setting: Setting, calls: Sequence[ConsumerCall]) -> Location | None:
     """The trusted place; else the call that was observed without the argument, where the files say the same of it."""
     if setting.trusted:
         return setting.location
@@ -170,7 +176,7 @@ def _is_at(call: Location, seen: Location | None) -> bool:
     return seen is not None and call.file == seen.file and call.line <= seen.line <= max(call.line, call.end_line)
 
 
-def _parts(calls: Sequence[Call], place: Location) -> tuple[Call, ...]:
+def _parts(calls: Sequence[ConsumerCall], place: Location) -> tuple[ConsumerCall, ...]:
     """The calls that reach the consumer of `place`: the one that has it first, then the others of its dialect."""
     holder = next((call for call in calls if _holds(call, place)), None)
     if holder is None:
@@ -179,12 +185,12 @@ def _parts(calls: Sequence[Call], place: Location) -> tuple[Call, ...]:
     return (holder, *(call for call in same if call is not holder and not call.name))
 
 
-def _holds(call: Call, place: Location) -> bool:
+def _holds(call: ConsumerCall, place: Location) -> bool:
     return call.location == place or any(given.location == place for given in call.arguments.values())
 
 
 def _arguments(
-    change: Change, place: Location, call: Call, framework: str, versions: Mapping[str, Version]
+    change: SettingChange, place: Location, call: ConsumerCall, framework: str, versions: Mapping[str, Version]
 ) -> Mapping[str, Value]:
     """What to write, by key: under the name that stands there where that says the setting, else as the dialect does.
 
@@ -219,7 +225,7 @@ def _switched_off(
     return {**new, **{key: False for key, value in before.items() if value is True and key not in new}}
 
 
-def _check(change: Change, parts: Sequence[Call]) -> None:
+def _check(change: SettingChange, parts: Sequence[ConsumerCall]) -> None:
     """Raises UsageError for what a library refuses only when it trains."""
     lengths = [part.arguments[key] for part in parts for key in LENGTHS if key in part.arguments]
     if change.setting == "data.packing" and change.new and any(one.known and one.value is None for one in lengths):
@@ -227,7 +233,7 @@ def _check(change: Change, parts: Sequence[Call]) -> None:
 
 
 def _missing(
-    arguments: Mapping[str, Value | None], parts: Sequence[Call], versions: Mapping[str, Version]
+    arguments: Mapping[str, Value | None], parts: Sequence[ConsumerCall], versions: Mapping[str, Version]
 ) -> Mapping[str, Value | None]:
     """The arguments that have another value now: given, or by default where nothing gives them."""
     known = {key: one for reading in readings(parts[0].dialect, versions) for key, one in reading.default.items()}
@@ -241,40 +247,42 @@ def _is_same(one: Value | None, other: Value | None) -> bool:
 
 
 def _edits(
-    arguments: Mapping[str, Value | None], parts: Sequence[Call], calls: Sequence[Call], read: Read
+    arguments: Mapping[str, Value | None], parts: Sequence[ConsumerCall], calls: Sequence[ConsumerCall], read: Read
 ) -> Iterator[Edit]:
     """The edits that give these arguments. Raises UsageError, which says why, when one of them cannot be made."""
     for key, value in arguments.items():
         given = next((part.arguments[key] for part in parts if key in part.arguments), None)
         edit = _edit(key, value, given, parts, read)
         if given is not None and key not in SWITCHES:
-            readers.check(given, parts[0], calls, read)
+            value_readers.check(given, parts[0], calls, read)
         yield edit
         if given is not None and given.is_default and edit.file != TYPED:
             yield from help_text.edits(read(edit.file), edit)
 
 
-def _edit(key: str, value: Value | None, given: Given | None, parts: Sequence[Call], read: Read) -> Edit:
+def _edit(key: str, value: Value | None, given: WrittenValue | None, parts: Sequence[ConsumerCall], read: Read) -> Edit:
     takes_value = extends(parts[0].dialect, "hf_trainer")
     if given is not None and given.text is not None:
-        unset.flag_taken_away(given.location.key.partition("=")[0], value)
+        worker_options.remove_flag(given.location.key.partition("=")[0], value)
     if given is not None and given.location.file == TYPED:
         return _typed(given, value, takes_value)
     if given is not None:
         at, data = given.location, read(given.location.file)
-        splice = spell.replaced(data, at, value, takes_value=takes_value)
-        return symbolic(data, Edit(at.file, key_of(at, key), spell.text(data, splice.span), splice.text), splice)
+        splice = syntax_for.replaced(data, at, value, takes_value=takes_value)
+        return to_symbolic(
+            data, Edit(at.file, key_of(at, key), syntax_for.text(data, splice.span), splice.text), splice
+        )
     part = _target(parts)
     at, flag = part.location, _flag(part, key)
     if at.file == TYPED:
         return Edit(TYPED, flag, "", str(value))
     data = read(at.file)
-    splice = spell.inserted(data, at, key, value, flag=flag)
-    added = Edit(at.file, key_to_add(data, at, key, flag), "", spell.literal(value, at.file))
-    return symbolic(data, added, splice)
+    splice = syntax_for.inserted(data, at, key, value, flag=flag)
+    added = Edit(at.file, key_to_add(data, at, key, flag), "", syntax_for.literal(value, at.file))
+    return to_symbolic(data, added, splice)
 
 
-def _typed(given: Given, value: Value | None, takes_value: bool) -> Edit:
+def _typed(given: WrittenValue, value: Value | None, takes_value: bool) -> Edit:
     """An edit of the command line, which is in no file: its key is the flag, and nothing is spliced."""
     flag = given.location.key.partition("=")[0]
     if given.value is True and value is False and not takes_value:  # a flag that stands alone is left out
@@ -282,20 +290,20 @@ def _typed(given: Given, value: Value | None, takes_value: bool) -> Edit:
     return Edit(TYPED, flag, str(given.value), str(value))
 
 
-def _flag(part: Call, key: str) -> str:
+def _flag(part: ConsumerCall, key: str) -> str:
     """How a command line gets `key`: as an override (key=value) where it has only such, else as --key."""
     keys = [given.location.key for given in part.arguments.values()]
     return key if keys and not any(one.startswith("-") for one in keys) else f"--{key}"
 
 
-def _target(parts: Sequence[Call]) -> Call:
+def _target(parts: Sequence[ConsumerCall]) -> ConsumerCall:
     """What gets a missing key: a config before a call in a script before a command before a typed one."""
     return min(
         parts, key=lambda part: (part.location.file == TYPED, not part.location.file.endswith(CONFIGS), not part.name)
     )
 
 
-def _not_followed(setting: Setting, calls: Sequence[Call], read: Read) -> str:
+def _not_followed(setting: Setting, calls: Sequence[ConsumerCall], read: Read) -> str:
     """What the observed call is given where only a run knows it: worked out (40 // world_size), or on a condition."""
     at_place = [call for call in calls if call.name and _is_at(call.location, setting.location)]
     values = (call.arguments[setting.spelling] for call in at_place if setting.spelling in call.arguments)
@@ -309,15 +317,15 @@ def _not_followed(setting: Setting, calls: Sequence[Call], read: Read) -> str:
     at = unknown.location
     if unknown.doubt or at.span is None or at.file == TYPED:
         return unknown.doubt
-    return f"the value is computed there: {spell.shown(spell.text(read(at.file), at.span))}"
+    return f"the value is computed there: {syntax_for.shown(syntax_for.text(read(at.file), at.span))}"
 
 
-def _by_hand(change: Change, setting: Setting | None, reason: str = "") -> str:
+def _by_hand(change: SettingChange, setting: Setting | None, reason: str = "") -> str:
     reason = reason or (setting.why_not if setting is not None else "")
     return f"{_line(change)}: {reason or 'the place where it is set was not found'}"
 
 
-def _line(change: Change) -> str:
+def _line(change: SettingChange) -> str:
     """What to write, as exactly as it is known."""
     at = change.location
     place = "" if at is None else f" on the {TYPED[1:-1]}" if at.file == TYPED else f" at {at.file}:{at.line}"

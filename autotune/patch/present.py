@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from autotune import reading
 from autotune.errors import UsageError
-from autotune.patch import takeback
+from autotune.patch import three_way_undo
 from autotune.patch.journal import WRITTEN, Journal, sha256
 
 
@@ -55,7 +55,7 @@ def _present(journal: Journal, index: int) -> Present | None:
     if now == after:
         return Present(path, before, now, is_edited=False)
     try:
-        is_whole = takeback.is_whole(before, after, now)
-        return Present(path, takeback.taken_back(before, after, now), now, is_edited=True) if is_whole else None
+        is_whole = three_way_undo.is_whole(before, after, now)
+        return Present(path, three_way_undo.undo_hunks(before, after, now), now, is_edited=True) if is_whole else None
     except UsageError as error:
         raise UsageError(error.what, where=f"{path}:{error.where}", to_do=error.to_do) from None

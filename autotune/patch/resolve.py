@@ -19,12 +19,12 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED
-from autotune.model.source import Command, Document, Splice
-from autotune.patch import help_text, spell, statement
+from autotune.model.source import Document, ShellCommand, Splice
+from autotune.patch import help_text, statement, syntax_for
 from autotune.patch.dependencies import is_pair
 from autotune.patch.journal import sha256
-from autotune.patch.places import Place, name_at, places
-from autotune.patch.readers import check_again
+from autotune.patch.key_locations import KeyLocation, key_locations, name_at
+from autotune.patch.value_readers import recheck
 from autotune.syntax import edit_effect, shell_effect
 from autotune.syntax.python import Source
 
@@ -37,8 +37,8 @@ def resolve(data: bytes, edit: Edit, *, is_changed: bool = False) -> Splice | No
     `edit.occurrence` says which place of the key is meant. In a file that `is_changed` since the edit was made, the key
     has to have a single place. Raises UsageError, which says why, where that place is gone or has another value.
     """
-    source = spell.read(data, edit.file)
-    if help_text.is_of_help(edit) and isinstance(source, Source):
+    source = syntax_for.read(data, edit.file)
+    if help_text.is_help_default(edit) and isinstance(source, Source):
         at = help_text.span(data, source, edit)
         return None if at is None else Splice(at, edit.new)
     found = _place(data, source, edit, is_changed)
@@ -49,16 +49,16 @@ def resolve(data: bytes, edit: Edit, *, is_changed: bool = False) -> Splice | No
     return _added(data, source, edit, found)
 
 
-def symbolic(data: bytes, edit: Edit, splice: Splice) -> Edit:
+def to_symbolic(data: bytes, edit: Edit, splice: Splice) -> Edit:
     """`edit` of the file `data` with the occurrence of its key that `splice` is at; under the name that its place has
     there, where that is another one: a parameter that reaches a call by its position.
 
     Raises UsageError where no occurrence gives that splice: another reader of the file could not find it.
     """
-    source = spell.read(data, edit.file)
+    source = syntax_for.read(data, edit.file)
     other = name_at(source, splice.span) if isinstance(source, Source) and edit.old else ""
     for named in (edit, *([replace(edit, key=other)] if other else [])):
-        for occurrence in range(1, len(places(source, named)) + 1):
+        for occurrence in range(1, len(key_locations(source, named)) + 1):
             one = replace(named, occurrence=occurrence, sha256=sha256(data))
             try:
                 if resolve(data, one) == splice:
@@ -68,7 +68,7 @@ def symbolic(data: bytes, edit: Edit, splice: Splice) -> Edit:
     raise UsageError(f"{edit.key} has no unique location in {edit.file}: edit it by hand")
 
 
-def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
+def apply_edits(data: bytes, edits: Sequence[Edit]) -> bytes:
     """`data` with all `edits` of its file, each resolved in what those before it left. Raises UsageError when one of
     them cannot be made beside the others."""
     before = data
@@ -77,8 +77,8 @@ def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
             splice = resolve(data, edit)
             if splice is not None:
                 data = edit_effect.spliced(data, splice)
-                spell.read(data, edit.file)
-            elif data != before and resolve(before, edit) is not None and not help_text.is_of_help(edit):
+                syntax_for.read(data, edit.file)
+            elif data != before and resolve(before, edit) is not None and not help_text.is_help_default(edit):
                 raise UsageError(f"another edit stands at the place of {edit.key}")
         except UsageError as error:
             keys = ", ".join(dict.fromkeys(one.key for one in edits))
@@ -88,7 +88,7 @@ def edited(data: bytes, edits: Sequence[Edit]) -> bytes:
     return data
 
 
-class Current(Struct, frozen=True):
+class ResolvedChange(Struct, frozen=True):
     """A change for the files as they are now."""
 
     change: PatchChange
@@ -101,25 +101,25 @@ class Current(Struct, frozen=True):
     """Whether the files have a value of the change already; the help text of an option is none."""
 
 
-def current(change: PatchChange, read: Callable[[str], bytes]) -> Current:
+def resolve_change(change: PatchChange, read: Callable[[str], bytes]) -> ResolvedChange:
     """The change for the files as they are now; `read` gives the bytes of a file that an edit names."""
     try:
         pairs = [(edit, _current(edit, change.setting, read)) for edit in change.edits]
     except UsageError as error:
-        return Current(change, stale=error)
+        return ResolvedChange(change, stale=error)
     edits = tuple(now for _, now in pairs if now is not None)
-    is_made = any(now is None and not help_text.is_of_help(edit) for edit, now in pairs)
-    return Current(replace(change, edits=edits), tuple(_moved(pairs, read)), is_made=is_made)
+    is_made = any(now is None and not help_text.is_help_default(edit) for edit, now in pairs)
+    return ResolvedChange(replace(change, edits=edits), tuple(_moved(pairs, read)), is_made=is_made)
 
 
-def without_halves(changes: Sequence[Current]) -> Iterator[Current]:
+def drop_incomplete_pairs(changes: Sequence[ResolvedChange]) -> Iterator[ResolvedChange]:
     """The changes. A change is stale if the files already contain the other change of its pair.
 
     Somebody made that one since the diagnosis, and what holds only with both (the global batch) has changed.
     """
     for each in changes:
         others = [one for one in changes if one.is_made and is_pair(each.change, one.change)]
-        is_left = any(edit.file != TYPED and not help_text.is_of_help(edit) for edit in each.change.edits)
+        is_left = any(edit.file != TYPED and not help_text.is_help_default(edit) for edit in each.change.edits)
         yield replace(each, stale=each.stale or _half(each, others[0])) if others and is_left else each
 
 
@@ -137,8 +137,8 @@ def _current(edit: Edit, setting: str, read: Callable[[str], bytes]) -> Edit | N
     is_changed = bool(edit.sha256) and edit.sha256 != digest
     try:
         splice = resolve(data, edit, is_changed=is_changed)
-        if splice is not None and edit.sha256 != digest and edit.old and not help_text.is_of_help(edit):
-            check_again(data, edit, splice.span, setting)
+        if splice is not None and edit.sha256 != digest and edit.old and not help_text.is_help_default(edit):
+            recheck(data, edit, splice.span, setting)
     except UsageError as error:
         since = "the file changed since the diagnosis, and " if is_changed else ""
         what = f"{edit.key}: {since}{error.what}; nothing was changed"
@@ -157,7 +157,7 @@ def _moved(pairs: Iterable[tuple[Edit, Edit | None]], read: Callable[[str], byte
             yield f"{edit.file} changed since the diagnosis: {edit.key} was found at line {line}"
 
 
-def _half(half: Current, made: Current) -> UsageError:
+def _half(half: ResolvedChange, made: ResolvedChange) -> UsageError:
     change, other = half.change, made.change
     at = next(edit.file for edit in change.edits if edit.file != TYPED)
     why = f"{change.setting} = {change.new} depends on that; nothing was changed"
@@ -165,9 +165,9 @@ def _half(half: Current, made: Current) -> UsageError:
     return UsageError(what, where=at, to_do=TO_DO)
 
 
-def _place(data: bytes, source: Any, edit: Edit, is_changed: bool) -> Place:
+def _place(data: bytes, source: Any, edit: Edit, is_changed: bool) -> KeyLocation:
     """The place that the edit means."""
-    found = places(source, edit)
+    found = key_locations(source, edit)
     if is_changed and len(found) > 1:
         raise UsageError(_several(data, edit, found))
     if is_changed and found:
@@ -177,7 +177,7 @@ def _place(data: bytes, source: Any, edit: Edit, is_changed: bool) -> Place:
     return found[edit.occurrence - 1]
 
 
-def _several(data: bytes, edit: Edit, found: Sequence[Place]) -> str:
+def _several(data: bytes, edit: Edit, found: Sequence[KeyLocation]) -> str:
     if isinstance(found[0].holder, ast.Call):
         return f"{edit.key.partition('.')[0]} is called at {len(found)} places now"
     lines = " and ".join(str(line_of(data, one.span.start)) for one in found if one.span is not None)
@@ -185,12 +185,12 @@ def _several(data: bytes, edit: Edit, found: Sequence[Place]) -> str:
 
 
 def _replaced(data: bytes, source: Any, edit: Edit, span: Span) -> Splice | None:
-    now = spell.text(data, span)
+    now = syntax_for.text(data, span)
     if now == edit.new or (now and not edit.old and _is_value(now, edit)):
         return None
     if now != edit.old:
-        was = f", not {spell.shown(edit.old)}" if edit.old else ""
-        raise UsageError(f"it is {spell.shown(now)} now{was}")
+        was = f", not {syntax_for.shown(edit.old)}" if edit.old else ""
+        raise UsageError(f"it is {syntax_for.shown(now)} now{was}")
     splice = Splice(span, edit.new)
     if isinstance(source, Source):
         _check_expression(data, edit.new)
@@ -209,38 +209,38 @@ def _check_expression(data: bytes, written: str) -> None:
     except SyntaxError:
         node = None
     if node is None or (isinstance(node, ast.Tuple) and not written.lstrip().startswith("(")):
-        raise UsageError(f"{spell.shown(written)} is no expression")
+        raise UsageError(f"{syntax_for.shown(written)} is no expression")
     if not written.isascii() and detect_encoding(BytesIO(data).readline)[0] not in ("utf-8", "utf-8-sig"):
-        raise UsageError(f"{spell.shown(written)} cannot be written in a file that is not UTF-8")
+        raise UsageError(f"{syntax_for.shown(written)} cannot be written in a file that is not UTF-8")
 
 
 def _confirm(data: bytes, source: Document, edit: Edit, splice: Splice) -> None:
     """Raises UsageError when the edit would also change other values, as where an anchor stands there."""
     at = next(number for number, entry in enumerate(source.entries) if entry.span == splice.span)
-    entries = spell.read(edit_effect.spliced(data, splice), edit.file).entries
+    entries = syntax_for.read(edit_effect.spliced(data, splice), edit.file).entries
     if len(entries) != len(source.entries):
-        raise UsageError(f"{spell.shown(edit.new)} is no value in its place")
+        raise UsageError(f"{syntax_for.shown(edit.new)} is no value in its place")
     entry = entries[at]
     edit_effect.confirm(
-        data, splice, lambda after: cast(Document, spell.read(after, edit.file)), entry.path, entry.value
+        data, splice, lambda after: cast(Document, syntax_for.read(after, edit.file)), entry.path, entry.value
     )
 
 
-def _added(data: bytes, source: Any, edit: Edit, place: Place) -> Splice:
-    value = spell.value(edit.new, edit.file)
+def _added(data: bytes, source: Any, edit: Edit, place: KeyLocation) -> Splice:
+    value = syntax_for.value(edit.new, edit.file)
     if isinstance(source, Source):
         if statement.named(edit.key):
             return statement.added(source, edit.key, value)
         if not isinstance(place.holder, ast.Call):
             raise UsageError("it no longer exists")
-        return spell.argument(source, place.holder, edit.key.partition(".")[2], value)
+        return syntax_for.argument(source, place.holder, edit.key.partition(".")[2], value)
     if isinstance(source, Document):
-        return spell.inserted(data, Location(edit.file, 1), edit.key, value, flag="")
-    if not isinstance(place.holder, Command):
+        return syntax_for.inserted(data, Location(edit.file, 1), edit.key, value, flag="")
+    if not isinstance(place.holder, ShellCommand):
         raise UsageError("it no longer exists")
     at = Location(edit.file, place.holder.line)
-    return spell.inserted(data, at, "", value, flag=edit.key.rpartition(" ")[2])
+    return syntax_for.inserted(data, at, "", value, flag=edit.key.rpartition(" ")[2])
 
 
 def _is_value(now: str, edit: Edit) -> bool:
-    return repr(spell.value(now, edit.file)) == repr(spell.value(edit.new, edit.file))
+    return repr(syntax_for.value(now, edit.file)) == repr(syntax_for.value(edit.new, edit.file))

@@ -29,6 +29,6 @@ def named(key: str) -> str:
     return name if name != key and name in functions() else ""
 
 
-def taken(call: ast.Call) -> list[ast.expr]:
+def is_taken_from(call: ast.Call) -> list[ast.expr]:
     """What a function takes: its first argument, by place or by name."""
     return [*call.args, *(one.value for one in call.keywords if one.arg)][:1]

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.patch import journal as journals
-from autotune.patch import takeback
-from autotune.patch.disk import Disk
+from autotune.patch import three_way_undo
+from autotune.patch.file_operations import Disk
 from autotune.patch.journal import (
     LEFT,
     UNDOING,
@@ -23,9 +23,9 @@ from autotune.patch.journal import (
     ChangeName,
     Damaged,
     Journal,
-    Store,
+    PatchStore,
     sha256,
-    turned,
+    with_state,
 )
 
 _PART = ".autotune-part"
@@ -39,7 +39,7 @@ class _BusyError(UsageError):
 
 
 def write(
-    store: Store,
+    store: PatchStore,
     title: str,
     files: Sequence[tuple[Path, bytes, bytes]],
     disk: Disk | None = None,
@@ -62,12 +62,12 @@ def write(
         journal = _kept(store.folder, title, real, changes, disk)
         try:
             _put([(journal.after(index), path) for index, (path, _, _) in enumerate(real)], disk)
-            return turned(journal, WRITTEN, disk)
+            return with_state(journal, WRITTEN, disk)
         except OSError as error:
             raise _refused(error, _taken_back(journal, store, disk)) from error
 
 
-def undo(store: Store, number: int | None = None, disk: Disk | None = None) -> Journal:
+def undo(store: PatchStore, number: int | None = None, disk: Disk | None = None) -> Journal:
     """Give all files of the newest written patch (or of patch `number`) their bytes from before it.
 
     A file that a person edited since keeps those edits: only the patch's own lines go back. One that a person restored
@@ -91,7 +91,7 @@ def undo(store: Store, number: int | None = None, disk: Disk | None = None) -> J
             for index, each in enumerate(journal.files):
                 if index not in journal.restored:
                     _check(Path(each.path), each.after, disk)
-            return _take_back(turned(journal, UNDOING, disk), store, disk)
+            return _take_back(with_state(journal, UNDOING, disk), store, disk)
         except OSError as error:
             raise _refused(error, "`autotune undo` completes it") from error
 
@@ -111,7 +111,7 @@ def _met(journal: Journal, disk: Disk) -> Journal:
         states.append((before, now))
     if not (merged or restored):
         return journal
-    return journals.rebased(journal, states, merged, restored, disk)
+    return journals.without_hunks(journal, states, merged, restored, disk)
 
 
 def _merged(journal: Journal, index: int, now: bytes, disk: Disk) -> bytes:
@@ -119,7 +119,7 @@ def _merged(journal: Journal, index: int, now: bytes, disk: Disk) -> bytes:
     row = journal.files[index]
     _check_unchanged(journal.after(index), row.after, disk)
     try:
-        return takeback.taken_back(disk.read(journal.before(index)), disk.read(journal.after(index)), now)
+        return three_way_undo.undo_hunks(disk.read(journal.before(index)), disk.read(journal.after(index)), now)
     except UsageError as error:
         raise UsageError(
             f"{error.what}; nothing was changed",
@@ -135,12 +135,12 @@ def _now(path: Path, disk: Disk) -> bytes:
         raise UsageError(f"cannot be read: {error.strerror}; nothing was changed", where=str(path)) from error
 
 
-def is_interrupted(store: Store) -> bool:
+def is_interrupted(store: PatchStore) -> bool:
     """Whether a crash left a patch half written or half undone, or a journal makes no sense; nothing is changed."""
     return bool(journals.damaged(store.folder) or _unfinished(store))
 
 
-def recover(store: Store, disk: Disk | None = None) -> tuple[Journal, ...]:
+def recover(store: PatchStore, disk: Disk | None = None) -> tuple[Journal, ...]:
     """Take back every patch that a crash left half written or half undone; return those.
 
     A file that is neither what it was nor what it became stays: somebody changed it since, and its patch ends as
@@ -160,18 +160,18 @@ def _set_aside(damaged: Sequence[Damaged]) -> UsageError:
     reasons = "; ".join(each.why for each in damaged)
     return UsageError(
         f"a damaged journal ({reasons}) was set aside: what it wrote stays, and undo does not know it",
-        where=" and ".join(str(journals.aside(each.folder)) for each in damaged),
+        where=" and ".join(str(journals.damaged_journals(each.folder)) for each in damaged),
         to_do="The files before and after the patch are stored there (before-0, after-0, ...): compare them.",
     )
 
 
-def _recovered(store: Store, disk: Disk) -> tuple[Journal, ...]:
+def _recovered(store: PatchStore, disk: Disk) -> tuple[Journal, ...]:
     """The lock is held: what is unfinished now, nobody works on. Raises UsageError where a journal was set aside: what
     was asked for may have been that patch."""
     damaged = journals.damaged(store.folder)
     try:
         for each in damaged:
-            journals.set_aside(each, disk)
+            journals.quarantine(each, disk)
         recovered = tuple(_take_back(each, store, disk) for each in _unfinished(store))
     except OSError as error:
         raise _refused(error, _NOT_YET) from error
@@ -180,11 +180,11 @@ def _recovered(store: Store, disk: Disk) -> tuple[Journal, ...]:
     return recovered
 
 
-def _unfinished(store: Store) -> list[Journal]:
+def _unfinished(store: PatchStore) -> list[Journal]:
     return [each for each in journals.journals(store.folder) if each.state in UNFINISHED]
 
 
-def _take_back(journal: Journal, store: Store, disk: Disk) -> Journal:
+def _take_back(journal: Journal, store: PatchStore, disk: Disk) -> Journal:
     """Every file gets its bytes from before; files that have them already, or other ones, stay as they are.
 
     So does one that a link leads out of the project by now.
@@ -200,10 +200,10 @@ def _take_back(journal: Journal, store: Store, disk: Disk) -> Journal:
     ]
     _put([(journal.before(index), paths[index]) for index, is_ours in changed if is_ours], disk)
     left = tuple(index for index, is_ours in changed if not is_ours)
-    return turned(replace(journal, left=left), LEFT if left else UNDONE, disk)
+    return with_state(replace(journal, left=left), LEFT if left else UNDONE, disk)
 
 
-def _is_ours(journal: Journal, index: int, store: Store, disk: Disk) -> bool:
+def _is_ours(journal: Journal, index: int, store: PatchStore, disk: Disk) -> bool:
     """Whether file `index` holds what the patch wrote, and its bytes from before are as they were kept."""
     path, row = Path(journal.files[index].path), journal.files[index]
     if not store.holds(path):
@@ -219,7 +219,7 @@ def _digest(path: Path, disk: Disk) -> str:
         return ""
 
 
-def _taken_back(journal: Journal, store: Store, disk: Disk) -> str:
+def _taken_back(journal: Journal, store: PatchStore, disk: Disk) -> str:
     """Take back what failed, and say what became of it."""
     try:
         exceptions = _take_back(journal, store, disk).exceptions
@@ -281,7 +281,7 @@ def _check_unchanged(path: Path, digest: str, disk: Disk) -> None:
         )
 
 
-def _check_places(paths: Sequence[Path], store: Store) -> None:
+def _check_places(paths: Sequence[Path], store: PatchStore) -> None:
     for index, path in enumerate(paths):
         try:
             is_twice = any(path.samefile(other) for other in paths[:index])
@@ -293,7 +293,7 @@ def _check_places(paths: Sequence[Path], store: Store) -> None:
             raise UsageError(f"the file lies outside the project {store.root}; nothing was changed", where=str(path))
 
 
-def _chosen(store: Store, number: int | None) -> Journal:
+def _chosen(store: PatchStore, number: int | None) -> Journal:
     root = store.root
     known = {each.number: each for each in journals.journals(store.folder)}
     written = [each.number for each in known.values() if each.state == WRITTEN]

@@ -10,7 +10,7 @@ from autotune.model.rule import GainSpec
 from autotune.predict.amortised import amortised
 from autotune.predict.batch_curve import batch_curve
 from autotune.predict.combine import combine, target
-from autotune.predict.known import Arguments
+from autotune.predict.gain_inputs import Arguments
 from autotune.predict.local_ratio import local_ratio
 from autotune.predict.measured_ceiling import measured_ceiling
 from autotune.predict.padding import padding

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number, step_error
+from autotune.predict.gain_inputs import Arguments, gain, number, step_error
 
 TARGET_SHARE = 0.01
 ROUND_ERROR = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain, speedup_without
-from autotune.predict.known import FIT_ERROR, Arguments, gain, micro_batches_share, number, step_error
+from autotune.predict.gain_inputs import FIT_ERROR, Arguments, gain, micro_batches_share, number, step_error
 from autotune.predict.micro_batch import LARGER_ERROR, larger_ratio
 
 DOUBLE = 2

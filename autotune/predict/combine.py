@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Basis, Gain, speedup_without
 from autotune.model.rule import GainSpec
-from autotune.predict.known import TRAIN, gain, number, saved_s
+from autotune.predict.gain_inputs import TRAIN, gain, number, saved_s
 
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
 BASES: tuple[Basis, ...] = ("measured", "modelled", "bound")

@@ -6,7 +6,7 @@ import math
 
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number, step_error
+from autotune.predict.gain_inputs import Arguments, gain, number, step_error
 
 RATIO_ERROR = 0.2
 """Of a ratio that was measured in replays."""

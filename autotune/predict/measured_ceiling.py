@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number, step_error
+from autotune.predict.gain_inputs import Arguments, gain, number, step_error
 from autotune.predict.share_removed import share_removed
 
 WAIT = "loader.wait_share"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from autotune.model.evidence import RUN, Evidence
-from autotune.predict.known import TRAIN, number
+from autotune.predict.gain_inputs import TRAIN, number
 
 LARGER_ERROR = 0.25
 """Of the speedup: a micro-batch several times as large lies beyond what was tried."""

@@ -66,11 +66,11 @@ def epoch_ms(costs: Pipeline, workers: int) -> float:
 def _taken(costs: Pipeline, workers: int, prefetch: int) -> float:
     """Mean time between two batches once those that were ready at the start are used up."""
     ready = workers * prefetch
-    ends = _Run(costs, workers, prefetch).ends(ready + BATCHES)
+    ends = Simulation(costs, workers, prefetch).ends(ready + BATCHES)
     return (ends[-1] - ends[ready - 1]) / BATCHES
 
 
-class _Job(Struct):
+class SimulatedProcess(Struct):
     """What a process does now: `left` milliseconds on `cores` cores; 0 cores wait. `then` is what follows it."""
 
     left: float
@@ -78,7 +78,7 @@ class _Job(Struct):
     then: tuple[tuple[float, float], ...] = ()
 
 
-class _Run:
+class Simulation:
     """One run of the model: process 0 trains, 1 .. workers prepare."""
 
     def __init__(self, costs: Pipeline, workers: int, prefetch: int) -> None:
@@ -87,7 +87,7 @@ class _Run:
         self.now, self.asked, self.wanted, self.trained_at = 0.0, 0, 0, 0.0
         self.queues: list[deque[int]] = [deque() for _ in range(workers)]
         self.ready: set[int] = set()
-        self.jobs: dict[int, _Job] = {}
+        self.jobs: dict[int, SimulatedProcess] = {}
         for _ in range(workers * prefetch):
             self._ask()
 
@@ -100,7 +100,7 @@ class _Run:
                 job = self.jobs.pop(process)
                 if job.then:
                     (left, cores), *rest = job.then
-                    self.jobs[process] = _Job(left, cores, tuple(rest))
+                    self.jobs[process] = SimulatedProcess(left, cores, tuple(rest))
                 elif process:
                     self.ready.add(self.queues[process - 1].popleft())
                 else:
@@ -120,11 +120,11 @@ class _Run:
             self.wanted += 1
             self._ask()
             train_ms = costs.compute_ms if self.now > self.trained_at else costs.warm_ms
-            self.jobs[0] = _Job(costs.handover_ms, 1.0, ((train_ms, costs.threads),))
+            self.jobs[0] = SimulatedProcess(costs.handover_ms, 1.0, ((train_ms, costs.threads),))
         for process, queue in enumerate(self.queues, 1):
             if queue and process not in self.jobs:
                 factor = self.factors[queue[0] % len(self.factors)]
-                self.jobs[process] = _Job(costs.io_ms * factor, 0.0, ((costs.cpu_ms * factor, 1.0),))
+                self.jobs[process] = SimulatedProcess(costs.io_ms * factor, 0.0, ((costs.cpu_ms * factor, 1.0),))
 
     def _slowed(self, busy: float) -> float:
         """How many times as long a core takes where `busy` are."""

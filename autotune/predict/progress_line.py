@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from autotune.errors import UsageError
-from autotune.model.outlook import Progress
+from autotune.model.outlook import ProgressLine
 
 _COUNT = r"\d[\d,_]{0,17}(?:(?:\.\d{1,6})?[kMG])?"
 _CLOCK = r"(?:\d{1,4}\s*d(?:ays?)?,?\s*)?\d{1,9}:\d\d(?::\d\d)?"
@@ -40,7 +40,7 @@ DOUBT, DOUBT_S = 0.05, 2.0
 not add up."""
 
 
-def progress(text: str) -> Progress:
+def progress(text: str) -> ProgressLine:
     """What `text` says; of several lines or updates the last one counts. Raises UsageError when it tells no step.
 
     An evaluation's bar does not count beside that of the training. A bar's clock is [hours:]minutes:seconds: 46:47 is
@@ -52,7 +52,7 @@ def progress(text: str) -> Progress:
         done = _last(_EPOCHS_DONE, line)
         if done is None:
             raise _unread(text, "it names no step")
-        return Progress(epochs_done=float(done[1]))
+        return ProgressLine(epochs_done=float(done[1]))
     named = found.groupdict()
     step, total = _count(named["step"]), _count(named["total"]) if named.get("total") else None
     if total is not None and (step > total or not total):
@@ -60,7 +60,7 @@ def progress(text: str) -> Progress:
     rest, epoch = line[found.end() :], _EPOCH.findall(line[: found.start()])
     other = _BAR.search(rest)
     period = _period_s(rest[: other.start()] if other else rest)
-    return Progress(
+    return ProgressLine(
         step=step,
         total=total,
         step_s=period,

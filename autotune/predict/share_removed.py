@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Gain, speedup_without
-from autotune.predict.known import Arguments, gain, number, step_error
+from autotune.predict.gain_inputs import Arguments, gain, number, step_error
 
 REMOVED_ERROR = 0.15
 """Of the speedup, where all of a share goes."""

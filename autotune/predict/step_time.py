@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from autotune.model.evidence import Evidence, Value
 from autotune.model.forecast import Forecast
-from autotune.predict.known import TRAIN, number
+from autotune.predict.gain_inputs import TRAIN, number
 from autotune.predict.local_ratio import measured_range
 from autotune.predict.micro_batch import LARGER_ERROR, PADDING_ERROR, larger_ratio, padding_ratio
 from autotune.predict.pipeline import Pipeline, epoch_ms

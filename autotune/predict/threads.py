@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
-from autotune.predict.known import Arguments, gain, number
+from autotune.predict.gain_inputs import Arguments, gain, number
 from autotune.predict.share_removed import share_removed
 from autotune.predict.step_time import step_ms
-from autotune.predict.workers import SLACK, others
+from autotune.predict.workers import SLACK, other_cpu_use
 
 THREADS = "train.num_threads"
 
@@ -64,4 +64,4 @@ def is_crowded(evidence: Evidence) -> bool:
     cores, now = number(evidence, RUN, "machine.cpus_per_rank"), number(evidence, RUN, "run.num_threads")
     if cores is None or now is None or (number(evidence, RUN, "run.local_world_size") or 1) > 1:
         return False
-    return min(now, cores) + others(evidence, "replay.other_cpus") > cores + SLACK
+    return min(now, cores) + other_cpu_use(evidence, "replay.other_cpus") > cores + SLACK

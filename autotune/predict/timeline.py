@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Evidence
-from autotune.predict.known import TRAIN, micro_batches_share, number
+from autotune.predict.gain_inputs import TRAIN, micro_batches_share, number
 from autotune.predict.pipeline import Pipeline, batch_ms
 from autotune.predict.workers import PREFETCH, pipeline
 

@@ -6,7 +6,7 @@ import math
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain, speedup_without
-from autotune.predict.known import Arguments, gain, number, step_error
+from autotune.predict.gain_inputs import Arguments, gain, number, step_error
 from autotune.predict.measured_ceiling import measured_ceiling, replayed_ms
 from autotune.predict.pipeline import Pipeline, batch_ms, epoch_ms
 
@@ -108,7 +108,7 @@ def pipeline(evidence: Evidence, subject: str, persistent: bool) -> Pipeline | N
     if one < serial and not (has_threads and one < serial * (1 - FEWER_THREADS)):
         # Nothing is faster in a worker, but for its one thread: what was measured twice is one time.
         serial = one = (serial + one) / 2
-    left = max(1.0, cores - others(evidence))
+    left = max(1.0, cores - other_cpu_use(evidence))
     in_worker = min(one, serial * max(1.0, cores) + SLOWER_ALONE)
     cpu = _worker_cpu_ms(_cpu_ms(evidence, subject, serial, cpu_share, left), serial, in_worker)
     waited = None if number(evidence, subject, "loader.num_workers") else number(evidence, subject, "loader.wait_ms")
@@ -149,14 +149,14 @@ def _cpu_ms(evidence: Evidence, subject: str, serial_ms: float, cpu_share: float
     overlaps, so that the rest is no more than their pace on the cores that are `left`.
     """
     cores = number(evidence, subject, CORES) or 1.0
-    fair = min(1.0, cores / (1 + others(evidence)))
+    fair = min(1.0, cores / (1 + other_cpu_use(evidence)))
     own, asked = serial_ms * cpu_share, min(1.0, (cpu_share / fair) ** 2)
     stretched = own * (1 + (1 / fair - 1) * asked)
     pace = number(evidence, subject, "loader.two_workers_ms")
     return stretched if pace is None else max(own, min(stretched, pace * left))
 
 
-def others(evidence: Evidence, fact: str = "machine.other_cpus") -> float:
+def other_cpu_use(evidence: Evidence, fact: str = "machine.other_cpus") -> float:
     """CPUs that other programs take from this run: first they take those that it may not use anyway.
 
     As seen on the CPUs of its affinity mask while what `fact` tells of was tried, by default the loader; else by the
@@ -197,7 +197,7 @@ def _is_crowded(evidence: Evidence, subject: str) -> bool:
     """Whether workers, training and other programs together had not cores enough in the window."""
     names = ("loader.num_workers", "loader.batch_cpu_share", CORES)
     count, share, cores = (number(evidence, subject, name) or 0.0 for name in names)
-    wanted = count * share + _threads(evidence, subject, cores) + others(evidence)
+    wanted = count * share + _threads(evidence, subject, cores) + other_cpu_use(evidence)
     return count > 0 and wanted > cores + SLACK
 
 
@@ -221,5 +221,5 @@ def model_error(evidence: Evidence, costs: Pipeline, after_ms: float, starting: 
     `after_ms` is from batch to batch, `starting` the share of it that starting and ending workers takes.
     """
     busy = min(1.0, (costs.compute_ms + costs.handover_ms + costs.cpu_ms) / after_ms)
-    shared = min(1.0, others(evidence) / (number(evidence, RUN, CORES) or 1.0))
+    shared = min(1.0, other_cpu_use(evidence) / (number(evidence, RUN, CORES) or 1.0))
     return math.hypot(MODEL_ERROR, busy * (BUSY_ERROR + shared * SHARED_ERROR), START_ERROR * starting)

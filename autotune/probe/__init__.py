@@ -7,8 +7,8 @@ It imports the standard library and the user's own torch, nothing else. It is lo
 import os
 import sys
 
-from . import imports, raised
-from .aside import aside
+from . import early_exception, imports
+from .early_imports import import_early
 
 
 def start(request_path: str) -> None:
@@ -18,7 +18,7 @@ def start(request_path: str) -> None:
     """
     request = _read(request_path)
     _say_hello(request["run_dir"])
-    raised.note_at_exit(request["run_dir"])
+    early_exception.note_at_exit(request["run_dir"])
     callbacks = {"torch": [_on_torch]}
     if request["isolate"] is not None:
         from . import effects
@@ -58,7 +58,7 @@ def _read(path: str) -> dict:
     with open(path, encoding="utf-8") as file:
         text = file.read()
     try:
-        return aside("_json").make_scanner(_Json)(text, 0)[0]
+        return import_early("_json").make_scanner(_Json)(text, 0)[0]
     except (ValueError, StopIteration, SystemError) as error:  # SystemError: it finds no json.JSONDecodeError
         raise ValueError("the Request is no JSON") from error
 
@@ -77,7 +77,7 @@ def _say_hello(run_dir: str) -> None:
     descriptor = os.open(os.path.join(run_dir, f"hello-{os.getpid()}"), os.O_CREAT | os.O_RDWR, 0o644)
     try:
         os.ftruncate(descriptor, 1)
-        _kept.append(aside("mmap").mmap(descriptor, 1))
+        _kept.append(import_early("mmap").mmap(descriptor, 1))
     finally:
         os.close(descriptor)
 

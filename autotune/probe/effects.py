@@ -6,7 +6,7 @@ report()           {"redirected", "blocked", "not_isolated"} of this process so 
 
 import sys
 
-from . import isolate
+from .isolate import install as isolate
 
 KERNEL = "kernel"
 
@@ -21,11 +21,12 @@ def install(settings: dict) -> dict:
 
 
 def _install_hooks(settings: dict) -> dict:
-    from . import overlay, unheld
+    from .isolate import unisolated_writes
+    from .overlay import install as overlay
 
     overlay.install(settings)
     after = dict(overlay.AFTER_IMPORT)
-    for name, callback in unheld.install(overlay.world(), overlay.isolated()).items():
+    for name, callback in unisolated_writes.install(overlay.world(), overlay.isolated()).items():
         after[name] = _both(after.get(name), callback)
     # The import system writes past the overlay: no __pycache__ may appear beside the user's modules.
     sys.dont_write_bytecode = True
@@ -42,12 +43,12 @@ def _both(first, second):
 
 
 def _install_beside_the_kernel(settings: dict) -> dict:
-    from . import across_overlays
+    from .overlay import across_devices
     from .patches import Patches
 
     isolated, patches = isolate.Isolated(settings["run_dir"]), Patches()
     _installed.append(isolated)
-    across_overlays.install(patches, settings["mount_points"])
+    across_devices.install(patches, settings["mount_points"])
     isolate.install(None, patches, isolated)
     return isolate.callbacks(None, patches, isolated)
 
@@ -56,5 +57,5 @@ def report() -> dict:
     """What this process redirected, blocked and could not isolate; empty lists with --keep-going."""
     if _installed:
         return {"redirected": [], **_installed[-1].rows()}
-    overlay = sys.modules.get(__package__ + ".overlay")
+    overlay = sys.modules.get(__package__ + ".overlay.install")
     return overlay.report() if overlay is not None else {"redirected": [], "blocked": [], "not_isolated": []}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from . import clock, hooks_calls, hooks_model
+from . import clock
+from .hooks import calls as hooks_calls
+from .hooks import model as hooks_model
 from .recorder import Recorder, timed
 
 CALLS = 500

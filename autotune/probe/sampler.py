@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from . import clock, ending, sites, writers
+from . import call_sites, clock, ending, logging_functions
 
 INTERVAL_S = 0.02
 PROGRESS_S = 0.5
@@ -20,7 +20,7 @@ SAMPLED = ("fetch", "backward")
 WITH_PATH = ("other", "backward")
 
 
-class Sampler:
+class StackSampler:
     """A daemon thread from the import of torch to the end of the window. `spent_ns` is its own CPU time."""
 
     def __init__(self, session) -> None:
@@ -123,11 +123,11 @@ def rows_of(counts: dict) -> list:
 
 def describe(frame) -> tuple:
     """(leaf file, leaf function, user file, user line, user function) of a stack; empty without a user frame."""
-    while frame.f_back is not None and sites.is_probe(frame.f_code.co_filename):
+    while frame.f_back is not None and call_sites.is_probe(frame.f_code.co_filename):
         frame = frame.f_back
     code = frame.f_code
     leaf = (code.co_filename, code.co_name)
-    while frame is not None and not sites.is_user(frame.f_code.co_filename):
+    while frame is not None and not call_sites.is_user(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return (*leaf, "", 0, "")
@@ -142,8 +142,8 @@ def path(frame) -> tuple:
     names, writing = [], []
     while frame is not None:
         code = frame.f_code
-        if sites.is_user(code.co_filename):
+        if call_sites.is_user(code.co_filename):
             names.append(getattr(code, "co_qualname", code.co_name))
-            writing += names[-1:] if writers.always_writes(code) else []
+            writing += names[-1:] if logging_functions.always_writes(code) else []
         frame = frame.f_back
     return SEPARATOR.join(reversed(names)), SEPARATOR.join(reversed(writing))

@@ -7,34 +7,24 @@ import os
 import sys
 import threading
 
-from . import (
-    FRAMEWORKS,
-    clock,
-    describe,
-    device_clock,
-    effects,
-    ending,
-    frameworks,
-    hooks_calls,
-    hooks_data,
-    hooks_model,
-    hooks_optimizer,
-    override,
-    remade,
-    snapshot,
-    sockets,
-)
-from .losses import Losses
+from . import FRAMEWORKS, clock, describe, device_clock, effects, ending, recreated_loaders, snapshot
+from .hooks import calls as hooks_calls
+from .hooks import data as hooks_data
+from .hooks import frameworks, override
+from .hooks import model as hooks_model
+from .hooks import optimizer as hooks_optimizer
+from .hooks.losses import LossRecorder
+from .isolate import sockets
 from .overhead import Overhead
 from .patches import Patches
 from .ranks import Ranks
 from .recorder import Recorder
-from .sampler import Sampler
-from .what_ifs import Plan
-from .window import Window
+from .sampler import StackSampler
+from .what_ifs.run import Plan
+from .window import StepWindow
 
 
-class Session:
+class ProbeSession:
     """Everything that lives as long as the probed process. `request` is the parsed Request.
 
     `loaders`, `optimizers` and `models` are rows of what the script made, with weak references to the objects.
@@ -45,7 +35,7 @@ class Session:
     def __init__(self, request: dict) -> None:
         self.request = request
         self.recorder = Recorder(self._on_failure)
-        self.losses = Losses()
+        self.losses = LossRecorder()
         self.patches = Patches()
         self.loaders, self.optimizers, self.models, self.model_ids = [], [], [], {}
         self.observed = frameworks.Observed()
@@ -62,9 +52,9 @@ class Session:
         self.of_torch = None
         self.setup_ns = 0
         self.ranks = Ranks(request["run_dir"])
-        self.window = Window(request["window"], self)
+        self.window = StepWindow(request["window"], self)
         self.plan = Plan(self)
-        self.sampler = Sampler(self)
+        self.sampler = StackSampler(self)
         self.overhead = Overhead(self)
         self.ended = False
         self._writing = threading.Lock()
@@ -171,7 +161,7 @@ class Session:
     def is_train_loader(self, ref: int) -> bool:
         """Whether training runs on loader `ref`; -1 is one that is not known, as of a library's own iterators."""
         train = self.train_loader()
-        return ref >= 0 and (ref == train or remade.follows(self, ref, train))
+        return ref >= 0 and (ref == train or recreated_loaders.follows(self, ref, train))
 
     def wait_share(self) -> float:
         """Share of the window in which the training thread waited for batches."""
@@ -293,7 +283,7 @@ _sessions = []
 
 def begin(request: dict) -> None:
     """Called once per process, right after torch was imported."""
-    session = Session(request)
+    session = ProbeSession(request)
     _sessions.append(session)
     session.install()
 

@@ -8,7 +8,8 @@ import os
 import sys
 import traceback
 
-from . import arguments, describe, hooks_data, sampler
+from . import arguments, describe, sampler
+from .hooks import data as hooks_data
 
 ENVIRONMENT = (
     "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE",

@@ -14,7 +14,7 @@ MOST_STEPS = 1000
 COUNTERS = ("cpu_ns", "process_cpu_ns", "queued_ns")
 
 
-class Window:
+class StepWindow:
     """The state of the count. A step is one step of the first optimizer; without any optimizer, one backward.
 
     `request` has warmup (None: chosen here), steps (None: 30, and longer for short steps), min_s (the least wall

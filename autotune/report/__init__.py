@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from autotune.model.report import Report
 
 RENDERERS = {
-    "text": "autotune.report.text",
-    "json": "autotune.report.json_out",
+    "text": "autotune.report.text.diagnose",
+    "json": "autotune.report.json.diagnose",
 }
 """Outputs of `diagnose`: `render` is a function of the Report, colour and width."""
 
 CHECK_RENDERERS = {
-    "text": "autotune.report.check_text",
-    "json": "autotune.report.check_json",
-    "markdown": "autotune.report.check_markdown",
-    "sarif": "autotune.report.check_sarif",
-    "github": "autotune.report.check_github",
-    "gitlab": "autotune.report.check_gitlab",
+    "text": "autotune.report.text.check",
+    "json": "autotune.report.json.check",
+    "markdown": "autotune.report.ci.markdown",
+    "sarif": "autotune.report.ci.sarif",
+    "github": "autotune.report.ci.github",
+    "gitlab": "autotune.report.ci.gitlab",
 }
 """Outputs of `check`: `render` is a function of the Checked, colour and width."""
 

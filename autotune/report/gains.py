@@ -43,20 +43,20 @@ def basis(gain: Gain, step: Step | None) -> Basis:
     return gain.basis
 
 
-def marginal(recommendation: Recommendation) -> Gain | None:
+def additional_gain(recommendation: Recommendation) -> Gain | None:
     """What it adds to the numbers before it, or None; a gain by itself counts for the first number only."""
     return recommendation.after or (recommendation.gain if recommendation.number == 1 else None)
 
 
 def saves_nothing(recommendation: Recommendation) -> bool:
     """Whether those before it leave next to nothing for it to save; not where its gain is unknown."""
-    gain = marginal(recommendation)
+    gain = additional_gain(recommendation)
     return gain is not None and gain.share < NEXT_TO_NOTHING
 
 
 def combined(recommendations: Sequence[Recommendation]) -> Gain | None:
     """The gain of doing all of them: what each removes of today's step is summed; with the weakest basis of them."""
-    gains = [gain for gain in map(marginal, recommendations) if gain is not None]
+    gains = [gain for gain in map(additional_gain, recommendations) if gain is not None]
     if not gains:
         return None
     seconds = [gain.saved_s for gain in gains if gain.saved_s is not None]
@@ -76,17 +76,17 @@ def _without(speedups: Iterable[float]) -> float:
 
 def speedup(gain: Gain, step: Step | None) -> str:
     """ "1.26x (1.24-1.28) measured", "1.77x (1.60-1.90) modelled", "at most 1.38x"."""
-    return claimed(replace(gain, basis=basis(gain, step)))
+    return format_gain(replace(gain, basis=basis(gain, step)))
 
 
-def claimed(gain: Gain) -> str:
+def format_gain(gain: Gain) -> str:
     """The same of a gain whose basis may be claimed."""
     if gain.basis == "bound":
         return f"at most {gain.speedup:.2f}x" if gain.speedup < NO_BOUND else "no bound known"
     return f"{gain.speedup:.2f}x ({interval(gain)}) {gain.basis}"
 
 
-def said(gain: Gain) -> str:
+def format_interval(gain: Gain) -> str:
     """ "1.40x (1.20 to 1.60)", "at most 1.60x", and where a part of it is a bound "1.20x to at most 1.60x"."""
     if gain.basis != "bound":
         return f"{gain.speedup:.2f}x ({interval(gain, ' to ')})"
@@ -102,7 +102,7 @@ def interval(gain: Gain, to: str = "-") -> str:
 
 def saved(gain: Gain, report: Report) -> str:
     """Over the planned run or per 1,000 steps: "saves 18 min", "saves at most 40 s per 1,000 steps"."""
-    seconds, unit = saved_s(gain, report), "" if counts_run(report) else _PER
+    seconds, unit = saved_s(gain, report), "" if is_whole_run(report) else _PER
     if seconds is None:
         return ""
     if 0 <= gain.share < NEXT_TO_NOTHING:
@@ -117,10 +117,10 @@ _PER = f" per {STEPS_WITHOUT_LENGTH:,} steps"
 def counted_steps(report: Report) -> int:
     """The steps that times are given for: all that are planned, or 1,000 where their time is unknown."""
     planned = report.run.planned_steps
-    return planned if planned and counts_run(report) else STEPS_WITHOUT_LENGTH
+    return planned if planned and is_whole_run(report) else STEPS_WITHOUT_LENGTH
 
 
-def counts_run(report: Report) -> bool:
+def is_whole_run(report: Report) -> bool:
     """Whether times are of the whole run: its length is known, and nothing of what comes at intervals is half counted.
 
     What was not timed and is in none of the measured steps is named as what comes on top (`on_top`).
@@ -129,10 +129,10 @@ def counts_run(report: Report) -> bool:
         return False
     seen = [phase for phase in ("checkpoint", "evaluation") if report.step.breakdown_ms.get(phase)]
     is_known = all(report.evidence.lookup(RUN, f"{phase}.cost_share") is not None for phase in seen)
-    return report.planned_s is not None or (bool(on_top(report)) and is_known)
+    return report.planned_s is not None or (bool(excluded_phases(report)) and is_known)
 
 
-def on_top(report: Report) -> list[str]:
+def excluded_phases(report: Report) -> list[str]:
     """What these times leave out: it comes within the run, none was seen, and how long one takes is not known."""
     found = []
     for what, (interval_steps, one, seen) in _AT_INTERVALS.items():

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from autotune.outlet import plain
-from autotune.report.layout import clean
+from autotune.report.text.layout import clean
 from autotune.report.units import duration, step_time
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ PLAIN_INTERVAL_S = 10.0
 """Seconds between two plain lines, at least."""
 
 
-class Progress(Protocol):
+class RunStatus(Protocol):
     """Where a run is: seconds since its start, optimizer steps made, its phase and the frame that it is in.
 
     `phase`: starting | warm-up | measuring | what-if. `where` is "" when the frame is unknown.
@@ -35,7 +35,7 @@ class Progress(Protocol):
     def where(self) -> str: ...
 
 
-class Live:
+class ProgressDisplay:
     """Shows how far the run is, from the first update until `close`. With `quiet` it shows nothing.
 
     Use it as a context manager. `total` are the steps that will be made, None when the run decides; `stream` is
@@ -57,7 +57,7 @@ class Live:
         self._step_at: tuple[int, float] | None = None
         self._step_ms: float | None = None
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> ProgressDisplay:
         return self
 
     def __exit__(
@@ -65,7 +65,7 @@ class Live:
     ) -> None:
         self.close()
 
-    def update(self, status: Progress, head: str = "") -> None:
+    def update(self, status: RunStatus, head: str = "") -> None:
         """Show where the run is, after `head` where there are several."""
         if self._quiet:
             return
@@ -110,7 +110,7 @@ class Live:
             self._status.update(shown)
 
 
-def line(status: Progress, total: int | None, step_ms: float | None) -> str:
+def line(status: RunStatus, total: int | None, step_ms: float | None) -> str:
     """ "waiting for the first step: 12 s, in train.py:30 load" or "step 7 of 35, 168 ms"."""
     frame = f", in {status.where}" if status.where else ""
     if status.phase == "starting":

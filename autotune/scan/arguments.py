@@ -11,7 +11,7 @@ from msgspec import Struct
 from autotune.catalogue.dialects import Version, is_before, is_own, version
 from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.model.scanned import Call
+from autotune.model.scanned import ConsumerCall
 from autotune.scan.ranges import Range
 
 
@@ -32,7 +32,7 @@ class Removed(Struct, frozen=True):
 
 
 def facts(
-    calls: Sequence[Call], versions: Mapping[str, Version], ranges: Mapping[str, Range] | None = None
+    calls: Sequence[ConsumerCall], versions: Mapping[str, Version], ranges: Mapping[str, Range] | None = None
 ) -> Iterator[Fact]:
     """Facts `arguments.*` of one library with such arguments, of one whose release is known if there is any.
 
@@ -67,7 +67,7 @@ def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[
     return asked is not None and asked.high is not None and not is_before(one.since, asked.high)
 
 
-def _removed(call: Call) -> Iterator[Removed]:
+def _removed(call: ConsumerCall) -> Iterator[Removed]:
     for library in _libraries():
         if _is_meant(library, call):
             for name, row in library["arguments"].items():
@@ -77,7 +77,7 @@ def _removed(call: Call) -> Iterator[Removed]:
                     yield Removed(name, library["package"], since, instead, given.location)
 
 
-def _is_meant(library: Mapping[str, Any], call: Call) -> bool:
+def _is_meant(library: Mapping[str, Any], call: ConsumerCall) -> bool:
     if call.dialect not in library["dialects"]:
         return False
     return call.name in library["names"] if "names" in library else is_own(call.dialect, call.name)

@@ -17,23 +17,23 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from autotune.catalogue.coercion import WORDS
 from autotune.catalogue.dialects import Version, extends, is_own, readings
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.catalogue.launchers import DIALECTS, LAUNCHERS
 from autotune.model.evidence import RUN, Fact, Location, Setting
-from autotune.model.scanned import Bundle, Call, Given, Note
-from autotune.scan import arguments, environment, relations, stated
-from autotune.scan.configs import givens, read_config
+from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
+from autotune.scan import arguments, config_facts, environment, pattern_facts
+from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
 from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
 from autotune.scan.library import Library
 from autotune.scan.modules import first, read_whole
-from autotune.scan.python import read_script
 from autotune.scan.ranges import Range
+from autotune.scan.script import read_script
 from autotune.scan.settings import settings_of
-from autotune.scan.values import WORDS
 
 COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "raw", "deepspeed", "accelerate_config")
 """Frameworks from the one that decides most of a run to the one that decides least; others decide more than these."""
@@ -60,30 +60,30 @@ MAX_LAUNCHES = 100
 """Commands of one shell script that are followed: each is a run, for which its script is read and all rules asked."""
 
 
-class Parts(Struct, frozen=True):
+class BundleFiles(Struct, frozen=True):
     """What a bundle is made of: `calls` in the order in which they win, command before config before script."""
 
     files: tuple[str, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[ConsumerCall, ...]
     facts: tuple[Fact, ...] = ()
     launches: tuple[Launch, ...] = ()
 
 
-class Training(Struct, frozen=True):
+class TrainingEntry(Struct, frozen=True):
     """A script with its modules; `parses` are the dialects whose keys its command line takes, `options` its own.
 
     `stored` is what the script sets on what its parser filled, whatever the command line says.
     """
 
     files: tuple[str, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[ConsumerCall, ...]
     facts: tuple[Fact, ...]
     parses: tuple[str, ...]
-    options: Mapping[str, Given]
-    stored: Mapping[str, Given]
+    options: Mapping[str, WrittenValue]
+    stored: Mapping[str, WrittenValue]
 
 
-def gather(library: Library, named: Set[str] = frozenset()) -> tuple[Parts, ...]:
+def gather(library: Library, named: Set[str] = frozenset()) -> tuple[BundleFiles, ...]:
     """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
     scripts, then of other configs, each in the order of names. `named` are the files that the user named."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
@@ -157,7 +157,7 @@ def _common(one: str, other: str) -> int:
 
 
 def bundle(
-    parts: Parts,
+    parts: BundleFiles,
     library: Library,
     versions: Mapping[str, Version],
     software: Iterable[Fact],
@@ -165,14 +165,14 @@ def bundle(
 ) -> Bundle:
     """The Bundle of `parts`, whose packages have these versions or ranges; `software` are facts about the versions."""
     settings = settings_of(parts.calls, versions)
-    told = tuple(stated.facts(parts.calls))
+    told = tuple(pattern_facts.facts(parts.calls))
     facts = [
         *_told_of_cuda(told),
         *parts.facts,
         _framework(parts.calls),
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions, ranges or {}),
-        *relations.facts(parts.calls, settings, parts.launches),
+        *config_facts.facts(parts.calls, settings, parts.launches),
         *told,
         *environment.facts(parts.launches),
         *software,
@@ -235,12 +235,12 @@ def _launches(library: Library, name: str) -> tuple[Launch, ...]:
     if found is not None and len(found) > MAX_LAUNCHES:
         where = f"{name}:{found[MAX_LAUNCHES].line}"
         library.notes.append(
-            Note(where, f"not read beyond this point: more than {MAX_LAUNCHES} commands start a training")
+            ScanNote(where, f"not read beyond this point: more than {MAX_LAUNCHES} commands start a training")
         )
     return found[:MAX_LAUNCHES] if found is not None else ()
 
 
-def of_launch(library: Library, launch: Launch) -> Parts | None:
+def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     """The bundle of a command; None when neither it nor what it names says anything about training."""
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
@@ -259,26 +259,26 @@ def of_launch(library: Library, launch: Launch) -> Parts | None:
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
     files = (*first, *(call.location.file for call in calls), *_read_by(script, named), launch.file)
-    return Parts(tuple(dict.fromkeys(files)), tuple(calls), script.facts if script is not None else (), (launch,))
+    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), script.facts if script is not None else (), (launch,))
 
 
-def _of_script(library: Library, name: str) -> Parts | None:
+def _of_script(library: Library, name: str) -> BundleFiles | None:
     """The bundle of a script that no command names."""
     script = _script(library, name, None)
     if script is None or not (script.calls or script.facts):
         return None
     calls = _with_named(library, script.calls)
     files = (*script.files, *(call.location.file for call in calls))
-    return Parts(tuple(dict.fromkeys(files)), tuple(calls), script.facts)
+    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), script.facts)
 
 
-def _of_config(library: Library, name: str) -> Parts | None:
+def _of_config(library: Library, name: str) -> BundleFiles | None:
     """The bundle of a config that no command and no script names."""
     calls = _with_named(library, _configs(library, [name]))
-    return Parts(tuple(dict.fromkeys(call.location.file for call in calls)), tuple(calls)) if calls else None
+    return BundleFiles(tuple(dict.fromkeys(call.location.file for call in calls)), tuple(calls)) if calls else None
 
 
-def _read_by(script: Training | None, configs: Sequence[str]) -> Iterator[str]:
+def _read_by(script: TrainingEntry | None, configs: Sequence[str]) -> Iterator[str]:
     """The configs that a script reads itself."""
     given = {
         one.location.file for call in (script.calls if script is not None else ()) for one in call.arguments.values()
@@ -286,7 +286,7 @@ def _read_by(script: Training | None, configs: Sequence[str]) -> Iterator[str]:
     yield from (name for name in configs if name in given)
 
 
-def _mains(found: Sequence[Parts]) -> list[Parts]:
+def _mains(found: Sequence[BundleFiles]) -> list[BundleFiles]:
     """Without the bundles of files that another one has taken; of files that name each other, the first has them."""
     inner = {name for parts in found for name in parts.files[1:]}
     mains = [parts for parts in found if parts.files[0] not in inner or _starts_itself(parts)]
@@ -298,7 +298,7 @@ def _mains(found: Sequence[Parts]) -> list[Parts]:
     return mains
 
 
-def _starts_itself(parts: Parts) -> bool:
+def _starts_itself(parts: BundleFiles) -> bool:
     return any(fact.name == "code.has_main_guard" and fact.value for fact in parts.facts)
 
 
@@ -312,7 +312,7 @@ def script_name(library: Library, launch: Launch) -> str | None:
     return next((name for name in found if name is not None), None)
 
 
-def _script(library: Library, name: str, launch: Launch | None, configs: Sequence[str] = ()) -> Training | None:
+def _script(library: Library, name: str, launch: Launch | None, configs: Sequence[str] = ()) -> TrainingEntry | None:
     """A script that trains, with what the modules beside it add; None for another. `launch` starts it, if known, with
     these configs."""
     source = library.python(name)
@@ -324,7 +324,7 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
         script = library.worked(name, lambda work: read_script(source, name, flags, is_open=is_open, work=work))
         if script is None:
             return None
-        return Training((name,), (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
+        return TrainingEntry((name,), (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
     beside = launch.file if launch is not None and not launch.folder else name
     data = [one for one in configs if library.files[one].syntax in DATA]
     read = read_whole(library, source, name, flags, is_open=is_open, beside=beside, configs=data)
@@ -333,13 +333,15 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
     whole, files = read
     dialects = tuple(dialect for dialect, end in PARSED.items() if any(one.endswith(end) for one in whole.parses))
     # What a parser would fill is not known without a command line, but that it takes these arguments is.
-    parsed = [Call(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
+    parsed = [ConsumerCall(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
     if not (whole.trains or whole.parses or any(map(_is_setup, whole.calls))):
         return None
-    return Training(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options, whole.stored)
+    return TrainingEntry(files, (*whole.calls, *parsed), whole.facts, dialects, whole.options, whole.stored)
 
 
-def _of_program(library: Library, launch: Launch, files: Sequence[str], script: Training | None) -> list[Call]:
+def _of_program(
+    library: Library, launch: Launch, files: Sequence[str], script: TrainingEntry | None
+) -> list[ConsumerCall]:
     """The one config of a program, or of a script's parser, that is none by its own keys: what takes it says whose keys
     they are."""
     dialect = LAUNCHERS[launch.launcher].dialect or DIALECTS.get(launch.module or "")
@@ -351,15 +353,15 @@ def _of_program(library: Library, launch: Launch, files: Sequence[str], script: 
     if dialect is None or len(data) != 1 or library.files[data[0]].syntax not in _syntaxes(dialect):
         return []
     document = library.document(data[0])
-    given = library.attempt(data[0], partial(givens, document, data[0])) if document is not None else None
-    return [Call(dialect, "", RUN, given, Location(data[0], 1))] if given else []
+    given = library.attempt(data[0], partial(written_values, document, data[0])) if document is not None else None
+    return [ConsumerCall(dialect, "", RUN, given, Location(data[0], 1))] if given else []
 
 
 def _syntaxes(dialect: str) -> tuple[str, ...]:
     return tuple(known_dialects()[dialect].get("syntaxes", ()))
 
 
-def _is_consumed(config: Call, script: Training) -> bool:
+def _is_consumed(config: ConsumerCall, script: TrainingEntry) -> bool:
     """Whether what a config says reaches a library as it is: keys of a TrainingArguments that the script makes; a loop
     of the script's own takes what it asks for, which is read where it does."""
     if not extends(config.dialect, "hf_trainer") or config.dialect not in PARSED:
@@ -368,20 +370,20 @@ def _is_consumed(config: Call, script: Training) -> bool:
     return bool(script.parses) or any(one in PARSED for one in made)
 
 
-def _is_setup(call: Call) -> bool:
+def _is_setup(call: ConsumerCall) -> bool:
     """Whether a call makes the arguments or the trainer of a run that another file starts."""
     return call.dialect in SETUPS and is_own(call.dialect, call.name)
 
 
-def _own_options(launch: Launch, script: Training) -> Iterator[Call]:
+def _own_options(launch: Launch, script: TrainingEntry) -> Iterator[ConsumerCall]:
     """Options of the script's own, beside the classes that its parser fills, that say a setting by default."""
     for dialect in script.parses:
         keys = {key for reading in readings(dialect, {}) for key in reading.keys}
         given = {key: option for key, option in script.options.items() if key in keys and option.known}
-        yield Call(dialect, "", RUN, given, Location(launch.file, launch.line))
+        yield ConsumerCall(dialect, "", RUN, given, Location(launch.file, launch.line))
 
 
-def _flags(launch: Launch, script: Training | None, configs: Sequence[Call]) -> Iterator[Call]:
+def _flags(launch: Launch, script: TrainingEntry | None, configs: Sequence[ConsumerCall]) -> Iterator[ConsumerCall]:
     """The command's own arguments, where something takes them that is known; what the script sets afterwards counts."""
     if script is None:
         of_hydra = (call.dialect for call in configs if call.dialect == "hydra")
@@ -396,13 +398,13 @@ def _flags(launch: Launch, script: Training | None, configs: Sequence[Call]) -> 
         yield own
 
 
-def _configs(library: Library, names: Iterable[str]) -> list[Call]:
+def _configs(library: Library, names: Iterable[str]) -> list[ConsumerCall]:
     """The configs among these files."""
     found = [_config(library, name) for name in dict.fromkeys(names)]
     return [call for call in found if call is not None]
 
 
-def _config(library: Library, name: str) -> Call | None:
+def _config(library: Library, name: str) -> ConsumerCall | None:
     syntax = library.files[name].syntax
     if syntax == "python":
         return _constants(library, name)
@@ -410,12 +412,12 @@ def _config(library: Library, name: str) -> Call | None:
     return None if document is None else library.attempt(name, partial(read_config, document, name, syntax))
 
 
-def _constants(library: Library, name: str) -> Call | None:
+def _constants(library: Library, name: str) -> ConsumerCall | None:
     source = library.python(name)
     return None if source is None else library.worked(name, partial(read_constants, source, name))
 
 
-def _with_named(library: Library, calls: Sequence[Call]) -> list[Call]:
+def _with_named(library: Library, calls: Sequence[ConsumerCall]) -> list[ConsumerCall]:
     """The calls, and behind them the configs that their arguments name: `deepspeed: zero3.json`."""
     found, seen = list(calls), {call.location.file for call in calls}
     for call in found:
@@ -428,7 +430,7 @@ def _with_named(library: Library, calls: Sequence[Call]) -> list[Call]:
     return found
 
 
-def _framework(calls: Sequence[Call]) -> Fact:
+def _framework(calls: Sequence[ConsumerCall]) -> Fact:
     """run.framework: what decides most of the run; a loop of which no call is known is a raw one."""
     names = [known_dialects()[call.dialect]["frameworks"][0] for call in calls]
     rank = {name: place for place, name in enumerate(COMMON)}

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from autotune.catalogue.dialects import Version
 from autotune.model.scanned import Bundle, Scanned
-from autotune.scan import unread
-from autotune.scan.bundle import Parts, bundle, gather
+from autotune.scan import unrecognised
+from autotune.scan.bundle import BundleFiles, bundle, gather
 from autotune.scan.declared import Declared
 from autotune.scan.declared import facts as software
-from autotune.scan.files import Found
+from autotune.scan.files import FileSearch
 from autotune.scan.library import Library
 
 
-def bundled(found: Found, root: Path, exclude: Sequence[str], versions: Mapping[str, Version] | None) -> Scanned:
+def bundled(found: FileSearch, root: Path, exclude: Sequence[str], versions: Mapping[str, Version] | None) -> Scanned:
     """What `scan` gives of the files that were found."""
     real = Path(os.path.realpath(root))
     library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)
@@ -27,10 +27,10 @@ def bundled(found: Found, root: Path, exclude: Sequence[str], versions: Mapping[
     )
     bundles = tuple(bundle for bundle in made if bundle is not None)
     notes = (*found.notes, *library.notes, *declared.notes)
-    return Scanned(bundles, (*notes, *unread.notes(found, bundles, notes)), found.num_files)
+    return Scanned(bundles, (*notes, *unrecognised.notes(found, bundles, notes)), found.num_files)
 
 
-def _bundle(parts: Parts, library: Library, declared: Declared, versions: Mapping[str, Version] | None) -> Bundle:
+def _bundle(parts: BundleFiles, library: Library, declared: Declared, versions: Mapping[str, Version] | None) -> Bundle:
     if versions is not None:
         return bundle(parts, library, versions, ())
     file = parts.files[0]

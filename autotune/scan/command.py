@@ -14,14 +14,14 @@ from autotune.catalogue.dialects import Version
 from autotune.errors import InternalError, UsageError
 from autotune.invocation import Invocation, invoked, typed
 from autotune.model.evidence import Location, Setting
-from autotune.model.scanned import TYPED, Bundle, Call, Given, Note, Pin
-from autotune.scan.absent import absent
-from autotune.scan.bundle import Parts, bundle, of_launch, script_name
+from autotune.model.scanned import TYPED, Bundle, ConsumerCall, Pin, ScanNote, WrittenValue
+from autotune.scan.bundle import BundleFiles, bundle, of_launch, script_name
 from autotune.scan.declared import Declared
 from autotune.scan.files import read_file
 from autotune.scan.launch import CONFIGS, Launch, launches
 from autotune.scan.library import Library
-from autotune.scan.statements import unset
+from autotune.scan.missing_keys import absent
+from autotune.scan.unset_statements import unset
 from autotune.syntax import shell
 
 
@@ -80,7 +80,7 @@ def _is_open(launch: Launch) -> bool:
     return launch.is_open or any(not given.known for given in launch.flags.values())
 
 
-def _whole(launch: Launch, parts: Parts, library: Library, versions: Mapping[str, Version]) -> Bundle:
+def _whole(launch: Launch, parts: BundleFiles, library: Library, versions: Mapping[str, Version]) -> Bundle:
     """The bundle of a command, with the settings that nobody gives."""
     whole, script = bundle(parts, library, versions, ()), script_name(library, launch)
     whole = replace(whole, settings=(*whole.settings, *absent(whole, versions)))
@@ -125,10 +125,10 @@ def _placed(found: Bundle, root: Path, links: Mapping[str, str]) -> Bundle:
         path = posixpath.normpath(f"{root}/{location.file}")
         return replace(location, file=links.get(path, path))
 
-    def of_given(given: Given) -> Given:
+    def of_given(given: WrittenValue) -> WrittenValue:
         return replace(given, location=placed(given.location))
 
-    def of_call(call: Call) -> Call:
+    def of_call(call: ConsumerCall) -> ConsumerCall:
         arguments = {key: of_given(given) for key, given in call.arguments.items()}
         return replace(call, arguments=arguments, location=placed(call.location))
 
@@ -164,7 +164,7 @@ def _name(file: Path, library: Library, syntax: str) -> str | None:
         return None
     name = real.relative_to(library.root).as_posix()
     read = read_file(str(real), name, syntax)
-    if isinstance(read, Note):
+    if isinstance(read, ScanNote):
         return None
     library.files[name] = read
     return name

@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from autotune.model.scanned import Ignored, Note
+from autotune.model.scanned import IgnoreComment, ScanNote
 from autotune.model.source import Comment
 
 _MARK = re.compile(r"autotune:\s*ignore(?P<file>-file)?\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?P<reason>.*)")
 
 
-def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[Ignored, ...], tuple[Note, ...]]:
+def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[IgnoreComment, ...], tuple[ScanNote, ...]]:
     """The rules that the comments of `file` silence, and a note for each comment that is not honoured.
 
     A comment on a line of its own is for the next line that is none, and for its own: what a config lacks is reported
     at its first line. Without rules or without a reason it is not honoured: a reader cannot judge it later.
     """
     own_lines = {comment.line for comment in comments if comment.is_own_line}
-    found: list[Ignored] = []
-    notes: list[Note] = []
+    found: list[IgnoreComment] = []
+    notes: list[ScanNote] = []
     for comment in comments:
         match = _MARK.match(comment.text.strip())
         if match is None:
@@ -27,11 +27,11 @@ def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[Ignored, ...]
         rules = [rule.strip().upper() for rule in (match["rules"] or "").split(",") if rule.strip()]
         if rules and match["reason"]:
             lines = (0, 0) if match["file"] else (comment.line, _target(comment, own_lines))
-            found += [Ignored(file, *lines, rule, match["reason"].strip()) for rule in rules]
+            found += [IgnoreComment(file, *lines, rule, match["reason"].strip()) for rule in rules]
         else:
             missing = "it gives no reason" if rules else "it names no rule"
             how = f'write "autotune: ignore{match["file"] or ""}[{",".join(rules) or "DL001"}] and the reason"'
-            notes.append(Note(f"{file}:{comment.line}", f"this comment suppresses nothing: {missing}; {how}"))
+            notes.append(ScanNote(f"{file}:{comment.line}", f"this comment suppresses nothing: {missing}; {how}"))
     return tuple(found), tuple(notes)
 
 

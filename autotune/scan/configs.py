@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from autotune.catalogue.dialects import dialects, extends
 from autotune.model.evidence import RUN, Location, Value
-from autotune.model.scanned import Call, Given
-from autotune.model.source import Document, Entry, Scalar
+from autotune.model.scanned import ConsumerCall, WrittenValue
+from autotune.model.source import DataValue, Document, Scalar
 
 REFERENCE = re.compile(r"\$\{(\.*)([A-Za-z_][\w.]*)\}")
 """An interpolation of OmegaConf and its like: "${model.width}", or "${.width}" from the level of its own key."""
@@ -41,7 +41,7 @@ class _Keys(Struct, frozen=True):
         return (pattern,) if pattern in keys else ()
 
 
-def read_config(document: Document, file: str, syntax: str) -> Call | None:
+def read_config(document: Document, file: str, syntax: str) -> ConsumerCall | None:
     """The file as one Call with dotted keys; None when it is no config of a training, or it is not certain which.
 
     A file that Hydra puts together with others (`defaults`, `_target_` at the top) leaves open what they add.
@@ -50,9 +50,9 @@ def read_config(document: Document, file: str, syntax: str) -> Call | None:
     dialect = recognise({key: entry.value for key, entry in entries.items()}, syntax)
     if dialect is None:
         return None
-    arguments = givens(document, file)
+    arguments = written_values(document, file)
     is_part = any(entry.path[0] in ("defaults", "_target_") for entry in document.entries if entry.path)
-    return Call(dialect, "", RUN, arguments, Location(file, 1), is_open=is_part)
+    return ConsumerCall(dialect, "", RUN, arguments, Location(file, 1), is_open=is_part)
 
 
 def recognise(values: Mapping[str, object], syntax: str) -> str | None:
@@ -64,7 +64,7 @@ def recognise(values: Mapping[str, object], syntax: str) -> str | None:
     return own[0] if len(own) == 1 else None
 
 
-def matching(call: Call, pattern: str) -> list[Given]:
+def matching(call: ConsumerCall, pattern: str) -> list[WrittenValue]:
     """The known arguments that match "key" or "key=value"; those below a key match it too."""
     key, has_value, value = pattern.partition("=")
     return [
@@ -92,28 +92,28 @@ def _is(keys: _Keys, dialect: Mapping[str, Any]) -> bool:
     )
 
 
-def givens(document: Document, file: str) -> dict[str, Given]:
+def written_values(document: Document, file: str) -> dict[str, WrittenValue]:
     """Every value of a data file by its dotted key, with its interpolations followed."""
-    return followed(as_written(document, file))
+    return resolve_reference(as_written(document, file))
 
 
-def as_written(document: Document, file: str) -> dict[str, Given]:
+def as_written(document: Document, file: str) -> dict[str, WrittenValue]:
     """Every value of a data file by its dotted key, an interpolation as the text that it is."""
     return {entry.key: _given(entry, file) for entry in document.entries}
 
 
-def followed(written: Mapping[str, Given]) -> dict[str, Given]:
+def resolve_reference(written: Mapping[str, WrittenValue]) -> dict[str, WrittenValue]:
     """Each value of a config, an interpolation followed to the one where a person would edit it; unknown when that
     fails."""
     return {key: _target(key, written) for key in written}
 
 
-def _given(entry: Entry, file: str) -> Given:
+def _given(entry: DataValue, file: str) -> WrittenValue:
     location = Location(file, entry.line, column=entry.column, key=entry.key, span=entry.span)
-    return Given(entry.key, _value(entry.value), location, known=not isinstance(entry.value, tuple))
+    return WrittenValue(entry.key, _value(entry.value), location, known=not isinstance(entry.value, tuple))
 
 
-def _target(key: str, written: Mapping[str, Given]) -> Given:
+def _target(key: str, written: Mapping[str, WrittenValue]) -> WrittenValue:
     """The value at `key`, with interpolations resolved; unknown if an interpolation has no known target."""
     first = given = written[key]
     at = key

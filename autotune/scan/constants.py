@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Location
-from autotune.model.scanned import Call
-from autotune.scan.attempt import Work
+from autotune.model.scanned import ConsumerCall
+from autotune.pycode.build_index import build
+from autotune.pycode.script_view import ScriptView
+from autotune.pycode.values import written_value
+from autotune.pycode.work_budget import Work
 from autotune.scan.configs import recognise
-from autotune.scan.python.values import given
-from autotune.scan.python.view import View
-from autotune.scan.python.walk import build
 from autotune.syntax.python import Source
 
 
-def read_constants(source: Source, file: str, work: Work | None = None) -> Call | None:
+def read_constants(source: Source, file: str, work: Work | None = None) -> ConsumerCall | None:
     """The constants as one Call, None for any other file.
 
     A file of nothing but constants is a config. A script that runs such files over its own constants (exec) holds
@@ -27,16 +27,16 @@ def read_constants(source: Source, file: str, work: Work | None = None) -> Call 
     runs_others = any(map(_is_exec, source.tree.body))
     if not runs_others and not all(isinstance(node, ast.Assign | ast.Import | ast.Expr) for node in source.tree.body):
         return None
-    view = View(build(source.tree, work or Work()), source, file, {})
+    view = ScriptView(build(source.tree, work or Work()), source, file, {})
     counts = Counter(name for name, _ in _assigned(source.tree))
-    found = {name: replace(given(view, node), key=name) for name, node in _assigned(source.tree)}
+    found = {name: replace(written_value(view, node), key=name) for name, node in _assigned(source.tree)}
     arguments = {
         name: replace(one, known=one.known and counts[name] == 1, is_default=runs_others) for name, one in found.items()
     }
     dialect = recognise({name: one.value if one.known else None for name, one in arguments.items()}, "python")
     if dialect is None:
         return None
-    return Call(dialect, "", RUN, arguments, Location(file, 1), is_open=runs_others)
+    return ConsumerCall(dialect, "", RUN, arguments, Location(file, 1), is_open=runs_others)
 
 
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

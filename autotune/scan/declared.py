@@ -14,7 +14,7 @@ from autotune import catalogue, reading
 from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Fact
-from autotune.model.scanned import Note, Pin
+from autotune.model.scanned import Pin, ScanNote
 from autotune.scan.files import unread
 from autotune.scan.ranges import Range, ranges, widest
 
@@ -47,7 +47,7 @@ class Declared(Struct):
     """Reads each folder at most once. `notes` say which files could not be read."""
 
     root: Path
-    notes: list[Note] = field(default_factory=list)
+    notes: list[ScanNote] = field(default_factory=list)
     _known: dict[str, Releases] = field(default_factory=dict)
 
     def versions(self, file: str) -> Mapping[str, Version]:
@@ -108,9 +108,9 @@ class Declared(Struct):
             pins = [Pin(text, f"{name}:{line}" if line else name) for text, line in bounded(data, base)]
             return Releases(versions(data, base), ranges(requirements(data, base)), tuple(pins), named or ())
         except OSError as error:
-            self.notes.append(Note(name, unread(error, LIMIT)))
+            self.notes.append(ScanNote(name, unread(error, LIMIT)))
         except UsageError as error:
-            self.notes.append(Note(name, error.what, is_error=True))
+            self.notes.append(ScanNote(name, error.what, is_error=True))
         return Releases()
 
 

@@ -26,10 +26,10 @@ def facts(launches: Sequence[Launch]) -> Iterator[Fact]:
         if given.known
     ]
     if launches:
-        yield from stated("config", found)
+        yield from variables_set("config", found)
 
 
-def stated(kind: str, found: Iterable[Set]) -> Iterator[Fact]:
+def variables_set(kind: str, found: Iterable[Set]) -> Iterator[Fact]:
     """What is set of each kind of variable; "" where none is."""
     rows = list(found)
     for fact, names in VARIABLES.items():

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from autotune import reading
 from autotune.errors import UsageError
-from autotune.model.scanned import Note
+from autotune.model.scanned import ScanNote
 
 SYNTAXES = {
     ".py": "python",
@@ -98,46 +98,46 @@ class File(Struct, frozen=True):
     data: bytes
 
 
-class Found(Struct, frozen=True):
+class FileSearch(Struct, frozen=True):
     """The files worth parsing in the order of their names, what was not read, and how many files were looked at.
 
     `named` are files that the user named: they are worth parsing whatever they hold.
     """
 
     files: tuple[File, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[ScanNote, ...]
     num_files: int
     named: frozenset[str] = frozenset()
 
 
-def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> Found:
+def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> FileSearch:
     """The files that `paths` (files or folders) name, all below `root`; `exclude` are patterns of names to leave out.
 
     Raises UsageError for a path that does not exist. A link that leads out of `root` is not followed.
     """
-    walk = _Walk(os.path.realpath(root), tuple(exclude))
+    walk = FolderWalk(os.path.realpath(root), tuple(exclude))
     for path in paths:
         walk.start(path)
     files = []
     for name, place in sorted(walk.files.items()):
         read = read_file(place, name)
-        if isinstance(read, Note):
+        if isinstance(read, ScanNote):
             walk.notes.append(read)
         elif name in walk.named or is_relevant(read):
             files.append(read)
     left_out = _beyond_budget(files)
-    walk.notes += [Note(name, f"smaller configs hold {_size(BUDGET)} already") for name in sorted(left_out)]
+    walk.notes += [ScanNote(name, f"smaller configs hold {_size(BUDGET)} already") for name in sorted(left_out)]
     kept = tuple(file for file in files if file.name not in left_out)
-    return Found(kept, tuple(grouped(walk.notes)), len(walk.files), frozenset(walk.named))
+    return FileSearch(kept, tuple(grouped(walk.notes)), len(walk.files), frozenset(walk.named))
 
 
-def read_file(path: str, name: str, syntax: str = "") -> File | Note:
+def read_file(path: str, name: str, syntax: str = "") -> File | ScanNote:
     """The file at the real `path`, or why it is not read; `syntax` says what its name does not."""
     syntax = syntax or _syntax(name)
     try:
         return File(name, syntax, reading.read(path, most_bytes=LIMITS[syntax]))
     except OSError as error:
-        return Note(name, unread(error, LIMITS[syntax]))
+        return ScanNote(name, unread(error, LIMITS[syntax]))
 
 
 def unread(error: OSError, limit: int) -> str:
@@ -146,13 +146,13 @@ def unread(error: OSError, limit: int) -> str:
     return why.get(error.errno or 0, f"cannot be read: {error.strerror}")
 
 
-def read_below(root: Path, name: str) -> File | Note:
+def read_below(root: Path, name: str) -> File | ScanNote:
     """The file `name` below the real folder `root`, or why it is not read."""
     real = os.path.realpath(root / name)
-    return read_file(real, name) if Path(real).is_relative_to(root) else Note(name, OUTSIDE)
+    return read_file(real, name) if Path(real).is_relative_to(root) else ScanNote(name, OUTSIDE)
 
 
-def near(root: Path, names: Iterable[str], syntax: str) -> list[str]:
+def sibling_files(root: Path, names: Iterable[str], syntax: str) -> list[str]:
     """The names of the files of one syntax in the folders from those of `names` up to the real folder `root`, and in
     the folders of these, up to MAX_NEAR folders. Nothing outside is read, and no link is followed."""
     above = dict.fromkeys(folder for name in names for folder in _up(posixpath.dirname(name)))
@@ -220,7 +220,7 @@ def _syntax(name: str) -> str:
     return SYNTAXES.get(os.path.splitext(name)[1].lower(), "")
 
 
-class _Walk(Struct):
+class FolderWalk(Struct):
     """A walk below the real folder `root`: `files` are real paths by name.
 
     A folder or file with two names is seen once.
@@ -229,7 +229,7 @@ class _Walk(Struct):
     root: str
     exclude: tuple[str, ...]
     files: dict[str, str] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[ScanNote] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     named: set[str] = field(default_factory=set)
     num_notebooks: int = 0
@@ -255,15 +255,15 @@ class _Walk(Struct):
                 self._link(links.pop(), folders)
         if len(self.files) == num_files:
             has_notebooks = self.num_notebooks > num_notebooks
-            self.notes.append(Note(self._name(folder), NOTEBOOKS if has_notebooks else f"no {KINDS} in it"))
+            self.notes.append(ScanNote(self._name(folder), NOTEBOOKS if has_notebooks else f"no {KINDS} in it"))
 
     def _named_file(self, path: str) -> None:
         name = self._name(path)
         if not _syntax(path):
             is_notebook = path.endswith(NOTEBOOK)  # a check that read nothing of it must not pass
-            self.notes.append(Note(name, NOTEBOOKS if is_notebook else f"not a {KINDS}", is_error=is_notebook))
+            self.notes.append(ScanNote(name, NOTEBOOKS if is_notebook else f"not a {KINDS}", is_error=is_notebook))
         elif self._is_excluded(path):
-            self.notes.append(Note(name, "excluded: it matches `exclude` in the configuration"))
+            self.notes.append(ScanNote(name, "excluded: it matches `exclude` in the configuration"))
         else:
             self._add(path, path)
             self.named.add(name)
@@ -271,7 +271,7 @@ class _Walk(Struct):
     def _folder(self, folder: str, folders: list[str], links: list[str]) -> None:
         """Add the files of `folder`; its folders and links are left for later."""
         if folder.count("/") - self.root.count("/") > MAX_DEPTH:
-            self.notes.append(Note(self._name(folder), f"more than {MAX_DEPTH} folders deep"))
+            self.notes.append(ScanNote(self._name(folder), f"more than {MAX_DEPTH} folders deep"))
             return
         real = os.path.realpath(folder)
         if real in self.seen:
@@ -280,7 +280,7 @@ class _Walk(Struct):
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            self.notes.append(Note(self._name(folder), f"cannot be read: {error.strerror}"))
+            self.notes.append(ScanNote(self._name(folder), f"cannot be read: {error.strerror}"))
             return
         for entry in entries:
             if entry.is_symlink():
@@ -298,9 +298,9 @@ class _Walk(Struct):
             return
         real = os.path.realpath(link)
         if not os.path.exists(real):
-            self.notes.append(Note(self._name(link), "a link to nothing"))
+            self.notes.append(ScanNote(self._name(link), "a link to nothing"))
         elif not Path(real).is_relative_to(self.root):
-            self.notes.append(Note(self._name(link), OUTSIDE))
+            self.notes.append(ScanNote(self._name(link), OUTSIDE))
         elif not is_folder:
             self._add(link, real)
         elif not (_is_skipped(real) or _is_skipped(link)):
@@ -323,10 +323,10 @@ def _is_skipped(folder: str) -> bool:
     return name.startswith(".") or name in SKIPPED_FOLDERS or os.path.exists(f"{folder}/pyvenv.cfg")
 
 
-def grouped(notes: Iterable[Note]) -> Iterator[Note]:
+def grouped(notes: Iterable[ScanNote]) -> Iterator[ScanNote]:
     """A folder of a thousand large files is one note."""
-    groups: dict[tuple[str, str], list[Note]] = {}
+    groups: dict[tuple[str, str], list[ScanNote]] = {}
     for note in notes:
         groups.setdefault((note.where.rpartition("/")[0], note.why), []).append(note)
     for (folder, why), group in groups.items():
-        yield from group if len(group) <= MANY else [Note(folder or ".", f"{len(group)} files: {why}")]
+        yield from group if len(group) <= MANY else [ScanNote(folder or ".", f"{len(group)} files: {why}")]

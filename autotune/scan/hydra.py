@@ -19,9 +19,9 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune.model.scanned import Call, Given
+from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.model.source import Document
-from autotune.scan.configs import as_written, followed, read_config
+from autotune.scan.configs import as_written, read_config, resolve_reference
 from autotune.scan.library import Library
 
 MAX_DEPTH = 10
@@ -61,11 +61,11 @@ class _UnknownError(Exception):
     """What is put together is decided where it cannot be read."""
 
 
-def hydra_calls(library: Library, script: str, flags: Mapping[str, Given]) -> list[Call]:
+def hydra_calls(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> list[ConsumerCall]:
     """The configs of a script that `flags` start, as Calls; what others say instead is left out of them."""
     parts = _composed(library, script, flags)
     written = _overridden(library, script, flags, _written(library, parts))
-    values = followed(written)
+    values = resolve_reference(written)
     calls = []
     for part in dict.fromkeys(parts):
         document = library.document(part.file) if part.file else None
@@ -77,15 +77,15 @@ def hydra_calls(library: Library, script: str, flags: Mapping[str, Given]) -> li
     return calls
 
 
-def hydra_values(library: Library, script: str, flags: Mapping[str, Given]) -> dict[str, Given]:
+def hydra_values(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> dict[str, WrittenValue]:
     """What Hydra puts together for a script, by dotted key: interpolations are followed in the whole."""
     parts = _composed(library, script, flags)
-    return followed(_overridden(library, script, flags, _written(library, parts))) if parts else {}
+    return resolve_reference(_overridden(library, script, flags, _written(library, parts))) if parts else {}
 
 
-def _written(library: Library, parts: Sequence[_Part]) -> dict[str, Given]:
+def _written(library: Library, parts: Sequence[_Part]) -> dict[str, WrittenValue]:
     """What the files say together, by dotted key, as it is written there."""
-    found: dict[str, Given] = {}
+    found: dict[str, WrittenValue] = {}
     for part in parts:
         document = library.document(part.file) if part.file else None
         if document is None:
@@ -98,13 +98,13 @@ def _written(library: Library, parts: Sequence[_Part]) -> dict[str, Given]:
     return found
 
 
-def _at(part: _Part, given: Given) -> Given:
+def _at(part: _Part, given: WrittenValue) -> WrittenValue:
     return replace(given, key=_key(part.package, given.key))
 
 
 def _overridden(
-    library: Library, script: str, flags: Mapping[str, Given], written: Mapping[str, Given]
-) -> dict[str, Given]:
+    library: Library, script: str, flags: Mapping[str, WrittenValue], written: Mapping[str, WrittenValue]
+) -> dict[str, WrittenValue]:
     """`written` with what the command says instead; below a key that it sets nothing is known."""
     named = _main(library, script)
     groups = dict(_choices(library, named[0], flags)) if named is not None else {}
@@ -113,13 +113,13 @@ def _overridden(
     return {key: _unknown(one) if key in below else one for key, one in written.items()} | said
 
 
-def _said(given: Given) -> Given:
+def _said(given: WrittenValue) -> WrittenValue:
     """The value of an override; words that Hydra reads in its own way ("null", "[1,2]", "${k}") are not known."""
     is_plain = not isinstance(given.value, str) or (PLAIN.fullmatch(given.value) and given.value.lower() != "null")
     return given if is_plain else _unknown(given)
 
 
-def _unknown(given: Given) -> Given:
+def _unknown(given: WrittenValue) -> WrittenValue:
     return replace(given, value=None, known=False)
 
 
@@ -139,7 +139,7 @@ def _main(library: Library, script: str) -> tuple[str, str] | None:
     return None
 
 
-def _composed(library: Library, script: str, flags: Mapping[str, Given]) -> tuple[_Part, ...]:
+def _composed(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> tuple[_Part, ...]:
     """The files in the order in which a later one counts; nothing where that is not known."""
     named = _main(library, script)
     if named is None or flags.keys() & CHOOSES or any((one.text or "").startswith("{") for one in flags.values()):
@@ -155,7 +155,7 @@ def _composed(library: Library, script: str, flags: Mapping[str, Given]) -> tupl
         return ()
 
 
-def _choices(library: Library, folder: str, flags: Mapping[str, Given]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _choices(library: Library, folder: str, flags: Mapping[str, WrittenValue]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The groups for which the command chooses a file: those that are folders of the configs."""
     for group, given in flags.items():
         plain = group.partition("@")[0]
@@ -255,7 +255,7 @@ def _defaults(document: Document) -> Iterator[_Entry]:
         yield _Entry(name, tuple(options) or ("null",), "override" in words[:-1], "optional" in words[:-1])
 
 
-def _under(call: Call, package: str, values: Mapping[str, Given]) -> Call:
+def _under(call: ConsumerCall, package: str, values: Mapping[str, WrittenValue]) -> ConsumerCall:
     """The call with those of its values that count in the end; Hydra's own keys stand under their package."""
     named = {_key(package, key) if call.dialect == "hydra" else key: given for key, given in values.items()}
     return replace(call, arguments={key: replace(given, key=key) for key, given in named.items()}, is_open=True)

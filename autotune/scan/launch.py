@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from autotune.catalogue.coercion import literal, typed
 from autotune.catalogue.launchers import DIALECTS, LAUNCHERS, Launcher
 from autotune.invocation.shape import FLAG, key, shape
 from autotune.model.evidence import RUN, Location
-from autotune.model.scanned import TYPED, Call, Given
-from autotune.model.source import Command, Word
+from autotune.model.scanned import TYPED, ConsumerCall, WrittenValue
+from autotune.model.source import ShellCommand, ShellWord
 from autotune.scan.configs import recognise
-from autotune.scan.values import literal, typed
 
 if TYPE_CHECKING:
-    from autotune.syntax.shell import Script
+    from autotune.syntax.shell import ShellScript
 
 OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
 """As Hydra, torchtune and LLaMA-Factory take them: data.batch_size=64, +trainer.fast=true."""
@@ -53,12 +53,12 @@ class Launch(Struct, frozen=True):
     launcher: str
     script: str | None
     module: str | None
-    flags: Mapping[str, Given]
+    flags: Mapping[str, WrittenValue]
     config_files: tuple[str, ...]
     num_processes: int | None
-    own: Mapping[str, Given]
+    own: Mapping[str, WrittenValue]
     is_open: bool = False
-    variables: Mapping[str, Given] = field(default_factory=dict)
+    variables: Mapping[str, WrittenValue] = field(default_factory=dict)
     folder: str = ""
 
     def seen(self, path: str) -> str:
@@ -66,7 +66,7 @@ class Launch(Struct, frozen=True):
         return posixpath.join(self.folder, path)
 
 
-def launches(script: Script, file: str) -> tuple[Launch, ...]:
+def launches(script: ShellScript, file: str) -> tuple[Launch, ...]:
     """Every command of a shell script that starts a training."""
     found: list[Launch] = []
     folders: dict[tuple[int, ...], str] = {(): ""}
@@ -79,7 +79,7 @@ def launches(script: Script, file: str) -> tuple[Launch, ...]:
     return tuple(found)
 
 
-def _gone(command: Command, folder: str) -> str:
+def _gone(command: ShellCommand, folder: str) -> str:
     """Where the shell stands behind a command; "" where that is not known, as before the first one.
 
     A folder that is worked out (`cd "$(dirname "$0")"`), or a whole path, is most often the one of the project.
@@ -93,16 +93,16 @@ def _gone(command: Command, folder: str) -> str:
     return gone if gone != "." else ""
 
 
-def flags_call(launch: Launch, dialect: str) -> Call:
+def flags_call(launch: Launch, dialect: str) -> ConsumerCall:
     """The script's flags as a Call in the words of `dialect`."""
-    return Call(dialect, "", RUN, launch.flags, Location(launch.file, launch.line), is_open=launch.is_open)
+    return ConsumerCall(dialect, "", RUN, launch.flags, Location(launch.file, launch.line), is_open=launch.is_open)
 
 
-def launcher_call(launch: Launch) -> Call | None:
+def launcher_call(launch: Launch) -> ConsumerCall | None:
     """The flags of `accelerate launch` itself, in the words of its config; None for any other launcher."""
     if launch.launcher != "accelerate":
         return None
-    return Call("accelerate_config", "", RUN, launch.own, Location(launch.file, launch.line), is_open=True)
+    return ConsumerCall("accelerate_config", "", RUN, launch.own, Location(launch.file, launch.line), is_open=True)
 
 
 def dialect_of(launch: Launch) -> str | None:
@@ -111,7 +111,7 @@ def dialect_of(launch: Launch) -> str | None:
     return known or recognise({name: given.value for name, given in launch.flags.items()}, "shell")
 
 
-def _launch(command: Command, file: str) -> Launch | None:
+def _launch(command: ShellCommand, file: str) -> Launch | None:
     words = command.words
     found = shape([_text(word) for word in words])
     if found is None or found.launcher is None or found.target is None:
@@ -137,21 +137,21 @@ def _launch(command: Command, file: str) -> Launch | None:
     )
 
 
-def _own(words: Sequence[Word], file: str) -> Mapping[str, Given]:
+def _own(words: Sequence[ShellWord], file: str) -> Mapping[str, WrittenValue]:
     """The launcher's own flags."""
     flags = [_flags(words[at:at_end], file) for at, at_end in _pieces(words)]
     return {name: given for found in flags for name, given in found.items()}
 
 
-def _pieces(words: Sequence[Word]) -> Iterator[tuple[int, int]]:
+def _pieces(words: Sequence[ShellWord]) -> Iterator[tuple[int, int]]:
     """Where each flag starts, and where the words behind it end."""
     starts = [at for at, word in enumerate(words) if FLAG.fullmatch(_text(word))]
     return pairwise([*starts, len(words)])
 
 
-def _flags(words: Sequence[Word], file: str) -> dict[str, Given]:
+def _flags(words: Sequence[ShellWord], file: str) -> dict[str, WrittenValue]:
     """Flags and overrides by name; what stands behind a flag is its value."""
-    given: dict[str, Given] = {}
+    given: dict[str, WrittenValue] = {}
     for at, at_end in _pieces(words):
         word, found = words[at], FLAG.fullmatch(_text(words[at]))
         assert found is not None
@@ -167,7 +167,7 @@ def _flags(words: Sequence[Word], file: str) -> dict[str, Given]:
     return given
 
 
-def _flag(word: Word, inline: str | None, behind: Sequence[Word], file: str) -> Given:
+def _flag(word: ShellWord, inline: str | None, behind: Sequence[ShellWord], file: str) -> WrittenValue:
     """`--key=value`, `--key value` or `--key`; several values are a list, which is not followed."""
     key = _text(word).partition("=")[0]
     if inline is not None:
@@ -178,51 +178,53 @@ def _flag(word: Word, inline: str | None, behind: Sequence[Word], file: str) -> 
     return _given(key, None if is_list else behind[0].value, behind[0], file)
 
 
-def _positional(words: Sequence[Word]) -> Iterator[str]:
+def _positional(words: Sequence[ShellWord]) -> Iterator[str]:
     """What is neither a flag, nor its value, nor an override."""
     return (word.value for word in _others(words) if word.value is not None and not OVERRIDE.fullmatch(word.value))
 
 
-def _others(words: Sequence[Word]) -> list[Word]:
+def _others(words: Sequence[ShellWord]) -> list[ShellWord]:
     """The words that are neither a flag nor the value behind one."""
     pieces = list(_pieces(words))
     first = pieces[0][0] if pieces else len(words)
     return [*words[:first], *(word for at, at_end in pieces for word in words[_end(words, at) : at_end])]
 
 
-def _end(words: Sequence[Word], at: int) -> int:
+def _end(words: Sequence[ShellWord], at: int) -> int:
     """Behind the flag at `at` and its value."""
     has_value = "=" in _text(words[at]) or at + 1 >= len(words)
     return at + 1 if has_value else at + 2
 
 
-def _is_other(word: Word) -> bool:
+def _is_other(word: ShellWord) -> bool:
     """Whether a word behind a flag and its value is for itself: a file, an override, or nothing that can be known."""
     return word.value is None or word.value.endswith((*CONFIGS, ".py")) or OVERRIDE.fullmatch(word.value) is not None
 
 
-def _may_be_several(word: Word) -> bool:
+def _may_be_several(word: ShellWord) -> bool:
     """Whether an unknown word may hold flags, also where it looks like the value of one: --bf16 "$@"."""
     return word.value is None and SEVERAL.search(word.text) is not None
 
 
-def _text(word: Word) -> str:
+def _text(word: ShellWord) -> str:
     return word.text if word.value is None else word.value
 
 
-def _given(key: str, text: str | None, word: Word, file: str) -> Given:
+def _given(key: str, text: str | None, word: ShellWord, file: str) -> WrittenValue:
     """The value where a person edits it; unknown for text None."""
     place = posixpath.join(posixpath.dirname(file), TYPED) if word.is_typed else file
     location = Location(place, word.line, key=key, span=word.span)
-    return Given(key, None if text is None else literal(text), location, known=text is not None, text=text)
+    return WrittenValue(key, None if text is None else literal(text), location, known=text is not None, text=text)
 
 
-def _switch(key: str, value: bool, word: Word, file: str) -> Given:
+def _switch(key: str, value: bool, word: ShellWord, file: str) -> WrittenValue:
     """A flag that stands alone."""
     return replace(_given(key, str(value), word, file), text=None)
 
 
-def _num_processes(launcher: Launcher, own: Mapping[str, Given], variables: Mapping[str, Given]) -> int | None:
+def _num_processes(
+    launcher: Launcher, own: Mapping[str, WrittenValue], variables: Mapping[str, WrittenValue]
+) -> int | None:
     """The product of the launcher's flags; NPROC_PER_NODE is what ms-swift and LLaMA-Factory start."""
     given = [own[name] for name in launcher.processes if name in own]
     if launcher.is_program and "NPROC_PER_NODE" in variables:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from msgspec import Struct, field
 
 from autotune.errors import UsageError
-from autotune.model.scanned import Ignored, Note
+from autotune.model.scanned import IgnoreComment, ScanNote
 from autotune.model.source import Document
-from autotune.scan.attempt import STEPS, Work, attempt
+from autotune.pycode.work_budget import STEPS, Work, attempt
 from autotune.scan.comments import ignored
-from autotune.scan.files import SYNTAXES, File, is_relevant, matches, near, read_below
+from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below, sibling_files
 
 if TYPE_CHECKING:
-    from autotune.scan.linked import Linked
-    from autotune.scan.python import Index
-    from autotune.scan.python.index import Nodes
+    from autotune.pycode.index import Nodes
+    from autotune.scan.module_graph import Linked
+    from autotune.scan.script import Index
     from autotune.syntax import python, shell
     from autotune.syntax.python import Source
 
@@ -44,8 +44,8 @@ class Library(Struct):
     root: Path
     files: dict[str, File]
     exclude: Sequence[str] = ()
-    notes: list[Note] = field(default_factory=list)
-    ignored: dict[str, tuple[Ignored, ...]] = field(default_factory=dict)
+    notes: list[ScanNote] = field(default_factory=list)
+    ignored: dict[str, tuple[IgnoreComment, ...]] = field(default_factory=dict)
     main: Work = field(default_factory=lambda: Work(BUNDLE_STEPS))
     reading: Work = field(default_factory=Work)
     nodes: Nodes | None = None
@@ -66,9 +66,9 @@ class Library(Struct):
         """The script `name`; None when it cannot be read."""
         return cast("python.Source | None", self._read(name))
 
-    def shell(self, name: str) -> shell.Script | None:
+    def shell(self, name: str) -> shell.ShellScript | None:
         """The shell script `name`; None when it cannot be read."""
-        return cast("shell.Script | None", self._read(name))
+        return cast("shell.ShellScript | None", self._read(name))
 
     def document(self, name: str) -> Document | None:
         """The data file `name`; None when it cannot be read."""
@@ -99,12 +99,12 @@ class Library(Struct):
     def index(self, name: str, source: Source) -> Index | None:
         """The index of a Python file, made once; None when that takes too much."""
         if name not in self._indexes:
-            walk = importlib.import_module("autotune.scan.python.walk")
-            self.nodes = self.nodes or importlib.import_module("autotune.scan.python.index").Nodes()
+            walk = importlib.import_module("autotune.pycode.build_index")
+            self.nodes = self.nodes or importlib.import_module("autotune.pycode.index").Nodes()
             self._indexes[name] = self.worked(name, lambda work: walk.build(source.tree, work, self.nodes))
         return self._indexes[name]
 
-    def _leave(self, note: Note) -> None:
+    def _leave(self, note: ScanNote) -> None:
         self.notes.append(note)
         self._parsed[note.where] = None
 
@@ -136,7 +136,7 @@ class Library(Struct):
 
     def beside(self, names: Sequence[str], syntax: str) -> list[str]:
         """The files of one syntax in the folders from these files up to the root, and in the folders of these."""
-        found = near(self.root, names, syntax)
+        found = sibling_files(self.root, names, syntax)
         return [one for name in found if (one := self.find(name, "", (syntax,))) is not None]
 
     def _name(self, path: str) -> str:
@@ -163,7 +163,7 @@ class Library(Struct):
         if name in self._missing:
             return False
         read = read_below(self.root, name)
-        if isinstance(read, Note):
+        if isinstance(read, ScanNote):
             self._missing.add(name)
             return False
         if not is_relevant(read):
@@ -184,7 +184,7 @@ class Library(Struct):
         try:
             parsed = reader.read(file.data, file.name)
         except UsageError as error:
-            self.notes.append(Note(error.where or file.name, error.what, is_error=True))
+            self.notes.append(ScanNote(error.where or file.name, error.what, is_error=True))
             return None
         self.ignored[file.name], notes = ignored(parsed.comments, file.name)
         self.notes += notes

@@ -9,14 +9,14 @@ from functools import partial, reduce
 from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Fact
-from autotune.model.scanned import Call, Given
-from autotune.scan.attempt import Work
-from autotune.scan.configs import givens
+from autotune.model.scanned import ConsumerCall, WrittenValue
+from autotune.pycode.index import last_name
+from autotune.pycode.work_budget import Work
+from autotune.scan.configs import written_values
 from autotune.scan.library import Library
-from autotune.scan.program import Program
-from autotune.scan.python import Script, View, read_view, training
-from autotune.scan.python.index import last_name
-from autotune.scan.python.loops import Step
+from autotune.scan.program import RunProgram
+from autotune.scan.script import ScannedScript, ScriptView, read_view, training
+from autotune.scan.script.training_loops import TrainingStep
 from autotune.syntax.python import Source
 
 NOTHING = (False, "off")
@@ -27,19 +27,19 @@ def read_whole(
     library: Library,
     source: Source,
     name: str,
-    flags: Mapping[str, Given] | None,
+    flags: Mapping[str, WrittenValue] | None,
     *,
     is_open: bool,
     beside: str = "",
     configs: Iterable[str] = (),
-) -> tuple[Script, tuple[str, ...]] | None:
+) -> tuple[ScannedScript, tuple[str, ...]] | None:
     """The script with what its modules add, and the files of both, itself first; None when it cannot be read.
 
     A script that trains nothing is alone, and so is a module that only defines things: no run starts there. Where the
     script calls a function of a module, what the function does counts, with what the script passes, and a loop in it is
     the script's own. Paths are seen from the file `beside`; `configs` are what the command names.
     """
-    program = Program(library, beside or name, _configured(library, configs))
+    program = RunProgram(library, beside or name, _configured(library, configs))
     view = program.start(source, name, flags, is_open=is_open)
     alone = _read(library, program.alone(view)) if view is not None else None
     if view is None or alone is None:
@@ -70,19 +70,19 @@ def _starts(tree: ast.Module) -> bool:
     )
 
 
-def _configured(library: Library, configs: Iterable[str]) -> dict[str, Given]:
+def _configured(library: Library, configs: Iterable[str]) -> dict[str, WrittenValue]:
     """What configs give, by dotted key; of one that two give, the later counts."""
     documents = ((name, document) for name in configs if (document := library.document(name)) is not None)
-    found = (library.attempt(name, partial(givens, document, name)) for name, document in documents)
+    found = (library.attempt(name, partial(written_values, document, name)) for name, document in documents)
     return {key: given for each in found if each is not None for key, given in each.items()}
 
 
-def _training(view: View, work: Work) -> tuple[Step, ...]:
+def _training(view: ScriptView, work: Work) -> tuple[TrainingStep, ...]:
     """The steps of a file, found with the work that all indexes of the run spend."""
     return training(view)
 
 
-def _read(library: Library, view: View, steps: tuple[Step, ...] | None = None) -> Script | None:
+def _read(library: Library, view: ScriptView, steps: tuple[TrainingStep, ...] | None = None) -> ScannedScript | None:
     """What a file says; what trains in it is known to the files that are read after it."""
     script = library.worked(view.file, lambda work: read_view(view, steps))
     for entry in script.entries if script is not None else ():
@@ -90,7 +90,7 @@ def _read(library: Library, view: View, steps: tuple[Step, ...] | None = None) -
     return script
 
 
-def _files(whole: Script, modules: Iterable[Script]) -> Iterator[str]:
+def _files(whole: ScannedScript, modules: Iterable[ScannedScript]) -> Iterator[str]:
     """The modules that do something, and the files in which a person finds what calls are given."""
     yield from sorted(module.file for module in modules if module.calls or module.trains)
     for call in whole.calls:
@@ -105,7 +105,7 @@ def first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     return tuple(found.values())
 
 
-def joined(script: Script, module: Script) -> Script:
+def joined(script: ScannedScript, module: ScannedScript) -> ScannedScript:
     """What a module adds: calls for which the script has none of its own, and what it certainly does."""
     if not (module.calls or module.trains):
         return replace(script, options={**module.options, **script.options})
@@ -122,6 +122,6 @@ def joined(script: Script, module: Script) -> Script:
     )
 
 
-def _kind(call: Call) -> tuple[str, str, str]:
+def _kind(call: ConsumerCall) -> tuple[str, str, str]:
     """What a script has one of: a training loader, a TrainingArguments, a switch of torch."""
     return call.dialect, call.subject, call.name if call.subject == RUN else ""

@@ -10,15 +10,15 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune.model.scanned import Given
-from autotune.scan.configs import givens
+from autotune.model.scanned import WrittenValue
+from autotune.pycode.functions import called_class
+from autotune.pycode.index import Binding, last_name
+from autotune.scan.configs import written_values
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_values
 from autotune.scan.library import BUNDLE_STEPS, Library
-from autotune.scan.linked import NOTHING, Found, Linked
-from autotune.scan.python import Index, View, opened
-from autotune.scan.python.index import Binding, last_name
-from autotune.scan.python.uses import called_class
+from autotune.scan.module_graph import NOTHING, Found, Linked
+from autotune.scan.script import Index, ScriptView, opened
 from autotune.syntax.python import Source
 
 MAX_MODULES = 40
@@ -40,7 +40,7 @@ MAX_FILES = 100
 """Files of one run of which is asked who uses and sets what; a script that has more uses a library beside it."""
 
 
-class Program(Struct, eq=False):
+class RunProgram(Struct, eq=False):
     """`views` are those of the files that were needed so far, by their trees; `trees` are these by name.
 
     `near` are the files of the run, `packages` those of packages around them, `importing` those that import one of
@@ -51,8 +51,8 @@ class Program(Struct, eq=False):
 
     library: Library
     beside: str
-    configured: Mapping[str, Given] = field(default_factory=dict)
-    views: dict[ast.AST, View] = field(default_factory=dict)
+    configured: Mapping[str, WrittenValue] = field(default_factory=dict)
+    views: dict[ast.AST, ScriptView] = field(default_factory=dict)
     trees: dict[str, ast.Module | None] = field(default_factory=dict)
     near: list[str] = field(default_factory=list)
     packages: list[str] | None = None
@@ -66,7 +66,9 @@ class Program(Struct, eq=False):
             self.library.linked = Linked(self.library)
         return self.library.linked
 
-    def start(self, source: Source, file: str, flags: Mapping[str, Given] | None, *, is_open: bool) -> View | None:
+    def start(
+        self, source: Source, file: str, flags: Mapping[str, WrittenValue] | None, *, is_open: bool
+    ) -> ScriptView | None:
         """The view of the script that is started with these flags; None when it cannot be read."""
         index = self.library.index(file, source)
         if index is None:
@@ -77,19 +79,19 @@ class Program(Struct, eq=False):
         view = replace(view, documents=self.document, sections=self.sections, views=self.views, composed=composed)
         return self._add(replace(view, configured=self.configured if _takes_configs(view.index) else {}))
 
-    def alone(self, view: View) -> View:
+    def alone(self, view: ScriptView) -> ScriptView:
         """The script as if it had no modules."""
         index = replace(view.index, program=None)
         alone = opened(index, view.source, view.file, view.flags, is_open=view.is_open)
         told = replace(alone, documents=self.document, configured=view.configured, composed=view.composed)
         return replace(told, sections=self.sections)
 
-    def _add(self, view: View) -> View:
+    def _add(self, view: ScriptView) -> ScriptView:
         self.trees[view.file] = view.index.tree
         self.views[view.index.tree] = view
         return view
 
-    def module(self, file: str) -> View | None:
+    def module(self, file: str) -> ScriptView | None:
         """The view of a module; None when it cannot be read."""
         if file not in self.trees:
             self.trees[file] = None
@@ -151,9 +153,9 @@ class Program(Struct, eq=False):
             self.packages = [one for one in found if one is not None]
         return self.packages
 
-    def modules(self, script: View) -> list[View]:
+    def modules(self, script: ScriptView) -> list[ScriptView]:
         """The modules whose names the script uses, and those that they use, up to MAX_MODULES, nearest first."""
-        found: list[View] = []
+        found: list[ScriptView] = []
         for file in self._files()[1:]:
             most = MAX_MODULES if self.library.followed < MAX_FOLLOWED else FEW_MODULES
             if len(found) >= most or self.library.main.left < BUNDLE_STEPS // 2:
@@ -190,13 +192,13 @@ class Program(Struct, eq=False):
                 _, file = self._imported(given.value, beside)
                 yield from [(file, key)] if file is not None else []
 
-    def document(self, reference: str, beside: str) -> Mapping[str, Given] | None:
+    def document(self, reference: str, beside: str) -> Mapping[str, WrittenValue] | None:
         """What a data file holds, seen from the command, else from the file that names it."""
         for place in (self.beside, beside):
             name = self.library.find(posixpath.normpath(reference), place, DATA, is_wanted=True)
             document = self.library.document(name) if name is not None else None
             if name is not None and document is not None:
-                return self.library.attempt(name, partial(givens, document, name))
+                return self.library.attempt(name, partial(written_values, document, name))
         return None
 
 

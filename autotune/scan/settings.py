@@ -13,12 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune import catalogue
-from autotune.catalogue.dialects import Reading, Version, is_own, readings
+from autotune.catalogue.coercion import same, typed
+from autotune.catalogue.dialects import DialectReading, Version, is_own, readings
 from autotune.model.evidence import RUN, Location, Setting, Value
-from autotune.model.scanned import Call
-from autotune.scan import derived
+from autotune.model.scanned import ConsumerCall
+from autotune.scan import framework_defaults
 from autotune.scan.configs import matching
-from autotune.scan.values import same, typed
 
 SUBJECTS = {"loader": "loader#train", "optimizer": "optimizer#0", "run": RUN}
 """What the settings of a config or a Trainer belong to."""
@@ -30,28 +30,28 @@ POSITIVE = ("interval_steps", "max_steps", "total_limit", "epochs", "batch_size"
 """Settings of which 0 and less say that there is none."""
 
 
-class Consumer(Struct, frozen=True):
+class ConsumerValues(Struct, frozen=True):
     """What reaches one consumer. `values` are those in force by key: the known ones, and defaults of absent keys."""
 
-    call: Call
-    readings: tuple[Reading, ...]
+    call: ConsumerCall
+    readings: tuple[DialectReading, ...]
     values: Mapping[str, Value]
 
 
-def settings_of(calls: Sequence[Call], versions: Mapping[str, Version]) -> tuple[Setting, ...]:
+def settings_of(calls: Sequence[ConsumerCall], versions: Mapping[str, Version]) -> tuple[Setting, ...]:
     """The settings that these calls decide: origin static where given, default where the dialect states one.
 
     A setting that is given, and whose value cannot be known, is left out: no later call and no default speaks for it.
     """
-    consumers = [_consumer(call, versions) for call in merged(calls)]
+    consumers = [_consumer(call, versions) for call in merge_consumers(calls)]
     given = _first(one for consumer in consumers for one in _given(consumer))
     default = _first(one for consumer in consumers for one in _defaults(consumer))
-    return derived.completed(default | given, calls, versions)
+    return framework_defaults.completed(default | given, calls, versions)
 
 
-def merged(calls: Sequence[Call]) -> list[Call]:
+def merge_consumers(calls: Sequence[ConsumerCall]) -> list[ConsumerCall]:
     """One Call for each consumer: configs, command lines and main calls of a dialect are parts of the same one."""
-    found: dict[tuple[str, str, str], Call] = {}
+    found: dict[tuple[str, str, str], ConsumerCall] = {}
     for position, call in enumerate(calls):
         key = (call.dialect, call.subject, "" if is_own(call.dialect, call.name) else str(position))
         first = found.get(key)
@@ -59,20 +59,20 @@ def merged(calls: Sequence[Call]) -> list[Call]:
     return list(found.values())
 
 
-def _joined(first: Call, then: Call) -> Call:
+def _joined(first: ConsumerCall, then: ConsumerCall) -> ConsumerCall:
     arguments = {**then.arguments, **first.arguments}
     return replace(first, arguments=arguments, is_open=first.is_open or then.is_open)
 
 
-def _consumer(call: Call, versions: Mapping[str, Version]) -> Consumer:
+def _consumer(call: ConsumerCall, versions: Mapping[str, Version]) -> ConsumerValues:
     own = tuple(_named(reading, call) for reading in readings(call.dialect, versions) if _reads(reading, call))
     defaults = {key: value for reading in own if _has_defaults(reading, call) for key, value in reading.default.items()}
     absent = {key: value for key, value in defaults.items() if key not in call.arguments}
     known = {key: one.value for key, one in call.arguments.items() if one.known and one.value is not None}
-    return Consumer(call, own, absent | known)
+    return ConsumerValues(call, own, absent | known)
 
 
-def _reads(reading: Reading, call: Call) -> bool:
+def _reads(reading: DialectReading, call: ConsumerCall) -> bool:
     if not call.name:
         return reading.is_config
     if reading.is_main and is_own(call.dialect, call.name):
@@ -81,19 +81,19 @@ def _reads(reading: Reading, call: Call) -> bool:
     return is_optimizer or call.name == (reading.call or reading.keys[0])
 
 
-def _has_defaults(reading: Reading, call: Call) -> bool:
+def _has_defaults(reading: DialectReading, call: ConsumerCall) -> bool:
     """Whether absent keys are at their default: nothing is open, and a config is not one of several calls' own."""
     return not call.is_open and (bool(call.name) or reading.is_main or not reading.call)
 
 
-def _named(reading: Reading, call: Call) -> Reading:
+def _named(reading: DialectReading, call: ConsumerCall) -> DialectReading:
     """The reading of a function that takes the value: its key is that of the first argument."""
     if call.name and call.name == reading.keys[0]:
         return replace(reading, keys=tuple(call.arguments)[:1] or ("",))
     return reading
 
 
-def _given(consumer: Consumer) -> Iterator[Setting]:
+def _given(consumer: ConsumerValues) -> Iterator[Setting]:
     """What the arguments give; value None where a key is there and cannot be known."""
     for reading in consumer.readings:
         keys = [key for key in _keys(reading) if key in consumer.call.arguments]
@@ -112,7 +112,7 @@ def _given(consumer: Consumer) -> Iterator[Setting]:
             )
 
 
-def _defaults(consumer: Consumer) -> Iterator[Setting]:
+def _defaults(consumer: ConsumerValues) -> Iterator[Setting]:
     """What the dialect states for keys that the call, which leaves nothing open, does not have."""
     for reading in consumer.readings:
         value = _value(reading, consumer) if reading.default and _has_defaults(reading, consumer.call) else None
@@ -124,7 +124,7 @@ def _defaults(consumer: Consumer) -> Iterator[Setting]:
             )
 
 
-def _value(reading: Reading, consumer: Consumer) -> Value | None:
+def _value(reading: DialectReading, consumer: ConsumerValues) -> Value | None:
     """The canonical value that the keys in force say, None when they do not say one."""
     values, kind = consumer.values, catalogue.kinds()[reading.setting]
     if not all(same(_other(key, consumer), wanted) for key, wanted in reading.only.items()):
@@ -150,24 +150,24 @@ def _number(form: str, written: Value | None) -> Value | None:
     return int(found[1]) if found else None
 
 
-def _other(name: str, consumer: Consumer) -> Value | None:
+def _other(name: str, consumer: ConsumerValues) -> Value | None:
     """What another setting is for this consumer; the value of a key that is no setting."""
     rows = [reading for reading in consumer.readings if reading.setting == name]
     rows.sort(key=lambda reading: not any(key in consumer.call.arguments for key in reading.keys))
     return _value(rows[0], consumer) if rows else consumer.values.get(name)
 
 
-def _keys(reading: Reading) -> Iterable[str]:
+def _keys(reading: DialectReading) -> Iterable[str]:
     """Every key that has a say in the setting."""
     return dict.fromkeys([*reading.keys, *(key for row in reading.values.values() for key in row)])
 
 
-def _subject(reading: Reading, call: Call) -> str:
+def _subject(reading: DialectReading, call: ConsumerCall) -> str:
     kind = catalogue.settings()[reading.setting].subject
     return call.subject if call.subject.startswith(f"{kind}#") else SUBJECTS[kind]
 
 
-def _call(call: Call) -> Location | None:
+def _call(call: ConsumerCall) -> Location | None:
     """The place of a call in a script; None for a config or a command line."""
     return call.location if call.name else None
 

@@ -38,12 +38,12 @@ def confirm(data: bytes, splice: Splice, read: Callable[[bytes], Document], path
         raise UsageError(f"an edit of {_name(path)} would also change {keys}", to_do="Edit it by hand.")
 
 
-def held(document: Document) -> set[Path]:
+def parsed_values(document: Document) -> set[Path]:
     """Every path of a file that a value stands at or below."""
     return {entry.path[:length] for entry in document.entries for length in range(1, len(entry.path) + 1)}
 
 
-def room(taken: Set[Path], mappings: Iterable[Path], path: Path) -> tuple[Path, tuple[str, ...]]:
+def insertion_point(taken: Set[Path], mappings: Iterable[Path], path: Path) -> tuple[Path, tuple[str, ...]]:
     """The deepest of the `mappings` of a file that `path` stands in, and the keys to add below it.
 
     Raises UsageError when the first of them is `taken`, or when one is an index of a list.

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 
 from autotune.errors import UsageError
-from autotune.model.source import Entry, Path, Scalar, Splice
+from autotune.model.source import DataValue, Path, Scalar, Splice
 from autotune.syntax import json
-from autotune.syntax.edit_effect import confirm, held, room
-from autotune.syntax.edit_members import Group, appended, own_line, unit
+from autotune.syntax.edit_effect import confirm, insertion_point, parsed_values
+from autotune.syntax.edit_members import BracketGroup, appended, own_line, unit
 from autotune.syntax.edit_style import decimal, example, integer, is_same, line_break
 from autotune.syntax.text import decode
 
@@ -20,7 +20,7 @@ _TOKEN = re.compile(rf'(?P<comment>{_COMMENT})|"(?:[^"\\]|\\.)*+"|[{{}}\[\]:,]|[
 _Tokens = Iterator[re.Match[str]]
 
 
-def replaced(entry: Entry, value: Scalar) -> Splice:
+def replaced(entry: DataValue, value: Scalar) -> Splice:
     """The edit that makes `entry` be `value`."""
     if is_same(entry.value, value):
         return Splice(entry.span, entry.text)
@@ -34,7 +34,7 @@ def inserted(data: bytes, where: str, parent: Path, key: str, value: Scalar) -> 
     """
     text, before = decode(data, where), json.read(data, where)
     groups = _groups(text.text)
-    at, added = room(held(before), groups, (*parent, key))
+    at, added = insertion_point(parsed_values(before), groups, (*parent, key))
     new = _member(added, _written(value, example(before.entries, parent, value)), text.text, groups[at])
     start, end, written = appended(text.text, groups[at], new)
     splice = Splice(text.span(start, end), written)
@@ -50,7 +50,7 @@ def _written(value: Scalar, old: str) -> str:
     return stdlib.dumps(value, ensure_ascii=False)
 
 
-def _member(added: tuple[str, ...], value: str, text: str, group: Group) -> str:
+def _member(added: tuple[str, ...], value: str, text: str, group: BracketGroup) -> str:
     """ "key": value, or one such object in the other, on lines of their own where the members have them."""
     key, *below = (stdlib.dumps(part, ensure_ascii=False) for part in added)
     colon = _colon(text, group)
@@ -63,7 +63,7 @@ def _member(added: tuple[str, ...], value: str, text: str, group: Group) -> str:
     return f"{key}{colon}{opening}{value}{closing}"
 
 
-def _colon(text: str, group: Group) -> str:
+def _colon(text: str, group: BracketGroup) -> str:
     """What stands between the last key and its value."""
     if not group.members:
         return ": "
@@ -71,15 +71,15 @@ def _colon(text: str, group: Group) -> str:
     return found[1] if found else ": "
 
 
-def _groups(text: str) -> dict[Path, Group]:
+def _groups(text: str) -> dict[Path, BracketGroup]:
     """Every object of a valid file, by its path."""
-    groups: dict[Path, Group] = {}
+    groups: dict[Path, BracketGroup] = {}
     tokens = (match for match in _TOKEN.finditer(text) if match["comment"] is None)
     _value(next(tokens), tokens, (), groups)
     return groups
 
 
-def _value(token: re.Match[str], tokens: _Tokens, path: Path, groups: dict[Path, Group]) -> int:
+def _value(token: re.Match[str], tokens: _Tokens, path: Path, groups: dict[Path, BracketGroup]) -> int:
     """Where the value that starts with `token` ends; keeps the objects in it."""
     if token[0] == "[":
         items = (one for one in tokens if one[0] != ",")
@@ -92,7 +92,7 @@ def _value(token: re.Match[str], tokens: _Tokens, path: Path, groups: dict[Path,
     members: list[tuple[int, int]] = []
     for key in (one for one in tokens if one[0] != ","):
         if key[0] == "}":
-            groups[path] = Group(token.end(), key.start(), members, _COMMENT)
+            groups[path] = BracketGroup(token.end(), key.start(), members, _COMMENT)
             return key.end()
         next(tokens)
         name = str(stdlib.loads(key[0], strict=False))

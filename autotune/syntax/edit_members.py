@@ -16,7 +16,7 @@ from autotune.syntax.edit_style import indent, line_break, line_end, starts_line
 _SEPARATOR = re.compile(r",[ \t]*")
 
 
-class Group(Struct, frozen=True):
+class BracketGroup(Struct, frozen=True):
     """What stands in brackets: from `start` (behind the opening one) to `end` (before the closing one).
 
     `members` are the places of the values with their keys; `comment` is what may stand between them, as a pattern.
@@ -30,7 +30,7 @@ class Group(Struct, frozen=True):
     step: str = "  "
 
 
-def own_line(text: str, group: Group) -> str | None:
+def own_line(text: str, group: BracketGroup) -> str | None:
     """The indentation of a new member that gets a line of its own; None when it goes on the last one's line."""
     if not group.members:
         return None if text.find("\n", group.start, group.end) < 0 else indent(text, group.end) + unit(text, group)
@@ -38,14 +38,14 @@ def own_line(text: str, group: Group) -> str | None:
     return indent(text, behind_first[-1]) if all(starts_line(text, start) for start in behind_first) else None
 
 
-def unit(text: str, group: Group) -> str:
+def unit(text: str, group: BracketGroup) -> str:
     """How much deeper than the closing bracket the members stand."""
     outer = indent(text, group.end)
     inner = indent(text, group.members[-1][0]) if group.members else ""
     return inner[len(outer) :] if inner.startswith(outer) and inner != outer else group.step
 
 
-def appended(text: str, group: Group, new: str) -> tuple[int, int, str]:
+def appended(text: str, group: BracketGroup, new: str) -> tuple[int, int, str]:
     """Where to write what so that `new` is the last member: start, end and the text for what is between them."""
     indentation = own_line(text, group)
     if not group.members:
@@ -56,7 +56,7 @@ def appended(text: str, group: Group, new: str) -> tuple[int, int, str]:
     return _on_own_line(text, group, f"{line_break(text, end)}{indentation}{new}")
 
 
-def _first(text: str, group: Group, new: str, indentation: str | None) -> tuple[int, int, str]:
+def _first(text: str, group: BracketGroup, new: str, indentation: str | None) -> tuple[int, int, str]:
     inside = text[group.start : group.end]
     if indentation is not None:
         return group.start, group.start, f"{line_break(text, group.end)}{indentation}{new}"
@@ -64,12 +64,12 @@ def _first(text: str, group: Group, new: str, indentation: str | None) -> tuple[
     return group.start, group.start, f"{blank}{new}"
 
 
-def _separator(text: str, group: Group) -> str:
+def _separator(text: str, group: BracketGroup) -> str:
     between = [text[one[1] : other[0]] for one, other in pairwise(group.members)]
     return between[-1] if between and _SEPARATOR.fullmatch(between[-1]) else ", "
 
 
-def _on_own_line(text: str, group: Group, line: str) -> tuple[int, int, str]:
+def _on_own_line(text: str, group: BracketGroup, line: str) -> tuple[int, int, str]:
     """A comment behind the last member stays on its line; the new one has a comma behind it when the last one has."""
     end = group.members[-1][1]
     blank = re.compile(rf"(?:\s|{group.comment})*", re.DOTALL)

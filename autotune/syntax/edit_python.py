@@ -9,7 +9,7 @@ from bisect import bisect_left
 from autotune.errors import UsageError
 from autotune.model.evidence import Span
 from autotune.model.source import Scalar, Splice
-from autotune.syntax.edit_members import Group, appended
+from autotune.syntax.edit_members import BracketGroup, appended
 from autotune.syntax.edit_style import decimal, indent, integer, is_same, line_break, starts_line
 from autotune.syntax.python import Source
 from autotune.syntax.text import Text
@@ -111,7 +111,7 @@ def _item(source: Source, given: ast.Dict, new: str) -> tuple[int, int, str]:
         for start, value in zip(starts, given.values, strict=True)
     ]
     return appended(
-        source.text.text, Group(_place(source.text, whole.start) + 1, closing, members, _COMMENT, _STEP), new
+        source.text.text, BracketGroup(_place(source.text, whole.start) + 1, closing, members, _COMMENT, _STEP), new
     )
 
 
@@ -128,7 +128,7 @@ def _argument(source: Source, call: ast.Call, new: str) -> tuple[int, int, str]:
         behind = f",{line_break(text, start)}{indent(text, start)}" if starts_line(text, start) else ", "
         return start, start, f"{new}{behind}"
     opening = text.rfind("(", 0, end) + 1 if not members else members[0][0]
-    return appended(text, Group(opening, end, members, _COMMENT, _STEP), new)
+    return appended(text, BracketGroup(opening, end, members, _COMMENT, _STEP), new)
 
 
 def _is_open(node: ast.AST) -> bool:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Span
-from autotune.model.source import Command, Scalar, Splice, Word
+from autotune.model.source import Scalar, ShellCommand, ShellWord, Splice
 from autotune.syntax import shell
 from autotune.syntax.edit_effect import spliced
 from autotune.syntax.edit_style import decimal, is_same
@@ -23,7 +23,7 @@ _REST = re.compile(rb"[ \t]+#[^\r\n]*")
 _BOOLS = {"true": "false", "false": "true", "yes": "no", "no": "yes", "on": "off", "off": "on", "1": "0", "0": "1"}
 
 
-def replaced(word: Word, value: Scalar, *, takes_value: bool = False) -> Splice:
+def replaced(word: ShellWord, value: Scalar, *, takes_value: bool = False) -> Splice:
     """The edit that makes a word say `value`; --name=old, name=old and quotes stay what they are around it.
 
     A flag that stands alone (--bf16) becomes `--bf16 False` where the script's parser `takes_value` for it, which
@@ -46,7 +46,7 @@ def replaced(word: Word, value: Scalar, *, takes_value: bool = False) -> Splice:
     return Splice(word.span, f"{quote}{name}{own}{new}{own}{quote}")
 
 
-def flag(data: bytes, command: Command, flag: str, value: Scalar) -> Splice:
+def flag(data: bytes, command: ShellCommand, flag: str, value: Scalar) -> Splice:
     """The edit that adds `flag` ("--num_workers", or an override "data.num_workers") behind those of the command.
 
     In front of "$@"; on a line of its own where the last flag has one. What is True is a flag without a value, unless
@@ -67,7 +67,7 @@ def flag(data: bytes, command: Command, flag: str, value: Scalar) -> Splice:
     raise _by_hand(f"no certain place for {flag} in this command", command.line)
 
 
-def _switched(word: Word, value: Scalar, takes_value: bool) -> Splice:
+def _switched(word: ShellWord, value: Scalar, takes_value: bool) -> Splice:
     if value is True:
         return Splice(word.span, word.text)
     if not takes_value:
@@ -115,7 +115,7 @@ def _bool(value: bool, old: str) -> str:
     return word.upper() if old.isupper() else word.title() if old[0].isupper() else word
 
 
-def _flag(words: Sequence[Word], flag: str, value: Scalar) -> list[str]:
+def _flag(words: Sequence[ShellWord], flag: str, value: Scalar) -> list[str]:
     """The words of the new flag."""
     spelled = [word.value for word in words if word.value and word.value.lower() in ("true", "false")]
     if value is True and not spelled and flag.startswith("-"):
@@ -128,7 +128,7 @@ def _flag(words: Sequence[Word], flag: str, value: Scalar) -> list[str]:
     return [flag, written]
 
 
-def _ends(words: Sequence[Word]) -> Iterator[int]:
+def _ends(words: Sequence[ShellWord]) -> Iterator[int]:
     """The numbers of words behind which a flag and its values end, the last first; behind "$@" nothing goes."""
     last = len(words)
     while last > 1 and words[last - 1].value is None and re.fullmatch(r'"?\$\{?[@*].*', words[last - 1].text):
@@ -137,7 +137,7 @@ def _ends(words: Sequence[Word]) -> Iterator[int]:
     yield from (at for at in range(last - 1, 1, -1) if _FLAG.match(_text(words[at])))
 
 
-def _behind(data: bytes, words: Sequence[Word], at: int, new: Sequence[str]) -> Splice:
+def _behind(data: bytes, words: Sequence[ShellWord], at: int, new: Sequence[str]) -> Splice:
     place = words[at - 1].span.end
     gap = _gap(data, words[:at])
     rest = _REST.match(data, place)
@@ -146,7 +146,7 @@ def _behind(data: bytes, words: Sequence[Word], at: int, new: Sequence[str]) -> 
     return Splice(Span(place, place), gap + " ".join(map(shlex.quote, new)))
 
 
-def _gap(data: bytes, words: Sequence[Word]) -> str:
+def _gap(data: bytes, words: Sequence[ShellWord]) -> str:
     """What stands in front of the last flag: blanks, or a line break with its backslash and the indentation."""
     for before, word in reversed(list(pairwise(words))):
         found = _GAP.fullmatch(data, before.span.end, max(before.span.end, word.span.start))
@@ -164,9 +164,9 @@ def _words(data: bytes) -> list[list[str]]:
         return []
 
 
-def _value(word: Word) -> str:
+def _value(word: ShellWord) -> str:
     return f"unknown: {word.text}" if word.value is None else word.value
 
 
-def _text(word: Word) -> str:
+def _text(word: ShellWord) -> str:
     return word.text if word.value is None else word.value

@@ -21,7 +21,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _OWN_NAMES = (*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-class Place(Struct, frozen=True):
+class InsertionPoint(Struct, frozen=True):
     """Where a file gets its statement: behind the place `end` of its text, and the `number` first statements.
 
     `module` is the file's own name for the module that is called; `line` the one that the statement will stand at.
@@ -37,7 +37,7 @@ class Place(Struct, frozen=True):
     is_below_others: bool
 
 
-def place(source: Source, module: str, beside: Sequence[str] = ()) -> Place:
+def insertion_point(source: Source, module: str, beside: Sequence[str] = ()) -> InsertionPoint:
     """Behind the imports that follow `import <module>` one upon another, and whatever shares the line of the last; in a
     file that imports the module nowhere behind its first imports. Calls of the functions `beside` that follow stay
     above.
@@ -69,7 +69,7 @@ def place(source: Source, module: str, beside: Sequence[str] = ()) -> Place:
     last = body[number - 1].end_lineno or body[number - 1].lineno
     line = last + (1 if others else 2 if own is not None else 3)
     end = line_end(source.text.text, source.text.lines[last - 1])
-    return Place(end, number, name, line, own is None, bool(others))
+    return InsertionPoint(end, number, name, line, own is None, bool(others))
 
 
 def inserted(source: Source, function: str, value: Scalar, beside: Sequence[str] = ()) -> Splice:
@@ -79,7 +79,7 @@ def inserted(source: Source, function: str, value: Scalar, beside: Sequence[str]
     place for it, or Python would read something else.
     """
     module, _, rest = function.partition(".")
-    at, text = place(source, module, beside), source.text.text
+    at, text = insertion_point(source, module, beside), source.text.text
     statement = f"{at.module}.{rest}({literal(value, sample(source))})"
     newline = line_break(text, at.end)
     next_line = text[at.end :].removeprefix(newline).partition("\n")[0]
@@ -146,7 +146,7 @@ def _check_nowhere(source: Source, module: str) -> None:
         raise UsageError(f"{source.text.where}:{line} imports {module} only in a block or a function")
 
 
-def _confirm(source: Source, after: str, at: Place, statements: Sequence[str]) -> None:
+def _confirm(source: Source, after: str, at: InsertionPoint, statements: Sequence[str]) -> None:
     """Raises UsageError unless the statements are all that Python reads in addition, the last where it should be."""
     try:
         tree, wanted = ast.parse(after), ast.parse("\n".join(statements))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from autotune.errors import UsageError
-from autotune.model.source import Entry, Path, Scalar
+from autotune.model.source import DataValue, Path, Scalar
 
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:_\d{3})+")
 _EXPONENT = re.compile(r"\d(\.\d*)?[eE][-+]?\d+")
@@ -39,7 +39,7 @@ def decimal(value: float, old: str) -> str:
     return f"{mantissa}{'.0' if has_point else ''}{sign}{exponent}"
 
 
-def example(entries: Sequence[Entry], parent: Path, value: Scalar) -> str:
+def example(entries: Sequence[DataValue], parent: Path, value: Scalar) -> str:
     """How the file writes a value of this type: the last one in `parent`, else in the file, else ""."""
     alike = [entry for entry in entries if type(entry.value) is type(value)]
     near = [entry for entry in alike if entry.path[:-1] == parent]

@@ -9,10 +9,10 @@ import re
 from msgspec import field
 
 from autotune.errors import UsageError
-from autotune.model.source import Entry, Path, Scalar, Splice
+from autotune.model.source import DataValue, Path, Scalar, Splice
 from autotune.syntax import toml
-from autotune.syntax.edit_effect import confirm, held, room
-from autotune.syntax.edit_members import Group, appended
+from autotune.syntax.edit_effect import confirm, insertion_point, parsed_values
+from autotune.syntax.edit_members import BracketGroup, appended
 from autotune.syntax.edit_style import decimal, example, indent, integer, is_same, line_break, line_end
 from autotune.syntax.text import decode
 from autotune.syntax.toml_scan import Scan
@@ -21,7 +21,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _SPECIAL = {math.inf: "inf", -math.inf: "-inf"}
 
 
-def replaced(entry: Entry, value: Scalar) -> Splice:
+def replaced(entry: DataValue, value: Scalar) -> Splice:
     """The edit that makes `entry` be `value`. Raises UsageError for None, which TOML does not have."""
     if is_same(entry.value, value):
         return Splice(entry.span, entry.text)
@@ -36,7 +36,7 @@ def inserted(data: bytes, where: str, parent: Path, key: str, value: Scalar) -> 
     text, before = decode(data, where), toml.read(data, where)
     places = _Places(text)
     places.document()
-    at, added = room(held(before), places.tables(), (*parent, key))
+    at, added = insertion_point(parsed_values(before), places.tables(), (*parent, key))
     new = _written(value, example(before.entries, parent, value))
     start, end, written = places.added(at, added, new)
     splice = Splice(text.span(start, end), written)
@@ -84,7 +84,9 @@ class _Places(Scan):
         text = self.text.text
         if at in self.values:
             start, end = self.values[at]
-            return appended(text, Group(start + 1, end - 1, self.pairs.get(at, ()), "(?!)"), f"{_key(keys)} = {new}")
+            return appended(
+                text, BracketGroup(start + 1, end - 1, self.pairs.get(at, ()), "(?!)"), f"{_key(keys)} = {new}"
+            )
         if at in self.dotted:
             table, end = self.dotted[at]
             return self._line(end, f"{_key((*at[len(table) :], *keys))} = {new}")

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator
 
 from autotune.errors import UsageError
-from autotune.model.source import Entry, Path, Scalar, Splice
+from autotune.model.source import DataValue, Path, Scalar, Splice
 from autotune.syntax import yaml
-from autotune.syntax.edit_effect import confirm, room
-from autotune.syntax.edit_members import Group, appended
+from autotune.syntax.edit_effect import confirm, insertion_point
+from autotune.syntax.edit_members import BracketGroup, appended
 from autotune.syntax.edit_style import decimal, example, integer, is_same, line_break, line_end, line_start
 from autotune.syntax.text import Text, decode
-from autotune.syntax.yaml_nodes import Node
+from autotune.syntax.yaml_nodes import YamlNode
 from autotune.syntax.yaml_types import plain
 
 _COMMENT = r"(?<=\s)\#[^\r\n]*"
@@ -23,7 +23,7 @@ _POINTLESS = re.compile(r"^(-?\d+)(?=e)")
 _BOOLS = {"yes": "no", "no": "yes", "on": "off", "off": "on", "true": "false", "false": "true"}
 
 
-def replaced(entry: Entry, value: Scalar, *, version: str = "1.1") -> Splice:
+def replaced(entry: DataValue, value: Scalar, *, version: str = "1.1") -> Splice:
     """The edit that makes `entry` be `value`; an alias is replaced by the value, and its anchor stays what it is.
 
     Raises UsageError for what is put together elsewhere (${...}) and for a block of text. The anchor of an alias
@@ -45,10 +45,10 @@ def inserted(data: bytes, where: str, parent: Path, key: str, value: Scalar, *, 
     """
     text, before = decode(data, where), yaml.read(data, where, version=version)
     end = len(text.text)
-    root = yaml.Composer(text, version).document() or Node(end, end)
+    root = yaml.Composer(text, version).document() or YamlNode(end, end)
     nodes = dict(_mappings(root, ()))
     own = {(*path, key.written) for path, node in nodes.items() for key, _ in node.members or () if not key.is_merge}
-    at, added = room(own, nodes, (*parent, key))
+    at, added = insertion_point(own, nodes, (*parent, key))
     new = _written(value, example(before.entries, parent, value), version)
     start, end, written = _added(text, root, nodes[at], added, new)
     splice = Splice(text.span(start, end), written)
@@ -89,7 +89,7 @@ def _string(value: str, old: str) -> str:
     return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
 
 
-def _mappings(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+def _mappings(node: YamlNode, path: Path) -> Iterator[tuple[Path, YamlNode]]:
     """What a key can be added to: mappings, and keys without a value. Not what an alias or a merge repeats."""
     if node.members is not None or (node.start == node.end and node.items is None):
         yield path, node
@@ -100,7 +100,7 @@ def _mappings(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
         yield from _mappings(item, (*path, index))
 
 
-def _added(text: Text, root: Node, node: Node, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
+def _added(text: Text, root: YamlNode, node: YamlNode, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
     """Where to write what: start, end and the text for what is between them."""
     if node is root and node.start == node.end:
         return _first(text.text, keys, new)
@@ -108,7 +108,7 @@ def _added(text: Text, root: Node, node: Node, keys: tuple[str, ...], new: str) 
         raise text.error("this mapping is an alias: a key that is added here would stand in its anchor", node.start)
     if text.text.startswith("{", node.start):
         members = [(key.start, value.end) for key, value in node.members or ()]
-        group = Group(node.start + 1, node.end - 1, members, _COMMENT)
+        group = BracketGroup(node.start + 1, node.end - 1, members, _COMMENT)
         return appended(text.text, group, _flow(keys, new))
     return _below(text, root, node, keys, new)
 
@@ -120,7 +120,7 @@ def _first(text: str, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
     return end, end, f"{'' if is_line else line}{_block(keys, new, 0, 2, line)}{line if is_line else ''}"
 
 
-def _below(text: Text, root: Node, node: Node, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
+def _below(text: Text, root: YamlNode, node: YamlNode, keys: tuple[str, ...], new: str) -> tuple[int, int, str]:
     """A line behind the last one of a block mapping, or behind a key without a value."""
     step = next(_steps(text, root), 2)
     first = node.members[0][0] if node.members else None
@@ -136,7 +136,7 @@ def _key_column(text: Text, place: int) -> int:
     return len(line) - len(line.lstrip(" -"))
 
 
-def _steps(text: Text, node: Node) -> Iterator[int]:
+def _steps(text: Text, node: YamlNode) -> Iterator[int]:
     """How much deeper each block mapping stands than the one around it."""
     for key, value in node.members or ():
         if value.members and not text.text.startswith(("{", "*"), value.start):
@@ -146,7 +146,7 @@ def _steps(text: Text, node: Node) -> Iterator[int]:
         yield from _steps(text, value)
 
 
-def _end(text: Text, node: Node) -> int:
+def _end(text: Text, node: YamlNode) -> int:
     """Where the last value in `node` ends."""
     last = node.members[-1][1] if node.members else node.items[-1] if node.items else None
     return node.end if last is None or text.text.startswith(("{", "[", "*"), node.start) else _end(text, last)

@@ -19,10 +19,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.model import source
-from autotune.model.source import Command, Comment
+from autotune.model.source import Comment, ShellCommand
 from autotune.syntax.shell_lexer import Lexer
 from autotune.syntax.shell_statements import Statement, Statements, When
-from autotune.syntax.shell_tokens import Run, Word
+from autotune.syntax.shell_tokens import ExpansionRun, Token
 from autotune.syntax.shell_values import ARGUMENTS, Values
 from autotune.syntax.text import Text, decode
 
@@ -35,20 +35,20 @@ _ENVIRONMENT = re.compile(r"\bactivate['\"]?$")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-class Script(Struct, frozen=True):
+class ShellScript(Struct, frozen=True):
     """The simple commands of a shell script in the order of the file, and its comments."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[ShellCommand, ...]
     comments: tuple[Comment, ...]
 
 
-def read(data: bytes, where: str, arguments: Sequence[str] | None = None) -> Script:
+def read(data: bytes, where: str, arguments: Sequence[str] | None = None) -> ShellScript:
     """The commands of a shell script that is started with `arguments`, if these are known. Raises UsageError."""
     lexer = Lexer(decode(data, where))
     reader = Statements(lexer)
     statements = tuple(reader.read())
     values = replace(_values(statements, lexer.text, reader.changed | lexer.changed), arguments=arguments)
-    return Script(tuple(_commands(statements, values)), tuple(lexer.comments))
+    return ShellScript(tuple(_commands(statements, values)), tuple(lexer.comments))
 
 
 def _values(statements: Sequence[Statement], text: Text, changed: set[str]) -> Values:
@@ -87,22 +87,22 @@ def _runs_others(statement: Statement, text: Text) -> bool:
     return _name(statement) in _RUNNING and not is_environment
 
 
-def _plain(word: Word) -> str:
+def _plain(word: Token) -> str:
     """The text of a word without variables; "" for one with them."""
-    runs = [piece for piece in word.pieces if isinstance(piece, Run)]
+    runs = [piece for piece in word.pieces if isinstance(piece, ExpansionRun)]
     return "".join(run.text or "" for run in runs) if len(runs) == len(word.pieces) else ""
 
 
-def _kept(statement: Statement) -> tuple[Word, ...]:
+def _kept(statement: Statement) -> tuple[Token, ...]:
     """The assignments of a statement that hold after it."""
     if _name(statement) in _DECLARING or all(word.name for word in statement.words):
         return tuple(word for word in statement.words if word.name)
     return ()
 
 
-def _commands(statements: Sequence[Statement], values: Values) -> Iterator[Command]:
-    given: dict[str, source.Word] = {}
-    exported: tuple[tuple[str, source.Word], ...] = ()
+def _commands(statements: Sequence[Statement], values: Values) -> Iterator[ShellCommand]:
+    given: dict[str, source.ShellWord] = {}
+    exported: tuple[tuple[str, source.ShellWord], ...] = ()
     for statement in statements:
         if _runs_others(statement, values.text):
             values.forget()
@@ -119,7 +119,7 @@ def _commands(statements: Sequence[Statement], values: Values) -> Iterator[Comma
             values.count(len(exported), statement.words[0])
 
 
-def _given(word: Word, when: When, values: Values) -> dict[str, source.Word]:
+def _given(word: Token, when: When, values: Values) -> dict[str, source.ShellWord]:
     """The variable that `word` sets for good, if it sets one."""
     value = values.value(word, when) if word.name else None
     if word.name and when == "once":
@@ -135,7 +135,9 @@ def _exports(statement: Statement) -> bool:
     return _name(statement) == "export" or any("x" in flag for flag in flags)
 
 
-def _command(statement: Statement, values: Values, exported: tuple[tuple[str, source.Word], ...]) -> Iterator[Command]:
+def _command(
+    statement: Statement, values: Values, exported: tuple[tuple[str, source.ShellWord], ...]
+) -> Iterator[ShellCommand]:
     """The command of a statement; none when its words are empty variables."""
     settings = tuple(itertools.takewhile(lambda word: word.name, statement.words))
     own = ((word.name, values.value(word, statement.when)) for word in settings)
@@ -146,4 +148,4 @@ def _command(statement: Statement, values: Values, exported: tuple[tuple[str, so
     if words:
         start, end = statement.words[0].start, statement.words[-1].end
         lines = values.text.line(start), values.text.line(max(start, end - 1))
-        yield Command(tuple(words), exported + variables, *lines, statement.scope)
+        yield ShellCommand(tuple(words), exported + variables, *lines, statement.scope)

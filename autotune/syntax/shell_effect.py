@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from autotune.errors import UsageError
-from autotune.model.source import Command, Splice, Word
+from autotune.model.source import ShellCommand, ShellWord, Splice
 from autotune.syntax import shell
 from autotune.syntax.edit_effect import spliced
 
@@ -17,7 +17,7 @@ _MOST = 3
 """Flags that an error names."""
 
 
-def confirm(data: bytes, splice: Splice, edited: Word) -> None:
+def confirm(data: bytes, splice: Splice, edited: ShellWord) -> None:
     """Raises UsageError when an edit of a word changes more than one flag. Commands that run the same may share it."""
     before, after = (_values(each) for each in (data, spliced(data, splice)))
     changed = {place for place in before.keys() | after.keys() if before.get(place) != after.get(place)}
@@ -30,7 +30,7 @@ def confirm(data: bytes, splice: Splice, edited: Word) -> None:
         )
 
 
-def flags(command: Command) -> Iterator[tuple[str, int, str]]:
+def flags(command: ShellCommand) -> Iterator[tuple[str, int, str]]:
     """Each flag or override of a command with the number and text of the words behind it, and each unknown word."""
     flag, behind = "", 0
     for word in command.words:
@@ -54,7 +54,7 @@ def _values(data: bytes) -> dict[Place, list[str]]:
     return found
 
 
-def program(command: Command) -> str:
+def program(command: ShellCommand) -> str:
     """The script that a command runs, or else its first word."""
     texts = [word.value or word.text for word in command.words]
     return next((text for text in texts if text.endswith(".py")), texts[0] if texts else "")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from autotune.model.source import Comment
-from autotune.syntax.shell_tokens import Operator, Piece, Run, Variable, Word
+from autotune.syntax.shell_tokens import ExpansionRun, Operator, Piece, Token, Variable
 from autotune.syntax.text import MAX_VALUES, Text
 
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)*")
@@ -51,7 +51,7 @@ class Lexer(Struct):
     heredocs: list[re.Pattern[str]] = field(default_factory=list)
     left: int = 4 * MAX_VALUES
 
-    def tokens(self) -> Iterator[Word | Operator]:
+    def tokens(self) -> Iterator[Token | Operator]:
         """All words and operators, in order. Raises UsageError at a quote or bracket without an end."""
         while self._skip() < len(self.text.text):
             self._count()
@@ -104,12 +104,12 @@ class Lexer(Struct):
             tabs = r"\t*" if match[0].endswith("-") else ""
             self.heredocs.append(re.compile(rf"^{tabs}{re.escape(delimiter)}\r?$", re.MULTILINE))
 
-    def _process(self) -> Word:
+    def _process(self) -> Token:
         """<(command) or >(command): the name of a file that nobody knows."""
         start = self.place
         self.place += 1
         self._nested("(")
-        return Word(start, self.place, (Run(None, start, False),))
+        return Token(start, self.place, (ExpansionRun(None, start, False),))
 
     def _expression(self, opening: str) -> None:
         """Over an arithmetic expression; what it changes is known no more."""
@@ -118,23 +118,23 @@ class Lexer(Struct):
         for match in _CHANGED.finditer(self.text.text, start, self.place):
             self.changed.add(match[1] or match[2])
 
-    def _word(self, is_item: bool = False) -> Word:
+    def _word(self, is_item: bool = False) -> Token:
         start = self.place
         assignment = None if is_item else _ASSIGNMENT.match(self.text.text, start)
         if assignment is None:
             pieces = self._pieces(_OUTSIDE, False, 0)
-            return Word(start, self.place, pieces)
+            return Token(start, self.place, pieces)
         self.place = assignment.end()
         items = self._items() if self._is_at("(") else None
         pieces = self._pieces(_OUTSIDE, False, 0)
-        value = Word(assignment.end(), self.place, pieces) if items is None else None
+        value = Token(assignment.end(), self.place, pieces) if items is None else None
         if "[" in assignment[0] or any(self.text.text.startswith("[", item.start) for item in items or ()):
             self.changed.add(assignment[1])  # single items are not followed
-        name = Run(assignment[0], start, False)
-        return Word(start, self.place, (name, *pieces), assignment[1], bool(assignment[2]), value, items)
+        name = ExpansionRun(assignment[0], start, False)
+        return Token(start, self.place, (name, *pieces), assignment[1], bool(assignment[2]), value, items)
 
-    def _items(self) -> tuple[Word, ...]:
-        items: list[Word] = []
+    def _items(self) -> tuple[Token, ...]:
+        items: list[Token] = []
         start = self.place
         self.place += 1
         while True:
@@ -158,7 +158,7 @@ class Lexer(Struct):
             start = self.place
             if match := plain.match(self.text.text, start):
                 self.place = match.end()
-                pieces.append(Run(match[0], start, quoted))
+                pieces.append(ExpansionRun(match[0], start, quoted))
             elif self._is_at("\\"):
                 pieces.append(self._escape(quoted))
             elif self._is_at("$", "`"):
@@ -168,30 +168,30 @@ class Lexer(Struct):
             else:
                 return tuple(pieces)
 
-    def _escape(self, quoted: bool) -> Run:
+    def _escape(self, quoted: bool) -> ExpansionRun:
         match = _ESCAPE.match(self.text.text, self.place)
         if match is None:
             self.place += 1
-            return Run("\\", self.place - 1, True)
+            return ExpansionRun("\\", self.place - 1, True)
         self.place = match.end()
         if match[1].endswith("\n"):
-            return Run("", match.end(), quoted)
+            return ExpansionRun("", match.end(), quoted)
         if quoted and match[1] not in '$`"\\':
-            return Run(match[0], match.start(), True)
-        return Run(match[1], match.start(1), True)
+            return ExpansionRun(match[0], match.start(), True)
+        return ExpansionRun(match[1], match.start(1), True)
 
     def _quotes(self, depth: int) -> tuple[Piece, ...]:
         start = self.place
         match = _SINGLE_QUOTED.match(self.text.text, start)
         if match is not None:
             self.place = match.end()
-            return (Run(match[1], match.start(1), True),)
+            return (ExpansionRun(match[1], match.start(1), True),)
         self.place += 1
         pieces = self._pieces(_IN_QUOTES, True, depth + 1) if self.text.text[start] == '"' else ()
         if not self._is_at('"'):
             raise self.text.error("a quote without an end", start)
         self.place += 1
-        return pieces or (Run("", start + 1, True),)
+        return pieces or (ExpansionRun("", start + 1, True),)
 
     def _expansion(self, quoted: bool, depth: int) -> tuple[Piece, ...]:
         """What starts with $ or `."""
@@ -204,11 +204,11 @@ class Lexer(Struct):
             return (self._with_default(match, quoted, depth),)
         if not quoted and (match := _ANSI_QUOTED.match(self.text.text, start)):
             self.place = match.end()
-            return (Run(None if "\\" in match[1] else match[1], match.start(1), True),)
+            return (ExpansionRun(None if "\\" in match[1] else match[1], match.start(1), True),)
         if self._passes_substitution():
-            return (Run(None, start, quoted),)
+            return (ExpansionRun(None, start, quoted),)
         self.place += 1
-        return () if not quoted and self._is_at('"') else (Run("$", start, quoted),)
+        return () if not quoted and self._is_at('"') else (ExpansionRun("$", start, quoted),)
 
     def _with_default(self, match: re.Match[str], quoted: bool, depth: int) -> Variable:
         self.place = match.end()

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from autotune.syntax.shell_lexer import Lexer
-from autotune.syntax.shell_tokens import Operator, Word
+from autotune.syntax.shell_tokens import Operator, Token
 
 _OPENING = {"if", "while", "until", "{"}
 _CLOSING = {"fi", "done", "esac", "}"}
@@ -19,7 +19,7 @@ _MAYBE = ("&&", *_ELSE)
 _CASE_ENDS = (";;", ";&", ";;&")
 _LIST_ENDS = (";", "&", ")", *_CASE_ENDS)
 When = Literal["once", "perhaps", "later"]
-_Tokens = Iterator[Word | Operator]
+_Tokens = Iterator[Token | Operator]
 
 
 class Statement(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Statement(Struct, frozen=True):
     outermost first.
     """
 
-    words: tuple[Word, ...]
+    words: tuple[Token, ...]
     when: When
     scope: tuple[int, ...]
 
@@ -52,14 +52,14 @@ class Statements(Struct):
     branch: int = 0
     next_block: str = ""
     before: str = ""
-    words: list[Word] = field(default_factory=list)
+    words: list[Token] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)
 
     def read(self) -> Iterator[Statement]:
         """All statements in the order of the file."""
         tokens = self.lexer.tokens()
         for token in tokens:
-            if isinstance(token, Word):
+            if isinstance(token, Token):
                 if self.words or not self._keyword(token, tokens):
                     self.words.append(token)
             elif token.text == "(" and (self.words or self.next_block):  # name(): a function
@@ -104,7 +104,7 @@ class Statements(Struct):
             self._next_branch()
             self._pattern(tokens)
 
-    def _keyword(self, word: Word, tokens: _Tokens) -> bool:
+    def _keyword(self, word: Token, tokens: _Tokens) -> bool:
         """Whether `word` is a keyword; if so, passes what belongs to it and is no command."""
         keyword = self._written(word)
         if keyword in _OPENING:
@@ -148,7 +148,7 @@ class Statements(Struct):
     def _loop(self, tokens: _Tokens) -> None:
         self._open()
         variable = next(tokens, None)
-        if isinstance(variable, Word):
+        if isinstance(variable, Token):
             self.changed.add(self._written(variable))
             for token in tokens:
                 if isinstance(token, Operator):
@@ -159,14 +159,14 @@ class Statements(Struct):
         for token in tokens:
             if isinstance(token, Operator) and token.text == ")":
                 return
-            if isinstance(token, Word) and self._written(token) == "esac":
+            if isinstance(token, Token) and self._written(token) == "esac":
                 self._close()
                 return
 
     def _pass_to(self, last: str, tokens: _Tokens) -> None:
         for token in tokens:
-            if isinstance(token, Word) and self._written(token) == last:
+            if isinstance(token, Token) and self._written(token) == last:
                 return
 
-    def _written(self, word: Word) -> str:
+    def _written(self, word: Token) -> str:
         return self.lexer.text.text[word.start : word.end]

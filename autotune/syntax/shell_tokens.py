@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Run(Struct, frozen=True):
+class ExpansionRun(Struct, frozen=True):
     """Characters of a word that stand one behind the other in the file from `start` on.
 
     `text` is None for what is only known when the script runs. What is `quoted` is taken as it is: no blanks split it.
@@ -29,10 +29,10 @@ class Variable(Struct, frozen=True):
     takes_empty: bool = False
 
 
-Piece = Run | Variable
+Piece = ExpansionRun | Variable
 
 
-class Word(Struct, frozen=True):
+class Token(Struct, frozen=True):
     """A word from `start` to `end`.
 
     One of the form NAME=value or NAME+=value has a `name` and the `value` as a word, or `items` when it is (a b c).
@@ -43,8 +43,8 @@ class Word(Struct, frozen=True):
     pieces: tuple[Piece, ...]
     name: str = ""
     is_append: bool = False
-    value: Word | None = None
-    items: tuple[Word, ...] | None = None
+    value: Token | None = None
+    items: tuple[Token, ...] | None = None
 
 
 class Operator(Struct, frozen=True):

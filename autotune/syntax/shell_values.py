@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from autotune.model import source
 from autotune.syntax.shell_statements import When
-from autotune.syntax.shell_tokens import Piece, Run, Variable, Word
+from autotune.syntax.shell_tokens import ExpansionRun, Piece, Token, Variable
 from autotune.syntax.text import MAX_VALUES, Text
 
 _BLANKS_OR_WORD = re.compile(r"[ \t\r\n]+|[^ \t\r\n]+")
@@ -20,8 +20,8 @@ ARGUMENTS = "@"
 _LONGEST = 100_000
 """Characters of a variable, or items of an array: X=$X$X$X doubles quickly."""
 
-Field = Sequence[Run]
-_UNKNOWN: Field = (Run(None, 0, False),)
+Field = Sequence[ExpansionRun]
+_UNKNOWN: Field = (ExpansionRun(None, 0, False),)
 _TYPED = -1
 """Where an argument of the script stands: not in its text."""
 
@@ -45,7 +45,7 @@ class Values(Struct):
     left: int = MAX_VALUES
     arguments: Sequence[str] | None = None
 
-    def assign(self, word: Word) -> None:
+    def assign(self, word: Token) -> None:
         """Take a NAME=value or NAME+=value that certainly runs."""
         if word.items is not None:
             fields = [found for item in word.items for found in self._fields(item.pieces, "once")]
@@ -64,14 +64,14 @@ class Values(Struct):
         self.arrays.clear()
         self.is_open = True
 
-    def words(self, word: Word, when: When) -> Iterator[source.Word]:
+    def words(self, word: Token, when: When) -> Iterator[source.ShellWord]:
         """The words that `word` of a command becomes; none for an unquoted variable that is empty."""
         is_variable = len(word.pieces) == 1 and isinstance(word.pieces[0], Variable)
         for found in self._fields(word.pieces, when):
             self.count(1, word)
             yield self._placed(word, found, _is_known(found), is_variable)
 
-    def value(self, word: Word, when: When) -> source.Word | None:
+    def value(self, word: Token, when: When) -> source.ShellWord | None:
         """The value of NAME=value as a word; None for an array."""
         if word.value is None:
             return None
@@ -80,24 +80,24 @@ class Values(Struct):
         is_variable = len(word.value.pieces) == 1 and isinstance(word.value.pieces[0], Variable)
         return self._placed(word.value, runs, is_known, is_variable)
 
-    def count(self, number: int, word: Word) -> None:
+    def count(self, number: int, word: Token) -> None:
         """Note that `number` more words are made. Raises UsageError when they are too many."""
         self.left -= number
         if self.left < 0:
             raise self.text.error(f"more than {MAX_VALUES} words", word.start)
 
-    def _placed(self, word: Word, runs: Field, is_known: bool, is_variable: bool) -> source.Word:
+    def _placed(self, word: Token, runs: Field, is_known: bool, is_variable: bool) -> source.ShellWord:
         """A variable stands where its value stands, anything else where it is used."""
         start, end = (_place(runs) if is_variable else None) or (word.start, word.end)
         value = "".join(run.text or "" for run in runs) if is_known else None
         is_typed = is_known and any(run.start == _TYPED for run in runs)
-        return source.Word(
+        return source.ShellWord(
             value, self.text.text[start:end], self.text.span(start, end), self.text.line(start), is_typed
         )
 
     def _fields(self, pieces: Sequence[Piece], when: When) -> list[Field]:
         """The words of pieces that stand together: each blank in an unquoted variable starts a new one."""
-        fields: list[list[Run]] = [[]]
+        fields: list[list[ExpansionRun]] = [[]]
         for piece in pieces:
             parts = self._parts(piece, when)
             if len(pieces) > 1 and not all(run.text is not None for part in parts for run in part):
@@ -109,18 +109,21 @@ class Values(Struct):
         return [runs for runs in fields if any(run.text != "" or run.quoted for run in runs)]
 
     def _parts(self, piece: Piece, when: When) -> list[Field]:
-        if isinstance(piece, Run):
+        if isinstance(piece, ExpansionRun):
             return [(piece,)]
         values = self._variable(piece, when)
         if piece.quoted:
-            return [[Run(run.text, run.start, True) for run in (*value, Run("", 0, True))] for value in values]
+            return [
+                [ExpansionRun(run.text, run.start, True) for run in (*value, ExpansionRun("", 0, True))]
+                for value in values
+            ]
         return [part for value in values for part in _split(value)]
 
     def _joined(self, pieces: Sequence[Piece], when: When) -> Field:
         """The value of pieces where blanks split nothing: in an assignment."""
-        runs: list[Run] = []
+        runs: list[ExpansionRun] = []
         for piece in pieces:
-            runs += (piece,) if isinstance(piece, Run) else self._scalar(piece, when)
+            runs += (piece,) if isinstance(piece, ExpansionRun) else self._scalar(piece, when)
         is_home = bool(runs) and not runs[0].quoted and (runs[0].text or "").startswith("~")
         return _UNKNOWN if is_home else runs
 
@@ -147,7 +150,7 @@ class Values(Struct):
         """$1 and "$@" of the script, where no function around has its own, and nothing shifts them."""
         if ARGUMENTS in self.unknown or when == "later":
             return (_UNKNOWN,)
-        given = [(Run(word, _TYPED, True),) for word in self.arguments or ()]
+        given = [(ExpansionRun(word, _TYPED, True),) for word in self.arguments or ()]
         if variable.name == "@":
             return given if self.arguments is not None else (_UNKNOWN,)
         at = int(variable.name) - 1
@@ -155,7 +158,7 @@ class Values(Struct):
             return (given[at],)
         if variable.default is not None:
             return (self._joined(variable.default, when),)
-        return (_UNKNOWN if self.arguments is None else (Run("", _TYPED, variable.quoted),),)
+        return (_UNKNOWN if self.arguments is None else (ExpansionRun("", _TYPED, variable.quoted),),)
 
 
 def _is_known(word: Field) -> bool:
@@ -164,7 +167,7 @@ def _is_known(word: Field) -> bool:
 
 
 def _split(value: Field) -> list[Field]:
-    parts: list[list[Run]] = [[]]
+    parts: list[list[ExpansionRun]] = [[]]
     for run in value:
         if run.text is None:
             parts[-1].append(run)
@@ -174,7 +177,7 @@ def _split(value: Field) -> list[Field]:
                 parts.append([])
             else:
                 start = _TYPED if run.start == _TYPED else run.start + match.start()
-                parts[-1].append(Run(match[0], start, False))
+                parts[-1].append(ExpansionRun(match[0], start, False))
     return list(parts)
 
 

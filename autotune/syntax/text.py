@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Span
-from autotune.model.source import Comment, Document, Entry, Path, Scalar
+from autotune.model.source import Comment, DataValue, Document, Path, Scalar
 
 MAX_DEPTH = 100
 """Levels of lists and mappings; a config has about ten."""
@@ -101,11 +101,11 @@ def document(text: Text, leaves: Iterable[Leaf], comments: Sequence[Comment]) ->
     return Document(tuple(_entry(text, leaf, remarks) for leaf in leaves), tuple(comments))
 
 
-def _entry(text: Text, leaf: Leaf, remarks: dict[int, str]) -> Entry:
+def _entry(text: Text, leaf: Leaf, remarks: dict[int, str]) -> DataValue:
     line = text.line(leaf.start)
     column = leaf.start - text.lines[line - 1] + 1
     written, span = text.text[leaf.start : leaf.end], text.span(leaf.start, leaf.end)
-    return Entry(leaf.path, leaf.value, written, span, line, column, remarks.get(line, ""))
+    return DataValue(leaf.path, leaf.value, written, span, line, column, remarks.get(line, ""))
 
 
 def _undecodable(data: bytes, place: int, where: str, what: str) -> UsageError:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from autotune.errors import UsageError
 from autotune.model.source import Comment, Document
 from autotune.syntax.text import MAX_VALUES, Text, decode, document
-from autotune.syntax.yaml_nodes import Node, leaves
+from autotune.syntax.yaml_nodes import YamlNode, leaves
 from autotune.syntax.yaml_types import plain, tagged
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*+(?:\s|#[^\r\n]*+)*+)*+")
@@ -46,10 +46,10 @@ class Composer(Struct):
     version: str
     place: int = 0
     left: int = 2 * MAX_VALUES
-    anchors: dict[str, Node] = field(default_factory=dict)
+    anchors: dict[str, YamlNode] = field(default_factory=dict)
     scalars: list[tuple[int, int]] = field(default_factory=list)
 
-    def document(self) -> Node | None:
+    def document(self) -> YamlNode | None:
         """The first document; None when the file has none."""
         self.place = len(self.text.text)
         events = _events(self.text)
@@ -69,7 +69,7 @@ class Composer(Struct):
         before = bisect_right(self.scalars, (place, len(self.text.text))) - 1
         return before >= 0 and place < self.scalars[before][1]
 
-    def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
+    def _node(self, event: Any, events: Iterator[Any], depth: int) -> YamlNode:
         """The node that starts with `event`; takes all `events` of it."""
         kind, start, self.place = _kind(event), event.start_mark.index, event.end_mark.index
         self.left -= 1
@@ -83,13 +83,13 @@ class Composer(Struct):
             self.anchors[event.anchor] = node
         return node
 
-    def _repeated(self, anchor: str, start: int) -> Node:
+    def _repeated(self, anchor: str, start: int) -> YamlNode:
         if anchor not in self.anchors:
             raise self.text.error(f"the alias *{anchor} without an anchor before it", start)
         self.scalars.append((start, self.place))
         return replace(self.anchors[anchor], start=start, end=self.place)
 
-    def _scalar(self, event: Any, start: int) -> Node:
+    def _scalar(self, event: Any, start: int) -> YamlNode:
         end = start + len(self.text.text[start : self.place].rstrip())
         if start == end:
             start = end = self._behind_colon(start)
@@ -101,23 +101,23 @@ class Composer(Struct):
             value = plain(written, self.version) if event.implicit[0] else written
         else:
             value = tagged(written, tag, self.version)
-        return Node(start, end, written, value, is_merge=written == "<<" and event.style is None)
+        return YamlNode(start, end, written, value, is_merge=written == "<<" and event.style is None)
 
     def _behind_colon(self, start: int) -> int:
         """Where a missing value stands: behind the colon of its key, of which the parser's event does not know."""
         colon = _COLON.match(self.text.text, self.scalars[-1][1]) if self.scalars else None
         return colon.end() if colon else start
 
-    def _collection(self, kind: str, events: Iterator[Any], start: int, depth: int) -> Node:
-        parts: list[Node] = []
+    def _collection(self, kind: str, events: Iterator[Any], start: int, depth: int) -> YamlNode:
+        parts: list[YamlNode] = []
         for event in events:
             if _kind(event) in ("SequenceEnd", "MappingEnd"):
                 self.place = event.end_mark.index
                 break
             parts.append(self._node(event, events, depth + 1))
         if kind == "SequenceStart":
-            return Node(start, self.place, items=tuple(parts))
-        return Node(start, self.place, members=tuple(zip(parts[::2], parts[1::2], strict=True)))
+            return YamlNode(start, self.place, items=tuple(parts))
+        return YamlNode(start, self.place, members=tuple(zip(parts[::2], parts[1::2], strict=True)))
 
 
 def _kind(event: Any) -> str:

@@ -10,7 +10,7 @@ from autotune.model.source import Path, Scalar
 from autotune.syntax.text import MAX_VALUES, Leaf, Text
 
 
-class Node(Struct, frozen=True):
+class YamlNode(Struct, frozen=True):
     """A scalar, a list (`items`) or a mapping (`members`: keys and values), from `start` to `end` of the text.
 
     `written` is a scalar's text without quotes, escapes and folds, `value` what it means; `is_merge` says that it is
@@ -22,24 +22,24 @@ class Node(Struct, frozen=True):
     written: str = ""
     value: Scalar = None
     is_merge: bool = False
-    items: tuple[Node, ...] | None = None
-    members: tuple[tuple[Node, Node], ...] | None = None
+    items: tuple[YamlNode, ...] | None = None
+    members: tuple[tuple[YamlNode, YamlNode], ...] | None = None
 
 
-def leaves(root: Node, text: Text) -> Iterator[Leaf]:
+def leaves(root: YamlNode, text: Text) -> Iterator[Leaf]:
     """All values, in the order of the file. Raises UsageError when aliases make too many or too deep ones."""
-    return _Walk(text).leaves(root, (), 0)
+    return BoundedWalk(text).leaves(root, (), 0)
 
 
-class _Walk(Struct):
+class BoundedWalk(Struct):
     """A walk over a tree that ends after so many nodes: aliases of aliases multiply."""
 
     text: Text
     left: int = MAX_VALUES
 
-    def leaves(self, node: Node, path: Path, depth: int) -> Iterator[Leaf]:
+    def leaves(self, node: YamlNode, path: Path, depth: int) -> Iterator[Leaf]:
         self._count(node, depth)
-        parts: Iterable[tuple[str | int, Node]] = enumerate(node.items or ())
+        parts: Iterable[tuple[str | int, YamlNode]] = enumerate(node.items or ())
         if node.members is not None:
             parts = self._members(node, depth).items()
         is_empty = True
@@ -50,10 +50,10 @@ class _Walk(Struct):
             is_scalar = node.items is None and node.members is None
             yield Leaf(path, node.value if is_scalar else (), node.start, node.end)
 
-    def _members(self, node: Node, depth: int) -> dict[str, Node]:
+    def _members(self, node: YamlNode, depth: int) -> dict[str, YamlNode]:
         """A mapping's own keys and those that it merges; its own win, then the first that is merged."""
-        merged: dict[str, Node] = {}
-        own: dict[str, Node] = {}
+        merged: dict[str, YamlNode] = {}
+        own: dict[str, YamlNode] = {}
         for key, value in node.members or ():
             if key.is_merge:
                 for source in (value,) if value.items is None else value.items:
@@ -62,18 +62,18 @@ class _Walk(Struct):
                 own[self._name(key)] = value
         return merged | own
 
-    def _merged(self, source: Node, depth: int) -> dict[str, Node]:
+    def _merged(self, source: YamlNode, depth: int) -> dict[str, YamlNode]:
         self._count(source, depth)
         if source.members is None:
             raise self.text.error("only a mapping can be merged by <<", source.start)
         self.left -= len(source.members)
         return self._members(source, depth)
 
-    def _name(self, key: Node) -> str:
+    def _name(self, key: YamlNode) -> str:
         if key.items is not None or key.members is not None:
             raise self.text.error("a key that is a list or a mapping (a template?)", key.start)
         return key.written
 
-    def _count(self, node: Node, depth: int) -> None:
+    def _count(self, node: YamlNode, depth: int) -> None:
         self.left -= 1
         self.text.bound(node.start, depth, self.left)

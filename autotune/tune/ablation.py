@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from msgspec import Struct
 
 from autotune.model.evidence import Value
-from autotune.model.tuned import Candidate, LeftOut, Space, Trial
+from autotune.model.tuned import Candidate, SearchTrial, SkippedSetting, Space
 from autotune.report.units import percent
 from autotune.tune.excluded import excluded
 from autotune.tune.surrogate import NOISE, Z90, Forecaster, Posterior, completed, speeds, surrogate
 
-Try = Callable[[Candidate], Trial | None]
+Try = Callable[[Candidate], SearchTrial | None]
 """Tries a candidate: how that ended; None where time or trials are used up."""
 
 
@@ -21,7 +21,7 @@ class Ablation(Struct, frozen=True):
     """The winner without the changes that it does not need."""
 
     candidate: Candidate
-    dropped: tuple[LeftOut, ...]
+    dropped: tuple[SkippedSetting, ...]
 
     brings: Mapping[str, float]
     """Share of the speed that each setting brings. Settings that only change together bring the same."""
@@ -30,12 +30,14 @@ class Ablation(Struct, frozen=True):
     """Settings whose share is measured: the winner without them was tried. That of the others is expected."""
 
 
-def ablate(space: Space, forecast: Forecaster, winner: Candidate, trials: Sequence[Trial], attempt: Try) -> Ablation:
+def ablate(
+    space: Space, forecast: Forecaster, winner: Candidate, trials: Sequence[SearchTrial], attempt: Try
+) -> Ablation:
     """Take changes back, one axis at a time, while the rest is as fast as the winner.
 
     Only candidates that may be as fast are tried, and only those that completed within the memory count.
     """
-    tried, rest, dropped = tuple(trials), winner, tuple[LeftOut, ...]()
+    tried, rest, dropped = tuple(trials), winner, tuple[SkippedSetting, ...]()
     while True:
         simpler = list(simpler_than(space, rest))
         before = surrogate(space, forecast, [winner, *simpler, *(one for one, _ in speeds(tried))])
@@ -50,7 +52,7 @@ def ablate(space: Space, forecast: Forecaster, winner: Candidate, trials: Sequen
         rest = best
 
 
-def untried(space: Space, trials: Sequence[Trial], wanted: Iterable[Candidate]) -> list[Candidate]:
+def untried(space: Space, trials: Sequence[SearchTrial], wanted: Iterable[Candidate]) -> list[Candidate]:
     """Candidates that were neither tried nor ruled out by the trials."""
     is_excluded, known = excluded(space, trials), {trial.candidate for trial in trials}
     return [one for one in wanted if one not in known and not is_excluded(one)]
@@ -82,18 +84,18 @@ def _share(posterior: Posterior, winner: Candidate) -> Callable[[Candidate], flo
     return lambda candidate: math.exp(posterior.mean_of(candidate) - posterior.mean_of(winner))
 
 
-def _dropped(space: Space, rest: Candidate, simpler: Candidate, ratio: float) -> Iterator[LeftOut]:
+def _dropped(space: Space, rest: Candidate, simpler: Candidate, ratio: float) -> Iterator[SkippedSetting]:
     left = space.changes(simpler)
     for name in space.changes(rest):
         if name not in left:
             brings = f"it brings {percent(1 - ratio)}" if ratio < 1 else "it brings nothing"
-            yield LeftOut(name, f"{brings}: less than the noise of a trial ({percent(NOISE)})")
+            yield SkippedSetting(name, f"{brings}: less than the noise of a trial ({percent(NOISE)})")
 
 
 def _ablation(
     space: Space,
     rest: Candidate,
-    dropped: tuple[LeftOut, ...],
+    dropped: tuple[SkippedSetting, ...],
     share: Callable[[Candidate], float],
     measured: Collection[Candidate],
 ) -> Ablation:

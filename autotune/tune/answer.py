@@ -9,17 +9,17 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from autotune import patch
-from autotune.api import patching
 from autotune.collect import artefacts
+from autotune.diagnose import write_patch as patching
 from autotune.errors import AutotuneError
 from autotune.model.finding import Gain
 from autotune.model.forecast import Forecast
 from autotune.model.patch import Patch, PatchChange
 from autotune.model.report import Report, Step
-from autotune.model.tuned import Axis, Beyond, Candidate, LeftOut, Outcome, Space, Trial
+from autotune.model.tuned import Axis, Candidate, Outcome, SearchTrial, SkippedSetting, Space, UntriedFinding
 from autotune.patch.file import NAME, dumps
 from autotune.report import gains
-from autotune.report.tune_text import changed
+from autotune.report.text.tune import changed
 from autotune.report.units import percent, size, step_time
 from autotune.tune.ablation import Ablation
 from autotune.tune.choice import Choice
@@ -40,30 +40,30 @@ def manual(trials: Trials, choice: Choice) -> Iterator[PatchChange]:
     """The changes of the fastest candidate that no edit makes and that bring more than noise."""
     fastest = choice.fastest
     if fastest.candidate != choice.writable.candidate:
-        for change in patch.coupled(trials.realisation(fastest.candidate).changes):
+        for change in patch.with_dependencies(trials.realisation(fastest.candidate).changes):
             if change.by_hand and fastest.brings.get(change.setting, 0.0) > NOISE:
                 yield with_gain(change, fastest)
 
 
-def dropped(choice: Choice) -> tuple[LeftOut, ...]:
+def dropped(choice: Choice) -> tuple[SkippedSetting, ...]:
     """The changes that bring nothing, of the fastest candidate and of the confirmed one."""
     return tuple({one.setting: one for one in (*choice.fastest.dropped, *choice.writable.dropped)}.values())
 
 
-def losses_differ(space: Space, chosen: Candidate, axis: Axis, why: str) -> Iterator[LeftOut]:
+def losses_differ(space: Space, chosen: Candidate, axis: Axis, why: str) -> Iterator[SkippedSetting]:
     """The changes of an axis that may be what makes the losses differ."""
     for name in space.changes(chosen):
         if any(name in point for point in axis.points):
-            yield LeftOut(name, f"taken back: the losses differ, and this change may be the cause: {why}")
+            yield SkippedSetting(name, f"taken back: the losses differ, and this change may be the cause: {why}")
 
 
-def beyond(report: Report, space: Space) -> Iterator[Beyond]:
+def beyond(report: Report, space: Space) -> Iterator[UntriedFinding]:
     """Recommendations of the diagnosis that bring something and change no setting that is searched."""
     for one in report.recommendations:
         changes = [(found.subject, change.setting) for found in one.findings for change in found.changes]
         if one.gain is not None and not any(space.is_searched(*change) for change in changes):
             gain = replace(one.gain, basis=gains.basis(one.gain, report.step))
-            yield Beyond(tuple(found.rule.id for found in one.findings), one.first.message, gain)
+            yield UntriedFinding(tuple(found.rule.id for found in one.findings), one.first.message, gain)
 
 
 def predicted(expected: Forecast | None, step: Step | None) -> Gain | None:
@@ -74,7 +74,7 @@ def predicted(expected: Forecast | None, step: Step | None) -> Gain | None:
     return Gain(now / expected.ms, now / expected.high_ms, now / expected.low_ms, expected.basis)
 
 
-def unconfirmed(space: Space, trials: Sequence[Trial], chosen: Candidate, error: AutotuneError) -> str:
+def unconfirmed(space: Space, trials: Sequence[SearchTrial], chosen: Candidate, error: AutotuneError) -> str:
     """How fast the chosen candidate was in the trials, and why that is not confirmed."""
     own = [trial for trial in trials if trial.candidate == space.current]
     its = [trial for trial in trials if trial.candidate == chosen]
@@ -86,7 +86,7 @@ def unconfirmed(space: Space, trials: Sequence[Trial], chosen: Candidate, error:
     return f"{settings}{was} is not confirmed: {error.what}"
 
 
-def _fits(settings: str, own: Trial, its: Trial) -> str:
+def _fits(settings: str, own: SearchTrial, its: SearchTrial) -> str:
     """What to do where the baseline is at the limit of the memory."""
     used = f" in {size(its.memory_bytes)}" if its.memory_bytes is not None else ""
     pace = f" at {step_time(its.step_ms)} per step" if its.step_ms is not None else ""

@@ -7,7 +7,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from autotune.model.tuned import SCHEDULING, Axis, Candidate, Space, Trial
+from autotune.model.tuned import SCHEDULING, Axis, Candidate, SearchTrial, Space
 from autotune.tune.ablation import Ablation, Try, ablate, changes, untried
 from autotune.tune.search import fastest
 from autotune.tune.surrogate import Forecaster, completed
@@ -29,7 +29,7 @@ class Choice(Struct, frozen=True):
 def choose(
     space: Space,
     forecast: Forecaster,
-    trials: Sequence[Trial],
+    trials: Sequence[SearchTrial],
     attempt: Try,
     manual: Manual,
     fixed: Collection[str] = (),
@@ -41,7 +41,7 @@ def choose(
     """
     seen, manual_of = list(trials), cache(manual)
 
-    def tried(one: Candidate) -> Trial | None:
+    def tried(one: Candidate) -> SearchTrial | None:
         trial = attempt(one)
         seen.extend([] if trial is None else [trial])
         return trial

@@ -14,14 +14,14 @@ from autotune.model.evidence import Value
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import SCHEDULING, Candidate, Key, Outcome, Space
-from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Schedule, Start, Verdict, Verified
+from autotune.model.verified import AFTER, BEFORE, LossComparison, LossVerdict, RunResult, Schedule, Verdict, Verified
 from autotune.tune import memory_limit
 from autotune.tune.trial import Trials, subject
-from autotune.verify import losses, rounds, summary
-from autotune.verify.accumulation import explained
-from autotune.verify.pairs import Pairs
+from autotune.verify import losses, run_schedule, summary
+from autotune.verify.accumulation_scaling import explained
+from autotune.verify.pairs import PairRunner
+from autotune.verify.runs import MemoryShortError, free_resources
 from autotune.verify.schedule import least_s, schedule
-from autotune.verify.starts import MemoryShortError, free
 
 AGAINST = "the best settings against the baseline"
 PATIENCE = 10.0
@@ -45,12 +45,12 @@ def confirm(trials: Trials, best: Candidate, left_s: float, announce: Callable[[
     announce(planned)
     deadline = max(began + left_s, time.monotonic() + SLACK * planned.seconds)
     candidates = {BEFORE: own, AFTER: best}
-    pairs = Pairs(runner, planned.turns)
+    pairs = PairRunner(runner, planned.turns)
 
-    def is_told(starts: Sequence[Start], look: int) -> bool:
-        return summary.is_told(starts, replace(planned, turns=pairs.turns), rehearsed, look)
+    def is_told(starts: Sequence[RunResult], look: int) -> bool:
+        return summary.is_conclusive(starts, replace(planned, turns=pairs.turns), rehearsed, look)
 
-    starts, look = rounds.make(
+    starts, look = run_schedule.make(
         lambda pair: _pair(trials, pairs, pair, candidates, planned),
         len(planned.order) // 2,
         planned.pair_s,
@@ -58,7 +58,7 @@ def confirm(trials: Trials, best: Candidate, left_s: float, announce: Callable[[
         is_told,
     )
     took_s = time.monotonic() - began
-    rounds.refuse_few(starts, took_s, planned.pair_s)
+    run_schedule.refuse_few(starts, took_s, planned.pair_s)
     made = replace(planned, order=tuple(start.side for start in starts), turns=pairs.turns)
     notes = tuple(filter(None, [memory_limit.unknown_peak(trials.script.evidence, trials.space, best)]))
     return summary.summarise(runner.sides, starts, made, took_s, notes, rehearsed, look)
@@ -71,7 +71,7 @@ def has_won(verified: Verified) -> bool:
 
 def has_other_losses(verified: Verified) -> bool:
     """Whether its losses differ although none of its changes is said to alter them."""
-    return verified.losses.sameness is Sameness.DIFFERENT and not _is_altering(verified.changes)
+    return verified.losses.sameness is LossVerdict.DIFFERENT and not _is_altering(verified.changes)
 
 
 def scaled_losses(trials: Trials, best: Candidate) -> str:
@@ -84,23 +84,25 @@ def scaled_losses(trials: Trials, best: Candidate) -> str:
     if own is None or its is None or _is_altering(made):
         return ""
     steps = min(len(own.losses), len(its.losses))
-    other = Losses(Sameness.DIFFERENT, steps, f"its losses over {steps} steps are others")
+    other = LossComparison(LossVerdict.DIFFERENT, steps, f"its losses over {steps} steps are others")
     found = explained(other, own.losses, its.losses, made)
     return found.why if found != other else ""
 
 
 def manual_changes(trials: Trials, candidate: Candidate) -> frozenset[str]:
     """The changes of a candidate that no edit makes, and those that depend on such a change."""
-    return frozenset(one.setting for one in patch.coupled(trials.realisation(candidate).changes) if one.by_hand)
+    return frozenset(
+        one.setting for one in patch.with_dependencies(trials.realisation(candidate).changes) if one.by_hand
+    )
 
 
 def written_together(changes: Iterable[PatchChange]) -> tuple[PatchChange, ...]:
     """The changes as they were confirmed, together: one manual change makes all of them manual, and an altering one is
     never written without the others."""
-    coupled = tuple(patch.coupled(tuple(changes)))
+    coupled = tuple(patch.with_dependencies(tuple(changes)))
     is_altering = _is_altering(coupled)
     names = tuple(one.setting for one in coupled if one.by_hand or is_altering)
-    return tuple(patch.coupled([_with(one, names) if one.edits else one for one in coupled]))
+    return tuple(patch.with_dependencies([_with(one, names) if one.edits else one for one in coupled]))
 
 
 def _with(change: PatchChange, names: Iterable[str]) -> PatchChange:
@@ -113,7 +115,7 @@ def _is_altering(changes: Iterable[PatchChange]) -> bool:
     return any(change.effect is Effect.ALTERING for change in changes)
 
 
-def _trial_run(trials: Trials, candidate: Candidate) -> Start:
+def _trial_run(trials: Trials, candidate: Candidate) -> RunResult:
     """The run of its trial; a new one where an earlier or another tuner made that trial."""
     if candidate not in trials.starts:
         tried = trials.attempt(-1, candidate, None)
@@ -122,22 +124,22 @@ def _trial_run(trials: Trials, candidate: Candidate) -> Start:
     return trials.starts[candidate]
 
 
-def _planned(rehearsed: list[Start], steps: int, left_s: float) -> Schedule:
+def _planned(rehearsed: list[RunResult], steps: int, left_s: float) -> Schedule:
     """The schedule: enough steps to drain the prefetch queue of either side and to compare losses."""
     loss_steps = max(losses.LEAST_STEPS, max(start.warmup for start in rehearsed) + steps)
-    return schedule(rehearsed, max(left_s, SLACK * least_s(rehearsed, loss_steps)), 0.0, loss_steps, free())
+    return schedule(rehearsed, max(left_s, SLACK * least_s(rehearsed, loss_steps)), 0.0, loss_steps, free_resources())
 
 
 def _pair(
-    trials: Trials, pairs: Pairs, pair: Sequence[str], candidates: Mapping[str, Candidate], planned: Schedule
-) -> list[Start]:
+    trials: Trials, pairs: PairRunner, pair: Sequence[str], candidates: Mapping[str, Candidate], planned: Schedule
+) -> list[RunResult]:
     realised = {side: trials.realisation(candidates[side]) for side in pair}
     trials.said = ""
     try:
         ran = pairs.make(_requests({side: trials.request(realised[side], side) for side in pair}, planned))
     except MemoryShortError as short:
         raise _failed(str(short)) from None
-    starts: list[Start] = []
+    starts: list[RunResult] = []
     for side in pair:
         unchanged = _unchanged(trials.space, candidates[side])
         start, end = trials.judged(pairs.runner, ran[side], realised[side].asked, unchanged)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from autotune.model.evidence import Value
-from autotune.model.tuned import Candidate, Outcome, RanOut, Space, Trial
+from autotune.model.tuned import Candidate, Outcome, OutOfMemoryNote, SearchTrial, Space
 
 FAILURES = 2
 """A point of an axis that failed so often and never completed is ruled out."""
@@ -37,7 +37,7 @@ HOST_MEMORY: Takes = {
 Needs = Mapping[str, float]
 
 
-def excluded(space: Space, trials: Sequence[Trial]) -> Callable[[Candidate], bool]:
+def excluded(space: Space, trials: Sequence[SearchTrial]) -> Callable[[Candidate], bool]:
     """Whether a candidate is ruled out: it needs at least as much memory as one that ran out of it, exceeds the limit
     by extrapolation from smaller micro-batches, or has a failing point."""
     ran_out = list(_ran_out(space, trials))
@@ -52,7 +52,7 @@ def excluded(space: Space, trials: Sequence[Trial]) -> Callable[[Candidate], boo
     return is_excluded
 
 
-def fits(space: Space, trials: Sequence[Trial], trial: Trial) -> bool:
+def fits(space: Space, trials: Sequence[SearchTrial], trial: SearchTrial) -> bool:
     """Whether a trial kept to the memory limit. The baseline does where it completed, even above the limit; then a
     candidate that needs no more memory than the baseline does, too.
     """
@@ -64,12 +64,12 @@ def fits(space: Space, trials: Sequence[Trial], trial: Trial) -> bool:
     return _covers(own, its) and any(one.candidate == space.current and _is_above(space, one) for one in trials)
 
 
-def _is_above(space: Space, trial: Trial) -> bool:
+def _is_above(space: Space, trial: SearchTrial) -> bool:
     limit, used = space.memory_limit_bytes, trial.memory_bytes
     return limit is not None and used is not None and used > limit
 
 
-def _ran_out(space: Space, trials: Sequence[Trial]) -> Iterator[Needs]:
+def _ran_out(space: Space, trials: Sequence[SearchTrial]) -> Iterator[Needs]:
     """What the trials needed that exceeded the memory, unless a trial that kept to it needed as much."""
     kept = {one.candidate for one in trials if one.outcome == Outcome.COMPLETED and fits(space, trials, one)}
     went_well = {one: _needs(space, one, {**MEMORY, **HOST_MEMORY}) for one in kept}
@@ -91,11 +91,11 @@ def takes_more(space: Space, candidate: Candidate) -> bool:
     return any(its[name] > own[name] for name in MEMORY)
 
 
-def _takes(space: Space, trial: Trial) -> Takes:
+def _takes(space: Space, trial: SearchTrial) -> Takes:
     """The ranks for the memory that a trial ran out of: by default that of the device of the training."""
     if not space.is_on_device:
         return {**MEMORY, **HOST_MEMORY}
-    return HOST_MEMORY if trial.ran_out == RanOut.HOST else MEMORY
+    return HOST_MEMORY if trial.ran_out == OutOfMemoryNote.HOST else MEMORY
 
 
 def _needs(space: Space, candidate: Candidate, takes: Takes) -> Needs:
@@ -104,7 +104,7 @@ def _needs(space: Space, candidate: Candidate, takes: Takes) -> Needs:
     return {name: of(settings[name]) if name in settings else 0.0 for name, of in takes.items()}
 
 
-def _measured(space: Space, trial: Trial) -> Iterator[tuple[Needs, int]]:
+def _measured(space: Space, trial: SearchTrial) -> Iterator[tuple[Needs, int]]:
     """What a trial needed, and its peak."""
     if trial.outcome == Outcome.COMPLETED and trial.memory_bytes is not None:
         yield _needs(space, trial.candidate, _takes(space, trial)), trial.memory_bytes
@@ -127,7 +127,7 @@ def _outgrows(space: Space, needs: Needs, measured: Sequence[tuple[Needs, int]])
     return peaks[high] + growth * (needs[BATCH_SIZE] - high) > space.memory_limit_bytes
 
 
-def _failing(space: Space, trials: Sequence[Trial]) -> set[tuple[int, int]]:
+def _failing(space: Space, trials: Sequence[SearchTrial]) -> set[tuple[int, int]]:
     """Points, as (axis, point), that failed FAILURES times and never completed; never those of the baseline."""
     bad = (Outcome.FAILED, Outcome.TIMED_OUT)
     failed = Counter(point for trial in trials if trial.outcome in bad for point in enumerate(trial.candidate))

@@ -14,15 +14,15 @@ from autotune.catalogue.dialects import Version
 from autotune.collect.request import Override
 from autotune.engine.fixes import effect_of, spelled
 from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
-from autotune.model.finding import Change
+from autotune.model.finding import SettingChange
 from autotune.model.patch import Edit, PatchChange
-from autotune.model.scanned import TYPED, Bundle, Call
+from autotune.model.scanned import TYPED, Bundle, ConsumerCall
 from autotune.model.tuned import Key
-from autotune.patch import unset
+from autotune.patch import worker_options
+from autotune.patch.command_line import with_values
 from autotune.patch.dependencies import OF_WORKERS, WORKERS
-from autotune.patch.plan import Wanted
-from autotune.patch.resolve import edited
-from autotune.patch.retyped import retyped
+from autotune.patch.plan import RequestedChange
+from autotune.patch.resolve import apply_edits
 
 RULE = "tune"
 """Takes the place of a rule ID in the patch."""
@@ -86,9 +86,9 @@ def realise(script: DiagnosedScript, wanted: Mapping[Key, Value]) -> Realisation
     edits = [edit for change in changes for edit in change.edits]
     manual = {change.setting: _override(script, change) for change in changes if not _is_automatic(change)}
     nowhere = {name for name, one in manual.items() if one is None}
-    files = {name: edited(script.read(name), each) for name, each in _by_file(edits)}
+    files = {name: apply_edits(script.read(name), each) for name, each in _by_file(edits)}
     return Realisation(
-        words=retyped(script.words, [edit for edit in edits if edit.file == TYPED]),
+        words=with_values(script.words, [edit for edit in edits if edit.file == TYPED]),
         asked=asked,
         changes=changes,
         files={Path(name).resolve(): data for name, data in files.items()},
@@ -125,9 +125,9 @@ def _without_workers(wanted: Mapping[Key, Value]) -> dict[Key, Value]:
     return {key: value for key, value in wanted.items() if not (key[0] in none and key[1] in OF_WORKERS and value)}
 
 
-def _wanted(script: DiagnosedScript, subject: str, name: str, value: Value) -> Wanted:
+def _wanted(script: DiagnosedScript, subject: str, name: str, value: Value) -> RequestedChange:
     setting = script.evidence.setting(subject, name) or _next_to_workers(script.evidence, subject, name)
-    change = Change(
+    change = SettingChange(
         setting=name,
         old=setting.value if setting is not None else None,
         new=value,
@@ -135,7 +135,7 @@ def _wanted(script: DiagnosedScript, subject: str, name: str, value: Value) -> W
         location=setting.location if setting is not None else None,
         spelling=spelled(setting, name, value, script.evidence),
     )
-    return Wanted(change, subject, setting, (RULE,))
+    return RequestedChange(change, subject, setting, (RULE,))
 
 
 def _next_to_workers(evidence: Evidence, subject: str, name: str) -> Setting | None:
@@ -169,12 +169,12 @@ def _override(script: DiagnosedScript, change: PatchChange) -> Override | None:
     if spelling is None or at is None:
         return None
     is_without = change.setting == WORKERS and not change.new
-    refused = dict.fromkeys(unset.keys(framework, script.versions)) if is_without else {}
+    refused = dict.fromkeys(worker_options.worker_keys(framework, script.versions)) if is_without else {}
     arguments = {**refused, **spelling.arguments(change.new)}
     return Override(at, site.file, site.line, max(site.line, site.end_line), arguments)
 
 
-def _site(setting: Setting | None, calls: Sequence[Call]) -> Location | None:
+def _site(setting: Setting | None, calls: Sequence[ConsumerCall]) -> Location | None:
     """The call that takes a setting: the call that has its location among its arguments, else the observed call."""
     place = setting.location if setting is not None else None
     if place is None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Struct
 
-from autotune.model.tuned import Candidate, Outcome, Space, Trial
+from autotune.model.tuned import Candidate, Outcome, SearchTrial, Space
 from autotune.tune.excluded import excluded
 from autotune.tune.stopping import Stopping, not_worth, out_of
 from autotune.tune.study import Study
 from autotune.tune.surrogate import Forecaster, Posterior, Proposal, SurrogateSampler, completed, speeds, surrogate
 
-Attempt = Callable[[int, Candidate, float | None], Trial]
+Attempt = Callable[[int, Candidate, float | None], SearchTrial]
 """(number, candidate, the speedup over the baseline that the forecast gives it) -> how the trial ended."""
 
 MAX_RIVALS = 3
@@ -29,7 +29,7 @@ class Step(Struct, frozen=True):
 
 def search(
     space: Space, study: Study, attempt: Attempt, stopping: Stopping, clock: Callable[[], float] = time.monotonic
-) -> tuple[tuple[Trial, ...], str]:
+) -> tuple[tuple[SearchTrial, ...], str]:
     """Try candidates until the search ends: all trials of the study, and why it ended."""
     began, own = clock(), set[int]()
     while True:
@@ -48,7 +48,7 @@ def search(
 def next_step(
     space: Space,
     sampler: SurrogateSampler,
-    trials: Sequence[Trial],
+    trials: Sequence[SearchTrial],
     running: frozenset[Candidate],
     stopping: Stopping,
     own: Collection[int],
@@ -75,7 +75,7 @@ def next_step(
     return Step(rivals[0]) if rivals else Step(None, why)
 
 
-def fastest(space: Space, forecast: Forecaster, trials: Sequence[Trial], among: Sequence[Candidate]) -> Candidate:
+def fastest(space: Space, forecast: Forecaster, trials: Sequence[SearchTrial], among: Sequence[Candidate]) -> Candidate:
     """The fastest of these, by all that was measured; the baseline where there is none."""
     if not among:
         return space.current
@@ -85,7 +85,7 @@ def fastest(space: Space, forecast: Forecaster, trials: Sequence[Trial], among: 
 
 
 def _ranked(
-    space: Space, sampler: SurrogateSampler, trials: Sequence[Trial], running: frozenset[Candidate]
+    space: Space, sampler: SurrogateSampler, trials: Sequence[SearchTrial], running: frozenset[Candidate]
 ) -> Proposal | None:
     """The first of the best forecasts that was neither tried nor ruled out."""
     is_excluded, seen = excluded(space, trials), {*(trial.candidate for trial in trials), *running}
@@ -96,7 +96,7 @@ def _ranked(
 
 
 def _rivals(
-    space: Space, posterior: Posterior, trials: Sequence[Trial], running: frozenset[Candidate]
+    space: Space, posterior: Posterior, trials: Sequence[SearchTrial], running: frozenset[Candidate]
 ) -> list[Candidate]:
     """The best candidates that are closer together than the noise of a trial and were measured once."""
     mean = {one: posterior.mean_of(one) for one in completed(space, trials)}

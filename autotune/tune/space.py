@@ -12,7 +12,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Evidence, Value
 from autotune.model.finding import UNCHANGED
 from autotune.model.rule import Effect
-from autotune.model.tuned import Axis, LeftOut, Space
+from autotune.model.tuned import Axis, SkippedSetting, Space
 from autotune.tune.points import COMPUTED, MEMORY_SHARE, TRAIN, Point
 
 OWNERS = {"loader": TRAIN, "optimizer": "optimizer#0", "run": RUN}
@@ -33,14 +33,14 @@ def space(evidence: Evidence, knobs: Set[str], allow: Set[Effect], settable: Set
     """
     _check(knobs)
     why = {name: _why_not(entry, evidence, knobs, allow, settable) for name, entry in searched().items()}
-    axes, left_out = [], [LeftOut(name, reason) for name, reason in why.items() if reason]
+    axes, left_out = [], [SkippedSetting(name, reason) for name, reason in why.items() if reason]
     for name, entries in by_axis().items():
         usable = [entry for entry in entries if not why[entry.name]]
         axis = _axis(name, usable, evidence)
         if axis is not None:
             axes.append(axis)
         else:
-            left_out += [LeftOut(entry.name, _why_no_axis(entry, usable, entries)) for entry in usable]
+            left_out += [SkippedSetting(entry.name, _why_no_axis(entry, usable, entries)) for entry in usable]
     limit = evidence.lookup(RUN, "memory.limit_bytes")
     may_use = int(MEMORY_SHARE * limit) if isinstance(limit, int | float) else None
     return Space(tuple(axes), tuple(left_out), may_use, evidence.lookup(RUN, "device.type") == "cuda")

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from autotune.model.tuned import Candidate, Outcome, Trial
+from autotune.model.tuned import Candidate, Outcome, SearchTrial
 from autotune.report.units import duration, percent
 from autotune.tune.surrogate import NOISE
 
@@ -30,7 +30,7 @@ class Stopping(Struct, frozen=True):
     """What the planned run takes now. It decides only where it is longer than the budget."""
 
 
-def out_of(stopping: Stopping, spent_s: float, trials: Sequence[Trial]) -> str:
+def out_of(stopping: Stopping, spent_s: float, trials: Sequence[SearchTrial]) -> str:
     """Why no further trial may be made after `spent_s` seconds; "" where one may."""
     if stopping.trials is not None and len(trials) >= stopping.trials:
         return f"the limit of {_several(stopping.trials)} is reached"
@@ -39,7 +39,7 @@ def out_of(stopping: Stopping, spent_s: float, trials: Sequence[Trial]) -> str:
     return ""
 
 
-def not_worth(stopping: Stopping, gain: float, trials: Sequence[Trial]) -> str:
+def not_worth(stopping: Stopping, gain: float, trials: Sequence[SearchTrial]) -> str:
     """Why a trial that is expected to save the share `gain` of the step is not worth its time; "" where it is."""
     planned_s, cost_s = stopping.planned_s, trial_s(trials)
     if planned_s is not None and planned_s > (stopping.budget_s or 0.0) and cost_s:
@@ -53,7 +53,7 @@ def not_worth(stopping: Stopping, gain: float, trials: Sequence[Trial]) -> str:
     return ""
 
 
-def in_vain(trials: Sequence[Trial]) -> int:
+def in_vain(trials: Sequence[SearchTrial]) -> int:
     """Candidates since the last one that was faster than the best before it by more than noise.
 
     A trial that failed says nothing about the speed of others, and a second measurement of a candidate nothing new.
@@ -68,7 +68,7 @@ def in_vain(trials: Sequence[Trial]) -> int:
     return len(found)
 
 
-def trial_s(trials: Sequence[Trial]) -> float:
+def trial_s(trials: Sequence[SearchTrial]) -> float:
     """The mean duration of the trials; 0 before the first."""
     return fmean(trial.wall_s for trial in trials) if trials else 0.0
 

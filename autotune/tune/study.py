@@ -27,7 +27,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from autotune.errors import UsageError
 from autotune.machine import storage as disks
-from autotune.model.tuned import Candidate, Outcome, Space, Trial
+from autotune.model.tuned import Candidate, Outcome, SearchTrial, Space
 from autotune.tune.parameters import candidate, distributions, labels, params
 from autotune.tune.surrogate import Forecaster, SurrogateSampler
 
@@ -76,7 +76,7 @@ class Study:
         name: str = "autotune",
         machine: str = "",
         longest_s: float | None = None,
-        on_result: Callable[[Trial], None] = lambda trial: None,
+        on_result: Callable[[SearchTrial], None] = lambda trial: None,
     ) -> None:
         """Open or create the study `name` in `storage`: a journal, a database URL, or "" for memory.
 
@@ -102,7 +102,7 @@ class Study:
             self._study.set_user_attr(MACHINE, machine)
             self._study.set_user_attr(SPACE, labels(space))
 
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> tuple[SearchTrial, ...]:
         """The trials that ended, of all tuners, by number."""
         with self._reached():
             trials = tuple(trial for _, trial in self._ended())
@@ -145,7 +145,7 @@ class Study:
                 return trial
             self._study.tell(trial, state=TrialState.FAIL)
 
-    def tell(self, begun: Begun, trial: Trial) -> None:
+    def tell(self, begun: Begun, trial: SearchTrial) -> None:
         """How the trial ended. Where somebody else has ended it, the result is added as another one."""
         state = STATES.get(trial.outcome, TrialState.FAIL)
         speed = trial.samples_per_s if state == TrialState.COMPLETE else None
@@ -165,9 +165,9 @@ class Study:
                 )
         self._on_result(trial)
 
-    def _ended(self) -> list[tuple[int, Trial]]:
+    def _ended(self) -> list[tuple[int, SearchTrial]]:
         every = self._study.get_trials(deepcopy=False)
-        return [(one.number, convert(one.user_attrs[RECORD], Trial)) for one in every if _has_result(one)]
+        return [(one.number, convert(one.user_attrs[RECORD], SearchTrial)) for one in every if _has_result(one)]
 
     def _times_before(self, begun: Begun) -> int:
         """How often the candidate was begun before."""

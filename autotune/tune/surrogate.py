@@ -29,7 +29,7 @@ from optuna.trial import FrozenTrial
 
 from autotune.model.evidence import Value
 from autotune.model.forecast import Forecast
-from autotune.model.tuned import Candidate, Outcome, Space, Trial
+from autotune.model.tuned import Candidate, Outcome, SearchTrial, Space
 from autotune.tune.excluded import excluded, fits
 from autotune.tune.parameters import distributions, params
 
@@ -231,7 +231,7 @@ class Proposal(Struct, frozen=True):
     gain: float
 
 
-Known = Callable[[optuna.Study], tuple[Sequence[Trial], Collection[Candidate]]]
+Known = Callable[[optuna.Study], tuple[Sequence[SearchTrial], Collection[Candidate]]]
 """A study -> the trials that ended, and the candidates that run at the moment."""
 
 
@@ -242,13 +242,13 @@ class SurrogateSampler(BaseSampler):
         self._space, self._forecast, self._known = space, forecast, known
         self._surrogate = surrogate(space, forecast)
 
-    def surrogate(self, trials: Sequence[Trial]) -> Surrogate:
+    def surrogate(self, trials: Sequence[SearchTrial]) -> Surrogate:
         """The surrogate, of the candidates of these trials too."""
         if any(trial.candidate not in self._surrogate.candidates for trial in trials):
             self._surrogate = surrogate(self._space, self._forecast, [trial.candidate for trial in trials])
         return self._surrogate
 
-    def propose(self, trials: Sequence[Trial], running: Collection[Candidate]) -> Proposal | None:
+    def propose(self, trials: Sequence[SearchTrial], running: Collection[Candidate]) -> Proposal | None:
         """What to try after these trials; None where nothing is left. Without any speed, the gain is 1."""
         posterior = self.surrogate(trials).posterior(speeds(trials))
         is_excluded, seen = excluded(self._space, trials), {*(trial.candidate for trial in trials), *running}
@@ -282,12 +282,12 @@ class SurrogateSampler(BaseSampler):
         return params(self._space, self._space.current)[param_name]
 
 
-def completed(space: Space, trials: Sequence[Trial]) -> list[Candidate]:
+def completed(space: Space, trials: Sequence[SearchTrial]) -> list[Candidate]:
     """What completed within the memory."""
     good = [trial for trial in trials if trial.outcome == Outcome.COMPLETED and fits(space, trials, trial)]
     return list(dict.fromkeys(trial.candidate for trial in good))
 
 
-def speeds(trials: Sequence[Trial]) -> list[tuple[Candidate, float]]:
+def speeds(trials: Sequence[SearchTrial]) -> list[tuple[Candidate, float]]:
     """Samples per second of each trial that has a speed."""
     return [(trial.candidate, trial.samples_per_s) for trial in trials if trial.samples_per_s]

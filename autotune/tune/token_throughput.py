@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Evidence
-from autotune.model.verified import Start
+from autotune.model.verified import RunResult
 
 REBATCHING = ("data.packing", "data.group_by_length")
 """With these a batch has other samples: a row contains several of them, or they have similar lengths."""
@@ -24,7 +24,7 @@ def tokens_per_sample(evidence: Evidence) -> float | None:
     return tokens / samples or None
 
 
-def in_own_samples(start: Start | None, derived: Derived | None, per_sample: float | None) -> Start | None:
+def in_own_samples(start: RunResult | None, derived: Derived | None, per_sample: float | None) -> RunResult | None:
     """`start` with as many samples as it has useful tokens / `per_sample`; None where these are not known."""
     step = derived.step if derived is not None else None
     if start is None or step is None or not per_sample or not step.useful_tokens_per_s:

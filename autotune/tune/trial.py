@@ -14,17 +14,17 @@ from autotune import catalogue, collect
 from autotune.machine import limits
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Value
-from autotune.model.tuned import Candidate, Key, Outcome, RanOut, Space, Trial
-from autotune.model.verified import AFTER, BEFORE, Start
+from autotune.model.tuned import Candidate, Key, Outcome, OutOfMemoryNote, SearchTrial, Space
+from autotune.model.verified import AFTER, BEFORE, RunResult
 from autotune.tune.points import TRAIN
 from autotune.tune.realisation import DiagnosedScript, Realisation, realise
 from autotune.tune.token_throughput import NOT_COUNTED, in_own_samples, is_rebatched, tokens_per_sample
 from autotune.tune.trial_outcome import GLOBAL_BATCH, End, ended
-from autotune.verify import epochs
-from autotune.verify.mirror import Mirror
+from autotune.verify import epoch_windows
+from autotune.verify.runs import MemoryShortError, Ran, Show, SideRunner
 from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
+from autotune.verify.scratch_copy import Mirror
 from autotune.verify.sides import Sides
-from autotune.verify.starts import MemoryShortError, Ran, Runner, Show
 
 LOSING = 3.0
 """A candidate is stopped early once its steps take this multiple of the baseline's."""
@@ -88,7 +88,7 @@ class BaselineRun(Struct, frozen=True):
     def multiple(self) -> int:
         """The number of steps of a window is a multiple of this, so that all windows have the same share of epoch
         starts."""
-        return epochs.multiple(self.step_s, self.epoch_steps)
+        return epoch_windows.multiple(self.step_s, self.epoch_steps)
 
     def request(self, ready: int) -> collect.Request:
         """What is measured of a candidate whose workers prefetch `ready` steps. Its time limit ends a candidate that is
@@ -132,7 +132,7 @@ class Trials(Struct):
     space: Space
     baseline: BaselineRun
 
-    starts: dict[Candidate, Start] = field(default_factory=dict)
+    starts: dict[Candidate, RunResult] = field(default_factory=dict)
     """Completed runs, the last one of each candidate."""
 
     effects: list[collect.SideEffects] = field(default_factory=list)
@@ -141,14 +141,14 @@ class Trials(Struct):
     said: str = ""
     """What the last run wrote to stderr; "" where it was measured to its end."""
 
-    def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> Trial:
+    def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> SearchTrial:
         """Run the command once with the settings of `candidate`, whose speedup is expected to be `forecast`."""
         began = time.monotonic()
         made = self.realisation(candidate)
         start, end = self._measured(candidate, made)
         has_pace = start is not None and end.outcome in (Outcome.COMPLETED, Outcome.PRUNED)
         is_limited = start is not None and start.is_on_device == self.space.is_on_device
-        return Trial(
+        return SearchTrial(
             number=number,
             candidate=candidate,
             outcome=end.outcome,
@@ -165,14 +165,14 @@ class Trials(Struct):
         """The edits, arguments and overrides that realise `candidate`."""
         return realise(self.script, wanted(self.space, candidate))
 
-    def runner(self, sides: Mapping[str, Realisation], against: str = "") -> Runner:
+    def runner(self, sides: Mapping[str, Realisation], against: str = "") -> SideRunner:
         """The runner of each side with its realisation."""
         place = self.workspace
         files = {side: {**place.originals, **made.files} for side, made in sides.items()}
         words = {side: made.words for side, made in sides.items()}
         compared = Sides(against, words, {BEFORE: place.originals, **files}, sides[AFTER].changes)
         show = _guarded(place, LEAST_FREE_SHARE * limits.memory_limit())
-        return Runner(place.root, place.cwd, place.environ, place.python, compared, place.mirrors, show)
+        return SideRunner(place.root, place.cwd, place.environ, place.python, compared, place.mirrors, show)
 
     def request(self, made: Realisation, side: str = AFTER) -> collect.Request:
         """The Request of a run with the realisation `made`, whose calls are in the mirror of the side."""
@@ -181,8 +181,8 @@ class Trials(Struct):
         return replace(self.baseline.request(self._ready(made)), overrides=tuple(placed))
 
     def judged(
-        self, runner: Runner, ran: Ran, asked: Mapping[Key, Value], unchanged: Mapping[Key, Value]
-    ) -> tuple[Start | None, End]:
+        self, runner: SideRunner, ran: Ran, asked: Mapping[Key, Value], unchanged: Mapping[Key, Value]
+    ) -> tuple[RunResult | None, End]:
         """How a run ended that should have had the settings `asked`, and those of `unchanged` that it shows. Its
         samples are samples of the baseline."""
         collected, start, derived = ran
@@ -204,7 +204,7 @@ class Trials(Struct):
         value = made.asked[key] if key in made.asked else self.script.evidence.lookup(*key)
         return value if isinstance(value, int) else default
 
-    def _measured(self, candidate: Candidate, made: Realisation) -> tuple[Start | None, End]:
+    def _measured(self, candidate: Candidate, made: Realisation) -> tuple[RunResult | None, End]:
         if made.missing:
             why = "; ".join(f"{name} cannot be set: {reason}" for name, reason in made.missing.items())
             return None, End(Outcome.FAILED, why)
@@ -212,13 +212,13 @@ class Trials(Struct):
         try:
             ran = runner.run(AFTER, self.request(made))
         except MemoryShortError as short:
-            return None, End(Outcome.OUT_OF_MEMORY, str(short), RanOut.HOST)
+            return None, End(Outcome.OUT_OF_MEMORY, str(short), OutOfMemoryNote.HOST)
         start, end = self.judged(runner, ran, made.asked, {})
         if start is not None and end.outcome is Outcome.COMPLETED:
             self.starts[candidate] = start
         return start, end
 
-    def _rate(self, start: Start) -> float:
+    def _rate(self, start: RunResult) -> float:
         """Samples per second; steps per second where the samples of the baseline are not known."""
         samples = (start.samples or self.baseline.samples) if self.baseline.samples else 1.0
         return (samples or 1.0) * 1000 / start.step_ms

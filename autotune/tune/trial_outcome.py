@@ -11,8 +11,8 @@ from autotune.collect import Collected
 from autotune.model.derived import Derived
 from autotune.model.evidence import Value
 from autotune.model.recording import Recording
-from autotune.model.tuned import Key, Outcome, RanOut
-from autotune.model.verified import Start
+from autotune.model.tuned import Key, Outcome, OutOfMemoryNote
+from autotune.model.verified import RunResult
 from autotune.report.units import step_time
 
 _ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))(?::|$)")
@@ -28,12 +28,12 @@ class End(Struct, frozen=True):
 
     outcome: Outcome
     error: str = ""
-    ran_out: RanOut | None = None
+    ran_out: OutOfMemoryNote | None = None
 
 
 def ended(
     collected: Collected,
-    start: Start | None,
+    start: RunResult | None,
     derived: Derived | None,
     asked: Mapping[Key, Value],
     global_batch: Value | None = None,
@@ -61,15 +61,15 @@ def ended(
     return End(Outcome.COMPLETED)
 
 
-def _ran_out(collected: Collected, first: Recording | None) -> RanOut | None:
+def _ran_out(collected: Collected, first: Recording | None) -> OutOfMemoryNote | None:
     """Which memory ran out; None where none did. For a device torch raises an error type of its own or names CUDA; the
     kernel kills a process only for the memory of the host."""
     if first is not None and first.outcome == "out_of_memory":
         error = first.error or {"type": "", "message": ""}
         is_devices = error["type"] == "OutOfMemoryError" or "cuda" in error["message"].lower()
-        return RanOut.DEVICE if is_devices else RanOut.HOST
+        return OutOfMemoryNote.DEVICE if is_devices else OutOfMemoryNote.HOST
     was_killed = collected.sampled is not None and collected.sampled.was_killed_for_memory
-    return RanOut.HOST if was_killed else None
+    return OutOfMemoryNote.HOST if was_killed else None
 
 
 def _has_failed(collected: Collected, first: Recording | None) -> bool:

@@ -17,8 +17,8 @@ from autotune.scan.command import scan_command
 from autotune.tune.realisation import DiagnosedScript, realise, settable
 from autotune.tune.space import space
 from autotune.tune.trial import BaselineRun, Trials, Workspace, wanted
-from autotune.verify import epochs, scratch
-from autotune.verify.starts import Show, one_hash
+from autotune.verify import epoch_windows, scratch
+from autotune.verify.runs import Show, fixed_hash_seed
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def trial_space(
     found = space(report.evidence, knobs, allow, partial(settable, script))
     originals = _originals(script, found, root)
     with scratch.mirrored(root, frozenset(originals)) as mirrors:
-        workspace = Workspace(root, cwd, one_hash(environ), report.run.python, mirrors, originals, show)
+        workspace = Workspace(root, cwd, fixed_hash_seed(environ), report.run.python, mirrors, originals, show)
         yield Trials(workspace, script, found, _baseline(report))
 
 
@@ -66,5 +66,7 @@ def _baseline(report: Report) -> BaselineRun:
     step = report.step
     assert step is not None
     samples = step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None
-    length = (report.evidence.lookup(epochs.TRAIN, f"loader.{name}") for name in ("num_batches", "batches_per_step"))
-    return BaselineRun(step.mean_ms / 1000, report.run.startup_s or 0.0, samples, epochs.steps_of(*length))
+    length = (
+        report.evidence.lookup(epoch_windows.TRAIN, f"loader.{name}") for name in ("num_batches", "batches_per_step")
+    )
+    return BaselineRun(step.mean_ms / 1000, report.run.startup_s or 0.0, samples, epoch_windows.steps_of(*length))

@@ -21,19 +21,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune import predict
-from autotune.api import diagnose, remembered
-from autotune.collect import artefacts, leftovers, lock
+from autotune.collect import artefacts, lock, stale_runs
+from autotune.diagnose import command_history, diagnose, prediction_history
 from autotune.errors import ScriptError, UsageError
 from autotune.invocation import invoked
 from autotune.machine import limits
-from autotune.machine.signals import cleaned_up
+from autotune.machine.signals import terminate_on_signal
 from autotune.model.evidence import Value
 from autotune.model.forecast import Forecast
 from autotune.model.report import Report
 from autotune.model.rule import Effect
-from autotune.model.tuned import Candidate, LeftOut, Outcome, Trial, Tuned
+from autotune.model.tuned import Candidate, Outcome, SearchTrial, SkippedSetting, Tuned
 from autotune.tune import answer, confirmation, runs
 from autotune.tune.choice import Choice, choose, suspect, taken_back
+from autotune.tune.progress import Watch
 from autotune.tune.runs import SearchRun
 from autotune.tune.search import search
 from autotune.tune.stopping import Stopping
@@ -41,8 +42,7 @@ from autotune.tune.study import Study
 from autotune.tune.surrogate import Forecaster
 from autotune.tune.trial import BaselineRun, Trials
 from autotune.tune.trial_space import trial_space
-from autotune.tune.watch import Watch
-from autotune.verify import beforehand, history
+from autotune.verify import budget_check
 from autotune.verify.estimate import LEAST_PAIRS
 from autotune.verify.schedule import SPARE
 from autotune.verify.summary import side_effects
@@ -109,7 +109,7 @@ class Search(Struct, frozen=True):
         """Whether the time that is left holds a confirmation, and `more_s` seconds."""
         return self.left_s is None or self.left_s >= self.confirmation_s + more_s
 
-    def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> Trial:
+    def attempt(self, number: int, candidate: Candidate, forecast: float | None) -> SearchTrial:
         """Run one trial."""
         self.watch.began(number, self.trials.space.changes(candidate))
         trial = self.trials.attempt(number, candidate, forecast)
@@ -117,7 +117,7 @@ class Search(Struct, frozen=True):
             self.watch.said(self.trials.said)
         return trial
 
-    def additional(self, candidate: Candidate) -> Trial | None:
+    def additional(self, candidate: Candidate) -> SearchTrial | None:
         """Run a trial that the choice needs. None where time or trials are used up, or another tuner runs it."""
         has_trials = self.num_trials is None or len(self.study.trials()) < self.num_trials
         if not has_trials or not self.holds_confirmation(self.trials.baseline.trial_s):
@@ -140,9 +140,9 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
         raise UsageError("no script was given", to_do="Type: autotune tune train.py [ARGS...]")
     called = invoked(options.words, cwd, environ)
     began, root = time.monotonic(), artefacts.command_root(cwd, called.file)
-    leftovers.remove_leftovers(root)
+    stale_runs.remove_leftovers(root)
     _refuse_beforehand(options, root, cwd)
-    with cleaned_up(), lock.one_measurement(called.title) if options.lock else nullcontext():
+    with terminate_on_signal(), lock.one_measurement(called.title) if options.lock else nullcontext():
         run, report = _diagnosed(options, watch, root, cwd, environ)
         probes_s = time.monotonic() - began
         with trial_space(
@@ -151,8 +151,8 @@ def tune(options: Options, watch: Watch, *, cwd: Path, environ: Mapping[str, str
             ends_at = None if options.budget_s is None else began + options.budget_s
             tuned = _tuned(options, run, report, trials, watch, ends_at)
     artefacts.mark_last(run.folder, cwd)
-    command = remembered.Remembered(run.folder.name, options.words, cwd, options.python)
-    remembered.keep(run.folder, command, report.run.command)
+    command = command_history.StoredCommand(run.folder.name, options.words, cwd, options.python)
+    command_history.store(run.folder, command, report.run.command)
     runs.save(run, ended=not tuned.notes)
     beyond = tuple(answer.beyond(report, tuned.space))
     return replace(tuned, spent_s=time.monotonic() - began, probes_s=probes_s, beyond=beyond, diagnosed=run.diagnosed)
@@ -166,7 +166,7 @@ def _diagnosed(
     if options.resume:
         run = runs.resumed(root, options.words, asked, options.study)
         return run, diagnose.load(str(run.folder.with_name(run.diagnosed)), cwd=cwd)
-    wanted = diagnose.Options(options.words, python=options.python, lock=False, stdout=sys.stderr.fileno())
+    wanted = diagnose.DiagnoseOptions(options.words, python=options.python, lock=False, stdout=sys.stderr.fileno())
     report = diagnose.diagnose(wanted, watch.status, cwd=cwd, environ=environ)
     if report.step is None:
         raise ScriptError(
@@ -218,7 +218,7 @@ def _confirmed(made: Search, stopped: str) -> Tuned:
     """
     space = made.trials.space
     tuned = unconfirmed = Tuned(space, (), {}, None, stopped, 0.0, 0.0)
-    other_losses: dict[str, tuple[LeftOut, ...]] = {}
+    other_losses: dict[str, tuple[SkippedSetting, ...]] = {}
     also: tuple[Candidate, ...] = ()
     while (choice := _choice(made, other_losses, also)).writable.candidate != space.current:
         chosen = choice.writable.candidate
@@ -262,7 +262,7 @@ def _confirm(made: Search, choice: Choice, unconfirmed: Tuned) -> Tuned:
     if confirmation.has_won(verified):
         file = answer.write_patch(changes, trials.workspace.root, made.run.folder, made.report.run.command)
         tuned = replace(tuned, best=trials.space.changes(chosen), patch=file)
-    return replace(tuned, verified=history.kept(trials.workspace.root, made.run.folder.name, verified))
+    return replace(tuned, verified=prediction_history.entries(trials.workspace.root, made.run.folder.name, verified))
 
 
 def _confirmation_s(made: Search, chosen: Candidate) -> float:
@@ -283,10 +283,10 @@ def _refuse_beforehand(options: Options, root: Path, cwd: Path) -> None:
     with another one. A search that is resumed has its diagnosis."""
     if options.budget_s is None or options.resume:
         return
-    seen = beforehand.newest(root, remembered.runs(options.words, cwd, root))
+    seen = budget_check.newest(root, command_history.runs(options.words, cwd, root))
     if seen is not None:
         step_s = seen.start.step_ms / 1000
-        startup_s = max(0.0, seen.start.fixed_s + step_s - beforehand.END_S)
+        startup_s = max(0.0, seen.start.fixed_s + step_s - budget_check.END_S)
         trial_s = BaselineRun(step_s, startup_s, None, seen.start.epoch_steps).trial_s
         by = f"by the diagnosis {seen.run}, which took {seen.wall_s:.0f} s"
         _refuse(options.budget_s, seen.wall_s, trial_s, by)
@@ -318,7 +318,7 @@ def _confirmation_of(trial_s: float) -> float:
     return confirmation.SLACK * 2 * LEAST_PAIRS * trial_s
 
 
-def _check_baseline(tried: tuple[Trial, ...], current: Candidate, words: tuple[str, ...]) -> None:
+def _check_baseline(tried: tuple[SearchTrial, ...], current: Candidate, words: tuple[str, ...]) -> None:
     """Raises ScriptError where the baseline does not run; not where only its memory is short and another candidate
     fits."""
     own = [trial for trial in tried if trial.candidate == current]

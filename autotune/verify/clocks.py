@@ -18,10 +18,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from autotune.model.recording import Event, Fetch, Recording, Window
-from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, Start, Verdict
-from autotune.verify.contention import OTHERS_SHARE, disturbances
+from autotune.model.recording import Event, Fetch, RecordedWindow, Recording
+from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, RunResult, Verdict
 from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
+from autotune.verify.other_load import OTHERS_SHARE, disturbances
 
 OTHER_THREADS = 0.05
 """Of the training thread's CPU time, what all other threads of its process may use: one looks at stacks, for us."""
@@ -61,7 +61,7 @@ def _is_on_cpu(recording: Recording) -> bool:
     return recording.device_type == "cpu"
 
 
-def asleep_share(recording: Recording, own: Own) -> float | None:
+def sleep_share(recording: Recording, own: Own) -> float | None:
     """Share of the window in which it waited for something that is no CPU; None where that is not known.
 
     With workers the larger share: of the training thread beside its waits for batches, and of the workers' batches.
@@ -119,20 +119,20 @@ def _used_ns(recording: Recording) -> int | None:
     return window.process_cpu_ns + sum(one.cpu_ns for one in _in_workers(recording, window))
 
 
-def _came(recording: Recording, window: Window) -> list[Event]:
+def _came(recording: Recording, window: RecordedWindow) -> list[Event]:
     """The waits for batches that came in the window."""
     return [one for one in recording.events if one.kind == "fetch" and one.flag and _is_in(window, one.end_ns)]
 
 
-def _in_workers(recording: Recording, window: Window) -> list[Fetch]:
+def _in_workers(recording: Recording, window: RecordedWindow) -> list[Fetch]:
     return [one for one in recording.fetches if not one.in_main and _is_in(window, one.start_ns)]
 
 
-def _is_in(window: Window, at_ns: int) -> bool:
+def _is_in(window: RecordedWindow, at_ns: int) -> bool:
     return window.start_ns <= at_ns <= window.end_ns
 
 
-def clock(starts: Sequence[Start]) -> Clock:
+def clock(starts: Sequence[RunResult]) -> Clock:
     """CPU time where it is the step in the starts, those of the rehearsals included."""
     if not all(_is_awake([start for start in starts if start.side == side]) for side in SIDES):
         return Clock.WALL
@@ -142,36 +142,36 @@ def clock(starts: Sequence[Start]) -> Clock:
     return Clock.LOADER if is_paced and len({start.workers for start in starts}) == 1 else Clock.WALL
 
 
-def _is_awake(side: Sequence[Start]) -> bool:
+def _is_awake(side: Sequence[RunResult]) -> bool:
     known = [start.asleep_share for start in side if start.asleep_share is not None]
     return len(known) == len(side) and (not known or statistics.fmean(known) <= ASLEEP)
 
 
-def on(chosen: Clock, start: Start) -> tuple[float, ...]:
+def step_times(chosen: Clock, start: RunResult) -> tuple[float, ...]:
     """The times of the measured steps; none on a clock that does not tell them apart."""
     return {Clock.CPU: start.cpu_ms, Clock.WALL: start.times_ms}.get(chosen, ())
 
 
-def mean_ms(chosen: Clock, start: Start) -> float:
+def mean_ms(chosen: Clock, start: RunResult) -> float:
     """The mean step."""
     if chosen is Clock.LOADER and start.loader_ms is not None:
         return start.loader_ms
     return statistics.fmean(start.cpu_ms) if chosen is Clock.CPU else start.step_ms
 
 
-def others(starts: Sequence[Start]) -> float | None:
+def other_cpu_share(starts: Sequence[RunResult]) -> float | None:
     """The share of the CPUs that other work had, as the median of the starts; None where one of them is not known."""
     known = [start.others_share for start in starts if start.others_share is not None]
     return statistics.median(known) if len(known) == len(starts) and known else None
 
 
-def least_spread(starts: Sequence[Start]) -> float:
+def least_spread(starts: Sequence[RunResult]) -> float:
     """By how much starts of the same files differ at least, however well a few of them agree."""
-    share = others(starts)
+    share = other_cpu_share(starts)
     return CROWDED_SPREAD if share is not None and share > OTHERS_SHARE else LEAST_SPREAD
 
 
-def doubt(said: Verdict, starts: Sequence[Start]) -> str:
+def doubt(said: Verdict, starts: Sequence[RunResult]) -> str:
     """Why the time that passed does not bear this verdict on a disturbed machine; "" where it does.
 
     A side that wants more CPUs than other work leaves is slower here than alone. Faster all the same is faster.
@@ -191,9 +191,9 @@ def doubt(said: Verdict, starts: Sequence[Start]) -> str:
     return f"{when}, which slows the side that uses more CPUs ({old:.1f} before, {new:.1f} after)"
 
 
-def worth(chosen: Clock, starts: Sequence[Start], in_turns: bool) -> str:
+def validity(chosen: Clock, starts: Sequence[RunResult], in_turns: bool) -> str:
     """What the interval holds for, in words."""
-    share = others(starts)
+    share = other_cpu_share(starts)
     beside = f"; other work took {share:.0%} of the CPUs" if share is not None and share > OTHERS_SHARE else ""
     if chosen is Clock.WALL:
         how = "wall-clock time, both sides interleaved" if in_turns else "wall-clock time, one run at a time"

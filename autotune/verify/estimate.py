@@ -25,7 +25,7 @@ LEVEL, SURELY = 0.95, 0.99
 """Of the two intervals."""
 
 
-def surely(look: int) -> float:
+def confidence_interval(look: int) -> float:
     """The level of the wider interval at the `look`-th time that the starts are judged, from 1 on.
 
     Each look may be wrong half as often as the one before, so that all of them together are twice as often as one.
@@ -63,4 +63,4 @@ def estimate(
 
     low, high = interval(LEVEL)
     apart = max(before) < min(after) or max(after) < min(before)
-    return Estimate(math.exp(mean), low, high, interval(surely(look)), spread, apart, in_turns=in_turns)
+    return Estimate(math.exp(mean), low, high, interval(confidence_interval(look)), spread, apart, in_turns=in_turns)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from autotune.model.rule import Effect
-from autotune.model.verified import Losses, Sameness
+from autotune.model.verified import LossComparison, LossVerdict
 from autotune.verify.estimate import SURELY
 from autotune.verify.student import quantile
 
@@ -30,7 +30,7 @@ for being as scattered as it is large."""
 NUM_BLOCKS = 10
 
 
-def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | None) -> Losses:
+def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | None) -> LossComparison:
     """The losses of all starts of both sides; `effect` is the gravest of the changes, None when nobody said.
 
     Bit-identical is always looked for first. An exact change has to be so, as far as the
@@ -39,16 +39,16 @@ def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | 
     steps = min((len(one) for one in (*before, *after)), default=0)
     cut = [[list(one[:steps]) for one in side] for side in (before, after)]
     if not steps or any(value is None for side in cut for one in side for value in one):
-        return Losses(Sameness.NOT_COMPARED, 0, "no unscaled scalar loss was seen")
+        return LossComparison(LossVerdict.NOT_COMPARED, 0, "no unscaled scalar loss was seen")
     known = [[[value for value in one if value is not None] for one in side] for side in cut]
     if all(_identical(known[0][0], one) for side in known for one in side):
-        return Losses(Sameness.IDENTICAL, steps, "bit-identical in every step of all runs")
+        return LossComparison(LossVerdict.IDENTICAL, steps, "bit-identical in every step of all runs")
     if effect is Effect.EXACT:
         return _not_exact(known, steps)
     worst = max(_apart(known[0][0], side) for side in known)
     if worst <= TOLERANCE:
         why = f"at most {worst:.1e} apart, relative; {TOLERANCE:g} is what other rounding may become in {steps} steps"
-        return Losses(Sameness.CLOSE, steps, why)
+        return LossComparison(LossVerdict.CLOSE, steps, why)
     if all(_agrees(side) for side in known):
         return _of_steps(known[0][0], known[1][0], steps)
     return _of_starts(known, steps)
@@ -74,16 +74,16 @@ def _apart(one: Sequence[float], others: Sequence[Sequence[float]]) -> float:
     return max(_relative(a, b) for other in others for a, b in zip(one, other, strict=True))
 
 
-def _not_exact(known: list[list[list[float]]], steps: int) -> Losses:
+def _not_exact(known: list[list[list[float]]], steps: int) -> LossComparison:
     """A change that is said to be exact, of starts that differ: by chance, where those of the same files do so too."""
     before, after = known[0][0], known[1][0]
     is_far = _agrees(known[0]) and all(_apart(one, known[0]) > TOLERANCE for one in known[1])
     if not is_far and (not _repeats(known[0]) or any(_identical(before, one) for one in known[1])):
         why = "losses of the same files differ from run to run: fix the script's seeds"
-        return Losses(Sameness.NOT_COMPARED, steps, why)
+        return LossComparison(LossVerdict.NOT_COMPARED, steps, why)
     at = next(step for step, (a, b) in enumerate(zip(before, after, strict=True)) if not _identical([a], [b]))
     why = f"the change is classified as exact, but step {at + 1} has {after[at]:.9g} instead of {before[at]:.9g}"
-    return Losses(Sameness.DIFFERENT, steps, why)
+    return LossComparison(LossVerdict.DIFFERENT, steps, why)
 
 
 def _relative(one: float, other: float) -> float:
@@ -94,10 +94,10 @@ def _relative(one: float, other: float) -> float:
     return abs(one - other) / max(abs(one), abs(other))
 
 
-def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Losses:
+def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> LossComparison:
     """One series a side: the mean difference over blocks of steps, as neighbouring steps are not independent."""
     if not all(map(math.isfinite, (*before, *after))):
-        return Losses(Sameness.DIFFERENT, steps, "a loss of one side is not finite")
+        return LossComparison(LossVerdict.DIFFERENT, steps, "a loss of one side is not finite")
     if steps < LEAST_STEPS:
         return _too_few(steps)
     differences = [b - a for a, b in zip(before, _capped(after, before), strict=True)]
@@ -107,10 +107,10 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
     return _told(statistics.fmean(blocks), half, statistics.fmean(map(abs, before)), steps, "steps")
 
 
-def _of_starts(known: list[list[list[float]]], steps: int) -> Losses:
+def _of_starts(known: list[list[list[float]]], steps: int) -> LossComparison:
     """The script draws anew at every start: the mean loss of a start is one observation."""
     if not all(math.isfinite(loss) for side in known for one in side for loss in one):
-        return Losses(Sameness.DIFFERENT, steps, "a loss of one run is not finite")
+        return LossComparison(LossVerdict.DIFFERENT, steps, "a loss of one run is not finite")
     usual = [loss for one in known[0] for loss in one]
     means = [[statistics.fmean(_capped(one, usual)) for one in side] for side in known]
     if steps < LEAST_STEPS or min(map(len, means)) < 2:
@@ -126,16 +126,16 @@ def _capped(losses: Sequence[float], usual: Sequence[float]) -> list[float]:
     return [max(-most, min(most, loss)) for loss in losses]
 
 
-def _told(difference: float, half: float, scale: float, steps: int, of: str) -> Losses:
+def _told(difference: float, half: float, scale: float, steps: int, of: str) -> LossComparison:
     share, width = (value / scale if scale else math.inf for value in (difference, half))
     words = f"the mean differs by {share:+.1%} +-{width:.1%} (99 % interval over {of})"
     if abs(difference) > half:
-        return Losses(Sameness.DIFFERENT, steps, words)
+        return LossComparison(LossVerdict.DIFFERENT, steps, words)
     if width > MOST_WIDTH:
-        return Losses(Sameness.NOT_COMPARED, steps, f"{words}: too wide to tell", 2 * steps)
-    return Losses(Sameness.ALIKE, steps, f"{words}: no difference beyond random draws")
+        return LossComparison(LossVerdict.NOT_COMPARED, steps, f"{words}: too wide to tell", 2 * steps)
+    return LossComparison(LossVerdict.ALIKE, steps, f"{words}: no difference beyond random draws")
 
 
-def _too_few(steps: int) -> Losses:
+def _too_few(steps: int) -> LossComparison:
     why = f"{steps} steps are too few to compare random draws"
-    return Losses(Sameness.NOT_COMPARED, steps, why, LEAST_STEPS)
+    return LossComparison(LossVerdict.NOT_COMPARED, steps, why, LEAST_STEPS)

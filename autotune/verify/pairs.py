@@ -8,17 +8,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune import collect
-from autotune.model.verified import Turns
-from autotune.verify.starts import MemoryShortError, Ran, Runner
+from autotune.model.verified import TimeSlicing
+from autotune.verify.runs import MemoryShortError, Ran, SideRunner
 
 
-class Pairs(Struct):
+class PairRunner(Struct):
     """Makes pairs of starts. A start may begin to measure earlier than the rehearsal let expect, as the machine became
     less busy: then the pair is made again, with turns from half as early on. `turns` is None once that did not go well
     either, or memory was short: a script may want a port, a lock or the memory for itself."""
 
-    runner: Runner
-    turns: Turns | None
+    runner: SideRunner
+    turns: TimeSlicing | None
     _is_again: bool = False
 
     def make(self, requests: Mapping[str, collect.Request]) -> dict[str, Ran]:

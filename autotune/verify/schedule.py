@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.errors import UsageError
-from autotune.model.verified import AFTER, BEFORE, Schedule, Start, Turns
-from autotune.verify import epochs, losses
+from autotune.model.verified import AFTER, BEFORE, RunResult, Schedule, TimeSlicing
+from autotune.verify import epoch_windows, losses
 from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS
 
 WINDOW_S = 1.0
@@ -47,7 +47,7 @@ REHEARSED_STEPS = 6
 Pair = tuple[str, str]
 
 
-class Free(Struct, frozen=True):
+class FreeResources(Struct, frozen=True):
     """What two starts at once may have of the machine."""
 
     memory_bytes: float
@@ -65,7 +65,11 @@ def order(pairs: int) -> tuple[str, ...]:
 
 
 def schedule(
-    rehearsed: Sequence[Start], budget_s: float, spent_s: float, loss_steps: int | None, free: Free | None = None
+    rehearsed: Sequence[RunResult],
+    budget_s: float,
+    spent_s: float,
+    loss_steps: int | None,
+    free: FreeResources | None = None,
 ) -> Schedule:
     """What to make of the rest of `budget_s`, from one rehearsal of each side, which took `spent_s` together.
 
@@ -114,14 +118,14 @@ def sufficient_s(rehearsals_s: float, pair_s: float) -> int:
     return math.ceil(SPARE * (rehearsals_s + FEWEST_PAIRS * pair_s))
 
 
-def least_s(rehearsed: Sequence[Start], loss_steps: int | None) -> float:
+def least_s(rehearsed: Sequence[RunResult], loss_steps: int | None) -> float:
     """Seconds of the smallest useful schedule, one start after the other."""
     warmup = max(start.warmup for start in rehearsed)
     steps, _ = _least(rehearsed, (loss_steps or losses.LEAST_STEPS) - warmup)
     return LEAST_PAIRS * (_fixed_s(rehearsed, warmup, None) + steps * sum(start.step_ms / 1000 for start in rehearsed))
 
 
-def _turns(rehearsed: Sequence[Start], free: Free | None) -> Turns | None:
+def _turns(rehearsed: Sequence[RunResult], free: FreeResources | None) -> TimeSlicing | None:
     """None where one process may not be stopped, memory does not hold both, a quota holds one back, or waits are too
     long: these go on while a process is stopped."""
     needed = [start.memory_bytes for start in rehearsed if start.may_be_stopped and start.memory_bytes is not None]
@@ -134,27 +138,27 @@ def _turns(rehearsed: Sequence[Start], free: Free | None) -> Turns | None:
     if turn_s > MOST_TURN_S or throttled > MOST_THROTTLED or sum(needed) > MEMORY_SHARE * free.memory_bytes:
         return None
     together_s = TOGETHER * min(start.fixed_s for start in rehearsed) if free.cpus >= len(rehearsed) else 0.0
-    return Turns(together_s, turn_s)
+    return TimeSlicing(together_s, turn_s)
 
 
-def _fixed_s(rehearsed: Sequence[Start], warmup: int, turns: Turns | None) -> float:
+def _fixed_s(rehearsed: Sequence[RunResult], warmup: int, turns: TimeSlicing | None) -> float:
     """Seconds of a pair that measure nothing."""
     each = [start.fixed_s + warmup * start.step_ms / 1000 for start in rehearsed]
     return sum(each) - (turns.together_s if turns else 0.0)
 
 
-def _steps(rehearsed: Sequence[Start], window_s: float) -> int:
+def _steps(rehearsed: Sequence[RunResult], window_s: float) -> int:
     slowest_s = max(start.step_ms for start in rehearsed) / 1000
     return min(MOST_STEPS, max(LEAST_STEPS, math.ceil(window_s / slowest_s)))
 
 
-def _least(rehearsed: Sequence[Start], loss_steps: int) -> tuple[int, int]:
+def _least(rehearsed: Sequence[RunResult], loss_steps: int) -> tuple[int, int]:
     """The least steps of a window, and what it holds a multiple of: an epoch where these are short."""
     steps = max(_steps(rehearsed, WINDOW_S), loss_steps)
-    each = max(epochs.multiple(start.step_ms / 1000, start.epoch_steps) for start in rehearsed)
+    each = max(epoch_windows.multiple(start.step_ms / 1000, start.epoch_steps) for start in rehearsed)
     return math.ceil(steps / each) * each, each
 
 
-def paired(starts: Sequence[Start]) -> tuple[tuple[Start, ...], tuple[Start, ...]]:
+def paired(starts: Sequence[RunResult]) -> tuple[tuple[RunResult, ...], tuple[RunResult, ...]]:
     """The starts of both sides, in order: the n-th of one side is the neighbour of the n-th of the other."""
     return tuple(one for one in starts if one.side == BEFORE), tuple(one for one in starts if one.side == AFTER)

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from autotune.collect import artefacts, leftovers
+from autotune.collect import artefacts, stale_runs
 from autotune.errors import UsageError
 from autotune.machine import identity
 from autotune.model.verified import SIDES
-from autotune.verify.mirror import Mirror
+from autotune.verify.scratch_copy import Mirror
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def mirrored(root: Path, edited: frozenset[Path]) -> Iterator[Mapping[str, Mirro
         artefacts.write_json(run / artefacts.MANIFEST, identity())
         # Listed before it is made: a crash in between leaves nothing that the next measurement does not delete.
         lines = [f"{run.stat().st_dev} {place}\n" for place in places.values()]
-        artefacts.write_text(run / leftovers.SCRATCH_LIST, "".join(lines))
+        artefacts.write_text(run / stale_runs.SCRATCH_LIST, "".join(lines))
         yield {side: Mirror(root, place, edited) for side, place in places.items()}
     finally:
         shutil.rmtree(run, ignore_errors=True)

@@ -17,8 +17,8 @@ from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
+from autotune.patch.command_line import is_too_complex, line_at, with_values
 from autotune.patch.present import Present
-from autotune.patch.retyped import is_involved, line_at, retyped
 
 
 class Sides(Struct, frozen=True):
@@ -61,7 +61,7 @@ def patched(
         )
     return Sides(
         against,
-        {BEFORE: _untyped(words, typed), AFTER: retyped(words, typed)},
+        {BEFORE: _untyped(words, typed), AFTER: with_values(words, typed)},
         {
             BEFORE: {path.resolve(): before for path, before, _ in files},
             AFTER: {path.resolve(): after for path, _, after in files},
@@ -111,7 +111,7 @@ def _typed(changes: Sequence[PatchChange]) -> list[Edit]:
 
 def _has(words: Sequence[str], edit: Edit) -> bool:
     try:
-        return retyped(words, [edit]) == tuple(words)
+        return with_values(words, [edit]) == tuple(words)
     except UsageError:
         return False
 
@@ -125,12 +125,12 @@ def _without(words: tuple[str, ...], edit: Edit) -> tuple[str, ...]:
     """The old value in the place of the new one; nothing where there was none, and a flag again that was taken away."""
     line = line_at(words)
     if line is not None and not (edit.old and edit.new):
-        if is_involved(words[line]):
+        if is_too_complex(words[line]):
             raise UsageError(f"the shell command is too complex to rewrite without {edit.key} {edit.new}")
         return (*words[:line], typed(_without(tuple(shlex.split(words[line])), edit)), *words[line + 1 :])
     if not edit.new:
         return (*words, edit.key)
     if edit.old:
-        return retyped(words, [replace(edit, old=edit.new, new=edit.old)])
+        return with_values(words, [replace(edit, old=edit.new, new=edit.old)])
     at = max(at for at, word in enumerate(words) if f"{word}=".lstrip("+").startswith(f"{edit.key}="))
     return (*words[:at], *words[at + (1 if "=" in words[at] else 2) :])

@@ -6,9 +6,9 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from autotune.model.verified import Clock, Estimate, Losses, Memory, Schedule, Start, Verdict, Verified
-from autotune.verify import clocks, undisturbed
-from autotune.verify.accumulation import explained
+from autotune.model.verified import Clock, Estimate, LossComparison, Memory, RunResult, Schedule, Verdict, Verified
+from autotune.verify import clocks, low_quantile
+from autotune.verify.accumulation_scaling import explained
 from autotune.verify.estimate import estimate
 from autotune.verify.losses import compare
 from autotune.verify.schedule import paired
@@ -21,11 +21,11 @@ _SAME_SAMPLES = 0.01
 
 def summarise(
     sides: Sides,
-    starts: Sequence[Start],
+    starts: Sequence[RunResult],
     planned: Schedule,
     seconds: float,
     notes: tuple[str, ...],
-    rehearsed: Sequence[Start] = (),
+    rehearsed: Sequence[RunResult] = (),
     look: int = 1,
 ) -> Verified:
     """The verification of `sides`; `seconds` is what it took, rehearsals included. `look` says how often the starts
@@ -51,11 +51,11 @@ def summarise(
         beside=sides.beside,
         notes=(*notes, *side_effects((start.escaped, start.unheld) for start in starts)),
         clock=clock,
-        worth=clocks.worth(clock, starts, planned.turns is not None),
+        worth=clocks.validity(clock, starts, planned.turns is not None),
     )
 
 
-def is_told(starts: Sequence[Start], planned: Schedule, rehearsed: Sequence[Start], look: int) -> bool:
+def is_conclusive(starts: Sequence[RunResult], planned: Schedule, rehearsed: Sequence[RunResult], look: int) -> bool:
     """Whether the starts tell, so that more of them change nothing."""
     before, after = paired(starts)
     clock, per_sample = clocks.clock([*rehearsed, *starts]), _has_other_samples(before, after)
@@ -76,12 +76,12 @@ def _side_effects(starts: Sequence[tuple[Sequence[str], str]]) -> Iterator[str]:
         yield f"Python hooks isolated the script's writes, because the kernel could not ({unheld})"
 
 
-def _losses(sides: Sides, before: Sequence[Start], after: Sequence[Start]) -> Losses:
+def _losses(sides: Sides, before: Sequence[RunResult], after: Sequence[RunResult]) -> LossComparison:
     found = compare([one.losses for one in before], [one.losses for one in after], sides.effect)
     return explained(found, before[0].losses, after[0].losses, sides.changes)
 
 
-def _has_other_samples(before: Sequence[Start], after: Sequence[Start]) -> bool:
+def _has_other_samples(before: Sequence[RunResult], after: Sequence[RunResult]) -> bool:
     """Whether the steps of both sides hold other numbers of samples: then the time of a sample is compared."""
     old, new = ([start.samples for start in side if start.samples] for side in (before, after))
     if len(old) != len(before) or len(new) != len(after):
@@ -90,7 +90,7 @@ def _has_other_samples(before: Sequence[Start], after: Sequence[Start]) -> bool:
 
 
 def _estimated(
-    before: Sequence[Start], after: Sequence[Start], per_sample: bool, in_turns: bool, clock: Clock, look: int
+    before: Sequence[RunResult], after: Sequence[RunResult], per_sample: bool, in_turns: bool, clock: Clock, look: int
 ) -> tuple[Estimate, tuple[float, float]]:
     """The estimate and the step times (ms) of both sides: of all that was measured, or of what was undisturbed."""
     sides, spread = (before, after), clocks.least_spread([*before, *after])
@@ -99,31 +99,31 @@ def _estimated(
     if not all(map(_do_the_same, sides)):
         return of_all, (_median_ms(before, clock), _median_ms(after, clock))
     scales = [statistics.median(start.samples or 1 for start in side) if per_sample else 1.0 for side in sides]
-    steps = [[clocks.on(clock, start) for start in side] for side in sides]
+    steps = [[clocks.step_times(clock, start) for start in side] for side in sides]
     rows = [[[ms / scale for ms in of_start] for of_start in side] for side, scale in zip(steps, scales, strict=True)]
-    found = undisturbed.estimate(rows[0], rows[1], of_all, look, spread)
+    found = low_quantile.estimate(rows[0], rows[1], of_all, look, spread)
     if found is None:
         return of_all, (_median_ms(before, clock), _median_ms(after, clock))
     old, new = (ms * scale for ms, scale in zip(found[1], scales, strict=True))
     return found[0], (old, new)
 
 
-def _do_the_same(side: Sequence[Start]) -> bool:
+def _do_the_same(side: Sequence[RunResult]) -> bool:
     """Whether the starts of a side worked on the same data in the same order, as far as their losses tell."""
     first = side[0].losses
     is_known = bool(first) and all(loss is not None and math.isfinite(loss) for loss in first)
     return is_known and all(start.losses == first for start in side)
 
 
-def _times(side: Sequence[Start], per_sample: bool, clock: Clock) -> list[float]:
+def _times(side: Sequence[RunResult], per_sample: bool, clock: Clock) -> list[float]:
     return [clocks.mean_ms(clock, start) / ((start.samples or 1) if per_sample else 1) for start in side]
 
 
-def _median_ms(side: Sequence[Start], clock: Clock) -> float:
+def _median_ms(side: Sequence[RunResult], clock: Clock) -> float:
     return statistics.median(clocks.mean_ms(clock, start) for start in side)
 
 
-def _memory(before: Sequence[Start], after: Sequence[Start]) -> Memory:
+def _memory(before: Sequence[RunResult], after: Sequence[RunResult]) -> Memory:
     of = "device" if all(start.is_on_device for start in (*before, *after)) else "processes"
     return Memory(of, *map(_median, ([start.memory_bytes for start in side] for side in (before, after))))
 

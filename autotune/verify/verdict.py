@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.model.verified import Clock, Estimate, Start, Verdict
-from autotune.verify.cache import is_uneven
+from autotune.model.verified import Clock, Estimate, RunResult, Verdict
 from autotune.verify.clocks import doubt
+from autotune.verify.page_cache import is_uneven
 
 MARGIN = 1.02
 """A winner is faster by more than this for sure: less is not worth a change, and processes differ by it."""
@@ -15,7 +15,7 @@ SAME = 1.05
 """No difference: the speedup lies between 1 / SAME and SAME."""
 
 
-def verdict(estimate: Estimate, starts: Sequence[Start], clock: Clock = Clock.WALL) -> tuple[Verdict, str]:
+def verdict(estimate: Estimate, starts: Sequence[RunResult], clock: Clock = Clock.WALL) -> tuple[Verdict, str]:
     """The verdict and, where it is not obvious, why."""
     if is_uneven(starts):
         return Verdict.CANNOT_TELL, "one side read files from disk that the other found in the page cache"

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from autotune import cli
-from autotune.api import apply, undo
+from autotune.apply import apply, undo
 from autotune.collect import artefacts
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit, Patch, PatchChange
@@ -99,7 +99,7 @@ def _nothing(root: Path) -> None:
 
 
 def _apply(root: Path) -> None:
-    apply.write(apply.plan(apply.Options("last"), cwd=root))
+    apply.write(apply.plan(apply.ApplyOptions("last"), cwd=root))
 
 
 def _undo(root: Path) -> None:

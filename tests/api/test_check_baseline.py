@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from autotune.api.baseline import fingerprint, read, write
+from autotune.check.baseline import fingerprint, read, write
 from autotune.engine.load import load_rules
 from autotune.errors import UsageError
 from autotune.model.evidence import Location

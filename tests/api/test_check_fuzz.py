@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autotune.api import check as api
 from autotune.catalogue.dialects import dialects
+from autotune.check import check as api
 from autotune.model.checked import Checked
 from autotune.scan.files import DATA, SYNTAXES
 
@@ -64,7 +64,7 @@ def check(folder: Path, name: str, text: str, **others: str) -> Checked:
         old.unlink()
     for file, content in {name: text, **others}.items():
         (folder / file).write_text(content, encoding="utf-8", errors="surrogatepass")
-    return api.check(api.Options((folder,)), cwd=folder)
+    return api.check(api.CheckOptions((folder,)), cwd=folder)
 
 
 CORES = [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.api import check as api
+from autotune.check import check as api
 from autotune.engine.expr import compile_expression
 from autotune.errors import RuleError
 
@@ -122,7 +122,7 @@ def test_a_configuration_that_is_no_plain_file_is_noted_and_not_read(make, why: 
 
 
 def test_each_broken_file_is_noted_by_name(hostile) -> None:
-    checked = api.check(api.Options((hostile,)), cwd=hostile)
+    checked = api.check(api.CheckOptions((hostile,)), cwd=hostile)
     noted = {note.where.split(":")[0] for note in checked.notes}
     broken = {"deep.yaml", "deep.json", "deep.toml", "deep.py", "null.py", "null.yaml", "latin.py", "latin.yaml"}
     assert broken <= noted

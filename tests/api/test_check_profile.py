@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.api import check as api
+from autotune.check import check as api
 from autotune.collect import artefacts
 from autotune.model.checked import Checked
 
@@ -57,7 +57,7 @@ def _even(window: dict) -> dict:
 
 
 def check(project: Path, **options: object) -> Checked:
-    return api.check(api.Options((Path(),), **options), cwd=project)  # type: ignore[arg-type]
+    return api.check(api.CheckOptions((Path(),), **options), cwd=project)  # type: ignore[arg-type]
 
 
 @pytest.mark.train

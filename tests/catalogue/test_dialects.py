@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotune import catalogue
-from autotune.catalogue.dialects import Spelling, about, dialects, extends, is_before, is_own, readings
+from autotune.catalogue.dialects import SettingSpelling, about, dialects, extends, is_before, is_own, readings
 from autotune.catalogue.vocabulary import read
 
 INSTALLED = ("raw", "hf_trainer", "trl", "accelerate", "lightning", "fabric")
@@ -234,7 +234,7 @@ def test_a_value_that_the_framework_does_not_have_is_not_written(framework, sett
 
 
 def test_a_spelling_without_a_value_map_takes_every_value() -> None:
-    assert Spelling("num_workers").arguments(4) == {"num_workers": 4}
+    assert SettingSpelling("num_workers").arguments(4) == {"num_workers": 4}
 
 
 SOURCES = {

@@ -25,7 +25,7 @@ JSON_ONLY = {
 DESCRIPTIONS = ("machine.", "software.")
 """What was measured on: whole inventories, for who compares two reports."""
 
-BY_PART = {"memory.asked_bytes": "report/outcome.py"}
+BY_PART = {"memory.asked_bytes": "report/text/failure.py"}
 """Read under a name that is put together where it is read."""
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autotune.api import measuring
 from autotune.collect import artefacts
+from autotune.diagnose import requirements
 from autotune.errors import UsageError
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
@@ -69,7 +69,7 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 
 
 def autotune(words: str, cwd: Path, system: str = "") -> subprocess.CompletedProcess[str]:
-    package = Path(measuring.__file__).parents[2]
+    package = Path(requirements.__file__).parents[2]
     start = f"sys.path.insert(0, {str(package)!r})\nfrom autotune.cli import main\nmain()\n"
     command = [sys.executable, "-c", f"{CORE}{system}{start}", *words.split()]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
@@ -107,7 +107,7 @@ def test_a_verb_whose_packages_are_missing_says_what_to_install(words: str, proj
 def test_measuring_needs_linux(words: str, project: Path) -> None:
     ran = autotune(words, project, WINDOWS)
     assert ran.returncode == 2
-    assert ran.stderr == f"autotune: win32: measuring needs Linux\n{measuring.ELSEWHERE}\n"
+    assert ran.stderr == f"autotune: win32: measuring needs Linux\n{requirements.ELSEWHERE}\n"
 
 
 def test_where_nothing_can_be_locked_nothing_is_written(project: Path) -> None:
@@ -127,15 +127,15 @@ def test_the_core_writes_and_takes_back(project: Path) -> None:
 
 
 def test_here_is_all_that_measuring_needs_but_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
-    measuring.check()
+    requirements.check()
     monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(UsageError, match="measuring needs Linux"):
-        measuring.check()
+        requirements.check()
 
 
 def test_the_extra_brings_what_is_asked_for() -> None:
     file = Path(__file__).parents[2] / "pyproject.toml"
     project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
     extra = {name.partition(">=")[0] for name in project["optional-dependencies"]["train"]}
-    assert extra == set(measuring.PACKAGES.values())
+    assert extra == set(requirements.PACKAGES.values())
     assert not extra & {name.partition(">=")[0] for name in project["dependencies"]}

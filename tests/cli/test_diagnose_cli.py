@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.api import diagnose as api
-from autotune.api.outlook import NOTHING, Asked
 from autotune.cli import run
+from autotune.diagnose import diagnose as api
+from autotune.diagnose.outlook import NOTHING, OutlookRequest
 from autotune.errors import UsageError
-from autotune.model.outlook import Progress
-from autotune.predict.options import Wanted
+from autotune.model.outlook import ProgressLine
+from autotune.predict.device_options import DeviceRequest
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """What was asked for, once per run of the verb, which ends there."""
-    seen: list[Asked] = []
+    seen: list[OutlookRequest] = []
 
     def load(name, *, cwd, price, asked):
         seen.append(asked)
@@ -40,7 +40,7 @@ def test_nothing_is_asked_for_by_itself(asked, words):
 def test_a_progress_line_and_other_devices(asked, words):
     line = "12%|#| 1200/10000 [46:47<5:42:11, 2.33s/it]"
     run(["diagnose", "--at", line, "--options", "4", "--bandwidth", "300", "--device-price", "2", *words])
-    assert asked == [Asked(Progress(1200, 10000, 2.33), Wanted(4, 300.0, 2.0))]
+    assert asked == [OutlookRequest(ProgressLine(1200, 10000, 2.33), DeviceRequest(4, 300.0, 2.0))]
 
 
 def test_a_line_without_a_step_is_refused_before_anything_runs(asked, capsys):

@@ -9,9 +9,9 @@ import click
 import pytest
 
 from autotune import __version__, cli
-from autotune.api import rules as api
 from autotune.cli import run
 from autotune.cli.rules import as_text
+from autotune.engine import find_rule as api
 from autotune.engine import load
 from autotune.engine.load import load_rules
 from autotune.engine.static import decides_without_a_run

@@ -16,8 +16,8 @@ import pytest
 
 import autotune as autotune_package
 from autotune import cli
-from autotune.api.rules import find_rule
 from autotune.collect import artefacts, plan_command
+from autotune.engine.find_rule import find_rule
 from autotune.errors import AutotuneError
 
 SCRIPT = """\
@@ -163,7 +163,7 @@ def test_what_checks_and_errors_suggest_is_whole(
 ) -> None:
     cwd = project.parent / folder
     monkeypatch.chdir(cwd)
-    monkeypatch.setattr("autotune.api.diagnose.diagnose", _far_enough)
+    monkeypatch.setattr("autotune.diagnose.diagnose.diagnose", _far_enough)
     cli.run(words)
     said = "".join(capsys.readouterr())
     for line in suggested(said):
@@ -233,7 +233,7 @@ def test_a_launch_is_offered_where_it_was_typed(project: Path, monkeypatch, caps
     words = ("OMP_NUM_THREADS=1", "python", "train.py", "--workers", "0")
     keep(project, change, command=words)
     run = artefacts.resolve("last", project)
-    state.keep_command(project, run.name, words, project / "pkg", None)
+    state.store_command(project, run.name, words, project / "pkg", None)
     monkeypatch.chdir(project)
     assert cli.run(["apply", "--yes"]) == 0
     line = capsys.readouterr().out.splitlines()[-1].strip()

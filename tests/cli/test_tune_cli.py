@@ -8,15 +8,15 @@ from autotune.cli import run
 from autotune.collect import Status
 from autotune.errors import ScriptError, UsageError
 from autotune.model.rule import Effect
-from autotune.model.tuned import Axis, Outcome, Space, Trial, Tuned
+from autotune.model.tuned import Axis, Outcome, SearchTrial, Space, Tuned
 from autotune.model.verified import AFTER, BEFORE, Schedule
 from autotune.tune import tune as api
 
 SPACE = Space((Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 2}), 0),))
 TRIALS = (
-    Trial(0, (0,), Outcome.COMPLETED, 6.0, 100.0, 120.0),
-    Trial(1, (1,), Outcome.COMPLETED, 6.0, 150.0, 80.0),
-    Trial(2, (1,), Outcome.OUT_OF_MEMORY, 6.0, error="can't allocate memory"),
+    SearchTrial(0, (0,), Outcome.COMPLETED, 6.0, 100.0, 120.0),
+    SearchTrial(1, (1,), Outcome.COMPLETED, 6.0, 150.0, 80.0),
+    SearchTrial(2, (1,), Outcome.OUT_OF_MEMORY, 6.0, error="can't allocate memory"),
 )
 
 
@@ -28,7 +28,7 @@ def asked(monkeypatch):
         options: api.Options
         result: Tuned | BaseException = Tuned(SPACE, TRIALS, {}, None, "nothing is left to try", 60.0, 10.0)
         num = 3
-        known: tuple[Trial, ...] = ()
+        known: tuple[SearchTrial, ...] = ()
         said = ""
 
     def tune(options, watch, *, cwd):

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autotune.api import apply
+from autotune.apply import apply
 
 SCRIPT = """\
 import argparse
@@ -162,7 +162,7 @@ def test_interrupted_killed_and_resumed_it_ends_with_a_patch_that_wins(root) -> 
     assert found["verified"] == {"speedup": 1.5, "low": 1.4, "high": 1.6, "losses": "identical"}
     assert found["changes"]["loader.num_workers"] > 0
     assert len(found["trials"]) <= 4
-    planned = apply.plan(apply.Options(), cwd=root)
+    planned = apply.plan(apply.ApplyOptions(), cwd=root)
     ((path, _, after),) = planned.files
     assert {change.setting: change.new for change in planned.chosen} == found["changes"]
     assert path.name == "train.py"

@@ -7,15 +7,25 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from autotune.api import remembered
-from autotune.api import verify as api
-from autotune.api.remembered import Remembered
 from autotune.cli import run
 from autotune.collect import artefacts
+from autotune.diagnose import command_history
+from autotune.diagnose.command_history import StoredCommand
 from autotune.errors import ScriptError, UsageError
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
-from autotune.model.verified import AFTER, BEFORE, Estimate, Losses, Memory, Sameness, Schedule, Verdict, Verified
+from autotune.model.verified import (
+    AFTER,
+    BEFORE,
+    Estimate,
+    LossComparison,
+    LossVerdict,
+    Memory,
+    Schedule,
+    Verdict,
+    Verified,
+)
+from autotune.verify import verify as api
 
 PLANNED = Schedule((BEFORE, AFTER, AFTER, BEFORE) * 2, 40, 3, 40.0)
 
@@ -29,7 +39,7 @@ def verified(verdict: Verdict = Verdict.FASTER, speedup: float = 1.5) -> Verifie
         estimate=Estimate(speedup, speedup, speedup, (speedup, speedup), 0.01, True),
         step_ms=(120.0, 80.0),
         is_per_sample=False,
-        losses=Losses(Sameness.NOT_COMPARED, 0, "none was seen"),
+        losses=LossComparison(LossVerdict.NOT_COMPARED, 0, "none was seen"),
         memory=Memory("processes", None, None),
         schedule=PLANNED,
         seconds=52.0,
@@ -41,7 +51,7 @@ def asked(monkeypatch):
     """The Options that the verb was asked for; `result` is what it gets (or raises)."""
 
     class Asked:
-        options: api.Options
+        options: api.VerifyOptions
         cwd: Path
         result: Verified | BaseException = verified()
         refusal: UsageError | None = None
@@ -75,7 +85,7 @@ def test_the_command_and_its_options_reach_the_verb(asked, capsys) -> None:
     assert (
         run(["verify", *words, "--allow", "altering", "--python", "py", "train.py", "--lr", "1", "--budget", "5"]) == 0
     )
-    assert asked.options == api.Options(
+    assert asked.options == api.VerifyOptions(
         ("train.py", "--lr", "1", "--budget", "5"),
         120.0,
         patch="run-1",
@@ -89,7 +99,7 @@ def test_the_command_and_its_options_reach_the_verb(asked, capsys) -> None:
 
 def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> None:
     assert run(["verify", "train.py"]) == 0
-    assert asked.options == api.Options(("train.py",), 60.0)
+    assert asked.options == api.VerifyOptions(("train.py",), 60.0)
     out, err = capsys.readouterr()
     assert "Losses: not compared: none was seen" in out
     assert "Resume: not tried" in out
@@ -108,7 +118,7 @@ def test_without_a_command_it_takes_that_of_the_run_whose_patch_it_measures(
     for number, words in enumerate([("old.py",), ("A=1", "python", "my train.py")]):
         run_folder = artefacts.new_run(tmp_path, 1_760_000_000 + number)
         (run_folder / "run.json").write_text("{}")
-        remembered.keep(run_folder, Remembered(run_folder.name, words, tmp_path / "src", "py"), words)
+        command_history.store(run_folder, StoredCommand(run_folder.name, words, tmp_path / "src", "py"), words)
         artefacts.mark_last(run_folder)
         runs.append(run_folder.name)
     assert run(["verify"]) == 0
@@ -153,7 +163,7 @@ def test_without_a_command_and_a_run_the_usage_is_said(asked, capsys, tmp_path, 
 
 def test_it_may_go_on_from_the_last_one(asked, capsys) -> None:
     assert run(["verify", "--resume", "train.py"]) == 0
-    assert asked.options == api.Options(("train.py",), 60.0, resume=True)
+    assert asked.options == api.VerifyOptions(("train.py",), 60.0, resume=True)
     assert "within 60 s; the stored pairs, and more" in capsys.readouterr().err
 
 
@@ -224,7 +234,7 @@ def test_a_required_speedup_is_compared_with_the_whole_interval(asked, capsys) -
 )
 def test_other_losses_than_promised_do_not_meet_a_required_speedup(asked, effects, code: int, capsys) -> None:
     changes = tuple(PatchChange("loader.num_workers", "loader#train", 0, 4, ("DL001",), one) for one in effects)
-    losses = Losses(Sameness.DIFFERENT, 40, "the mean differs")
+    losses = LossComparison(LossVerdict.DIFFERENT, 40, "the mean differs")
     asked.result = replace(verified(), changes=changes, losses=losses)
     assert run(["verify", "--require-speedup", "1.05", "train.py"]) == code
 

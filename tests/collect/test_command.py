@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from autotune.collect.command import BOOT, Command, environment, injected, plan_command
+from autotune.collect.command import BOOT, PlannedCommand, environment, injected, plan_command
 from autotune.errors import ScriptError, UsageError
 
 PYTHON = "/env/bin/python"
@@ -67,7 +67,7 @@ def cwd(tmp_path):
     ],
 )
 def test_what_is_started(cwd, words, argv, script):
-    assert plan_command(words, PYTHON, cwd) == Command(tuple(argv), cwd / script if script else None)
+    assert plan_command(words, PYTHON, cwd) == PlannedCommand(tuple(argv), cwd / script if script else None)
 
 
 @pytest.mark.parametrize(

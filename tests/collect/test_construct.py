@@ -9,7 +9,7 @@ import pytest
 
 from autotune.collect.construct import PROGRAM, Constructed, Target, check, target
 from autotune.model.evidence import Location
-from autotune.model.scanned import Call, Given
+from autotune.model.scanned import ConsumerCall, WrittenValue
 
 PLACE = Location("train.py", 1)
 
@@ -194,12 +194,12 @@ def test_the_programs_folder_shadows_no_package(library, tmp_path):
 
 
 def given(**values):
-    return {key: Given(key, value, PLACE, known=value is not ...) for key, value in values.items()}
+    return {key: WrittenValue(key, value, PLACE, known=value is not ...) for key, value in values.items()}
 
 
 def test_a_target_of_calls_that_reach_one_consumer():
-    flags = Call("hf_trainer", "", "run", given(save_steps=50), PLACE)
-    call = Call("hf_trainer", "Seq2SeqTrainingArguments", "run", given(save_steps=10, bf16=True, lr=...), PLACE)
+    flags = ConsumerCall("hf_trainer", "", "run", given(save_steps=50), PLACE)
+    call = ConsumerCall("hf_trainer", "Seq2SeqTrainingArguments", "run", given(save_steps=10, bf16=True, lr=...), PLACE)
     before = {"save_steps": 50, "bf16": True}
     made = target([flags, call], {"dataloader_num_workers": 4})
     assert made == Target("transformers", "Seq2SeqTrainingArguments", {**before, "dataloader_num_workers": 4}, before)
@@ -219,7 +219,7 @@ def test_a_target_of_calls_that_reach_one_consumer():
     ],
 )
 def test_what_can_be_constructed(dialect, name, module, class_):
-    made = target([Call(dialect, name, "run", {}, PLACE)], {"a": 1})
+    made = target([ConsumerCall(dialect, name, "run", {}, PLACE)], {"a": 1})
     assert (made and (made.module, made.name)) == (module and (module, class_))
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from autotune.collect import isolation, tripwire
+from autotune.collect import isolation, project_snapshot
 from autotune.collect.isolation import HOOKS, KERNEL
-from autotune.collect.leftovers import remove_scratch
 from autotune.collect.overlay_plan import NotPossibleError
+from autotune.collect.stale_runs import remove_scratch
 from autotune.errors import ScriptError
 
 WRITES = """
@@ -143,7 +143,7 @@ def test_without_privileges_files_of_others_that_can_be_written_need_the_hooks(
     monkeypatch.setattr(isolation.os, "lstat", lambda path: file if str(path).endswith("file") else own)
     monkeypatch.setattr(isolation.os, "geteuid", lambda: 0)
     monkeypatch.setattr(isolation.os, "getegid", lambda: 0)
-    before = tripwire.Snapshot((str(tmp_path),), looks, is_whole=True)
+    before = project_snapshot.Snapshot((str(tmp_path),), looks, is_whole=True)
     if is_refused:
         with pytest.raises(NotPossibleError, match="another user or group"):
             isolation._check_owners([str(tmp_path)], before)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from autotune.collect import overlay_plan
-from autotune.collect.overlay_plan import Bind, NotPossibleError, Overlay, Wanted, plan
+from autotune.collect.overlay_plan import Bind, NotPossibleError, OverlayMount, OverlayRequest, plan
 from autotune.machine import identity
 from autotune.machine.mounts import Mount
 
@@ -31,7 +31,7 @@ def disk(tmp_path):
 @pytest.fixture
 def wanted(disk):
     home = disk / "home"
-    return Wanted(
+    return OverlayRequest(
         run_dir=str(home / "project" / ".autotune" / "runs" / RUN),
         protected=(str(home / "project"),),
         exempt=(str(home / ".cache"), str(disk / "scratch")),
@@ -78,7 +78,7 @@ def own(monkeypatch, disk):
 def test_what_the_user_owns_is_covered_and_caches_and_the_run_folder_show_through(disk, wanted):
     found = plan(replace(wanted, nearby=(str(disk / "scratch"),)), table(disk))
     home = str(disk / "home")
-    assert made(found.mounts, Overlay) == {home}
+    assert made(found.mounts, OverlayMount) == {home}
     assert made(found.mounts, Bind) >= {home + "/.cache", wanted.run_dir}
     assert found.user_namespace
     assert found.gaps == ()
@@ -92,7 +92,7 @@ def test_a_folder_above_the_scratch_gets_a_stand_in(disk, wanted):
     assert sorted(os.listdir(stand_in.copy)) == [".cache", "link", "notes.txt", "other", "project"]
     assert os.readlink(stand_in.copy + "/link") == "notes.txt"
     assert os.stat(stand_in.copy + "/notes.txt").st_mtime == os.stat(disk / "home" / "notes.txt").st_mtime
-    assert str(disk / "home" / "project") in made(found.mounts, Overlay)
+    assert str(disk / "home" / "project") in made(found.mounts, OverlayMount)
     overlay_plan.remove(found.scratch)
     assert not any(os.path.exists(path) for path in found.scratch)
 
@@ -101,9 +101,9 @@ def test_a_folder_above_the_scratch_gets_a_stand_in(disk, wanted):
 def test_without_privileges_a_folder_with_a_mount_below_is_not_covered_but_what_lies_in_it(disk, wanted):
     inner = disk / "home" / "project" / "data"
     found = plan(wanted, table(disk, Mount("/", str(inner), "nfs4", "server:/data")))
-    assert str(disk / "home") not in made(found.mounts, Overlay)
-    assert str(disk / "home" / "other") in made(found.mounts, Overlay)
-    assert str(inner) in made(found.mounts, Overlay), "its scratch lies on another file system"
+    assert str(disk / "home") not in made(found.mounts, OverlayMount)
+    assert str(disk / "home" / "other") in made(found.mounts, OverlayMount)
+    assert str(inner) in made(found.mounts, OverlayMount), "its scratch lies on another file system"
     overlay_plan.remove(found.scratch)
 
 
@@ -113,7 +113,7 @@ def test_with_privileges_it_is_covered_and_the_mount_below_again(disk, wanted, m
     mounts = table(disk, Mount("/", str(inner), "nfs4", "x"), Mount("/", str(virtual), "virtual", "x"))
     found = plan(replace(wanted, is_privileged=True), mounts)
     at = {mount.at.removeprefix(found.stage): mount for mount in found.mounts}
-    assert isinstance(at[str(inner)], Overlay)
+    assert isinstance(at[str(inner)], OverlayMount)
     assert isinstance(at[str(virtual)], Bind)
     assert found.stage
     overlay_plan.remove(found.scratch)
@@ -184,7 +184,7 @@ def test_where_copies_will_not_do_an_overlay_lies_between(disk, wanted, monkeypa
     protected = (str(disk),) if large == "of the project" else wanted.protected
     found = plan(replace(wanted, nearby=(home + "/other",), protected=protected), table(disk))
     folder = home if large == "beside it" else str(disk)
-    (overlay,) = [row for row in found.mounts if isinstance(row, Overlay) and row.lower == folder]
+    (overlay,) = [row for row in found.mounts if isinstance(row, OverlayMount) and row.lower == folder]
     assert overlay.below.startswith(home + "/other/" + overlay_plan.SCRATCH)
     assert overlay.is_needed
     assert not [row for row in found.stand_ins if row.real == folder]
@@ -195,7 +195,7 @@ def test_where_copies_will_not_do_an_overlay_lies_between(disk, wanted, monkeypa
 def test_a_scratch_in_the_covered_folder_is_hidden(disk, wanted):
     home = str(disk)
     found = plan(replace(wanted, nearby=(), exempt=(), protected=(home,)), table(disk))
-    (overlay,) = [row for row in found.mounts if isinstance(row, Overlay)]
+    (overlay,) = [row for row in found.mounts if isinstance(row, OverlayMount)]
     (name,) = os.listdir(overlay.upper)
     assert found.scratch == (f"{home}/{name}",)
     about = os.lstat(f"{overlay.upper}/{name}")
@@ -226,7 +226,7 @@ def test_of_exempt_and_protected_folders_the_deepest_decides(disk, wanted):
     exempt = (*wanted.exempt, str(home / "project" / "hf"))
     protected = (str(home), str(home / "project"), str(home / "project" / "hf" / "own"))
     found = plan(replace(wanted, exempt=exempt, protected=protected), table(disk))
-    assert made(found.mounts, Overlay) == {str(home), protected[-1]}
+    assert made(found.mounts, OverlayMount) == {str(home), protected[-1]}
     assert made(found.mounts, Bind) >= {str(home / ".cache"), str(home / "project" / "hf"), wanted.run_dir}
     overlay_plan.remove(found.scratch)
 
@@ -237,8 +237,8 @@ def test_below_a_real_folder_mounts_are_covered(disk, wanted):
     (shared / "volume").mkdir(parents=True)
     mounts = [Mount("/", str(shared), "autofs", "x"), Mount("/", str(shared / "volume"), "nfs4", "x")]
     found = plan(wanted, table(disk, *mounts))
-    assert str(shared / "volume") in made(found.mounts, Overlay)
-    assert str(shared) not in made(found.mounts, Overlay)
+    assert str(shared / "volume") in made(found.mounts, OverlayMount)
+    assert str(shared) not in made(found.mounts, OverlayMount)
     overlay_plan.remove(found.scratch)
 
 
@@ -261,7 +261,7 @@ def test_a_folder_mounted_at_two_places_is_known_to_hold_the_scratch(disk, wante
     mounts = [Mount("/disk", str(disk), "ext4", "x"), Mount(root, str(view), "ext4", "x")]
     nearby = (str(disk / "home" / "other"),)
     found = plan(replace(wanted, is_privileged=False, nearby=nearby, protected=(str(view),)), mounts)
-    (overlay,) = [row for row in found.mounts if isinstance(row, Overlay) and row.lower == str(view)]
+    (overlay,) = [row for row in found.mounts if isinstance(row, OverlayMount) and row.lower == str(view)]
     assert bool(overlay.below) is (root == "/disk/home/other")
     overlay_plan.remove(found.scratch)
 
@@ -270,7 +270,7 @@ def test_only_overlays_of_protected_folders_are_needed(disk, wanted):
     other, inner = str(disk / "scratch"), str(disk / "home" / "project" / "data")
     mounts = table(disk, Mount("/", other, "nfs4", "a"), Mount("/", inner, "nfs4", "b"))
     found = plan(replace(wanted, is_privileged=True, exempt=(), nearby=()), mounts)
-    needed = {row.lower: row.is_needed for row in found.mounts if isinstance(row, Overlay)}
+    needed = {row.lower: row.is_needed for row in found.mounts if isinstance(row, OverlayMount)}
     assert (needed[other], needed[inner]) == (False, True)
     overlay_plan.remove(found.scratch)
 

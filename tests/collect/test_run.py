@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 import autotune
-from autotune.api import outcome
 from autotune.collect.artefacts import new_run
-from autotune.collect.command import Command
+from autotune.collect.command import PlannedCommand
 from autotune.collect.request import Request
 from autotune.collect.run import _probe_has_left, collect
+from autotune.diagnose import outcome
 from autotune.errors import InternalError, ScriptError
 
 CHECKOUT = Path(autotune.__file__).parent.parent
@@ -368,12 +368,14 @@ def test_a_program_that_cannot_be_started_is_said_to_be_so(tmp_path):
     program = tmp_path / "train"
     program.write_text("no interpreter line")
     with pytest.raises(ScriptError, match="cannot be started") as caught:
-        collect(Request(), Command((str(program),), None), new_run(tmp_path), cwd=tmp_path, environ={}, show=print)
+        collect(
+            Request(), PlannedCommand((str(program),), None), new_run(tmp_path), cwd=tmp_path, environ={}, show=print
+        )
     assert caught.value.where == str(program)
 
 
 def test_messages_can_go_into_a_file_and_their_end_comes_back(tmp_path, capfd):
-    words = Command(("sh", "-c", "printf '10%%\\r20%%\\nno such file\\n' >&2; exit 3"), None)
+    words = PlannedCommand(("sh", "-c", "printf '10%%\\r20%%\\nno such file\\n' >&2; exit 3"), None)
     environ = {"PATH": os.environ["PATH"]}
     for stderr, said in ((tmp_path / "stderr", "20%\nno such file"), (None, "")):
         collected = collect(

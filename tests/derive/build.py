@@ -10,7 +10,7 @@ from typing import Any
 from autotune.derive.assemble import derive
 from autotune.model.derived import Derived
 from autotune.model.evidence import Setting, Value
-from autotune.model.recording import Batch, Event, Fetch, Recording, Sample, WhatIf, Window
+from autotune.model.recording import Batch, Event, Fetch, RecordedWindow, Recording, Sample, WhatIf
 
 MS = 1_000_000
 TRAIN, NO_GRAD, GRAD_IN_EVAL = 3, 0, 1
@@ -210,12 +210,12 @@ def recording(script: Script | None = None, warmup: int = 1, **changes: Any) -> 
     return Recording(**(fields | changes))
 
 
-def window(script: Script, warmup: int, ended_by: str = "steps") -> Window | None:
+def window(script: Script, warmup: int, ended_by: str = "steps") -> RecordedWindow | None:
     ends = [end * MS for end in script.ends]
     if len(ends) <= warmup:
         return None
     start = ends[warmup - 1] if warmup else 0
-    return Window(warmup, len(ends) - warmup, start, ends[-1], tuple(ends), "optimizer", ended_by)
+    return RecordedWindow(warmup, len(ends) - warmup, start, ends[-1], tuple(ends), "optimizer", ended_by)
 
 
 def facts(derived: Derived, subject: str = "run") -> dict[str, Value]:

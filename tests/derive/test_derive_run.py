@@ -28,9 +28,9 @@ from build import (
 from msgspec.structs import replace
 
 from autotune import catalogue
-from autotune.catalogue import Spelling
+from autotune.catalogue import SettingSpelling
 from autotune.derive import derive, subjects
-from autotune.derive.memory import asked_bytes
+from autotune.derive.memory import requested_bytes
 from autotune.model.evidence import Location
 
 CUDA = {"type": "cuda", "name": "H100", "capability": "9.0", "index": 0}
@@ -276,7 +276,7 @@ OUT_OF_MEMORY = {"type": "RuntimeError", "message": "you tried to allocate 400 b
     ],
 )
 def test_what_the_failed_allocation_asked_for(message, expected):
-    assert asked_bytes(message) == expected
+    assert requested_bytes(message) == expected
 
 
 def test_out_of_memory_before_a_step():
@@ -478,7 +478,7 @@ def test_where_a_loader_was_set(site, hf, location):
 
 def test_spellings_are_the_frameworks_or_those_of_torch(monkeypatch):
     def spelling(framework, setting, versions):
-        return Spelling(f"{framework}:{setting}:{versions['transformers']}") if "workers" in setting else None
+        return SettingSpelling(f"{framework}:{setting}:{versions['transformers']}") if "workers" in setting else None
 
     monkeypatch.setattr(catalogue, "spelling", spelling)
     given = {"frameworks": {"hf_args": entry()}, "software": {"transformers": "5.23.0.dev0", "odd": "unknown"}}

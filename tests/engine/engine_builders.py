@@ -7,7 +7,7 @@ from typing import Any
 
 from autotune.engine.examples import evidence_of
 from autotune.model.evidence import Evidence, Location, Setting, Value
-from autotune.model.finding import Change, Finding, Gain
+from autotune.model.finding import Finding, Gain, SettingChange
 from autotune.model.rule import Effect, Limit, Rule, Severity
 
 TRAIN = "loader#train"
@@ -44,11 +44,13 @@ def with_settings(base: Evidence, *settings: Setting) -> Evidence:
     return Evidence(base.facts, {**base.settings, **{(one.subject, one.name): one for one in settings}})
 
 
-def change(setting: str = "loader.num_workers", new: Value = 4, **given: Any) -> Change:
-    return Change(setting, **{"old": 0, "new": new, "effect": Effect.EQUIVALENT, "location": HERE, **given})
+def change(setting: str = "loader.num_workers", new: Value = 4, **given: Any) -> SettingChange:
+    return SettingChange(setting, **{"old": 0, "new": new, "effect": Effect.EQUIVALENT, "location": HERE, **given})
 
 
-def finding(rule_id: str, *changes: Change, gain: Gain | None = None, subject: str = TRAIN, **given: Any) -> Finding:
+def finding(
+    rule_id: str, *changes: SettingChange, gain: Gain | None = None, subject: str = TRAIN, **given: Any
+) -> Finding:
     severity = given.pop("severity", Severity.HIGH)
     return Finding(rule(rule_id, severity=severity), subject, "said", changes, gain=gain, **given)
 

@@ -5,7 +5,7 @@ from engine_builders import HERE, TRAIN, evidence, rule, with_settings
 
 from autotune.engine.fixes import advice_of, changes_of, effect_of
 from autotune.model.evidence import RUN, Setting
-from autotune.model.finding import Change
+from autotune.model.finding import SettingChange
 from autotune.model.rule import Effect, Fix, Limit
 
 WORKERS = "loader.num_workers"
@@ -30,13 +30,13 @@ def test_a_change_has_old_new_place_spelling_effect_and_note() -> None:
     old = Setting(WORKERS, TRAIN, 0, "observed", HERE, spelling="dataloader_num_workers")
     fix = Fix(setting=WORKERS, value="loader.workers_needed", note="starts {loader.workers_needed} processes")
     assert changes({"loader.workers_needed": 1200}, fix, settings=[old]) == (
-        Change(WORKERS, 0, 1200, Effect.EQUIVALENT, HERE, "dataloader_num_workers", "starts 1,200 processes"),
+        SettingChange(WORKERS, 0, 1200, Effect.EQUIVALENT, HERE, "dataloader_num_workers", "starts 1,200 processes"),
     )
 
 
 def test_an_unset_setting_has_no_old_value_and_no_place() -> None:
     fix = Fix(setting="loader.prefetch_factor", value="1")
-    assert changes({}, fix) == (Change("loader.prefetch_factor", None, 1, Effect.EXACT),)
+    assert changes({}, fix) == (SettingChange("loader.prefetch_factor", None, 1, Effect.EXACT),)
 
 
 PIN = Fix(setting="loader.pin_memory", value="true")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.engine.message import mistakes, names, render, show
+from autotune.engine.message import format_value, mistakes, names, render
 from autotune.model.rule import Limit
 
 LIMITS = {
@@ -51,7 +51,7 @@ LIMITS = {
     ],
 )
 def test_show(value, kind: str, text: str) -> None:
-    assert show(value, kind) == text
+    assert format_value(value, kind) == text
 
 
 def test_render_fills_facts_settings_and_limits() -> None:

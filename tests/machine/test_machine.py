@@ -7,7 +7,7 @@ from importlib import resources
 
 from autotune import machine
 from autotune.machine import gpu
-from autotune.machine.sampler import Sampled
+from autotune.machine.sampler import MachineSamples
 from autotune.model.evidence import RUN
 
 TYPES = {
@@ -23,7 +23,7 @@ TYPES = {
 
 def test_every_fact_is_in_the_catalogue_with_its_type(fake_nvml, board):
     catalogue = tomllib.loads(resources.files("autotune.catalogue").joinpath("facts.toml").read_text())
-    sampled = Sampled(
+    sampled = MachineSamples(
         wall_s=2.0,
         num_samples=4,
         cpu_s=1.0,

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from autotune.machine import sampler
 from autotune.machine.cgroup import Throttling
-from autotune.machine.sampler import GpuSample, Sampled, Sampler
+from autotune.machine.sampler import GpuSample, MachineSampler, MachineSamples
 
 A, B = Path("a"), Path("b")
 
@@ -63,14 +63,14 @@ def test_without_a_gpu_every_gpu_field_is_unknown():
 
 def test_look(fake_nvml, board):
     library = fake_nvml(board(utilisation=40, mask=0x4, clock=1000, used=77, pcie=(3, 5, 8, 16)))
-    assert sampler.look(library, library.boards[0]) == GpuSample(0.4, 1000, True, 77, 3, 8)
+    assert sampler.sample_once(library, library.boards[0]) == GpuSample(0.4, 1000, True, 77, 3, 8)
     dumb = board(utilisation=None, mask=None, clock=None, max_clock=None, used=77, pcie=None)
-    assert sampler.look(library, dumb) == sample(memory_bytes=77)
+    assert sampler.sample_once(library, dumb) == sample(memory_bytes=77)
 
 
 def test_facts_leave_out_what_is_unknown():
-    assert {fact.name: fact.value for fact in sampler.facts(Sampled(wall_s=4.0, num_samples=8))} == {}
-    known = Sampled(
+    assert {fact.name: fact.value for fact in sampler.facts(MachineSamples(wall_s=4.0, num_samples=8))} == {}
+    known = MachineSamples(
         wall_s=4.0,
         num_samples=8,
         cpu_s=6.0,
@@ -99,13 +99,13 @@ def test_facts_leave_out_what_is_unknown():
 
 
 def test_sampled_survives_json():
-    sampled = Sampled(wall_s=1.5, num_samples=3, cpu_s=1.0, num_oom_kills=1)
-    assert Sampled(**json.loads(json.dumps(asdict(sampled)))) == sampled
+    sampled = MachineSamples(wall_s=1.5, num_samples=3, cpu_s=1.0, num_oom_kills=1)
+    assert MachineSamples(**json.loads(json.dumps(asdict(sampled)))) == sampled
 
 
 @pytest.mark.parametrize(("kills", "killed"), [(None, False), (0, False), (1, True)])
 def test_was_killed_for_memory(kills, killed):
-    assert Sampled(wall_s=1.0, num_samples=1, num_oom_kills=kills).was_killed_for_memory is killed
+    assert MachineSamples(wall_s=1.0, num_samples=1, num_oom_kills=kills).was_killed_for_memory is killed
 
 
 def test_counters_are_differences(fake_root, v2_mount, fake_nvml, board):
@@ -118,7 +118,7 @@ def test_counters_are_differences(fake_root, v2_mount, fake_nvml, board):
         stat: "nr_periods 10\nnr_throttled 5\nthrottled_usec 7000000\n",
     }
     root, times = fake_root(files), iter([100.0, 110.0])
-    watch = Sampler(
+    watch = MachineSampler(
         os.getpid(),
         interval_s=0.01,
         root=root,
@@ -143,7 +143,7 @@ def test_counters_are_differences(fake_root, v2_mount, fake_nvml, board):
 
 def test_a_hidden_gpu_is_not_sampled(fake_nvml, board):
     hidden = {"CUDA_VISIBLE_DEVICES": ""}
-    with Sampler(os.getpid(), library=fake_nvml(board()), environ=hidden) as watch:
+    with MachineSampler(os.getpid(), library=fake_nvml(board()), environ=hidden) as watch:
         pass
     assert watch.stop().gpu_kernel_share is None
 
@@ -151,7 +151,7 @@ def test_a_hidden_gpu_is_not_sampled(fake_nvml, board):
 def test_a_run_that_ends_before_it_is_watched(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    with Sampler(child.pid, interval_s=0.01, root=tmp_path) as watch:
+    with MachineSampler(child.pid, interval_s=0.01, root=tmp_path) as watch:
         pass
     sampled = watch.stop()
     unknown = (sampled.cpu_s, sampled.rss_peak_bytes, sampled.num_oom_kills, sampled.throttled_share)
@@ -161,7 +161,7 @@ def test_a_run_that_ends_before_it_is_watched(tmp_path):
 def test_a_real_run_is_accounted_for():
     work = "import time\nx = bytearray(50_000_000)\nwhile time.process_time() < 0.5: pass\ninput()"
     child = subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE)
-    watch = Sampler(child.pid, interval_s=0.02).start()
+    watch = MachineSampler(child.pid, interval_s=0.02).start()
     try:
         while (watch._tree.cpu_s or 0.0) < 0.45:
             assert child.poll() is None

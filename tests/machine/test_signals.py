@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from autotune.machine.signals import check_interrupted, cleaned_up
+from autotune.machine.signals import check_interrupted, terminate_on_signal
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_by_an_exception_and_the_next_one_waits(number: int) -> None:
     cleaned = []
-    with pytest.raises(SystemExit) as ended, cleaned_up():
+    with pytest.raises(SystemExit) as ended, terminate_on_signal():
         try:
             os.kill(os.getpid(), number)
         finally:
@@ -25,7 +25,7 @@ def test_a_signal_ends_by_an_exception_and_the_next_one_waits(number: int) -> No
 def test_what_somebody_else_decided_stays() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with cleaned_up():
+        with terminate_on_signal():
             os.kill(os.getpid(), signal.SIGHUP)
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -34,9 +34,9 @@ def test_what_somebody_else_decided_stays() -> None:
 
 
 def test_inside_one_another_the_outer_one_counts() -> None:
-    with cleaned_up():
+    with terminate_on_signal():
         outer = signal.getsignal(signal.SIGTERM)
-        with cleaned_up():
+        with terminate_on_signal():
             assert signal.getsignal(signal.SIGTERM) is outer
         assert signal.getsignal(signal.SIGTERM) is outer
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -46,7 +46,7 @@ def test_other_threads_leave_signals_alone() -> None:
     seen = []
 
     def work() -> None:
-        with cleaned_up():
+        with terminate_on_signal():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=work)
@@ -65,11 +65,11 @@ class Dying:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_that_python_drops_is_raised_again() -> None:
     seen = []
-    with pytest.raises(KeyboardInterrupt), cleaned_up():
+    with pytest.raises(KeyboardInterrupt), terminate_on_signal():
         check_interrupted()
         Dying()
         seen.append("it went on")
-        with cleaned_up():
+        with terminate_on_signal():
             check_interrupted()
         seen.append("nothing was raised")
     assert seen == ["it went on"]
@@ -86,7 +86,7 @@ def test_an_interrupt_is_the_main_threads() -> None:
         except KeyboardInterrupt:
             raised.append(True)
 
-    with pytest.raises(KeyboardInterrupt), cleaned_up():
+    with pytest.raises(KeyboardInterrupt), terminate_on_signal():
         try:
             os.kill(os.getpid(), signal.SIGINT)
         finally:

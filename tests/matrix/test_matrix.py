@@ -16,19 +16,19 @@ import pytest
 from matrix import Cell, Expect, Place, Shape, Start, cells, environ, lay_out, problem, shapes
 
 from autotune import collect, patch
-from autotune.api import apply
-from autotune.api.check import Options, check
-from autotune.api.outcome import summarise
-from autotune.api.patching import relative
+from autotune.apply import apply
+from autotune.check.check import CheckOptions, check
 from autotune.collect import artefacts
+from autotune.diagnose.outcome import summarise
+from autotune.diagnose.write_patch import relative
 from autotune.engine.evidence import join, observed_over
 from autotune.invocation import invoked
 from autotune.model.evidence import Evidence, Location, Setting
-from autotune.model.finding import Change
+from autotune.model.finding import SettingChange
 from autotune.model.patch import Patch
 from autotune.model.rule import Effect
 from autotune.patch.file import NAME, dumps
-from autotune.patch.plan import Wanted
+from autotune.patch.plan import RequestedChange
 from autotune.scan.command import scan_command
 
 VERSIONS = {"torch": (2, 13, 0), "transformers": (5, 23, 0), "lightning": (2, 6, 6), "trl": (1, 16, 0)}
@@ -68,7 +68,7 @@ def evidence(observed: Setting, settings: tuple[Setting, ...]) -> Evidence:
     return observed_over(join((), settings), join((), (observed,)))
 
 
-def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.Planned:
+def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.ApplyPlan:
     """What `apply` would do with the change, from the words on."""
     variables = environ(cell.shape, place, os.environ)
     if not cell.shape.missing:
@@ -77,14 +77,14 @@ def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.Pla
     bundle = scan_command(start.words, cwd=start.cwd, root=root, versions=VERSIONS, environ=variables)
     seen = observed(cell, expect, place, start)
     known = evidence(seen, bundle.settings if bundle is not None else ())
-    change = Change(expect.setting, expect.old, expect.new, Effect.EQUIVALENT, seen.location, seen.spelling)
+    change = SettingChange(expect.setting, expect.old, expect.new, Effect.EQUIVALENT, seen.location, seen.spelling)
     setting = known.setting(expect.subject, expect.setting)
-    wanted = Wanted(change, expect.subject, setting, (expect.rule,))
+    wanted = RequestedChange(change, expect.subject, setting, (expect.rule,))
     (draft,) = patch.plan([wanted], bundle, lambda name: Path(name).read_bytes(), VERSIONS)
     run = artefacts.new_run(root)
     made = Patch(str(root), run.name, command(cell, place, start), tuple(relative([draft.change], root)))
     artefacts.write_patch(run / NAME, dumps(made))
-    planned = apply.plan(apply.Options(str(run / NAME)), cwd=start.cwd)
+    planned = apply.plan(apply.ApplyOptions(str(run / NAME)), cwd=start.cwd)
     assert not planned.left, planned.left[0][1]
     return planned
 
@@ -109,7 +109,7 @@ def test_the_edit_lands_where_a_person_would_make_it(cell: Cell, expect: Expect,
 
 def places(root: Path, *names: str) -> set[tuple[str, str, int]]:
     """The rule, file and line of each finding of `check`."""
-    found = check(Options(tuple(map(Path, names))), cwd=root).findings
+    found = check(CheckOptions(tuple(map(Path, names))), cwd=root).findings
     return {(one.rule.id, one.location.file, one.location.line) for one in found if one.location is not None}
 
 

@@ -58,7 +58,9 @@ def test_the_counters_of_a_window_and_of_workers_become_records():
     counters = {"cpu_ns": 9, "process_cpu_ns": 10, "queued_ns": None, "step_cpu_ns": [0, 4, 9]}
     fetches = [[0, 7, 1, 4, 3, 2, 1, 8, False, 5], [0, 7, 1, 4, 3, 2, 1, 8, False, None]]
     one = wire.from_json(with_(window={**ROW["window"], **counters}, fetches=fetches))
-    assert one.window == wire.Window(1, 2, 10, 30, (10, 20, 30), "optimizer", "steps", (), 9, 10, None, (0, 4, 9))
+    assert one.window == wire.RecordedWindow(
+        1, 2, 10, 30, (10, 20, 30), "optimizer", "steps", (), 9, 10, None, (0, 4, 9)
+    )
     assert [fetch.queued_ns for fetch in one.fetches] == [5, None]
 
 
@@ -76,7 +78,7 @@ def test_the_json_becomes_records():
     one = wire.from_json(ROW)
     assert one.events == (wire.Event("fetch", 1, 2, 0, 1), wire.Event("forward", 2, 3, 0, 3))
     assert one.fetches == (wire.Fetch(0, 7, 1, 4, 3, 2, 1, 8, True),)
-    assert one.window == wire.Window(1, 2, 10, 30, (10, 20, 30), "optimizer", "steps")
+    assert one.window == wire.RecordedWindow(1, 2, 10, 30, (10, 20, 30), "optimizer", "steps")
     assert one.samples == (wire.Sample("other", "/p/x.py", "f", "", 0, "", 3),)
     assert one.what_ifs == (wire.WhatIf("replay", "failed", {"num_batches": 1}, {}),)
     assert one.process["pid"] == 7

@@ -11,7 +11,7 @@ from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.patch.journal import sha256
-from autotune.patch.resolve import Current, current, edited, without_halves
+from autotune.patch.resolve import ResolvedChange, apply_edits, drop_incomplete_pairs, resolve_change
 
 DATA = b"workers = 0\n"
 EDIT = Edit("a.py", "workers", "0", "4", sha256=sha256(DATA))
@@ -24,23 +24,23 @@ def reading(data: bytes) -> Callable[[str], bytes]:
 
 
 def test_a_file_that_is_the_same_and_a_typed_value() -> None:
-    one = current(CHANGE, reading(DATA))
+    one = resolve_change(CHANGE, reading(DATA))
     assert (one.change, one.moved, one.stale) == (CHANGE, (), None)
 
 
 def test_a_value_that_moved() -> None:
-    one = current(CHANGE, reading(b"# new\n" + DATA))
+    one = resolve_change(CHANGE, reading(b"# new\n" + DATA))
     assert one.change.edits == (replace(EDIT, sha256=sha256(b"# new\n" + DATA)), SAID)
     assert one.moved == ("a.py changed since the diagnosis: workers was found at line 2",)
 
 
 def test_a_value_that_is_there_already() -> None:
-    one = current(CHANGE, reading(b"workers = 4\n"))
+    one = resolve_change(CHANGE, reading(b"workers = 4\n"))
     assert (one.change.edits, one.moved, one.stale, one.is_made) == ((SAID,), (), None, True)
 
 
 def test_a_value_that_is_another_one() -> None:
-    one = current(CHANGE, reading(b"workers = 1\n"))
+    one = resolve_change(CHANGE, reading(b"workers = 1\n"))
     assert one.change == CHANGE
     assert one.stale is not None
     assert one.stale.where == "a.py"
@@ -49,29 +49,29 @@ def test_a_value_that_is_another_one() -> None:
 
 BATCH = PatchChange("loader.batch_size", "loader#train", 8, 16, ("GA004",), Effect.EQUIVALENT, edits=(EDIT,))
 STEPS = PatchChange("train.accumulation_steps", "run", 4, 2, ("GA004",), Effect.EQUIVALENT, edits=(EDIT,))
-MADE = Current(replace(BATCH, edits=()), is_made=True)
+MADE = ResolvedChange(replace(BATCH, edits=()), is_made=True)
 
 
 def test_half_of_a_pair_is_stale() -> None:
-    _, steps = without_halves([MADE, Current(STEPS)])
+    _, steps = drop_incomplete_pairs([MADE, ResolvedChange(STEPS)])
     assert steps.stale is not None
     assert steps.stale.where == "a.py"
     assert "someone wrote loader.batch_size = 16, and train.accumulation_steps = 2 depends" in steps.stale.what
     of_help = replace(EDIT, key="--batch help")
-    _, steps = without_halves([replace(MADE, change=replace(BATCH, edits=(of_help,))), Current(STEPS)])
+    _, steps = drop_incomplete_pairs([replace(MADE, change=replace(BATCH, edits=(of_help,))), ResolvedChange(STEPS)])
     assert steps.stale is not None
 
 
 def test_a_pair_that_is_there_or_not_or_of_two_rules_is_as_it_was() -> None:
     of_help = replace(EDIT, key="--steps help")
     for steps in (
-        Current(replace(STEPS, edits=(of_help,)), is_made=True),
-        Current(replace(STEPS, edits=(SAID,))),
-        Current(replace(STEPS, rules=("ME001",))),
+        ResolvedChange(replace(STEPS, edits=(of_help,)), is_made=True),
+        ResolvedChange(replace(STEPS, edits=(SAID,))),
+        ResolvedChange(replace(STEPS, rules=("ME001",))),
     ):
-        assert list(without_halves([MADE, steps])) == [MADE, steps]
-    both = [Current(BATCH), Current(STEPS)]
-    assert list(without_halves(both)) == both
+        assert list(drop_incomplete_pairs([MADE, steps])) == [MADE, steps]
+    both = [ResolvedChange(BATCH), ResolvedChange(STEPS)]
+    assert list(drop_incomplete_pairs(both)) == both
 
 
 OPTION = "p.add_argument('--rows', default=8)\n"
@@ -98,7 +98,7 @@ LOADER = "DataLoader(x, batch_size=args.rows)\n"
 )
 def test_a_value_that_something_else_reads_now_is_stale(name: str, key: str, now: str, why: str) -> None:
     edit = Edit(name, key, "8", "16", sha256="0" * 64)
-    one = current(replace(BATCH, edits=(edit,)), lambda _: now.encode())
+    one = resolve_change(replace(BATCH, edits=(edit,)), lambda _: now.encode())
     assert (one.stale is None) is not bool(why)
     assert one.stale is None or f"it has other readers, at {why}; nothing was changed" in one.stale.what
 
@@ -108,12 +108,12 @@ def test_a_statement_that_a_changed_file_still_lacks() -> None:
     edit = Edit("a.py", "set_num_threads()", "", "4", sha256=sha256(data))
     change = PatchChange("train.num_threads", "run", 2, 4, ("CP001",), Effect.EQUIVALENT, edits=(edit,))
     now = b"import os\nimport torch\nx = 1\n"
-    one = current(change, reading(now))
-    assert edited(now, one.change.edits) == b"import os\nimport torch\n\ntorch.set_num_threads(4)\n\nx = 1\n"
+    one = resolve_change(change, reading(now))
+    assert apply_edits(now, one.change.edits) == b"import os\nimport torch\n\ntorch.set_num_threads(4)\n\nx = 1\n"
     assert one.moved == ("a.py changed since the diagnosis: set_num_threads() was found at line 2",)
-    made = current(change, reading(b"import torch\ntorch.set_num_threads(4)\n"))
+    made = resolve_change(change, reading(b"import torch\ntorch.set_num_threads(4)\n"))
     assert (made.change.edits, made.is_made, made.stale) == ((), True, None)
-    other = current(change, reading(b"import torch\ntorch.set_num_threads(2)\n"))
+    other = resolve_change(change, reading(b"import torch\ntorch.set_num_threads(2)\n"))
     assert other.stale is not None
     assert "it is 2 now" in other.stale.what
 
@@ -122,6 +122,6 @@ def test_the_value_of_a_function_that_moved() -> None:
     data = b"import torch\ntorch.set_num_threads(2)\n"
     edit = Edit("a.py", "set_num_threads()", "2", "4", sha256=sha256(data))
     change = PatchChange("train.num_threads", "run", 2, 4, ("CP001",), Effect.EQUIVALENT, edits=(edit,))
-    one = current(change, reading(b"# new\n" + data))
+    one = resolve_change(change, reading(b"# new\n" + data))
     assert one.stale is None
-    assert edited(b"# new\n" + data, one.change.edits) == b"# new\n" + data.replace(b"2", b"4")
+    assert apply_edits(b"# new\n" + data, one.change.edits) == b"# new\n" + data.replace(b"2", b"4")

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from autotune.model.evidence import RUN, Location, Value
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
-from autotune.model.scanned import Call, Given
-from autotune.patch import coupled
-from autotune.patch.dependencies import lacking, needs
+from autotune.model.scanned import ConsumerCall, WrittenValue
+from autotune.patch import with_dependencies
+from autotune.patch.dependencies import dependencies, missing_dependencies
 
 EDIT = Edit("a.yaml", "k", "1", "2", sha256="0" * 64)
 
@@ -23,13 +23,13 @@ def change(
     return PatchChange(setting, subject, old, 2, (rule,), Effect.EXACT, edits=edits, by_hand=by_hand, **more)  # type: ignore[arg-type]
 
 
-def call(**arguments: Value) -> Call:
-    given = {key: Given(key, value, Location("a.yaml", 1)) for key, value in arguments.items()}
-    return Call("hf_trainer", "", RUN, given, Location("a.yaml", 1))
+def call(**arguments: Value) -> ConsumerCall:
+    given = {key: WrittenValue(key, value, Location("a.yaml", 1)) for key, value in arguments.items()}
+    return ConsumerCall("hf_trainer", "", RUN, given, Location("a.yaml", 1))
 
 
-def needed(*changes: PatchChange, calls: tuple[Call, ...] = ()) -> list[tuple[str, ...]]:
-    return [needs(each, changes, calls) for each in changes]
+def needed(*changes: PatchChange, calls: tuple[ConsumerCall, ...] = ()) -> list[tuple[str, ...]]:
+    return [dependencies(each, changes, calls) for each in changes]
 
 
 def test_the_micro_batch_and_accumulation_of_one_rule_need_each_other() -> None:
@@ -43,7 +43,7 @@ def test_what_a_rule_asks_for_together_is_changed_together() -> None:
     off, on = change(own, rule="FS004", needs=(fsdp,)), change(fsdp, rule="FS004", needs=(own,))
     assert needed(off, on) == [(fsdp,), (own,)]
     assert needed(off) == [(fsdp,)]  # what cannot be changed is needed none the less
-    first, _ = coupled([off, replace(on, edits=(), by_hand="the config was not read")])
+    first, _ = with_dependencies([off, replace(on, edits=(), by_hand="the config was not read")])
     assert first.by_hand.endswith(f"it depends on {fsdp}, which has to be changed by hand")
 
 
@@ -68,7 +68,7 @@ def test_a_change_whose_partner_is_by_hand_is_by_hand() -> None:
     batch = change("loader.batch_size", needs=("train.accumulation_steps",))
     accumulation = change("train.accumulation_steps", by_hand="the loop itself", needs=("loader.batch_size",))
     other = change("checkpoint.interval_steps")
-    first, second, third = coupled([batch, accumulation, other])
+    first, second, third = with_dependencies([batch, accumulation, other])
     assert not first.edits
     assert first.by_hand.endswith("it depends on train.accumulation_steps, which has to be changed by hand")
     assert (second, third) == (accumulation, other)
@@ -78,8 +78,8 @@ def test_the_workers_of_another_loader_do_not_count() -> None:
     prefetch = change("loader.prefetch_factor", needs=("loader.num_workers",))
     workers = change("loader.num_workers")
     other = replace(workers, subject="loader#eval")
-    assert lacking([other, prefetch], [True, True]) == [(), ("loader.num_workers",)]
-    assert lacking([other, workers, prefetch], [False, True, True]) == [(), (), ()]
+    assert missing_dependencies([other, prefetch], [True, True]) == [(), ("loader.num_workers",)]
+    assert missing_dependencies([other, workers, prefetch], [False, True, True]) == [(), (), ()]
 
 
 def test_of_a_chain_none_is_made_without_its_end() -> None:
@@ -87,11 +87,11 @@ def test_of_a_chain_none_is_made_without_its_end() -> None:
     live = change("loader.persistent_workers", needs=("loader.num_workers",))
     workers = change("loader.num_workers")
     expected = [("loader.persistent_workers",), ("loader.num_workers",), ()]
-    assert lacking([start, live, workers], [True, True, False]) == expected
-    assert lacking([start, live, workers], [True, True, True]) == [(), (), ()]
+    assert missing_dependencies([start, live, workers], [True, True, False]) == expected
+    assert missing_dependencies([start, live, workers], [True, True, True]) == [(), (), ()]
 
 
 def test_a_batch_and_the_accumulation_of_another_rule_are_no_partners() -> None:
     batch = change("loader.batch_size", needs=("train.accumulation_steps",))
     other = change("train.accumulation_steps", rule="ME001")
-    assert lacking([batch, other], [True, True]) == [("train.accumulation_steps",), ()]
+    assert missing_dependencies([batch, other], [True, True]) == [("train.accumulation_steps",), ()]

@@ -17,9 +17,9 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Location
 from autotune.model.patch import Edit
 from autotune.model.source import Scalar
-from autotune.patch import spell
-from autotune.patch.places import key_to_add
-from autotune.patch.resolve import edited, symbolic
+from autotune.patch import syntax_for
+from autotune.patch.key_locations import key_to_add
+from autotune.patch.resolve import apply_edits, to_symbolic
 
 
 def added(name: str, text: str, **values: Scalar) -> list[Edit]:
@@ -28,9 +28,9 @@ def added(name: str, text: str, **values: Scalar) -> list[Edit]:
     for key, value in values.items():
         at = Location(name, 1, "f" if name.endswith(".py") else "")
         path = key.replace("__", ".")
-        splice = spell.inserted(data, at, path, value, flag=f"--{key}")
-        edit = Edit(name, key_to_add(data, at, path, f"--{key}"), "", spell.literal(value, name))
-        edits.append(symbolic(data, edit, splice))
+        splice = syntax_for.inserted(data, at, path, value, flag=f"--{key}")
+        edit = Edit(name, key_to_add(data, at, path, f"--{key}"), "", syntax_for.literal(value, name))
+        edits.append(to_symbolic(data, edit, splice))
     return edits
 
 
@@ -52,14 +52,14 @@ def added(name: str, text: str, **values: Scalar) -> list[Edit]:
     ],
 )
 def test_two_keys_of_one_holder(name: str, before: str, after: str) -> None:
-    assert edited(before.encode(), added(name, before, a=1, b=2)).decode() == after
+    assert apply_edits(before.encode(), added(name, before, a=1, b=2)).decode() == after
 
 
 @pytest.mark.parametrize(("name", "before"), [("a.yaml", "z: {}\n"), ("a.json", '{"z": {}}'), ("a.toml", "z = {}\n")])
 def test_two_keys_of_an_empty_mapping(name: str, before: str) -> None:
     data = before.encode()
-    after = edited(data, added(name, before, z__a=1, z__b=2))
-    assert [(entry.key, entry.value) for entry in spell.read(after, name).entries] == [("z.a", 1), ("z.b", 2)]
+    after = apply_edits(data, added(name, before, z__a=1, z__b=2))
+    assert [(entry.key, entry.value) for entry in syntax_for.read(after, name).entries] == [("z.a", 1), ("z.b", 2)]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_two_keys_of_an_empty_mapping(name: str, before: str) -> None:
 def test_a_holder_that_several_keys_would_make_is_made_once(name: str, before: str, after: str) -> None:
     data = before.encode()
     edits = added(name, before, o__a=1, o__b="yes", o__c=0.5, w=2)
-    assert edited(data, edits).decode() == after
+    assert apply_edits(data, edits).decode() == after
 
 
 CONSUMERS: Mapping[str, Callable[[str], Any]] = {
@@ -113,14 +113,14 @@ def test_the_consumer_reads_every_key(name: str, values: Mapping[str, Mapping[st
     flat = {f"{holder}__{key}": value for holder, held in values.items() for key, value in held.items()}
     edits = [edit for key, value in flat.items() for edit in added(name, before, **{key: value})]
     if edits:
-        read = CONSUMERS[name](edited(before.encode(), edits).decode())
+        read = CONSUMERS[name](apply_edits(before.encode(), edits).decode())
         assert read == {**CONSUMERS[name](before), **values}
 
 
 def test_one_key_with_two_values_is_refused() -> None:
     edits = [*added("a.py", "f()", a=1), *added("a.py", "f()", a=2)]
     with pytest.raises(UsageError, match=r"f\.a cannot be written together: it is 1 now"):
-        edited(b"f()", edits)
+        apply_edits(b"f()", edits)
 
 
 @pytest.mark.parametrize("change", [lambda text: text + ")", lambda text: f"{text}, b="])
@@ -128,7 +128,7 @@ def test_what_python_cannot_read_is_refused(change: Callable[[str], str]) -> Non
     (edit,) = added("a.py", "f()", a=1)
     wrong = replace(edit, new=change(edit.new))
     with pytest.raises(UsageError, match="is not a plain value"):
-        edited(b"f()", [wrong])
+        apply_edits(b"f()", [wrong])
 
 
 THREADS = Edit("a.py", "set_num_threads()", "", "4")
@@ -151,18 +151,18 @@ def test_a_statement_above_other_edits_moves_none_of_them(newline: str) -> None:
         "g(f(z=2, y=3))",
         "",
     ]
-    assert edited(data, [value, THREADS, keyword, PRECISION]).decode() == newline.join(expected)
+    assert apply_edits(data, [value, THREADS, keyword, PRECISION]).decode() == newline.join(expected)
 
 
 def test_statements_that_bring_their_import_move_no_other_edit() -> None:
     data = b"from torch import nn\nimport os\nx = f(a=1)\n"
     edits = [THREADS, PRECISION, Edit("a.py", "f.a", "1", "8")]
     lines = 'import torch\n\ntorch.set_num_threads(4)\ntorch.set_float32_matmul_precision("high")\n\n'
-    assert edited(data, edits).decode() == f"from torch import nn\nimport os\n{lines}x = f(a=8)\n"
+    assert apply_edits(data, edits).decode() == f"from torch import nn\nimport os\n{lines}x = f(a=8)\n"
 
 
 def test_two_values_of_one_statement_are_refused() -> None:
     data = b"import torch\n"
     edits = [replace(THREADS, new=value) for value in ("2", "4")]
     with pytest.raises(UsageError, match=r"set_num_threads\(\) cannot be written together"):
-        edited(data, edits)
+        apply_edits(data, edits)

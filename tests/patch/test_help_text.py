@@ -7,7 +7,7 @@ import pytest
 from autotune.model.patch import Edit
 from autotune.patch import help_text
 from autotune.patch.journal import sha256
-from autotune.patch.resolve import edited
+from autotune.patch.resolve import apply_edits
 
 OPTION = "parser.add_argument('--n', type=int, default={}, help={})"
 
@@ -16,7 +16,7 @@ def with_help(text: str, old: str, new: str) -> str:
     """The script when the first `default=old` becomes `new`, with what its help says."""
     data = text.encode()
     edit = Edit("a.py", "--n", old, new, sha256=sha256(data))
-    return edited(data, [edit, *help_text.edits(data, edit)]).decode()
+    return apply_edits(data, [edit, *help_text.edits(data, edit)]).decode()
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ import pytest
 
 from autotune.errors import UsageError
 from autotune.patch import recover, undo, write
-from autotune.patch.disk import Disk
-from autotune.patch.journal import Journal, Store, journals, turned
+from autotune.patch.file_operations import Disk
+from autotune.patch.journal import Journal, PatchStore, journals, with_state
 
 written = importlib.import_module("autotune.patch.write")
 """The module, whose name in the package is its function."""
@@ -45,9 +45,9 @@ def journal_folder(project: Path) -> Path:
     return project / ".autotune" / "patches"
 
 
-def store(project: Path) -> Store:
+def store(project: Path) -> PatchStore:
     """Its journals lie in it here: nothing that they do depends on where they are."""
-    return Store(project, journal_folder(project))
+    return PatchStore(project, journal_folder(project))
 
 
 def contents(project: Path) -> dict[str, bytes]:
@@ -117,13 +117,13 @@ def test_write_and_undo(project: Path) -> None:
 
 def test_undo_takes_the_newest_first_and_any_by_number(project: Path) -> None:
     folder = journal_folder(project)
-    write(Store(project, folder), "first", [(project / "a.yaml", BEFORE["a.yaml"], b"1")])
-    write(Store(project, folder), "second", [(project / "run.sh", BEFORE["run.sh"], b"2")])
-    assert undo(Store(project, folder), 1).title == "first"
-    assert undo(Store(project, folder)).title == "second"
+    write(PatchStore(project, folder), "first", [(project / "a.yaml", BEFORE["a.yaml"], b"1")])
+    write(PatchStore(project, folder), "second", [(project / "run.sh", BEFORE["run.sh"], b"2")])
+    assert undo(PatchStore(project, folder), 1).title == "first"
+    assert undo(PatchStore(project, folder)).title == "second"
     assert contents(project) == BEFORE
     with pytest.raises(UsageError, match="no applied patch"):
-        undo(Store(project, folder))
+        undo(PatchStore(project, folder))
 
 
 OWN = b"import mine\r\n"
@@ -226,7 +226,7 @@ def test_a_second_writer_is_refused(project: Path) -> None:
     with (folder / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(UsageError, match="another autotune"):
-            write(Store(project, folder), "t", files(project))
+            write(PatchStore(project, folder), "t", files(project))
     assert contents(project) == BEFORE
 
 
@@ -262,14 +262,14 @@ def test_a_kill_at_any_operation_of_write_leaves_all_old_or_all_new(project: Pat
 def test_a_kill_at_any_operation_of_undo_leaves_all_old_or_all_new(project: Path) -> None:
     folder = journal_folder(project)
     for at, after in kills(num_operations(project)):
-        write(Store(project, folder), "t", files(project))
+        write(PatchStore(project, folder), "t", files(project))
         try:
-            undo(Store(project, folder), disk=Breaking(at, Killed(), after))
+            undo(PatchStore(project, folder), disk=Breaking(at, Killed(), after))
         except Killed:
-            recover(Store(project, folder))
+            recover(PatchStore(project, folder))
         assert contents(project) in (BEFORE, AFTER), f"operation {at}"
         if contents(project) == AFTER:
-            undo(Store(project, folder))
+            undo(PatchStore(project, folder))
 
 
 def test_a_kill_during_recovery_is_recovered_too(project: Path) -> None:
@@ -277,11 +277,11 @@ def test_a_kill_during_recovery_is_recovered_too(project: Path) -> None:
     total = num_operations(project)
     for at in range(1, total + 1):
         with pytest.raises(Killed):
-            write(Store(project, folder), "t", files(project), Breaking(total - 3, Killed()))
+            write(PatchStore(project, folder), "t", files(project), Breaking(total - 3, Killed()))
         try:
-            recover(Store(project, folder), Breaking(at, Killed(), after=True))
+            recover(PatchStore(project, folder), Breaking(at, Killed(), after=True))
         except Killed:
-            recover(Store(project, folder))
+            recover(PatchStore(project, folder))
         assert contents(project) == BEFORE
 
 
@@ -289,9 +289,9 @@ def test_recovery_keeps_what_a_person_wrote_meanwhile(project: Path) -> None:
     folder = journal_folder(project)
     total = num_operations(project)
     with pytest.raises(Killed):
-        write(Store(project, folder), "t", files(project), Breaking(total - 3, Killed()))
+        write(PatchStore(project, folder), "t", files(project), Breaking(total - 3, Killed()))
     (project / "train.py").write_bytes(b"by hand")
-    (left,) = recover(Store(project, folder))
+    (left,) = recover(PatchStore(project, folder))
     assert (left.state, left.left) == ("left", (0,))
     assert str(left.before(0)) in left.exceptions
     assert contents(project) == {**BEFORE, "train.py": b"by hand"}
@@ -300,7 +300,7 @@ def test_recovery_keeps_what_a_person_wrote_meanwhile(project: Path) -> None:
 
 def interrupted(project: Path) -> Journal:
     """A patch that a crash left half undone: two files are new still."""
-    journal = turned(write(store(project), "t", files(project)), "undoing", Disk())
+    journal = with_state(write(store(project), "t", files(project)), "undoing", Disk())
     (project / "run.sh").write_bytes(BEFORE["run.sh"])
     return journal
 
@@ -337,11 +337,11 @@ def test_a_disk_that_fails_during_recovery_is_no_traceback(project: Path) -> Non
 
 def test_a_patch_that_is_written_meanwhile_is_not_taken_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other process ends between the look at the journals and the lock."""
-    journal = turned(write(store(project), "t", files(project)), "writing", Disk())
+    journal = with_state(write(store(project), "t", files(project)), "writing", Disk())
     real = written._locked
 
     def late(folder: Path, without: str) -> AbstractContextManager[None]:
-        turned(journal, "written", Disk())
+        with_state(journal, "written", Disk())
         return real(folder, without)
 
     monkeypatch.setattr(written, "_locked", late)
@@ -393,7 +393,7 @@ def test_a_file_that_a_link_leads_elsewhere_by_now_stays(project: Path, state: s
     (project / "configs").mkdir()
     (project / "configs" / "x.py").write_bytes(b"old")
     journal = write(store(project), "t", [(project / "configs" / "x.py", b"old", b"new")])
-    turned(journal, state, Disk())
+    with_state(journal, state, Disk())
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "x.py").write_bytes(b"new")
     (project / "configs").rename(project / "moved")
@@ -460,7 +460,7 @@ DIE = """
 import os, signal, sys
 from pathlib import Path
 from autotune.patch import write
-from autotune.patch.disk import Disk
+from autotune.patch.file_operations import Disk
 from autotune.patch.journal import Store
 class Dying(Disk):
     left = int(sys.argv[2])
@@ -489,13 +489,13 @@ def test_a_real_sigkill(project: Path, at: int) -> None:
 def test_an_undo_that_is_typed_again_ends_the_interrupted_one_and_takes_no_older(project: Path) -> None:
     folder = journal_folder(project)
     (project / "other.py").write_bytes(b"1")
-    write(Store(project, folder), "older", [(project / "other.py", b"1", b"2")])
-    write(Store(project, folder), "newer", files(project))
+    write(PatchStore(project, folder), "older", [(project / "other.py", b"1", b"2")])
+    write(PatchStore(project, folder), "newer", files(project))
     with pytest.raises(Killed):
-        undo(Store(project, folder), None, Ending(project))
-    assert undo(Store(project, folder)).title == "newer"
+        undo(PatchStore(project, folder), None, Ending(project))
+    assert undo(PatchStore(project, folder)).title == "newer"
     assert (project / "other.py").read_bytes() == b"2"
-    assert undo(Store(project, folder)).title == "older"
+    assert undo(PatchStore(project, folder)).title == "older"
     assert (project / "other.py").read_bytes() == b"1"
 
 
@@ -528,16 +528,16 @@ DAMAGED = [b"", b"{", b"[]", b"\xff", b"null", b'{"files": 1}', b'{"files": [], 
 @pytest.mark.parametrize("data", DAMAGED)
 def test_a_damaged_journal_is_set_aside_and_keeps_everything(project: Path, data: bytes) -> None:
     folder = journal_folder(project)
-    write(Store(project, folder), "first", files(project))
+    write(PatchStore(project, folder), "first", files(project))
     kept = {each.name: each.read_bytes() for each in (folder / "1").iterdir()}
     (folder / "1" / "journal.json").write_bytes(data)
     with pytest.raises(UsageError, match=r"a damaged journal .* was set aside") as error:
-        recover(Store(project, folder))
+        recover(PatchStore(project, folder))
     assert error.value.where == str(folder / "1.damaged")
     assert "before-0" in error.value.to_do
     aside = {each.name: each.read_bytes() for each in (folder / "1.damaged").iterdir()}
     assert aside == {**kept, "journal.json": data}
-    assert recover(Store(project, folder)) == ()
+    assert recover(PatchStore(project, folder)) == ()
     assert contents(project) == AFTER
 
 
@@ -553,35 +553,35 @@ def test_a_damaged_journal_is_set_aside_and_keeps_everything(project: Path, data
 )
 def test_a_journal_that_makes_no_sense_is_damaged(project: Path, old: str, new: str) -> None:
     folder = journal_folder(project)
-    write(Store(project, folder), "first", files(project))
+    write(PatchStore(project, folder), "first", files(project))
     path = folder / "1" / "journal.json"
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(UsageError, match="set aside"):
-        recover(Store(project, folder))
+        recover(PatchStore(project, folder))
 
 
 @pytest.mark.parametrize("is_undone", [True, False])
 def test_a_damaged_journal_is_named_before_anything_is_written_or_undone(project: Path, is_undone: bool) -> None:
     folder = journal_folder(project)
     one, two = [(project / name, BEFORE[name], AFTER[name]) for name in ("a.yaml", "run.sh")]
-    write(Store(project, folder), "first", [one])
-    write(Store(project, folder), "second", [two])
+    write(PatchStore(project, folder), "first", [one])
+    write(PatchStore(project, folder), "second", [two])
     (folder / "2" / "journal.json").write_bytes(b"{")
     before = contents(project)
     with pytest.raises(UsageError, match="set aside"):
-        undo(Store(project, folder)) if is_undone else write(
-            Store(project, folder), "third", [(two[0], two[2], b"z\n")]
+        undo(PatchStore(project, folder)) if is_undone else write(
+            PatchStore(project, folder), "third", [(two[0], two[2], b"z\n")]
         )
     assert contents(project) == before
-    assert write(Store(project, folder), "third", [(two[0], two[2], b"z\n")]).number == 3
-    assert undo(Store(project, folder)).number == 3
-    assert undo(Store(project, folder)).number == 1
+    assert write(PatchStore(project, folder), "third", [(two[0], two[2], b"z\n")]).number == 3
+    assert undo(PatchStore(project, folder)).number == 3
+    assert undo(PatchStore(project, folder)).number == 1
     assert (folder / "2.damaged" / "before-0").read_bytes() == BEFORE["run.sh"]
 
 
 def test_a_journal_that_the_disk_does_not_give_is_left_as_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = journal_folder(project)
-    write(Store(project, folder), "first", files(project))
+    write(PatchStore(project, folder), "first", files(project))
     journal, read = folder / "1" / "journal.json", Path.read_bytes
 
     def failing(path: Path) -> bytes:
@@ -593,19 +593,19 @@ def test_a_journal_that_the_disk_does_not_give_is_left_as_it_is(project: Path, m
         patched.setattr(Path, "read_bytes", failing)
         for act in (recover, undo, lambda store: write(store, "second", files(project))):
             with pytest.raises(UsageError, match="Input/output error; nothing was changed") as error:
-                act(Store(project, folder))
+                act(PatchStore(project, folder))
             assert error.value.where == str(journal)
-    assert undo(Store(project, folder)).number == 1
+    assert undo(PatchStore(project, folder)).number == 1
     assert contents(project) == BEFORE
 
 
 def test_a_folder_of_patches_that_the_disk_does_not_give(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = journal_folder(project)
-    write(Store(project, folder), "first", files(project))
+    write(PatchStore(project, folder), "first", files(project))
 
     def failing(_: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "iterdir", failing)
     with pytest.raises(UsageError, match="Permission denied; nothing was changed"):
-        undo(Store(project, folder))
+        undo(PatchStore(project, folder))

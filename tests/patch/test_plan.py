@@ -9,12 +9,12 @@ import pytest
 
 from autotune.engine.evidence import join, observed_over
 from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
-from autotune.model.finding import Change
+from autotune.model.finding import SettingChange
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED, Bundle
-from autotune.patch.plan import Wanted, plan
-from autotune.patch.resolve import edited
+from autotune.patch.plan import RequestedChange, plan
+from autotune.patch.resolve import apply_edits
 from autotune.scan.command import scan_command
 
 LOOP = """\
@@ -89,18 +89,18 @@ class Project:
         all_wanted = [self.wanted(evidence, name, value) for name, value in wanted.items()]
         return [each.change for each in plan(all_wanted, bundle, lambda name: Path(name).read_bytes(), versions)]
 
-    def wanted(self, evidence: Evidence, name: str, new: Value) -> Wanted:
+    def wanted(self, evidence: Evidence, name: str, new: Value) -> RequestedChange:
         subject = "loader#train" if name.startswith("loader.") else RUN
         setting = evidence.setting(subject, name)
         old, at = (setting.value, setting.location) if setting is not None else (None, None)
-        return Wanted(Change(name, old, new, Effect.EQUIVALENT, at), subject, setting, ("XX001",))
+        return RequestedChange(SettingChange(name, old, new, Effect.EQUIVALENT, at), subject, setting, ("XX001",))
 
     def after(self, name: str, *changes: PatchChange) -> str:
         """The text of a file with the edits of `changes`, which must all be edits of that file."""
         edits = [edit for change in changes for edit in change.edits]
         assert not [change.by_hand for change in changes if change.by_hand]
         assert {edit.file for edit in edits} == {str(self.path(name))}
-        return edited(self.path(name).read_bytes(), edits).decode()
+        return apply_edits(self.path(name).read_bytes(), edits).decode()
 
 
 @pytest.fixture
@@ -358,8 +358,8 @@ def test_an_interpolation_is_edited_where_its_value_stands(project: Project) -> 
 
 
 def test_without_files_everything_is_by_hand(project: Project) -> None:
-    change = Change("loader.num_workers", 0, 4, Effect.EQUIVALENT, None, "num_workers")
-    (planned,) = plan([Wanted(change, "loader#train", None, ("DL001",))], None, lambda name: b"", {})
+    change = SettingChange("loader.num_workers", 0, 4, Effect.EQUIVALENT, None, "num_workers")
+    (planned,) = plan([RequestedChange(change, "loader#train", None, ("DL001",))], None, lambda name: b"", {})
     assert planned.change.by_hand == "num_workers = 4: the place where it is set was not found"
 
 
@@ -399,8 +399,8 @@ def test_an_argument_that_the_observed_call_lacks(project: Project, call: str, a
     bundle = project.bundle("train.py", NEWEST)
     at = Location(str(project.path("train_py")), 11, "SGD")
     seen = Setting("optimizer.fused", "optimizer#0", False, "default", at, spelling="fused")
-    change = Change("optimizer.fused", False, True, Effect.EQUIVALENT, at)
-    wanted = Wanted(change, "optimizer#0", seen, ("CP004",))
+    change = SettingChange("optimizer.fused", False, True, Effect.EQUIVALENT, at)
+    wanted = RequestedChange(change, "optimizer#0", seen, ("CP004",))
     (planned,) = plan([wanted], bundle, lambda name: Path(name).read_bytes(), NEWEST)
     assert bool(planned.change.edits) is bool(after)
     if after:
@@ -601,7 +601,7 @@ def test_a_script_that_is_not_utf_8(project: Project) -> None:
     assert batch.by_hand
     assert "please report" not in batch.by_hand
     (edit,) = workers.edits
-    after = edited(project.path("train_py").read_bytes(), workers.edits)
+    after = apply_edits(project.path("train_py").read_bytes(), workers.edits)
     assert (edit.new, after.decode("latin-1")) == ("4", text.replace("num_workers=0", "num_workers=4"))
 
 

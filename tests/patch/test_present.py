@@ -8,7 +8,7 @@ import pytest
 
 from autotune import patch
 from autotune.errors import UsageError
-from autotune.patch.journal import Journal, Store
+from autotune.patch.journal import Journal, PatchStore
 from autotune.patch.present import Present, is_present, present
 
 BEFORE, AFTER = b"lr = 0.1\nworkers = 0\nseed = 1\npin = 0\n", b"lr = 0.1\nworkers = 4\nseed = 1\npin = 1\n"
@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def journal(file: Path) -> Journal:
-    return patch.write(Store(file.parent, file.parent / "patches"), "t", [(file, BEFORE, AFTER)])
+    return patch.write(PatchStore(file.parent, file.parent / "patches"), "t", [(file, BEFORE, AFTER)])
 
 
 def test_untouched_files_are_as_the_patch_left_them(file: Path, journal: Journal) -> None:
@@ -37,7 +37,7 @@ def test_an_edit_of_another_line_stays_on_both(file: Path, journal: Journal) -> 
 
 def test_a_later_patch_of_the_same_file_is_such_an_edit(file: Path, journal: Journal) -> None:
     now = AFTER.replace(b"seed = 1", b"seed = 2")
-    later = patch.write(Store(file.parent, file.parent / "patches"), "t", [(file, AFTER, now)])
+    later = patch.write(PatchStore(file.parent, file.parent / "patches"), "t", [(file, AFTER, now)])
     assert [one.without for one in present(journal)] == [BEFORE.replace(b"seed = 1", b"seed = 2")]
     assert [one.without for one in present(later)] == [AFTER]
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_gone_has_nothing(file: Path, journal: Journal) -> None:
 
 def test_a_patch_that_was_undone_is_not_in_the_files(file: Path, journal: Journal) -> None:
     assert is_present(journal)
-    assert not is_present(patch.undo(Store(file.parent, file.parent / "patches")))
+    assert not is_present(patch.undo(PatchStore(file.parent, file.parent / "patches")))
 
 
 def test_bytes_that_were_kept_and_are_others_now_tell_nothing(file: Path, journal: Journal) -> None:

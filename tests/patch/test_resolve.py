@@ -9,7 +9,7 @@ from autotune.errors import UsageError
 from autotune.model.patch import Edit
 from autotune.model.source import Splice
 from autotune.patch import resolve as resolving
-from autotune.patch.resolve import edited
+from autotune.patch.resolve import apply_edits
 
 
 def edit(name: str, key: str, old: str, new: str) -> Edit:
@@ -23,7 +23,7 @@ def resolve(data: bytes, wanted: Edit) -> Splice | None:
 
 def after(data: str, wanted: Edit) -> str:
     assert resolve(data.encode(), wanted) is not None
-    return edited(data.encode(), [wanted]).decode()
+    return apply_edits(data.encode(), [wanted]).decode()
 
 
 LOADER = "DataLoader.num_workers"
@@ -164,7 +164,7 @@ def test_a_key_whose_holder_is_not_certain_is_refused(name: str, key: str, new: 
 def test_of_several_calls_the_one_that_is_meant() -> None:
     now = "DataLoader(x)\nDataLoader(y)\n"
     wanted = replace(edit("a.py", LOADER, "", "4"), occurrence=2)
-    assert edited(now.encode(), [wanted]).decode() == "DataLoader(x)\nDataLoader(y, num_workers=4)\n"
+    assert apply_edits(now.encode(), [wanted]).decode() == "DataLoader(x)\nDataLoader(y, num_workers=4)\n"
     with pytest.raises(UsageError, match="DataLoader is called at 2 places now"):
         resolve(now.encode(), wanted)
 
@@ -172,7 +172,7 @@ def test_of_several_calls_the_one_that_is_meant() -> None:
 def test_of_several_commands_the_one_that_runs_the_program() -> None:
     now = b"python a.py --lr 1\npython b.py --lr 1\npython a.py --lr 2\n"
     wanted = replace(edit("run.sh", "a.py --workers", "", "4"), occurrence=2)
-    assert edited(now, [wanted]) == now.replace(b"--lr 2", b"--lr 2 --workers 4")
+    assert apply_edits(now, [wanted]) == now.replace(b"--lr 2", b"--lr 2 --workers 4")
     with pytest.raises(UsageError, match="2 commands could get it"):
         resolve(now, wanted)
 
@@ -234,20 +234,20 @@ def test_what_a_function_takes_is_found_by_its_name(given: str) -> None:
 def test_what_is_no_plain_value_in_its_place_is_refused(name: str, now: str, old: str, new: str) -> None:
     key = "f.a.0" if old == "1" else "f.a"
     with pytest.raises(UsageError):
-        edited(now.encode(), [edit(name, key, old, new)])
+        apply_edits(now.encode(), [edit(name, key, old, new)])
 
 
 @pytest.mark.parametrize("name", ["a.yaml", "a.sh"])
 def test_the_help_of_an_option_is_one_of_a_script(name: str) -> None:
     with pytest.raises(UsageError):
-        edited(b"a: 1\n", [edit(name, "--a help", "1", "2")])
+        apply_edits(b"a: 1\n", [edit(name, "--a help", "1", "2")])
 
 
 def test_an_edit_that_another_one_hides_is_refused() -> None:
     now = b"python train.py --lr 1\npython eval.py --workers 0\n"
     added, other = edit("run.sh", "train.py --workers", "", "4"), edit("run.sh", "--workers", "0", "4")
     with pytest.raises(UsageError, match="another edit stands at the place of --workers"):
-        edited(now, [added, other])
+        apply_edits(now, [added, other])
 
 
 def test_a_changed_file_with_one_place_needs_no_count() -> None:

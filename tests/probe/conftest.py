@@ -47,7 +47,7 @@ def attach(request_json, monkeypatch):
 
     def make(**fields):
         _forget_hooked_steps(torch.optim.Optimizer)
-        one = session.Session(request_json(**{"steps": 10**6, "warmup": 1, **fields}))
+        one = session.ProbeSession(request_json(**{"steps": 10**6, "warmup": 1, **fields}))
         made.append(one)
         one.install()
         return one

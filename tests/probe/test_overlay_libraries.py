@@ -7,9 +7,9 @@ from types import ModuleType
 import pytest
 from overlaid import Project
 
-from autotune.probe import overlay_native
-from autotune.probe.isolate import Isolated
-from autotune.probe.overlay_world import World
+from autotune.probe.isolate.install import Isolated
+from autotune.probe.overlay import native
+from autotune.probe.overlay.world import World
 from autotune.probe.patches import Patches
 
 
@@ -129,7 +129,7 @@ def test_processes_of_one_run_share_what_they_wrote(project):
         import subprocess, sys
         from overlay_settings import SETTINGS
         program = (
-            "import json, sys; from autotune.probe import overlay; overlay.install(json.loads(sys.argv[1]));"
+            "import json, sys; from autotune.probe.overlay import install; install.install(json.loads(sys.argv[1]));"
             "print(open('out/ckpt.pt').read()); open('out/second', 'w').write('2')"
         )
         open("out/ckpt.pt", "w").write("new")
@@ -260,7 +260,7 @@ def test_libraries_that_write_behind_our_back_are_named(tmp_path, name, dotted):
     else:
         setattr(module, attribute, lambda value: value + 1)
     isolated = Isolated()
-    overlay_native.callbacks(World(Project(tmp_path).settings()), Patches(), isolated)[name](module)
+    native.callbacks(World(Project(tmp_path).settings()), Patches(), isolated)[name](module)
     write = getattr(getattr(module, owner)() if owner else module, attribute)
     assert write(1) == 2
     assert isolated.rows()["not_isolated"] == [{"what": f"{name}.{dotted} writes files from compiled code"}]

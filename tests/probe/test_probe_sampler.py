@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from autotune.probe import sampler, sites, writers
+from autotune.probe import call_sites, logging_functions, sampler
 
 SCRIPT = """
 import functools
@@ -48,7 +48,7 @@ def train(look, name):
 def test_the_users_functions_and_those_that_always_write(monkeypatch, tmp_path, name, path, writing):
     file = tmp_path / "train.py"
     file.write_text(SCRIPT, encoding="utf-8")
-    monkeypatch.setattr(sites, "is_user", lambda asked: asked == str(file))
+    monkeypatch.setattr(call_sites, "is_user", lambda asked: asked == str(file))
     made = {}
     exec(compile(SCRIPT, str(file), "exec"), made)
     assert made["train"](lambda: sampler.path(sys._getframe()), name) == (path, writing)
@@ -57,4 +57,4 @@ def test_the_users_functions_and_those_that_always_write(monkeypatch, tmp_path, 
 def test_without_source_nothing_is_known(monkeypatch, tmp_path):
     made = {}
     exec(compile("def note(file):\n    file.write('')\n", str(tmp_path / "gone.py"), "exec"), made)
-    assert writers.always_writes(made["note"].__code__) is False
+    assert logging_functions.always_writes(made["note"].__code__) is False

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from autotune.probe import remade
+from autotune.probe import recreated_loaders
 
 ROW = {"site": {"line": 3}, "arguments": {"batch_size": 4}, "dataset": {"type": "Data"}, "sampler": None}
 
@@ -15,7 +15,7 @@ def follows(ref, train, made_ns=50, step_ends=(10, 20), **changes):
     session = SimpleNamespace(
         loaders=loaders, window=SimpleNamespace(step_ends=list(step_ends)), recorder=SimpleNamespace(origin=0)
     )
-    return remade.follows(session, ref, train)
+    return recreated_loaders.follows(session, ref, train)
 
 
 def test_a_loader_that_is_made_anew_after_training_began_takes_the_place():

@@ -200,7 +200,7 @@ def test_the_live_status_says_where_a_script_is(probed, tmp_path):
 def test_one_session_per_process_begins_at_torch(request_json, monkeypatch):
     made = []
     monkeypatch.setattr(sessions, "_sessions", [])
-    monkeypatch.setattr(sessions.Session, "install", lambda session: made.append(session))
+    monkeypatch.setattr(sessions.ProbeSession, "install", lambda session: made.append(session))
     sessions.begin(request_json())
     assert made == sessions._sessions
     assert len(made) == 1

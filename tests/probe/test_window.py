@@ -53,7 +53,7 @@ def counted(clock):
 
     def make(loaders=(), micros=1, **fields):
         session = Session(loaders)
-        window = windows.Window({**REQUEST, **fields}, session)
+        window = windows.StepWindow({**REQUEST, **fields}, session)
 
         def steps(count, each=0.1):
             for _ in range(count):

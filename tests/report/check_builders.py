@@ -11,9 +11,9 @@ from report_builders import rule, skipped
 
 from autotune.model.checked import Checked, CheckedBundle, Gate, Silenced
 from autotune.model.evidence import Fact, Location, Span
-from autotune.model.finding import Change, Finding, Skipped
+from autotune.model.finding import Finding, SettingChange, Skipped
 from autotune.model.rule import Effect, Rule, Severity
-from autotune.model.scanned import Bundle, Note
+from autotune.model.scanned import Bundle, ScanNote
 
 GOLDEN = Path(__file__).parent / "golden" / "check"
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -73,7 +73,7 @@ def finding(
     of: Rule,
     message: str,
     location: Location | None = None,
-    *changes: Change,
+    *changes: SettingChange,
     advice: tuple[str, ...] = (),
     places: tuple[Location, ...] = (),
     subject: str = "run",
@@ -88,7 +88,9 @@ NO_WORKERS = finding(
     WORKERS,
     "the training process prepares its own batches (0 workers)",
     CALL,
-    Change("loader.num_workers", 0, 4, Effect.EQUIVALENT, KEY, "dataloader_num_workers", "workers draw other numbers"),
+    SettingChange(
+        "loader.num_workers", 0, 4, Effect.EQUIVALENT, KEY, "dataloader_num_workers", "workers draw other numbers"
+    ),
     advice=("prepare the batches once, before training",),
     places=(CALL, KEY),
     subject=TRAIN,
@@ -97,7 +99,7 @@ FULL_PRECISION = finding(
     PRECISION,
     "parameters and activations are fp32",
     Location("train.py", 41, "TrainingArguments", 5),
-    Change("train.precision", "fp32", "bf16", Effect.ALTERING, None, "bf16=True"),
+    SettingChange("train.precision", "fp32", "bf16", Effect.ALTERING, None, "bf16=True"),
 )
 BIG_SAVES = finding(SAVES, "every checkpoint has the optimizer's state", advice=("set save_only_model where it fits",))
 
@@ -132,9 +134,9 @@ def full() -> Checked:
             skipped=(skipped("DL002", "loader.wait_share"), skipped("CK001", "checkpoint.cost_share")),
         ),
         notes=(
-            Note("data/rows.json", "larger than 2 MB"),
-            Note("broken.yaml:3:7", "a tab indents", is_error=True),
-            Note("configs/ds.json", "`zero_optimization` is given by a variable"),
+            ScanNote("data/rows.json", "larger than 2 MB"),
+            ScanNote("broken.yaml:3:7", "a tab indents", is_error=True),
+            ScanNote("configs/ds.json", "`zero_optimization` is given by a variable"),
         ),
         gates=(
             Gate("step.data_wait_share", 0.14, 0.1, False, ""),
@@ -175,7 +177,9 @@ RULE = st.builds(
     WORDS,
     st.lists(WORDS, max_size=2).map(tuple),
 )
-CHANGE = st.builds(Change, ANY, st.none() | VALUE, VALUE, st.sampled_from(Effect), st.none() | LOCATION, ANY, ANY)
+CHANGE = st.builds(
+    SettingChange, ANY, st.none() | VALUE, VALUE, st.sampled_from(Effect), st.none() | LOCATION, ANY, ANY
+)
 FINDING = st.builds(
     lambda of, message, location, changes, advice, places, subject: finding(
         of, message, location, *changes, advice=advice, places=places, subject=subject
@@ -188,7 +192,7 @@ FINDING = st.builds(
     st.lists(LOCATION, max_size=3).map(tuple),
     ANY,
 )
-NOTE = st.builds(Note, ANY, ANY, st.booleans())
+NOTE = st.builds(ScanNote, ANY, ANY, st.booleans())
 BUNDLE = st.builds(
     lambda name, findings, needs, silenced: bundle(name, *findings, skipped=needs, silenced=silenced),
     ANY,

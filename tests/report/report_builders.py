@@ -8,7 +8,7 @@ from typing import Any
 from autotune.engine.coverage import coverage
 from autotune.engine.load import load_rules
 from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
-from autotune.model.finding import Change, Evaluation, Finding, Gain, Passed, Recommendation, Skipped
+from autotune.model.finding import Evaluation, Finding, Gain, Passed, Recommendation, SettingChange, Skipped
 from autotune.model.report import PHASES, Coverage, Report, RunSummary, Step
 from autotune.model.rule import Effect, GainSpec, Rule, Severity
 
@@ -53,15 +53,15 @@ def change(
     effect: Effect = Effect.EQUIVALENT,
     spelling: str = "",
     note: str = "",
-) -> Change:
+) -> SettingChange:
     location = Location(*where) if where else None
-    return Change(setting, old, new, effect, location, spelling, note)
+    return SettingChange(setting, old, new, effect, location, spelling, note)
 
 
 def finding(
     of: Rule,
     message: str,
-    *changes: Change,
+    *changes: SettingChange,
     subject: str = RUN,
     advice: tuple[str, ...] = (),
     location: Location | None = None,

@@ -22,17 +22,17 @@ from report_builders import (
 from autotune.model.evidence import Location, Setting
 from autotune.model.finding import Recommendation
 from autotune.model.outlook import (
-    Cell,
     Comparison,
-    Course,
+    DeviceSetup,
+    Estimate,
     MemoryBudget,
     MemoryPart,
     Outlook,
     Payback,
     Position,
     Restart,
-    Setup,
-    Way,
+    RestartForecast,
+    RestartOption,
 )
 from autotune.model.report import Frame, Report
 from autotune.model.rule import Effect, GainSpec
@@ -351,9 +351,9 @@ def outlook() -> Report:
         MemoryPart("headroom", 49 * gib, "measured", "limit minus peak"),
     )
     courses = (
-        Course(Way.FINISH, 23_892.0, 23_892.0, 23_892.0),
-        Course(Way.RESTART_NOW, 19_340.0, 18_900.0, 19_800.0, repeated_steps=60),
-        Course(Way.RESTART_AFTER_SAVE, 19_310.0, 18_870.0, 19_770.0, wait_steps=40),
+        RestartForecast(RestartOption.FINISH, 23_892.0, 23_892.0, 23_892.0),
+        RestartForecast(RestartOption.RESTART_NOW, 19_340.0, 18_900.0, 19_800.0, repeated_steps=60),
+        RestartForecast(RestartOption.RESTART_AFTER_SAVE, 19_310.0, 18_870.0, 19_770.0, wait_steps=40),
     )
     ahead = Outlook(
         memory=MemoryBudget(parts, 31 * gib, 80 * gib, True),
@@ -361,7 +361,7 @@ def outlook() -> Report:
         restart=Restart(
             Position(1200, 7800, 3.62),
             courses,
-            Way.RESTART_AFTER_SAVE,
+            RestartOption.RESTART_AFTER_SAVE,
             478.0,
             (1,),
             ("its bar counts micro-batches",),
@@ -369,13 +369,13 @@ def outlook() -> Report:
         ),
         comparison=Comparison(
             (
-                Setup("1, as it is", 1, _cell(31 * gib), _cell(0.0), _cell(3620.0), 2.5, "none", "none", True),
-                Setup(
+                DeviceSetup("1, as it is", 1, _cell(31 * gib), _cell(0.0), _cell(3620.0), 2.5, "none", "none", True),
+                DeviceSetup(
                     "4, DDP",
                     4,
-                    Cell(85 * gib, 85 * gib, "modelled"),
-                    Cell(16.0, 315.0, "assumed"),
-                    Cell(937.0, 1240.0, "assumed"),
+                    Estimate(85 * gib, 85 * gib, "modelled"),
+                    Estimate(16.0, 315.0, "assumed"),
+                    Estimate(937.0, 1240.0, "assumed"),
                     10.0,
                     "start it with torchrun",
                     "losses will not match step by step",
@@ -389,8 +389,8 @@ def outlook() -> Report:
     return replace(full(), outlook=ahead)
 
 
-def _cell(value: float) -> Cell:
-    return Cell(value, value, "measured")
+def _cell(value: float) -> Estimate:
+    return Estimate(value, value, "measured")
 
 
 CASES = {

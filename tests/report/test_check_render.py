@@ -24,7 +24,7 @@ def test_every_output_ends_in_a_newline(name: str, case: str) -> None:
 
 
 def test_the_text_loads_nothing_of_the_report_on_a_run() -> None:
-    loaded = "import sys, autotune.report.check_text; print(*(name for name in sys.modules if 'report' in name))"
+    loaded = "import sys, autotune.report.text.check; print(*(name for name in sys.modules if 'report' in name))"
     names = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
-    assert {"autotune.model.report", "autotune.report.text", "autotune.report.json_out"}.isdisjoint(names)
-    assert "autotune.report.check_words" in names
+    assert {"autotune.model.report", "autotune.report.text.diagnose", "autotune.report.json.diagnose"}.isdisjoint(names)
+    assert "autotune.report.findings" in names

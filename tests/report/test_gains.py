@@ -133,4 +133,4 @@ def test_nothing_is_saved_of_a_run_without_step() -> None:
     ids=["everything goes away", "far above", "just within", "nothing is known"],
 )
 def test_an_upper_end_that_bounds_nothing_is_not_said(low: float, high: float, said: str) -> None:
-    assert gains.claimed(gain(4.08, low, high, "modelled")) == said
+    assert gains.format_gain(gain(4.08, low, high, "modelled")) == said

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from autotune.collect.progress import Status
-from autotune.report.live import PLAIN_INTERVAL_S, Live, line
+from autotune.report.live import PLAIN_INTERVAL_S, ProgressDisplay, line
 
 
 class Terminal(io.StringIO):
@@ -46,7 +46,7 @@ def test_line(status: Status, total: int | None, step_ms: float | None, expected
 
 def test_plain_lines_come_at_most_every_ten_seconds() -> None:
     stream, clock = io.StringIO(), Clock()
-    with Live(stream=stream, clock=clock) as live:
+    with ProgressDisplay(stream=stream, clock=clock) as live:
         for second in range(21):
             clock.now = 100.0 + second
             live.update(at("starting", float(second), where="a.py:1 f"))
@@ -58,7 +58,7 @@ def test_plain_lines_come_at_most_every_ten_seconds() -> None:
 
 def test_the_step_time_is_that_of_the_steps_since_the_last_update() -> None:
     stream, clock = io.StringIO(), Clock()
-    live = Live(total=35, stream=stream, clock=clock)
+    live = ProgressDisplay(total=35, stream=stream, clock=clock)
     for now, steps in ((100.0, 1), (101.0, 3), (101.5, 3), (111.0, 4)):
         clock.now = now
         live.update(at("measuring", now - 100.0, steps))
@@ -67,7 +67,7 @@ def test_the_step_time_is_that_of_the_steps_since_the_last_update() -> None:
 
 def test_the_wait_for_the_first_step_is_no_step_time() -> None:
     stream, clock = io.StringIO(), Clock()
-    live = Live(stream=stream, clock=clock)
+    live = ProgressDisplay(stream=stream, clock=clock)
     for now, steps in ((100.0, 0), (160.0, 1)):
         clock.now = now
         live.update(at("warm-up" if steps else "starting", now - 100.0, steps))
@@ -76,7 +76,7 @@ def test_the_wait_for_the_first_step_is_no_step_time() -> None:
 
 def test_quiet_writes_nothing() -> None:
     stream = Terminal()
-    with Live(quiet=True, stream=stream) as live:
+    with ProgressDisplay(quiet=True, stream=stream) as live:
         live.update(at("starting", 1.0))
         live.update(at("measuring", 1.0, 1))
     assert stream.getvalue() == ""
@@ -84,7 +84,7 @@ def test_quiet_writes_nothing() -> None:
 
 def test_a_terminal_gets_one_line_that_goes_away() -> None:
     stream = Terminal()
-    live = Live(stream=stream)
+    live = ProgressDisplay(stream=stream)
     live.update(at("starting", 1.0, where="a.py:1 f"))
     live.update(at("measuring", 1.0, 7))
     live.close()
@@ -96,7 +96,7 @@ def test_a_terminal_gets_one_line_that_goes_away() -> None:
 @pytest.mark.parametrize("frame", ["a\nb.py:1 f", "\x1b[31mred\x1b[0m.py:1 f"])
 def test_a_frame_stays_in_its_line(frame: str) -> None:
     stream = io.StringIO()
-    Live(stream=stream).update(at("starting", 1.0, where=frame))
+    ProgressDisplay(stream=stream).update(at("starting", 1.0, where=frame))
     assert stream.getvalue().count("\n") == 1
     assert "\x1b" not in stream.getvalue()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from verified_builders import CHANGE, verified
 
-from autotune.model.tuned import Axis, LeftOut, Outcome, Space, Trial, Tuned
+from autotune.model.tuned import Axis, Outcome, SearchTrial, SkippedSetting, Space, Tuned
 
 WORKERS = Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 4}), 0)
 BATCH = Axis(
@@ -16,10 +16,13 @@ BATCH = Axis(
     ),
     0,
 )
-SPACE = Space((WORKERS, BATCH), (LeftOut("train.compile", "no file gives it"), LeftOut("data.packing", "no padding")))
-OWN = Trial(0, (0, 0), Outcome.COMPLETED, 6.0, 100.0, 120.0, 800 << 20)
-FASTER = Trial(1, (1, 0), Outcome.COMPLETED, 6.2, 150.0, 80.0, 1600 << 20, 1.45)
-TOO_LARGE = Trial(2, (0, 1), Outcome.OUT_OF_MEMORY, 3.0, error="RuntimeError: can't allocate memory")
+SPACE = Space(
+    (WORKERS, BATCH),
+    (SkippedSetting("train.compile", "no file gives it"), SkippedSetting("data.packing", "no padding")),
+)
+OWN = SearchTrial(0, (0, 0), Outcome.COMPLETED, 6.0, 100.0, 120.0, 800 << 20)
+FASTER = SearchTrial(1, (1, 0), Outcome.COMPLETED, 6.2, 150.0, 80.0, 1600 << 20, 1.45)
+TOO_LARGE = SearchTrial(2, (0, 1), Outcome.OUT_OF_MEMORY, 3.0, error="RuntimeError: can't allocate memory")
 
 
 def tuned(**fields) -> Tuned:

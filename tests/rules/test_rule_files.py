@@ -20,7 +20,7 @@ from autotune.model.report import Coverage, RunSummary
 from autotune.model.rule import Rule, Severity
 from autotune.predict import WHAT_IFS
 from autotune.predict.combine import target
-from autotune.report.names import phases
+from autotune.report.labels import phases
 
 FILES = sorted(rules_folder().glob("*/*.toml"))
 

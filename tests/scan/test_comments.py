@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.model.scanned import Ignored
+from autotune.model.scanned import IgnoreComment
 from autotune.model.source import Comment
 from autotune.scan.comments import ignored
 
@@ -13,7 +13,7 @@ def on_line(text: str, line: int = 3, *, is_own_line: bool = False) -> Comment:
 
 def test_a_comment_behind_code_is_for_its_line() -> None:
     found, notes = ignored([on_line(" autotune: ignore[DL001] the data is in memory")], "train.py")
-    assert found == (Ignored("train.py", 3, 3, "DL001", "the data is in memory"),)
+    assert found == (IgnoreComment("train.py", 3, 3, "DL001", "the data is in memory"),)
     assert notes == ()
 
 
@@ -33,7 +33,7 @@ def test_one_comment_silences_several_rules_in_any_case() -> None:
 
 def test_a_file_is_line_0_wherever_the_comment_stands() -> None:
     found, _ = ignored([on_line("autotune: ignore-file[EN012] generated", 40)], "a.py")
-    assert found == (Ignored("a.py", 0, 0, "EN012", "generated"),)
+    assert found == (IgnoreComment("a.py", 0, 0, "EN012", "generated"),)
 
 
 @pytest.mark.parametrize(

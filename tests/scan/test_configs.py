@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.catalogue.dialects import dialects, readings
-from autotune.model.scanned import Call
+from autotune.model.scanned import ConsumerCall
 from autotune.scan.configs import matching, read_config, recognise
 from autotune.scan.settings import settings_of
 from autotune.syntax import json, toml, yaml
@@ -17,7 +17,7 @@ READERS = {".yaml": ("yaml", yaml.read), ".yml": ("yaml", yaml.read), ".json": (
 READERS[".toml"] = ("toml", toml.read)
 
 
-def read(text: str, suffix: str = ".yaml") -> Call | None:
+def read(text: str, suffix: str = ".yaml") -> ConsumerCall | None:
     syntax, reader = READERS[suffix]
     return read_config(reader(text.encode(), "file"), "file", syntax)
 

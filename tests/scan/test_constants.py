@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.model.scanned import Call
+from autotune.model.scanned import ConsumerCall
 from autotune.scan.constants import read_constants
 from autotune.scan.settings import settings_of
 from autotune.syntax import python
@@ -37,7 +37,7 @@ while True:
 """
 
 
-def read(text: str) -> Call | None:
+def read(text: str) -> ConsumerCall | None:
     return read_constants(python.read(text.encode(), "c.py"), "c.py")
 
 

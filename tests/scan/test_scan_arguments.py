@@ -5,21 +5,22 @@ import pytest
 from autotune.catalogue.dialects import dialects, version
 from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.model.scanned import Call, Given
+from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.scan.arguments import facts
 from autotune.scan.ranges import Range
 
 LIBRARIES = read("renames.toml")["library"]
 
 
-def call(dialect: str, name: str, *keys: str, is_default: bool = False) -> Call:
+def call(dialect: str, name: str, *keys: str, is_default: bool = False) -> ConsumerCall:
     found = {
-        key: Given(key, 1, Location("train.py", at + 2, key=key), is_default=is_default) for at, key in enumerate(keys)
+        key: WrittenValue(key, 1, Location("train.py", at + 2, key=key), is_default=is_default)
+        for at, key in enumerate(keys)
     }
-    return Call(dialect, name, RUN, found, Location("train.py", 1))
+    return ConsumerCall(dialect, name, RUN, found, Location("train.py", 1))
 
 
-def removed(*calls: Call, **versions: tuple[int, ...]) -> str | None:
+def removed(*calls: ConsumerCall, **versions: tuple[int, ...]) -> str | None:
     found = {fact.name: fact.value for fact in facts(calls, versions)}
     return None if not found else str(found["arguments.removed"])
 
@@ -52,7 +53,7 @@ OLD = "evaluation_strategy (removed in 4.51, now eval_strategy)"
         (call("hf_trainer", "TrainingArguments", "evaluation_strategy", is_default=True), None),
     ],
 )
-def test_what_newer_releases_do_not_accept(made: Call, text: str | None) -> None:
+def test_what_newer_releases_do_not_accept(made: ConsumerCall, text: str | None) -> None:
     assert removed(made) == text
 
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune import catalogue
+from autotune.catalogue.coercion import typed
 from autotune.catalogue.dialects import dialects, readings
 from autotune.model.evidence import RUN, Location, Setting, Span, Value
-from autotune.model.scanned import Call, Given
+from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.scan.settings import settings_of
-from autotune.scan.values import typed
 
 UNKNOWN = object()
 """The value of an argument that cannot be followed."""
@@ -26,34 +26,34 @@ def call(
     file: str = "train.py",
     line: int = 10,
     **arguments: object,
-) -> Call:
+) -> ConsumerCall:
     """Arguments with "__" for a dot, each on a line of its own below the call."""
     keys = [key.replace("__", ".") for key in arguments]
     values = dict(zip(keys, arguments.values(), strict=True))
     found = {key: argument(key, value, file, line + at + 1) for at, (key, value) in enumerate(values.items())}
-    return Call(dialect, name, subject, found, Location(file, line, name, end_line=line + len(found)), is_open)
+    return ConsumerCall(dialect, name, subject, found, Location(file, line, name, end_line=line + len(found)), is_open)
 
 
-def argument(key: str, value: object, file: str = "train.py", line: int = 1) -> Given:
+def argument(key: str, value: object, file: str = "train.py", line: int = 1) -> WrittenValue:
     location = Location(file, line, key=key, span=Span(line, line + 1))
     if value is UNKNOWN:
-        return Given(key, None, location, known=False)
+        return WrittenValue(key, None, location, known=False)
     assert value is None or isinstance(value, bool | int | float | str)
-    return Given(key, value, location)
+    return WrittenValue(key, value, location)
 
 
-def read(*calls: Call, versions: Mapping[str, tuple[int, ...]] | None = None) -> dict[tuple[str, str], Setting]:
+def read(*calls: ConsumerCall, versions: Mapping[str, tuple[int, ...]] | None = None) -> dict[tuple[str, str], Setting]:
     return {(one.name, one.subject): one for one in settings_of(calls, versions or {})}
 
 
-def value_of(name: str, *calls: Call, **versions: tuple[int, ...]) -> Value | None:
+def value_of(name: str, *calls: ConsumerCall, **versions: tuple[int, ...]) -> Value | None:
     """The value of a setting, whichever subject it has."""
     found = [one.value for (own, _), one in read(*calls, versions=versions).items() if own == name]
     assert len(found) <= 1
     return found[0] if found else None
 
 
-def origin_of(name: str, *calls: Call, **versions: tuple[int, ...]) -> str | None:
+def origin_of(name: str, *calls: ConsumerCall, **versions: tuple[int, ...]) -> str | None:
     found = [one.origin for (own, _), one in read(*calls, versions=versions).items() if own == name]
     return found[0] if found else None
 
@@ -80,12 +80,14 @@ def test_a_default_stands_at_the_call() -> None:
 def test_a_value_that_stands_elsewhere_feeds_the_call() -> None:
     made = call("torch", "DataLoader", subject="loader#train")
     far = argument("num_workers", 2, line=40)
-    setting = read(Call(**{**fields(made), "arguments": {"num_workers": far}}))["loader.num_workers", "loader#train"]
+    setting = read(ConsumerCall(**{**fields(made), "arguments": {"num_workers": far}}))[
+        "loader.num_workers", "loader#train"
+    ]
     assert setting.location == far.location
     assert setting.feeds == made.location
 
 
-def fields(made: Call) -> dict[str, object]:
+def fields(made: ConsumerCall) -> dict[str, object]:
     return {name: getattr(made, name) for name in ("dialect", "name", "subject", "arguments", "location", "is_open")}
 
 
@@ -168,7 +170,7 @@ def test_nanogpt_saves_at_each_evaluation_only_when_told_to(always: bool, value:
         call("trl", "SFTConfig", dataset_kwargs__skip_prepare_dataset=True),
     ],
 )
-def test_packing_is_nothing_to_preferences_and_images(made: Call) -> None:
+def test_packing_is_nothing_to_preferences_and_images(made: ConsumerCall) -> None:
     assert value_of("data.packing", made) is None
 
 
@@ -320,7 +322,7 @@ def test_llama_factory_packs_when_pretraining(arguments, value) -> None:
         (call("trl", gradient_checkpointing_kwargs__use_reentrant=True), None),
     ],
 )
-def test_how_activations_are_recomputed_counts_only_where_they_are(made: Call, value: bool | None) -> None:
+def test_how_activations_are_recomputed_counts_only_where_they_are(made: ConsumerCall, value: bool | None) -> None:
     assert value_of("train.checkpoint_use_reentrant", made) is value
 
 
@@ -379,7 +381,7 @@ def test_optimizers_of_torch() -> None:
         (call("accelerate_config", dynamo_backend="no"), "train.compile", False),
     ],
 )
-def test_calls(made: Call, name: str, value: object) -> None:
+def test_calls(made: ConsumerCall, name: str, value: object) -> None:
     assert value_of(name, made) == value
 
 
@@ -445,6 +447,6 @@ def test_what_a_dialect_writes_is_read_back(name: str) -> None:
             assert value is not None
             assert spelling.takes(value)
             given = {key: argument(key, one) for key, one in spelling.arguments(value).items()}
-            made = Call(name, spelling.call, RUN, given, Location("a.yaml", 1))
+            made = ConsumerCall(name, spelling.call, RUN, given, Location("a.yaml", 1))
             found = {one.name: one.value for one in settings_of([made], versions)}
             assert found[reading.setting] == value

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from syntax_builders import flat, of, same
 
 from autotune.model.evidence import Span
-from autotune.model.source import Document, Entry, Path, Scalar, Splice
+from autotune.model.source import DataValue, Document, Path, Scalar, Splice
 from autotune.syntax.edit_effect import spliced
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
-Replaced = Callable[[Entry, Scalar], Splice]
+Replaced = Callable[[DataValue, Scalar], Splice]
 Read = Callable[[bytes], Document]
 
 NAMES = st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True).filter(lambda name: name not in ("yes", "no", "on", "off"))

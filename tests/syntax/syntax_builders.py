@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from autotune.errors import UsageError
-from autotune.model.source import Document, Entry
+from autotune.model.source import DataValue, Document
 
 Read = Callable[[bytes], Document]
 
@@ -72,7 +72,7 @@ def error_of(read: Callable[[], object]) -> UsageError | None:
     return None
 
 
-def entry(document: Document, key: str) -> Entry:
+def entry(document: Document, key: str) -> DataValue:
     (found,) = (entry for entry in document.entries if entry.key == key)
     return found
 

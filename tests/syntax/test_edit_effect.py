@@ -6,7 +6,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Span
 from autotune.model.source import Document, Splice
 from autotune.syntax import json
-from autotune.syntax.edit_effect import confirm, held, room, spliced
+from autotune.syntax.edit_effect import confirm, insertion_point, parsed_values, spliced
 
 DATA = b'{"a": 1, "b": {}, "c": null}'
 
@@ -35,15 +35,15 @@ def test_anything_else_is_refused(splice: Splice, why: str) -> None:
 
 
 def test_room_is_in_the_deepest_mapping() -> None:
-    taken = held(read(b'{"a": {"b": {"c": 1}}, "d": 2}'))
+    taken = parsed_values(read(b'{"a": {"b": {"c": 1}}, "d": 2}'))
     assert taken == {("a",), ("a", "b"), ("a", "b", "c"), ("d",)}
     mappings = [(), ("a",), ("a", "b")]
-    assert room(taken, mappings, ("a", "b", "k")) == (("a", "b"), ("k",))
-    assert room(taken, mappings, ("a", "x", "k")) == (("a",), ("x", "k"))
-    assert room(taken, mappings, ("k",)) == ((), ("k",))
+    assert insertion_point(taken, mappings, ("a", "b", "k")) == (("a", "b"), ("k",))
+    assert insertion_point(taken, mappings, ("a", "x", "k")) == (("a",), ("x", "k"))
+    assert insertion_point(taken, mappings, ("k",)) == ((), ("k",))
     for path in (("a", "b"), ("d", "k"), ("x", 0, "k")):
         with pytest.raises(UsageError, match="cannot be added"):
-            room(taken, mappings, path)
+            insertion_point(taken, mappings, path)
 
 
 def test_a_splice_counts_bytes() -> None:

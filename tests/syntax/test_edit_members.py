@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from autotune.syntax.edit_members import Group, appended
+from autotune.syntax.edit_members import BracketGroup, appended
 
 
-def group(text: str) -> Group:
+def group(text: str) -> BracketGroup:
     """The members of (a b c): words, whatever stands between them."""
     start, end = text.index("(") + 1, text.rindex(")")
     blanked = re.sub("#[^\n]*", lambda found: " " * len(found[0]), text)
-    return Group(start, end, [found.span() for found in re.finditer(r"\w+", blanked)], r"\#[^\n]*", "    ")
+    return BracketGroup(start, end, [found.span() for found in re.finditer(r"\w+", blanked)], r"\#[^\n]*", "    ")
 
 
 @pytest.mark.parametrize(

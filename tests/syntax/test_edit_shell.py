@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import UsageError
-from autotune.model.source import Command, Scalar, Word
+from autotune.model.source import Scalar, ShellCommand, ShellWord
 from autotune.syntax import edit_shell, shell
 
 
-def commands(data: bytes) -> tuple[Command, ...]:
+def commands(data: bytes) -> tuple[ShellCommand, ...]:
     return shell.read(data, "file").commands
 
 
-def word(data: bytes, value: str) -> Word:
+def word(data: bytes, value: str) -> ShellWord:
     return next(one for command in commands(data) for one in command.words if one.value == value)
 
 

@@ -77,7 +77,7 @@ def test_it_is_set_off_from_what_follows(head: str, tail: str) -> None:
 def test_a_file_without_the_import_gets_it_too(head: str, tail: str) -> None:
     written = after(f"{head}{tail}".encode())
     assert written.decode() == f"{head}\nimport torch\n\ntorch.set_num_threads(4)\n{tail}"
-    place = edit_statement.place(python.read(f"{head}{tail}".encode(), "t.py"), "torch")
+    place = edit_statement.insertion_point(python.read(f"{head}{tail}".encode(), "t.py"), "torch")
     assert written.splitlines()[place.line - 1] == b"torch.set_num_threads(4)"
 
 
@@ -129,7 +129,7 @@ def test_where_there_is_no_place_it_is_said_why(text: str, why: str) -> None:
 
 def test_the_place_is_the_line_that_it_will_have() -> None:
     data = b"import os\nimport torch\nx = 1\n"
-    place = edit_statement.place(python.read(data, "t.py"), "torch")
+    place = edit_statement.insertion_point(python.read(data, "t.py"), "torch")
     assert after(data).splitlines()[place.line - 1] == b"torch.set_num_threads(4)"
 
 

@@ -6,11 +6,11 @@ import pytest
 from edit_builders import changed
 
 from autotune.errors import UsageError
-from autotune.model.source import Scalar, Word
+from autotune.model.source import Scalar, ShellWord
 from autotune.syntax import edit_shell, shell, shell_effect
 
 
-def word_behind(data: bytes, flag: str) -> Word:
+def word_behind(data: bytes, flag: str) -> ShellWord:
     words = [word for command in shell.read(data, "").commands for word in command.words]
     return words[next(at for at, word in enumerate(words) if word.value == flag) + 1]
 

@@ -90,7 +90,7 @@ FRAGMENTS += [
 ]
 
 
-def read(text: str) -> shell.Script:
+def read(text: str) -> shell.ShellScript:
     return shell.read(text.encode(), "file")
 
 
@@ -104,7 +104,7 @@ def last(text: str) -> list[tuple[str | None, str]]:
     return [(word.value, word.text) for word in read(text).commands[-1].words[1:]]
 
 
-def check_places(data: bytes, script: shell.Script) -> None:
+def check_places(data: bytes, script: shell.ShellScript) -> None:
     for command in script.commands:
         for word in (*command.words, *(word for _, word in command.variables)):
             assert data[word.span.start : word.span.end].decode() == word.text

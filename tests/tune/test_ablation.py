@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from autotune.model.tuned import Axis, Outcome, Space, Trial
+from autotune.model.tuned import Axis, Outcome, SearchTrial, Space
 from autotune.tune.ablation import ablate, simpler_than
 
 LOADERS = (
@@ -21,15 +21,15 @@ def unknown(settings) -> None:
     return None
 
 
-def trials(**speeds) -> list[Trial]:
+def trials(**speeds) -> list[SearchTrial]:
     """Trials by name: own=..., winner=...; twice as fast unless told."""
     found = {OWN: speeds.get("own", 10.0), WINNER: speeds.get("winner", 20.0)}
-    return [Trial(n, one, Outcome.COMPLETED, 1.0, speed) for n, (one, speed) in enumerate(found.items())]
+    return [SearchTrial(n, one, Outcome.COMPLETED, 1.0, speed) for n, (one, speed) in enumerate(found.items())]
 
 
 def trying(speeds):
     """What completes at these speeds by candidate, in no memory that is known."""
-    return lambda candidate: Trial(9, candidate, Outcome.COMPLETED, 1.0, speeds[candidate])
+    return lambda candidate: SearchTrial(9, candidate, Outcome.COMPLETED, 1.0, speeds[candidate])
 
 
 def test_simpler_candidates_take_changes_of_one_axis_back() -> None:
@@ -66,11 +66,11 @@ def test_what_cannot_be_tried_is_kept() -> None:
 
 def test_only_what_may_be_as_fast_is_tried_and_only_once() -> None:
     tried = []
-    known = [*trials(), Trial(2, (1, 1), Outcome.COMPLETED, 1.0, 12.0)]
+    known = [*trials(), SearchTrial(2, (1, 1), Outcome.COMPLETED, 1.0, 12.0)]
 
-    def attempt(candidate) -> Trial:
+    def attempt(candidate) -> SearchTrial:
         tried.append(candidate)
-        return Trial(3, candidate, Outcome.COMPLETED, 1.0, 12.0)
+        return SearchTrial(3, candidate, Outcome.COMPLETED, 1.0, 12.0)
 
     ablate(SPACE, unknown, WINNER, known, attempt)
     assert (1, 1) not in tried
@@ -86,8 +86,8 @@ def test_what_takes_more_memory_than_it_may_is_kept_though_it_is_as_fast() -> No
     space = Space(SPACE.axes, memory_limit_bytes=100)
     speeds = {(0, 1): 10.0, (1, 1): 20.1, (2, 0): 18.0}
 
-    def attempt(candidate) -> Trial:
-        return Trial(2, candidate, Outcome.COMPLETED, 1.0, speeds[candidate], memory_bytes=101)
+    def attempt(candidate) -> SearchTrial:
+        return SearchTrial(2, candidate, Outcome.COMPLETED, 1.0, speeds[candidate], memory_bytes=101)
 
     assert ablate(space, unknown, WINNER, trials(), attempt).candidate == WINNER
     known = [*trials(), *map(attempt, speeds)]
@@ -98,12 +98,12 @@ def test_what_takes_more_memory_than_it_may_is_kept_though_it_is_as_fast() -> No
 def test_what_did_not_go_well_is_not_tried_again(outcome) -> None:
     tried = []
 
-    def attempt(candidate) -> Trial:
+    def attempt(candidate) -> SearchTrial:
         tried.append(candidate)
         speed = 20.0 if candidate == (1, 1) else None
-        return Trial(3, candidate, Outcome.COMPLETED if speed else outcome, 1.0, speed)
+        return SearchTrial(3, candidate, Outcome.COMPLETED if speed else outcome, 1.0, speed)
 
-    known = [*trials(), Trial(2, (2, 0), outcome, 1.0)]
+    known = [*trials(), SearchTrial(2, (2, 0), outcome, 1.0)]
     assert ablate(SPACE, unknown, WINNER, known, attempt).candidate == (1, 1)
     assert (2, 0) not in tried
     assert sorted(tried) == sorted(set(tried))
@@ -112,7 +112,7 @@ def test_what_did_not_go_well_is_not_tried_again(outcome) -> None:
 def test_what_needs_the_memory_that_ran_out_is_not_tried() -> None:
     checkpointing = "train.activation_checkpointing"
     axes = (Axis("checkpointing", "run", ({checkpointing: False}, {checkpointing: True}), 0), FUSED)
-    known = [*trials(), Trial(2, (0, 0), Outcome.OUT_OF_MEMORY, 1.0)]
+    known = [*trials(), SearchTrial(2, (0, 0), Outcome.OUT_OF_MEMORY, 1.0)]
     known = [replace(one, candidate=(1, 1) if one.candidate == WINNER else one.candidate) for one in known]
     tried = []
     ablate(Space(axes), unknown, (1, 1), known, tried.append)

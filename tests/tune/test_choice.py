@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
+from autotune.model.tuned import Axis, Outcome, OutOfMemoryNote, SearchTrial, Space
 from autotune.tune.choice import choose, suspect, taken_back, without_manual
 
 LOADERS = (
@@ -32,8 +32,8 @@ def speeds(workers: float = 0.0, prefetch: float = 0.0, batch: float = 0.0, thre
     return speed
 
 
-def trial(number: int, one, speed) -> Trial:
-    return Trial(number, one, Outcome.COMPLETED, 1.0, speed(one))
+def trial(number: int, one, speed) -> SearchTrial:
+    return SearchTrial(number, one, Outcome.COMPLETED, 1.0, speed(one))
 
 
 def by_hand_are(*names: str):
@@ -44,7 +44,7 @@ def chosen(speed, *names: str, known=(OWN, (2, 1, 0)), fixed=(), also=(), can_tr
     """The settings that are proven, the fastest, and what was tried, where these names are by hand."""
     tried = []
 
-    def attempt(one) -> Trial | None:
+    def attempt(one) -> SearchTrial | None:
         tried.append(one)
         return trial(9, one, speed) if can_try else None
 
@@ -83,7 +83,7 @@ def test_without_time_for_what_is_left_of_what_was_taken_back_it_is_what_was_tri
 def test_what_fails_in_the_trial_that_it_needs_is_not_chosen() -> None:
     trials = [trial(number, one, speeds(workers=50.0, threads=5.0)) for number, one in enumerate((OWN, (2, 0, 0)))]
     names = by_hand_are("train.num_threads")
-    found = choose(SPACE, unknown, trials, lambda one: Trial(9, one, Outcome.FAILED, 1.0), names)
+    found = choose(SPACE, unknown, trials, lambda one: SearchTrial(9, one, Outcome.FAILED, 1.0), names)
     assert found.writable.candidate == (2, 0, 0)
 
 
@@ -109,7 +109,7 @@ def test_fixed_axes_stay_as_the_user_has_them() -> None:
 
 def test_what_ran_out_of_memory_is_not_confirmed() -> None:
     known = [trial(0, OWN, speeds()), trial(1, (1, 0, 0), speeds(threads=9.0))]
-    ran_out = Trial(2, (1, 0, 1), Outcome.OUT_OF_MEMORY, 1.0, ran_out=RanOut.HOST)
+    ran_out = SearchTrial(2, (1, 0, 1), Outcome.OUT_OF_MEMORY, 1.0, ran_out=OutOfMemoryNote.HOST)
     names = by_hand_are("train.num_threads")
     found = choose(SPACE, unknown, [*known, ran_out], lambda one: None, names)
     assert found.writable == found.fastest

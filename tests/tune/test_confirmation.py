@@ -16,14 +16,14 @@ from autotune.model.evidence import RUN, Fact, Setting
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, Space
-from autotune.model.verified import AFTER, BEFORE, Losses, Sameness, Start, Verdict
+from autotune.model.verified import AFTER, BEFORE, LossComparison, LossVerdict, RunResult, Verdict
 from autotune.tune import confirmation, trial
 from autotune.tune.realisation import Realisation
 from autotune.tune.trial import BaselineRun, Trials, Workspace
 from autotune.verify.estimate import LEAST_PAIRS
-from autotune.verify.schedule import Free
+from autotune.verify.runs import SideRunner
+from autotune.verify.schedule import FreeResources
 from autotune.verify.sides import Sides
-from autotune.verify.starts import Runner
 
 SPACE = Space((Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 2}), 0),))
 OWN, BEST = (0,), (1,)
@@ -39,8 +39,8 @@ def trials(tmp_path, monkeypatch):
     return made
 
 
-def start(side: str, step_ms: float) -> Start:
-    return Start(side, step_ms, 20, 3, 4.0, losses=(1.0, 0.5))
+def start(side: str, step_ms: float) -> RunResult:
+    return RunResult(side, step_ms, 20, 3, 4.0, losses=(1.0, 0.5))
 
 
 @dataclass
@@ -66,7 +66,7 @@ def ran(monkeypatch):
         batch = Fact("run.global_batch", RUN, brought.global_batch[side])
         return GOOD, start(side, brought.step_ms[side]), Derived((batch,), (seen, size), None)
 
-    monkeypatch.setattr(Runner, "run", run)
+    monkeypatch.setattr(SideRunner, "run", run)
     return brought
 
 
@@ -91,8 +91,8 @@ def test_processes_that_may_be_stopped_take_turns(trials, ran, monkeypatch) -> N
         together.append(tuple(requests))
         return {side: self.run(side, request) for side, request in requests.items()}
 
-    monkeypatch.setattr(Runner, "in_turns", in_turns)
-    monkeypatch.setattr(confirmation, "free", lambda: Free(4000, 2.0))
+    monkeypatch.setattr(SideRunner, "in_turns", in_turns)
+    monkeypatch.setattr(confirmation, "free_resources", lambda: FreeResources(4000, 2.0))
     assert confirmation.confirm(trials, BEST, 1000.0, lambda planned: None).schedule.turns
     assert together[:2] == [(BEFORE, AFTER), (AFTER, BEFORE)]
     assert 2 * len(together) == len(ran.asked)
@@ -194,7 +194,7 @@ def test_losses_by_the_factor_of_the_accumulation_steps_are_seen_in_the_trials(t
 def test_what_a_start_that_failed_wrote_is_known_until_the_next(trials, ran, monkeypatch) -> None:
     failed = replace(GOOD, recordings=(), ended_by="script", exit_code=1, said="Traceback\nValueError: no rows")
     with monkeypatch.context() as patched:
-        patched.setattr(Runner, "run", lambda self, side, request: (failed, None, None))
+        patched.setattr(SideRunner, "run", lambda self, side, request: (failed, None, None))
         assert trials.attempt(1, BEST, None).error == "ValueError"
     assert trials.said == failed.said
     assert trials.attempt(2, BEST, None).error == ""
@@ -236,7 +236,7 @@ def test_what_no_edit_makes_is_by_hand(trials) -> None:
 
 def test_other_losses_win_only_where_that_was_allowed(trials, ran) -> None:
     verified = confirmation.confirm(trials, BEST, 1000.0, lambda planned: None)
-    other = replace(verified, losses=Losses(Sameness.DIFFERENT, 20, ""))
+    other = replace(verified, losses=LossComparison(LossVerdict.DIFFERENT, 20, ""))
     change = PatchChange("data.packing", "run", False, True, ("tune",), Effect.ALTERING)
     assert not confirmation.has_won(other)
     assert confirmation.has_other_losses(other)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
+from autotune.model.tuned import Axis, Outcome, OutOfMemoryNote, SearchTrial, Space
 from autotune.tune.excluded import excluded, fits
 
 BATCH = Axis("batch", "loader#train", tuple({"loader.batch_size": size} for size in (1, 2, 4)), 0)
@@ -14,8 +14,8 @@ WORKERS = Axis("workers", "loader#train", tuple({"loader.num_workers": count} fo
 SPACE = Space((BATCH, CHECKPOINTING, WORKERS), memory_limit_bytes=100, is_on_device=True)
 
 
-def trial(candidate, outcome=Outcome.COMPLETED, memory=None, ran_out=None) -> Trial:
-    return Trial(1, candidate, outcome, 1.0, memory_bytes=memory, ran_out=ran_out)
+def trial(candidate, outcome=Outcome.COMPLETED, memory=None, ran_out=None) -> SearchTrial:
+    return SearchTrial(1, candidate, outcome, 1.0, memory_bytes=memory, ran_out=ran_out)
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def test_workers_take_memory_of_the_host_where_it_trains_there() -> None:
 
 
 @pytest.mark.parametrize("on_device", [True, False])
-@pytest.mark.parametrize("ran_out", [RanOut.HOST, RanOut.DEVICE, None])
-def test_a_shortage_rules_out_by_what_takes_of_that_memory(on_device: bool, ran_out: RanOut | None) -> None:
+@pytest.mark.parametrize("ran_out", [OutOfMemoryNote.HOST, OutOfMemoryNote.DEVICE, None])
+def test_a_shortage_rules_out_by_what_takes_of_that_memory(on_device: bool, ran_out: OutOfMemoryNote | None) -> None:
     """On a device the host's memory holds the workers, the device's the micro-batches; on the CPU one holds both."""
     known = [trial((1, 0, 1), Outcome.OUT_OF_MEMORY, ran_out=ran_out)]
     is_excluded = excluded(Space(SPACE.axes, is_on_device=on_device), known)
     fewer_workers, smaller_batch = is_excluded((2, 0, 0)), is_excluded((0, 0, 1))
     if not on_device:
         assert (fewer_workers, smaller_batch) == (False, False)
-    elif ran_out is RanOut.HOST:
+    elif ran_out is OutOfMemoryNote.HOST:
         assert (fewer_workers, smaller_batch) == (False, True)
     else:
         assert (fewer_workers, smaller_batch) == (True, False)

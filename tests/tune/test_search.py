@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from autotune.model.forecast import Forecast
-from autotune.model.tuned import Axis, Outcome, Space, Trial
+from autotune.model.tuned import Axis, Outcome, SearchTrial, Space
 from autotune.tune.search import fastest, search
 from autotune.tune.stopping import Stopping
 from autotune.tune.study import JOURNAL, Study
@@ -43,11 +43,11 @@ class Script:
         self.noise, self.ends, self.memory = noise, ends, memory
         self.draw, self.seen = random.Random(1), []
 
-    def __call__(self, number, candidate, expected) -> Trial:
+    def __call__(self, number, candidate, expected) -> SearchTrial:
         self.seen.append((candidate, expected))
         outcome = self.ends(candidate)
         speed = 1e3 / ms(candidate) * self.draw.lognormvariate(0, self.noise) if outcome == Outcome.COMPLETED else None
-        return Trial(number, candidate, outcome, 1.0, speed, memory_bytes=self.memory(candidate), error="boom")
+        return SearchTrial(number, candidate, outcome, 1.0, speed, memory_bytes=self.memory(candidate), error="boom")
 
     @property
     def candidates(self):
@@ -91,11 +91,11 @@ def test_what_the_forecast_ranks_first_is_not_tried_where_memory_ran_out() -> No
 
     tried = []
 
-    def attempt(number, candidate, expected) -> Trial:
+    def attempt(number, candidate, expected) -> SearchTrial:
         tried.append(candidate[0])
         has_room = candidate[0] < 5
         outcome = Outcome.COMPLETED if has_room else Outcome.OUT_OF_MEMORY
-        return Trial(number, candidate, outcome, 1.0, 1.0 if has_room else None)
+        return SearchTrial(number, candidate, outcome, 1.0, 1.0 if has_room else None)
 
     search(space, Study(space, larger_is_faster), attempt, Stopping(trials=4))
     assert tried == [1, 5, 4, 3]
@@ -173,7 +173,7 @@ def test_where_the_users_own_runs_out_of_memory_smaller_ones_are_searched() -> N
 
 def test_a_space_of_one_ends_after_it() -> None:
     trials, why = search(
-        Space(()), Study(Space(()), unknown), lambda n, c, e: Trial(n, c, Outcome.COMPLETED, 1.0, 1.0), LONG
+        Space(()), Study(Space(()), unknown), lambda n, c, e: SearchTrial(n, c, Outcome.COMPLETED, 1.0, 1.0), LONG
     )
     assert (len(trials), why) == (1, "nothing is left to try")
 
@@ -182,7 +182,7 @@ def test_a_search_goes_on_where_it_was_interrupted(tmp_path) -> None:
     url = f"{JOURNAL}{tmp_path / 'study.journal'}"
     script = Script()
 
-    def interrupted(number, candidate, expected) -> Trial:
+    def interrupted(number, candidate, expected) -> SearchTrial:
         if len(script.seen) == 4:
             raise KeyboardInterrupt
         return script(number, candidate, expected)
@@ -202,7 +202,7 @@ def test_two_tuners_share_the_work(tmp_path) -> None:
     scripts, both = [Script(), Script()], threading.Barrier(2)
 
     def tune(script) -> None:
-        def attempt(number, candidate, expected) -> Trial:
+        def attempt(number, candidate, expected) -> SearchTrial:
             if not script.seen:
                 both.wait(60.0)  # a trial takes no time here: neither is to make all of them
             return script(number, candidate, expected)

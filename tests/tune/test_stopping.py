@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.model.tuned import Outcome, Trial
+from autotune.model.tuned import Outcome, SearchTrial
 from autotune.tune.stopping import PATIENCE, Stopping, in_vain, not_worth, out_of
 
-TRIALS = [Trial(number, (0,), Outcome.COMPLETED, 10.0, samples_per_s=1.0) for number in range(3)]
+TRIALS = [SearchTrial(number, (0,), Outcome.COMPLETED, 10.0, samples_per_s=1.0) for number in range(3)]
 
 
 def test_trials_are_counted() -> None:
@@ -32,10 +32,10 @@ def test_a_run_of_unknown_length_or_shorter_than_the_budget_ends_by_the_gain_alo
     assert not_worth(stopping, 0.0049, TRIALS) == "another trial is expected to save less than 0.5 % of the step"
 
 
-def made(*speeds: float | None) -> list[Trial]:
+def made(*speeds: float | None) -> list[SearchTrial]:
     """Trials of candidates of their own."""
     return [
-        Trial(number, (number,), Outcome.COMPLETED if speed else Outcome.FAILED, 10.0, samples_per_s=speed)
+        SearchTrial(number, (number,), Outcome.COMPLETED if speed else Outcome.FAILED, 10.0, samples_per_s=speed)
         for number, speed in enumerate(speeds)
     ]
 

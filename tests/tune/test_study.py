@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from autotune.errors import UsageError
 from autotune.machine.storage import FileSystem
-from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
+from autotune.model.tuned import Axis, Outcome, OutOfMemoryNote, SearchTrial, Space
 from autotune.tune import study as module
 from autotune.tune.parameters import labels
 from autotune.tune.study import JOURNAL, Study
@@ -49,10 +49,10 @@ def native(storage: str) -> optuna.Study:
     return optuna.load_study(study_name="autotune", storage=found)
 
 
-def tried(study, candidate, outcome=Outcome.COMPLETED, speed=5.0, **more) -> Trial:
+def tried(study, candidate, outcome=Outcome.COMPLETED, speed=5.0, **more) -> SearchTrial:
     with study.attempt(candidate) as begun:
         speed = speed if outcome == Outcome.COMPLETED else None
-        trial = Trial(begun.number, begun.candidate, outcome, 2.0, samples_per_s=speed, **more)
+        trial = SearchTrial(begun.number, begun.candidate, outcome, 2.0, samples_per_s=speed, **more)
         study.tell(begun, trial)
     return trial
 
@@ -61,7 +61,7 @@ def test_trials_are_read_as_they_were_written(any_storage) -> None:
     study = opened(any_storage)
     written = (
         tried(study, (0, 0), memory_bytes=120, forecast=1.0),
-        tried(study, (1, 1), Outcome.OUT_OF_MEMORY, error="can't allocate memory", ran_out=RanOut.HOST),
+        tried(study, (1, 1), Outcome.OUT_OF_MEMORY, error="can't allocate memory", ran_out=OutOfMemoryNote.HOST),
         tried(study, (2, 0), Outcome.PRUNED),
     )
     assert study.trials() == written
@@ -160,7 +160,7 @@ def test_a_result_is_not_lost_where_somebody_else_ended_the_trial(storage) -> No
     study = opened(storage)
     with study.attempt((1, 0)) as begun:
         native(storage).tell(begun.number, state=optuna.trial.TrialState.FAIL)
-        trial = Trial(begun.number, (1, 0), Outcome.COMPLETED, 1.0, samples_per_s=1.0, memory_bytes=80)
+        trial = SearchTrial(begun.number, (1, 0), Outcome.COMPLETED, 1.0, samples_per_s=1.0, memory_bytes=80)
         study.tell(begun, trial)
     assert study.trials() == opened(storage).trials() == (trial,)
     assert native(storage).best_trial.value == 1.0
@@ -278,7 +278,9 @@ def test_many_tuners_lose_no_trial_and_try_nothing_twice(any_storage) -> None:
             with study.attempt(candidate) as begun:
                 if begun is not None:
                     begun_by_all.append(begun.candidate)
-                    study.tell(begun, Trial(begun.number, begun.candidate, Outcome.COMPLETED, 1.0, samples_per_s=1.0))
+                    study.tell(
+                        begun, SearchTrial(begun.number, begun.candidate, Outcome.COMPLETED, 1.0, samples_per_s=1.0)
+                    )
 
     threads = [threading.Thread(target=tune) for _ in range(4)]
     for thread in threads:

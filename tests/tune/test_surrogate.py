@@ -7,7 +7,7 @@ import optuna
 import pytest
 
 from autotune.model.forecast import Forecast
-from autotune.model.tuned import Axis, Outcome, Space, Trial
+from autotune.model.tuned import Axis, Outcome, SearchTrial, Space
 from autotune.tune import surrogate as module
 from autotune.tune.parameters import candidate, distributions
 from autotune.tune.surrogate import SurrogateSampler, candidates, surrogate
@@ -120,7 +120,9 @@ def test_the_speedup_that_is_expected_is_that_of_the_forecast() -> None:
 def test_it_is_a_sampler_of_optuna() -> None:
     def known(study):
         ended = [one for one in study.trials if one.state.is_finished()]
-        found = [Trial(one.number, candidate(SPACE, one.params), Outcome.COMPLETED, 1.0, one.value) for one in ended]
+        found = [
+            SearchTrial(one.number, candidate(SPACE, one.params), Outcome.COMPLETED, 1.0, one.value) for one in ended
+        ]
         return found, ()
 
     study = optuna.create_study(sampler=SurrogateSampler(SPACE, unknown, known), direction="maximize")

@@ -6,10 +6,10 @@ from autotune.engine.evidence import join
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Evidence, Fact
 from autotune.model.report import Step
-from autotune.model.verified import AFTER, Start
+from autotune.model.verified import AFTER, RunResult
 from autotune.tune.token_throughput import in_own_samples, is_rebatched, tokens_per_sample
 
-START = Start(AFTER, 200.0, 20, 3, 5.0, samples=8.0)
+START = RunResult(AFTER, 200.0, 20, 3, 5.0, samples=8.0)
 
 
 def derived(useful_tokens_per_s) -> Derived:

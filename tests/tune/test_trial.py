@@ -16,7 +16,7 @@ from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 from autotune.collect import Status
 from autotune.collect.isolation import HOOKS, KERNEL
 from autotune.machine import limits
-from autotune.model.tuned import Axis, Outcome, RanOut, Space, Trial
+from autotune.model.tuned import Axis, Outcome, OutOfMemoryNote, SearchTrial, Space
 from autotune.tune import trial as module
 from autotune.tune.trial import BaselineRun, Trials, Workspace
 from autotune.verify import scratch
@@ -60,7 +60,7 @@ def attempt(root, monkeypatch):
     """attempt(point): the trial of that number of workers; nothing of it may be left, and no file changed."""
     before = tree(root), set(os.listdir("/dev/shm"))
 
-    def run(point: int, show=lambda status: None) -> Trial:
+    def run(point: int, show=lambda status: None) -> SearchTrial:
         # What never comes is not waited for long; what comes may take its time on a busy machine.
         monkeypatch.setattr(module, "LEAST_START_UP_S", 4.0 if point == HANGS else 120.0)
         baseline = BaselineRun(0.01 if point == HANGS_IN_A_STEP else 0.1, 1.0, 4.0)
@@ -104,14 +104,14 @@ def test_how_a_trial_ends(attempt, point: int, outcome: Outcome, error: str) -> 
     assert (made.outcome, made.number) == (outcome, point)
     assert error in made.error
     assert (made.samples_per_s is not None) == (outcome in (Outcome.COMPLETED, Outcome.PRUNED))
-    assert made.ran_out == (RanOut.HOST if outcome is Outcome.OUT_OF_MEMORY else None)
+    assert made.ran_out == (OutOfMemoryNote.HOST if outcome is Outcome.OUT_OF_MEMORY else None)
 
 
 @pytest.mark.train
 def test_a_trial_ends_before_the_host_swaps(attempt, monkeypatch) -> None:
     monkeypatch.setattr(limits, "memory_available", lambda: 1 << 20)
     made = attempt(0)
-    assert (made.outcome, made.ran_out) == (Outcome.OUT_OF_MEMORY, RanOut.HOST)
+    assert (made.outcome, made.ran_out) == (Outcome.OUT_OF_MEMORY, OutOfMemoryNote.HOST)
     assert made.error == "ended by autotune: only 1 MiB of the host's memory were left"
 
 

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from autotune import collect
 from autotune.collect import Collected
 from autotune.engine.evidence import join
-from autotune.machine import Sampled
+from autotune.machine import MachineSamples
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Fact, Setting
-from autotune.model.recording import Recording, Window
+from autotune.model.recording import RecordedWindow, Recording
 from autotune.model.report import Step
-from autotune.model.tuned import Outcome, RanOut, Space
-from autotune.model.verified import AFTER, Start
+from autotune.model.tuned import Outcome, OutOfMemoryNote, Space
+from autotune.model.verified import AFTER, RunResult
 from autotune.tune.realisation import DiagnosedScript
 from autotune.tune.token_throughput import NOT_COUNTED
 from autotune.tune.trial import BaselineRun, Trials, Workspace
@@ -24,14 +24,14 @@ from autotune.tune.trial_outcome import End, ended
 
 EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
 UNKNOWN = dict.fromkeys(("error", "device", "io", "compile", "kernels"))
-WINDOW = Window(3, 20, 0, 10, (1,) * 23, "optimizer", "steps")
+WINDOW = RecordedWindow(3, 20, 0, 10, (1,) * 23, "optimizer", "steps")
 RECORDING = Recording(
     outcome="completed", origin_ns=0, process={"argv": ["train.py"]}, software={}, frameworks={}, torch_state={},
     environment={}, memory={}, what_ifs=(), side_effects={}, overhead={}, sampler_interval_ns=1, window=WINDOW,
     **UNKNOWN, **EMPTY,
 )  # fmt: skip
-START = Start(AFTER, 50.0, 20, 3, 5.0)
-GOOD = Collected(Path(), (RECORDING,), "probe", None, 5.0, 1.0, Sampled(5.0, 10, num_oom_kills=0))
+START = RunResult(AFTER, 50.0, 20, 3, 5.0)
+GOOD = Collected(Path(), (RECORDING,), "probe", None, 5.0, 1.0, MachineSamples(5.0, 10, num_oom_kills=0))
 WORKERS = ("loader#train", "loader.num_workers")
 SEEN = Derived((), (Setting("loader.num_workers", "loader#train", 2, "observed"),), None)
 ERROR = {"type": "ValueError", "message": "no rows", "traceback": []}
@@ -77,7 +77,7 @@ def test_a_trial_of_another_global_batch_is_failed(had, own, error: str) -> None
     ("fields", "expected"),
     [
         ({"recordings": raised("out_of_memory", message="can't allocate")}, (Outcome.OUT_OF_MEMORY, "can't allocate")),
-        ({"recordings": (), "ended_by": "script", "exit_code": -9, "sampled": Sampled(5.0, 1, num_oom_kills=1)},
+        ({"recordings": (), "ended_by": "script", "exit_code": -9, "sampled": MachineSamples(5.0, 1, num_oom_kills=1)},
          (Outcome.OUT_OF_MEMORY, "killed by signal 9")),
         ({"recordings": raised("raised"), "ended_by": "script", "exit_code": 1},
          (Outcome.FAILED, "ValueError: no rows")),
@@ -105,23 +105,29 @@ def test_what_was_not_measured_says_why(fields, expected) -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        ({"type": "OutOfMemoryError", "message": "CUDA out of memory. Tried to allocate 2.00 GiB"}, RanOut.DEVICE),
-        ({"type": "OutOfMemoryError", "message": "HIP out of memory"}, RanOut.DEVICE),
-        ({"type": "RuntimeError", "message": "CUDA error: out of memory"}, RanOut.DEVICE),
-        ({"type": "RuntimeError", "message": "DefaultCPUAllocator: can't allocate memory: 4 bytes"}, RanOut.HOST),
-        ({"type": "MemoryError", "message": ""}, RanOut.HOST),
-        ({"type": "OSError", "message": "[Errno 12] Cannot allocate memory"}, RanOut.HOST),
+        (
+            {"type": "OutOfMemoryError", "message": "CUDA out of memory. Tried to allocate 2.00 GiB"},
+            OutOfMemoryNote.DEVICE,
+        ),
+        ({"type": "OutOfMemoryError", "message": "HIP out of memory"}, OutOfMemoryNote.DEVICE),
+        ({"type": "RuntimeError", "message": "CUDA error: out of memory"}, OutOfMemoryNote.DEVICE),
+        (
+            {"type": "RuntimeError", "message": "DefaultCPUAllocator: can't allocate memory: 4 bytes"},
+            OutOfMemoryNote.HOST,
+        ),
+        ({"type": "MemoryError", "message": ""}, OutOfMemoryNote.HOST),
+        ({"type": "OSError", "message": "[Errno 12] Cannot allocate memory"}, OutOfMemoryNote.HOST),
     ],
 )
-def test_whose_memory_ran_out_is_told_by_the_error(error, expected: RanOut) -> None:
-    out = replace(GOOD, recordings=raised("out_of_memory", **error), sampled=Sampled(5.0, 1, num_oom_kills=1))
+def test_whose_memory_ran_out_is_told_by_the_error(error, expected: OutOfMemoryNote) -> None:
+    out = replace(GOOD, recordings=raised("out_of_memory", **error), sampled=MachineSamples(5.0, 1, num_oom_kills=1))
     assert ended(out, None, None, {}).ran_out is expected
 
 
 @pytest.mark.parametrize("recordings", [(), raised("raised"), (RECORDING,)], ids=["killed", "worker", "of a sibling"])
 def test_the_kernel_kills_for_the_memory_of_the_host(recordings) -> None:
-    end = ended(replace(GOOD, recordings=recordings, sampled=Sampled(5.0, 1, num_oom_kills=1)), None, None, {})
-    assert (end.outcome, end.ran_out) == (Outcome.OUT_OF_MEMORY, RanOut.HOST)
+    end = ended(replace(GOOD, recordings=recordings, sampled=MachineSamples(5.0, 1, num_oom_kills=1)), None, None, {})
+    assert (end.outcome, end.ran_out) == (Outcome.OUT_OF_MEMORY, OutOfMemoryNote.HOST)
 
 
 def test_what_is_of_other_samples_and_not_counted_is_failed() -> None:

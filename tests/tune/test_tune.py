@@ -13,25 +13,26 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from autotune.api import apply, diagnose
+from autotune.apply import apply
 from autotune.collect import artefacts
+from autotune.diagnose import diagnose, prediction_history
 from autotune.engine.evidence import join, observed_over
 from autotune.engine.load import load_rules
 from autotune.errors import ScriptError, UsageError
 from autotune.model.evidence import RUN, Fact, Location, Setting
-from autotune.model.finding import Change, Evaluation, Finding, Gain, Recommendation
+from autotune.model.finding import Evaluation, Finding, Gain, Recommendation, SettingChange
 from autotune.model.report import Report, RunSummary, Step
 from autotune.model.rule import Effect
-from autotune.model.tuned import Beyond, Outcome, RanOut, Space, Trial
+from autotune.model.tuned import Outcome, OutOfMemoryNote, SearchTrial, Space, UntriedFinding
 from autotune.model.verified import (
     AFTER,
     BEFORE,
     Estimate,
-    Losses,
+    LossComparison,
+    LossVerdict,
     Memory,
-    Sameness,
+    RunResult,
     Schedule,
-    Start,
     Verdict,
     Verified,
 )
@@ -41,7 +42,7 @@ from autotune.tune import tune as api
 from autotune.tune.study import JOURNAL
 from autotune.tune.trial import BaselineRun, Trials
 from autotune.tune.tune import Search
-from autotune.verify import beforehand, history
+from autotune.verify import budget_check
 from autotune.verify.estimate import LEAST_PAIRS
 
 TRAIN = "loader#train"
@@ -120,7 +121,7 @@ def faster_with_two(changes):
     return 100.0 + 60.0 * (changes.get("loader.num_workers") == 2) - 1.0 * (changes.get("train.num_threads", 2) - 2)
 
 
-def verified(trials, chosen, verdict=Verdict.FASTER, sameness=Sameness.IDENTICAL) -> Verified:
+def verified(trials, chosen, verdict=Verdict.FASTER, sameness=LossVerdict.IDENTICAL) -> Verified:
     return Verified(
         against="",
         changes=trials.realisation(chosen).changes,
@@ -129,7 +130,7 @@ def verified(trials, chosen, verdict=Verdict.FASTER, sameness=Sameness.IDENTICAL
         estimate=Estimate(1.6, 1.5, 1.7, (1.4, 1.8), 0.01, True),
         step_ms=(100.0, 62.5),
         is_per_sample=False,
-        losses=Losses(sameness, 20, ""),
+        losses=LossComparison(sameness, 20, ""),
         memory=Memory("processes", None, None),
         schedule=Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0),
         seconds=40.0,
@@ -161,10 +162,10 @@ def made(root, monkeypatch):
             raise came
         ended = (came, None, "lost") if isinstance(came, Outcome) else (Outcome.COMPLETED, came, "")
         self.said = "" if ended[1] else f"its last words with {changes}"
-        ran_out = RanOut.HOST if came is Outcome.OUT_OF_MEMORY else None
+        ran_out = OutOfMemoryNote.HOST if came is Outcome.OUT_OF_MEMORY else None
         step_ms = 32_000 / ended[1] if ended[1] else None
         more = {"forecast": forecast, "error": ended[2], "ran_out": ran_out}
-        return Trial(number, candidate, ended[0], 0.01, ended[1], step_ms, **more)
+        return SearchTrial(number, candidate, ended[0], 0.01, ended[1], step_ms, **more)
 
     def confirm(trials, chosen, left_s, announce):
         found.confirmed.append(trials.space.changes(chosen))
@@ -192,7 +193,7 @@ def test_what_wins_is_confirmed_and_is_the_patch_that_apply_takes(made, root) ->
     assert tuned.verified.estimate.speedup == 1.6
     assert tuned.trials[0].candidate == tuned.space.current
     assert (root / "train.py").read_bytes() == before
-    planned = apply.plan(apply.Options(), cwd=root)
+    planned = apply.plan(apply.ApplyOptions(), cwd=root)
     assert [(path.name, b"default=2" in after) for path, _, after in planned.files] == [("train.py", True)]
     assert planned.chosen[0].gain.startswith("brings 3")
     assert [kind for kind, *_ in made.told].count("confirming") == 1
@@ -202,10 +203,10 @@ def test_a_history_that_cannot_be_written_loses_no_winner(made, root, monkeypatc
     def full(*told):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(history, "append", full)
+    monkeypatch.setattr(prediction_history, "append", full)
     tuned = tune(made, root)
     assert tuned.best == {"loader.num_workers": 2}
-    assert apply.plan(apply.Options(), cwd=root).files
+    assert apply.plan(apply.ApplyOptions(), cwd=root).files
     assert "history.jsonl could not be written (No space left on device)" in tuned.verified.notes[-1]
 
 
@@ -215,13 +216,13 @@ def test_where_nothing_is_faster_nothing_is_confirmed_and_apply_finds_nothing(ma
     assert (tuned.best, tuned.verified, tuned.patch) == ({}, None, "")
     assert "confirming" not in {kind for kind, *_ in made.told}
     with pytest.raises(UsageError, match="confirmed no candidate as faster") as refused:
-        apply.plan(apply.Options(), cwd=root)
+        apply.plan(apply.ApplyOptions(), cwd=root)
     assert f"diagnose --load {tuned.diagnosed}" in refused.value.to_do
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"verdict": Verdict.CANNOT_TELL}, {"verdict": Verdict.SLOWER}, {"sameness": Sameness.DIFFERENT}],
+    [{"verdict": Verdict.CANNOT_TELL}, {"verdict": Verdict.SLOWER}, {"sameness": LossVerdict.DIFFERENT}],
     ids=["cannot tell", "slower", "other losses"],
 )
 def test_what_does_not_win_the_confirmation_is_not_recommended(made, root, fields) -> None:
@@ -275,7 +276,7 @@ def test_threads_that_a_statement_can_set_are_written(made, root) -> None:
     tuned = tune(made, root)
     assert made.confirmed == [tuned.best] == [{"loader.num_workers": 2, "train.num_threads": 1}]
     assert tuned.by_hand == ()
-    ((path, _, after),) = apply.plan(apply.Options(), cwd=root).files
+    ((path, _, after),) = apply.plan(apply.ApplyOptions(), cwd=root).files
     assert b"import DataLoader\n\ntorch.set_num_threads(1)\n\nparser" in after
     assert b"default=2" in after
     assert made.files == {path: after}
@@ -285,7 +286,7 @@ def test_only_what_can_be_written_is_confirmed_and_written(made, root) -> None:
     made.speed = faster_with(60.0, 50.0)
     tuned = tune(made, root)
     assert made.confirmed == [tuned.best] == [{"loader.num_workers": 2}]
-    planned = apply.plan(apply.Options(), cwd=root)
+    planned = apply.plan(apply.ApplyOptions(), cwd=root)
     assert ({change.setting: change.new for change in planned.chosen}, planned.left) == (tuned.best, ())
     assert {path: after for path, _, after in planned.files} == made.files != {}
     (hint,) = tuned.by_hand
@@ -307,7 +308,7 @@ def test_what_brings_something_only_by_hand_is_confirmed_so_and_writes_nothing(m
     made.speed = speed
     tuned = tune(made, root)
     assert made.confirmed == [tuned.best] == [settings]
-    planned = apply.plan(apply.Options(), cwd=root)
+    planned = apply.plan(apply.ApplyOptions(), cwd=root)
     assert (planned.chosen, planned.files) == ((), ())
     assert {change.setting: change.new for change, _ in planned.left} == settings
     assert all(change.by_hand for change in tuned.verified.changes)
@@ -316,7 +317,7 @@ def test_what_brings_something_only_by_hand_is_confirmed_so_and_writes_nothing(m
 
 def other_losses_with_workers(trials, chosen):
     has_workers = "loader.num_workers" in trials.space.changes(chosen)
-    return verified(trials, chosen, sameness=Sameness.DIFFERENT if has_workers else Sameness.IDENTICAL)
+    return verified(trials, chosen, sameness=LossVerdict.DIFFERENT if has_workers else LossVerdict.IDENTICAL)
 
 
 def test_what_gives_other_losses_is_taken_back_and_the_rest_is_confirmed(made, root) -> None:
@@ -354,7 +355,7 @@ def test_without_time_for_a_second_confirmation_the_first_one_is_told(made, root
     monkeypatch.setattr(Search, "holds_confirmation", lambda self, more_s=0.0: not made.confirmed)
     tuned = tune(made, root)
     assert made.confirmed == [{"loader.num_workers": 2}]
-    assert (tuned.best, tuned.patch, tuned.verified.losses.sameness) == ({}, "", Sameness.DIFFERENT)
+    assert (tuned.best, tuned.patch, tuned.verified.losses.sameness) == ({}, "", LossVerdict.DIFFERENT)
 
 
 @pytest.mark.parametrize(("left_s", "kept"), [(1000.0, True), (50.0, False)])
@@ -467,8 +468,8 @@ def test_a_budget_that_holds_no_confirmation_is_refused_before_a_trial(made, roo
 
 
 def test_a_budget_that_cannot_suffice_by_an_earlier_diagnosis_starts_nothing(made, root, monkeypatch) -> None:
-    seen = beforehand.Seen("r", Start(BEFORE, 461.6, 30, 3, 11.7 + 32 * 0.4616 + 0.5), 41.0)
-    monkeypatch.setattr(beforehand, "newest", lambda root, runs: seen)
+    seen = budget_check.Seen("r", RunResult(BEFORE, 461.6, 30, 3, 11.7 + 32 * 0.4616 + 0.5), 41.0)
+    monkeypatch.setattr(budget_check, "newest", lambda root, runs: seen)
     with pytest.raises(UsageError) as refused:
         tune(made, root, budget_s=90.0)
     assert refused.value.what == (
@@ -629,7 +630,7 @@ def test_what_the_diagnosis_found_and_was_not_tried_is_told(made, root) -> None:
     gain, own = Gain(1.5, 1.4, 1.6, "measured"), next(rule for rule in load_rules() if rule.id == "DL001")
 
     def found(subject, setting, gain=gain):
-        change = Change(setting, 0, 1, Effect.EXACT)
+        change = SettingChange(setting, 0, 1, Effect.EXACT)
         return Recommendation(1, (Finding(own, subject, setting, (change,)),), (change,), Effect.EXACT, gain)
 
     searched, of_another, saves, unknown = (
@@ -641,7 +642,7 @@ def test_what_the_diagnosis_found_and_was_not_tried_is_told(made, root) -> None:
     made.report = replace(made.report, recommendations=(searched, of_another, saves, unknown))
     tuned = tune(made, root)
     assert [one.message for one in tuned.beyond] == ["loader.num_workers", "checkpoint.interval_steps"]
-    assert tuned.beyond[1] == Beyond(("DL001",), "checkpoint.interval_steps", gain)
+    assert tuned.beyond[1] == UntriedFinding(("DL001",), "checkpoint.interval_steps", gain)
     assert tuned.diagnosed == Path(made.report.run.folder).name
     made.report = replace(made.report, step=replace(made.report.step, steps=3))
     assert {one.gain.basis for one in tune(made, root).beyond} == {"modelled"}

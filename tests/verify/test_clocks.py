@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from verify_builders import start
 
-from autotune.model.recording import Event, Fetch, Recording, Window
+from autotune.model.recording import Event, Fetch, RecordedWindow, Recording
 from autotune.model.verified import AFTER, BEFORE, Clock
 from autotune.verify import clocks
 from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
@@ -14,7 +14,7 @@ from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
 MS = 1_000_000
 EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
 UNKNOWN = dict.fromkeys(("error", "io", "compile", "kernels"))
-WINDOW = Window(
+WINDOW = RecordedWindow(
     1, 4, 20 * MS, 100 * MS, tuple(20 * MS * at for at in range(1, 6)), "optimizer", "steps",
     cpu_ns=40 * MS, process_cpu_ns=41 * MS, queued_ns=39 * MS, step_cpu_ns=(0, 10 * MS, 19 * MS, 31 * MS, 40 * MS),
 )  # fmt: skip
@@ -36,17 +36,17 @@ def windowed(recording: Recording = CROWDED, **fields) -> Recording:
 
 def test_the_cpu_time_of_each_step_is_what_other_work_left_alone() -> None:
     assert clocks.cpu_ms(CROWDED) == (10.0, 9.0, 12.0, 9.0)
-    assert clocks.asleep_share(CROWDED, passed) == pytest.approx(1 / 80)
+    assert clocks.sleep_share(CROWDED, passed) == pytest.approx(1 / 80)
 
 
 def test_time_in_which_it_was_stopped_is_no_sleep() -> None:
     stopped = windowed(end_ns=900 * MS, queued_ns=0)
-    assert clocks.asleep_share(stopped, lambda begin, end: 41 * MS) == pytest.approx(1 / 41)
-    assert clocks.asleep_share(stopped, passed) > 0.9
+    assert clocks.sleep_share(stopped, lambda begin, end: 41 * MS) == pytest.approx(1 / 41)
+    assert clocks.sleep_share(stopped, passed) > 0.9
 
 
 def test_sleep_and_disks_are_no_wait_for_a_cpu() -> None:
-    assert clocks.asleep_share(windowed(queued_ns=20 * MS), passed) == pytest.approx(0.25)
+    assert clocks.sleep_share(windowed(queued_ns=20 * MS), passed) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_sleep_and_disks_are_no_wait_for_a_cpu() -> None:
     ],
 )
 def test_sleep_that_is_not_known_is_not_none(recording: Recording) -> None:
-    assert clocks.asleep_share(recording, passed) is None
+    assert clocks.sleep_share(recording, passed) is None
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_where_training_waits_for_anything_else_workers_are_no_clock(recording: 
     ],
 )
 def test_with_workers_their_sleep_counts_and_the_wait_for_them_does_not(recording: Recording, asleep) -> None:
-    assert clocks.asleep_share(recording, passed) == (asleep if asleep is None else pytest.approx(asleep, abs=1e-9))
+    assert clocks.sleep_share(recording, passed) == (asleep if asleep is None else pytest.approx(asleep, abs=1e-9))
 
 
 def test_cpus_are_those_of_all_processes_and_of_their_workers() -> None:
@@ -183,7 +183,7 @@ def test_a_side_may_sleep_as_little_on_average_as_the_clock_may_miss(shares, cho
 )
 def test_a_clock_has_its_times(chosen: Clock, fields, mean: float, steps) -> None:
     assert clocks.mean_ms(chosen, start(**fields)) == pytest.approx(mean)
-    assert clocks.on(chosen, start(**fields)) == steps
+    assert clocks.step_times(chosen, start(**fields)) == steps
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,12 @@ def test_starts_beside_other_work_differ_by_more(shares, least: float) -> None:
 
 def test_what_an_interval_is_worth_depends_on_the_clock_and_on_other_work() -> None:
     quiet, crowded = ([start(others_share=share)] * 3 for share in (0.05, 0.5))
-    assert clocks.worth(Clock.WALL, quiet, True) == "wall-clock time, both sides interleaved"
-    assert clocks.worth(Clock.WALL, [start()], False) == "wall-clock time, one run at a time"
-    assert "other work took 50% of the CPUs: the interval is valid for a machine as busy" in clocks.worth(
+    assert clocks.validity(Clock.WALL, quiet, True) == "wall-clock time, both sides interleaved"
+    assert clocks.validity(Clock.WALL, [start()], False) == "wall-clock time, one run at a time"
+    assert "other work took 50% of the CPUs: the interval is valid for a machine as busy" in clocks.validity(
         Clock.WALL, crowded, True
     )
-    assert "other work took 50% of the CPUs: the interval is also valid for an idle machine" in clocks.worth(
+    assert "other work took 50% of the CPUs: the interval is also valid for an idle machine" in clocks.validity(
         Clock.CPU, crowded, True
     )
-    assert clocks.worth(Clock.LOADER, quiet, True) == "CPU time of the loader's workers, for which training waits"
+    assert clocks.validity(Clock.LOADER, quiet, True) == "CPU time of the loader's workers, for which training waits"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from autotune import collect
-from autotune.model.verified import AFTER, BEFORE, Turns
-from autotune.verify.pairs import Pairs
-from autotune.verify.starts import MemoryShortError
+from autotune.model.verified import AFTER, BEFORE, TimeSlicing
+from autotune.verify.pairs import PairRunner
+from autotune.verify.runs import MemoryShortError
 
 REQUESTS = {AFTER: collect.Request(steps=1), BEFORE: collect.Request(steps=2)}
 
@@ -36,7 +36,7 @@ ALONE = {AFTER: "after, 1 steps", BEFORE: "before, 2 steps"}
 @pytest.mark.parametrize("error", [None, MemoryShortError("x")])
 def test_once_two_cannot_run_at_once_they_run_one_after_the_other(error) -> None:
     runner = Runner(1, error)
-    pairs = Pairs(runner, Turns(1.0, 0.1))
+    pairs = PairRunner(runner, TimeSlicing(1.0, 0.1))
     assert list(pairs.make(REQUESTS).values()) == ["in turns"] * 2
     assert pairs.turns is not None
     assert [list(pairs.make(REQUESTS).items()) for _ in range(2)] == [list(ALONE.items())] * 2
@@ -45,17 +45,17 @@ def test_once_two_cannot_run_at_once_they_run_one_after_the_other(error) -> None
 
 def test_a_pair_that_began_to_measure_too_early_is_made_again_with_earlier_turns() -> None:
     runner = Runner(9, together_s=0.5)
-    pairs = Pairs(runner, Turns(1.0, 0.1))
+    pairs = PairRunner(runner, TimeSlicing(1.0, 0.1))
     assert [list(pairs.make(REQUESTS).values()) for _ in range(2)] == [["in turns"] * 2] * 2
-    assert (pairs.turns, runner.pairs) == (Turns(0.5, 0.1), 3)
+    assert (pairs.turns, runner.pairs) == (TimeSlicing(0.5, 0.1), 3)
 
 
 def test_without_turns_it_is_one_after_the_other() -> None:
     runner = Runner()
-    assert Pairs(runner, None).make(REQUESTS) == ALONE
+    assert PairRunner(runner, None).make(REQUESTS) == ALONE
     assert runner.pairs == 0
 
 
 def test_another_error_is_raised() -> None:
     with pytest.raises(ValueError, match="x"):
-        Pairs(Runner(0, ValueError("x")), Turns(1.0, 0.1)).make(REQUESTS)
+        PairRunner(Runner(0, ValueError("x")), TimeSlicing(1.0, 0.1)).make(REQUESTS)

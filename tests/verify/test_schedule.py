@@ -6,7 +6,7 @@ from verify_builders import start
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, SIDES
 from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS
-from autotune.verify.schedule import MOST_STEPS, TURN_S, Free, least_s, more, order, paired, schedule
+from autotune.verify.schedule import MOST_STEPS, TURN_S, FreeResources, least_s, more, order, paired, schedule
 
 
 def test_the_sides_take_turns_and_each_goes_first_equally_often() -> None:
@@ -91,20 +91,20 @@ def stoppable(**fields):
     return [start(side, **given) for side in (BEFORE, AFTER)]
 
 
-FREE = Free(4000, 2.0)
+FREE = FreeResources(4000, 2.0)
 
 
 @pytest.mark.parametrize(
     ("rehearsed", "free", "turns"),
     [
         (stoppable(), FREE, (2.4, TURN_S)),
-        (stoppable(), Free(4000, 1.5), (0.0, TURN_S)),
+        (stoppable(), FreeResources(4000, 1.5), (0.0, TURN_S)),
         (stoppable(wait_s=0.01), FREE, (2.4, 0.5)),
         (stoppable(wait_s=0.03), FREE, None),
         (stoppable(wait_s=None), FREE, None),
         (stoppable(throttled_share=0.005), FREE, (2.4, TURN_S)),
         (stoppable(throttled_share=0.1), FREE, None),
-        (stoppable(), Free(2500, 2.0), None),
+        (stoppable(), FreeResources(2500, 2.0), None),
         (stoppable(), None, None),
         (stoppable(memory_bytes=None), FREE, None),
         (stoppable(may_be_stopped=False), FREE, None),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from autotune.collect import artefacts, leftovers
+from autotune.collect import artefacts, stale_runs
 from autotune.verify.scratch import mirrored, start_folder
 
 
@@ -60,5 +60,5 @@ def test_what_a_crash_leaves_is_deleted_by_the_next_measurement(root) -> None:
     mirrors = tuple(left / f"scratch-mirror-{number}" for number in range(2))
     assert all((mirror / root.relative_to("/") / "train.py").exists() for mirror in mirrors)
     assert "pid" in json.loads((left / artefacts.MANIFEST).read_text())
-    assert leftovers.remove_leftovers(root) == mirrors
+    assert stale_runs.remove_leftovers(root) == mirrors
     assert (root / "train.py").read_text() == "before"

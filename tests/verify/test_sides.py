@@ -8,7 +8,7 @@ from autotune.model.patch import Edit, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
-from autotune.patch.journal import Store
+from autotune.patch.journal import PatchStore
 from autotune.patch.present import present
 from autotune.verify import sides
 
@@ -53,7 +53,9 @@ def test_what_is_typed_already_is_taken_back_on_the_first_side(tmp_path, words, 
     assert (unwritten[BEFORE], "4" in " ".join(unwritten[AFTER])) == (before, True)
     path = tmp_path / "a.yaml"
     path.write_bytes(b"old")
-    journal = patch.write(Store(tmp_path, tmp_path / "patches"), "1 of 2 changes of run r", [(path, b"old", b"new")])
+    journal = patch.write(
+        PatchStore(tmp_path, tmp_path / "patches"), "1 of 2 changes of run r", [(path, b"old", b"new")]
+    )
     written = sides.written(words, journal.number, present(journal), [made]).words
     assert (written[BEFORE], written[AFTER]) == (before, words)
     assert sides.is_typed(words, made) == ("2" not in words)
@@ -89,7 +91,7 @@ def test_another_script_takes_the_place_of_the_first() -> None:
 def test_a_written_patch_is_compared_with_what_was_before(tmp_path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(b"old\n")
-    store = Store(tmp_path, tmp_path / "patches")
+    store = PatchStore(tmp_path, tmp_path / "patches")
     journal = patch.write(store, "1 of 2 changes of run r", [(path, b"old\n", b"new\n")])
     found = sides.written(WORDS, 1, present(journal), [change()])
     assert (found.files[BEFORE], found.files[AFTER]) == ({path: b"old\n"}, {path: b"new\n"})
@@ -100,7 +102,7 @@ def test_what_was_edited_elsewhere_since_is_on_both_sides(tmp_path) -> None:
     paths = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
     for path in paths:
         path.write_bytes(b"old\n")
-    store = Store(tmp_path, tmp_path / "patches")
+    store = PatchStore(tmp_path, tmp_path / "patches")
     journal = patch.write(store, "1 of 2 changes of run r", [(path, b"old\n", b"new\n") for path in paths])
     paths[0].write_bytes(b"mine\nnew\n")
     found = sides.written(WORDS, 1, present(journal), [change()])

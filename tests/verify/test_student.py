@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.verify.estimate import surely
+from autotune.verify.estimate import confidence_interval
 from autotune.verify.student import quantile
 
 DEGREES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 30, 60)
@@ -24,5 +24,5 @@ def test_many_degrees_are_the_normal_distribution() -> None:
 
 
 def test_all_looks_together_are_wrong_twice_as_often_as_the_first_at_most() -> None:
-    assert surely(1) == 0.99
-    assert sum(1 - surely(look) for look in range(1, 30)) <= 0.02
+    assert confidence_interval(1) == 0.99
+    assert sum(1 - confidence_interval(look) for look in range(1, 30)) <= 0.02

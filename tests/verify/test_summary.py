@@ -10,7 +10,7 @@ from verify_builders import start
 from autotune.model.verified import AFTER, BEFORE, Clock, Schedule, Verdict, Verified
 from autotune.verify.schedule import order
 from autotune.verify.sides import Sides
-from autotune.verify.summary import is_told, summarise
+from autotune.verify.summary import is_conclusive, summarise
 
 SIDES = Sides("x", {}, {})
 
@@ -73,13 +73,13 @@ def test_the_clock_of_all_starts_is_the_one_that_is_told() -> None:
     assert "CPU time of the training thread" in found.worth
     asleep = summarise(SIDES, starts, planned, 70.0, (), [start(), start(AFTER)], 1)
     assert (asleep.clock, asleep.verdict) == (Clock.WALL, Verdict.NO_DIFFERENCE)
-    assert is_told(starts, planned, (), 1)
+    assert is_conclusive(starts, planned, (), 1)
 
 
 def test_pairs_that_scatter_do_not_tell() -> None:
     planned = Schedule(order(4), 40, 3, 60.0)
     starts = [start(side, step_ms=100.0 + 20 * at) for at, side in enumerate(planned.order)]
-    assert not is_told(starts, planned, (), 1)
+    assert not is_conclusive(starts, planned, (), 1)
 
 
 def test_steps_of_other_sizes_are_compared_by_sample() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
+from autotune.catalogue.coercion import literal
 from autotune.model.evidence import Location, Value
-from autotune.model.scanned import Call, Given
-from autotune.scan.python import Script, read_script
-from autotune.scan.values import literal
+from autotune.model.scanned import ConsumerCall, WrittenValue
+from autotune.scan.script import ScannedScript, read_script
 from autotune.syntax import python
 
 LOOP = """
@@ -25,7 +25,7 @@ for x, y in DataLoader(dataset, batch_size=8):
 """A training loop; `body` stands for what each step does."""
 
 
-def scan(code: str, flags: Mapping[str, str | bool] | None = None, *, is_module: bool = False) -> Script:
+def scan(code: str, flags: Mapping[str, str | bool] | None = None, *, is_module: bool = False) -> ScannedScript:
     """The script; a flag is True or False where it stands alone."""
     given = {name: _flag(name, value) for name, value in (flags or {}).items()}
     data = textwrap.dedent(code).encode()
@@ -33,23 +33,25 @@ def scan(code: str, flags: Mapping[str, str | bool] | None = None, *, is_module:
     return read_script(source, "train.py", None if flags is None else given, is_module=is_module)
 
 
-def _flag(name: str, value: str | bool) -> Given:
+def _flag(name: str, value: str | bool) -> WrittenValue:
     at = Location("run.sh", 1)
-    return Given(name, value, at) if isinstance(value, bool) else Given(name, literal(value), at, text=value)
+    return (
+        WrittenValue(name, value, at) if isinstance(value, bool) else WrittenValue(name, literal(value), at, text=value)
+    )
 
 
-def looped(body: str, before: str = "") -> Script:
+def looped(body: str, before: str = "") -> ScannedScript:
     """A script whose loop has `body`, with more code before it."""
     lines = textwrap.dedent(body).strip().splitlines()
     return scan(textwrap.dedent(before) + LOOP.replace("    {body}", "\n".join(f"    {line}" for line in lines)))
 
 
-def call_of(script: Script, name: str) -> Call:
+def call_of(script: ScannedScript, name: str) -> ConsumerCall:
     (found,) = [call for call in script.calls if call.name == name]
     return found
 
 
-def given(code: str, flags: Mapping[str, str | bool] | None = None, name: str = "x") -> Given:
+def given(code: str, flags: Mapping[str, str | bool] | None = None, name: str = "x") -> WrittenValue:
     """What the argument `x` of the only DataLoader is."""
     script = scan("from torch.utils.data import DataLoader\n" + textwrap.dedent(code), flags)
     return call_of(script, "DataLoader").arguments[name]
@@ -61,11 +63,11 @@ def value(code: str, flags: Mapping[str, str | bool] | None = None) -> Value | s
     return found.value if found.known else "unknown"
 
 
-def facts(script: Script) -> dict[str, Value]:
+def facts(script: ScannedScript) -> dict[str, Value]:
     return {fact.name: fact.value for fact in script.facts}
 
 
-def lines(script: Script, name: str) -> list[int]:
+def lines(script: ScannedScript, name: str) -> list[int]:
     """The lines that show a fact."""
     (fact,) = [fact for fact in script.facts if fact.name == name]
     return [place.line for place in fact.places]

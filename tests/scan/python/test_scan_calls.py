@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from scanning import call_of, scan
 
-from autotune.model.scanned import Call
+from autotune.model.scanned import ConsumerCall
 
 
-def shown(call: Call) -> dict[str, object]:
+def shown(call: ConsumerCall) -> dict[str, object]:
     return {name: one.value if one.known else "unknown" for name, one in call.arguments.items()}
 
 

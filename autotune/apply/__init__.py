@@ -1,0 +1,1 @@
+"""`apply` and `undo`: from a patch to the files, and back."""

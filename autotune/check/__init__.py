@@ -1,0 +1,1 @@
+"""`check`: from files to findings, without a run."""

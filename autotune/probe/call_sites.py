@@ -1,0 +1,73 @@
+"""Call sites: who called, and whether that is the user's own code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_STDLIB = os.path.dirname(os.__file__)
+_SCRIPTS = os.path.dirname(os.path.abspath(sys.executable)) + os.sep
+_LIBRARY_PARTS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_cache, _sites = {}, {}
+
+
+def is_user(filename: str) -> bool:
+    """Whether `filename` is the user's own: neither standard library, installed package, probe nor generated."""
+    known = _cache.get(filename)
+    if known is None:
+        known = _cache[filename] = _is_user(filename)
+    return known
+
+
+def _is_user(filename: str) -> bool:
+    if not filename or filename.startswith("<"):
+        return False
+    path = os.path.abspath(filename)
+    installed = any(part in path for part in _LIBRARY_PARTS)
+    return not (installed or path.startswith((_STDLIB + os.sep, _HERE + os.sep, _SCRIPTS)))
+
+
+def is_probe(filename: str) -> bool:
+    """Whether `filename` is one of the probe's own."""
+    return filename.startswith(_HERE + os.sep)
+
+
+def caller(skip: tuple = ()) -> dict:
+    """The innermost frame outside the probe and outside files that contain a part of `skip`, as a Site."""
+    frame = sys._getframe(1)
+    while frame is not None and _is_skipped(frame, skip):
+        frame = frame.f_back
+    return site_of_frame(frame) if frame is not None else {"file": "", "line": 0, "function": "", "is_user": False}
+
+
+def user_caller() -> dict:
+    """The innermost frame of the user's own files; the library frame that called when there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_user(frame.f_code.co_filename):
+        frame = frame.f_back
+    return site_of_frame(frame) if frame is not None else caller()
+
+
+def site_of_frame(frame) -> dict:
+    """The Site of a frame, made once for each line that calls: reads of the device come thousands of times."""
+    code = frame.f_code
+    key = (code.co_filename, code.co_name, frame.f_lineno)
+    known = _sites.get(key)
+    if known is None:
+        known = _sites[key] = _site(code, frame.f_lineno)
+    return known
+
+
+def _site(code, line: int) -> dict:
+    return {
+        "file": os.path.abspath(code.co_filename) if not code.co_filename.startswith("<") else code.co_filename,
+        "line": line,
+        "function": code.co_name,
+        "is_user": is_user(code.co_filename),
+    }
+
+
+def _is_skipped(frame, skip) -> bool:
+    filename = frame.f_code.co_filename
+    return is_probe(filename) or any(part in filename for part in skip)

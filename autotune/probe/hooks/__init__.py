@@ -1,0 +1,1 @@
+"""What the probe observes in torch and in the trainer frameworks."""

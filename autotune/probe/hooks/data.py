@@ -1,0 +1,262 @@
+"""DataLoader: what was asked for, how long the training loop waits, and what one batch costs to prepare."""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+import sys
+import weakref
+from _thread import get_ident
+
+from .. import call_sites, clock
+from . import batches
+
+ARGUMENTS = ("num_workers", "batch_size", "prefetch_factor", "pin_memory", "persistent_workers", "drop_last")
+ROW = struct.Struct("<qqqqqqqqq")
+"""One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples, queued; in the workers' file."""
+UNKNOWN = -1
+WORKER_OF = "AUTOTUNE_LOADER"
+"""In the environment of a worker: the training process, and the loader."""
+
+
+def install_fetch(session) -> None:
+    """Time fetch and collate, wall and CPU, where batches are prepared: in workers and in the training process."""
+    from torch.utils.data._utils import fetch
+
+    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+        session.patches.set(kind, "fetch", _timed_fetch(session, kind.fetch))
+
+
+def install(session) -> None:
+    """Record constructions, iterations and waits in the training process."""
+    from torch.utils.data import dataloader
+
+    loader, iterator = dataloader.DataLoader, dataloader._BaseDataLoaderIter
+    session.patches.set(loader, "__init__", _recorded_init(session, loader.__init__))
+    session.patches.set(loader, "__iter__", _timed_iter(session, loader.__iter__))
+    session.patches.set(iterator, "__next__", _timed_next(session, iterator.__next__))
+
+
+def _recorded_init(session, init):
+    @functools.wraps(init)
+    def __init__(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        if session.recorder.on and os.getpid() == session.recorder.pid:
+            try:
+                _register(session, self, kwargs)
+            except Exception as error:  # an odd dataset or sampler: this loader stays unknown, the script goes on
+                sys.stderr.write(f"autotune: a DataLoader is not measured: {type(error).__name__}: {error}\n")
+
+    return __init__
+
+
+def _register(session, loader, given) -> None:
+    dataset = loader.dataset
+    site = call_sites.caller(
+        skip=("torch/utils/data", "fabric/utilities/data.py", "lightning_fabric/utilities/data.py")
+    )
+    row = {
+        "id": len(session.loaders),
+        "made_ns": clock.now() - session.recorder.origin,
+        "site": site,
+        "arguments": {name: getattr(loader, name, None) for name in ARGUMENTS},
+        "given": sorted(given),
+        "dataset": _describe_dataset(dataset),
+        "sampler": type(getattr(loader, "sampler", None)).__name__,
+        "num_batches": None,
+        "wraps": _wrapped(session, loader, site["is_user"]),
+        "pad_id": None,
+        "max_length": None,
+        "path": _path(dataset),
+        "has_own_collate": _is_own(loader.collate_fn),
+        "object": weakref.ref(loader),
+        "dataset_id": id(dataset),
+    }
+    context = getattr(loader, "multiprocessing_context", None)
+    method = getattr(context, "get_start_method", None)
+    row["arguments"]["multiprocessing_context"] = method() if method else None
+    session.loaders.append(row)
+    loader._autotune_id = row["id"]
+
+
+def _is_own(collate) -> bool:
+    """Whether a collate function is the user's own; one that a library wraps (a partial, RemoveColumnsCollator) is."""
+    inner = getattr(collate, "func", None) or getattr(collate, "data_collator", None)
+    while inner is not None:
+        collate, inner = inner, getattr(inner, "func", None) or getattr(inner, "data_collator", None)
+    module = sys.modules.get(getattr(collate, "__module__", None) or "")
+    return call_sites.is_user(getattr(module, "__file__", None) or "")
+
+
+def _describe_dataset(dataset) -> dict:
+    from torch.utils.data import IterableDataset
+
+    map_style = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
+    try:
+        length = len(dataset)
+    except Exception:  # a dataset without a length, or whose length fails: unknown
+        length = None
+    kind = type(dataset)
+    return {"type": kind.__name__, "module": kind.__module__, "length": length, "map_style": map_style}
+
+
+def _path(dataset):
+    """A file or folder that the dataset reads: of `datasets` its cache file, of others what they call their root."""
+    files = getattr(dataset, "cache_files", None)
+    if isinstance(files, list) and files and isinstance(files[0], dict):
+        return files[0].get("filename")
+    for name in ("root", "data_dir", "path", "folder", "filename"):
+        value = getattr(dataset, name, None)
+        if isinstance(value, (str, os.PathLike)) and os.path.exists(value):
+            return os.path.abspath(value)
+    return None
+
+
+def _wrapped(session, loader, by_user: bool):
+    """The loader that this one was rebuilt from: an earlier one over the same dataset, as accelerate does.
+
+    It shares its sampler, or else a library made this one: users make several over one dataset.
+    """
+    rows = [row for row in session.loaders if row["dataset_id"] == id(loader.dataset) and row["object"]() is not None]
+    sharing = [row for row in rows if _share_sampler(row["object"](), loader)]
+    found = (sharing or ([] if by_user else rows))[-1:]
+    return next((row["id"] if row["wraps"] is None else row["wraps"] for row in found), None)
+
+
+def _share_sampler(one, other) -> bool:
+    """Whether two loaders draw from one object."""
+    return any(
+        getattr(one, name, None) is not None and getattr(one, name) is getattr(other, name, None)
+        for name in ("batch_sampler", "sampler")
+    )
+
+
+def _timed_iter(session, make):
+    def starting(loader):
+        recorder = session.recorder
+        start = recorder.enter("iter")
+        try:
+            return make(loader)
+        finally:
+            recorder.leave("iter", start, getattr(loader, "_autotune_id", -1))
+
+    @functools.wraps(make)
+    def __iter__(self):
+        recorder = session.recorder
+        ref = getattr(self, "_autotune_id", -1)
+        # Workers of every start method learn from the environment that they are workers, and whose; also those of the
+        # probe's own loaders, beside which nothing is recorded.
+        os.environ["AUTOTUNE_LOADER"] = f"{recorder.pid}:{ref}"
+        try:
+            iterator = starting(self) if recorder.is_mine() else make(self)
+        finally:
+            os.environ.pop("AUTOTUNE_LOADER", None)
+        if not recorder.on:
+            return iterator
+        iterator._autotune_id = ref
+        if getattr(self, "_iterator", None) is not iterator:
+            # A loader made in the head of the loop would be gone before the what-ifs; one that keeps its iterator
+            # (persistent workers) would be kept from dying.
+            iterator._autotune_loader = self
+        _note_length(session, self, ref)
+        if ref >= 0:
+            session.window.on_iterator(session.loaders[ref]["site"])
+        return iterator
+
+    return __iter__
+
+
+def _note_length(session, loader, ref: int) -> None:
+    if ref < 0 or session.loaders[ref]["num_batches"] is not None:
+        return
+    try:
+        session.loaders[ref]["num_batches"] = len(loader)
+    except Exception:  # an iterable dataset has no length, a sampler of the user's may raise anything
+        session.loaders[ref]["num_batches"] = None
+
+
+def _timed_next(session, step):
+    @functools.wraps(step)
+    def __next__(self):
+        recorder = session.recorder
+        if not recorder.is_mine():
+            return step(self)
+        ref = getattr(self, "_autotune_id", -1)
+        if session.plan.is_active:
+            return session.plan.next_batch(ref, lambda: step(self))
+        return _fetch(session, ref, lambda: step(self))
+
+    return __next__
+
+
+def _fetch(session, ref: int, step):
+    """One wait of the training loop, and a look at the batch that came."""
+    recorder = session.recorder
+    recorder.loader = ref
+    start = recorder.enter("fetch")
+    came = 0
+    try:
+        batch = step()
+        came = 1
+    except StopIteration:
+        raise
+    except BaseException as error:
+        recorder.failed("fetch", error)
+        raise
+    finally:
+        recorder.leave("fetch", start, ref, came)
+    begin = clock.now()
+    batches.note(session, ref, batch)
+    recorder.look_ns += clock.now() - begin
+    return batch
+
+
+def _timed_fetch(session, fetch):
+    @functools.wraps(fetch)
+    def timed_fetch(self, possibly_batched_index):
+        recorder = session.recorder
+        if not recorder.on:
+            return fetch(self, possibly_batched_index)
+        collate, spent = self.collate_fn, [0, 0]
+        self.collate_fn = _timed_collate(collate, spent)
+        start, cpu, queued = clock.now(), clock.thread_cpu(), clock.queued()
+        try:
+            return fetch(self, possibly_batched_index)
+        finally:
+            wall, cpu = clock.now() - start, clock.thread_cpu() - cpu
+            queued = clock.queued_since(queued)
+            self.collate_fn = collate
+            count = len(possibly_batched_index) if hasattr(possibly_batched_index, "__len__") else 1
+            _keep(session, (start, wall, cpu, spent[0], spent[1], count), queued)
+
+    return timed_fetch
+
+
+def _timed_collate(collate, spent: list):
+    @functools.wraps(collate, assigned=("__name__", "__doc__"))
+    def timed_collate(samples):
+        start, cpu = clock.now(), clock.thread_cpu()
+        try:
+            return collate(samples)
+        finally:
+            spent[0] += clock.now() - start
+            spent[1] += clock.thread_cpu() - cpu
+
+    return timed_collate
+
+
+def _keep(session, row: tuple, queued) -> None:
+    """In a worker: append to the job's file (O_APPEND writes of one row are atomic). Else: keep in memory."""
+    loader = os.environ.get(WORKER_OF)
+    if loader is None:
+        if get_ident() == session.recorder.thread:
+            session.recorder.fetches.append((session.recorder.loader, os.getpid(), *row, True, queued))
+        return
+    trainer, _, ref = loader.partition(":")
+    path = os.path.join(session.request["run_dir"], f"fetches-{trainer}")
+    descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
+    try:
+        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row, UNKNOWN if queued is None else queued))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,141 @@
+"""Real optimizer steps: several optimizers, nested classes, closures, GradScaler skips, accelerate's skipped ones."""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+
+from .. import call_sites
+from ..recorder import timed as recorded
+
+FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
+
+
+def install(session) -> None:
+    """Wrap `Optimizer.profile_hook_step`, with which torch wraps the step of every optimizer class, and the scaler."""
+    import torch
+
+    optimizer = torch.optim.Optimizer
+    session.patches.set(optimizer, "__init__", _noted_init(session, optimizer.__init__))
+    steps = _Steps(session)
+    session.patches.set(optimizer, "profile_hook_step", staticmethod(steps.wrapping(optimizer.profile_hook_step)))
+    session.patches.on_restore(lambda: _unwrap_steps(optimizer))
+    scaler = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)  # torch 2.2 has that of CUDA alone
+    session.patches.set(scaler, "step", _noted_scaler_step(session, scaler.step))
+    session.patches.set(scaler, "scale", _noted_scaling(session, scaler.scale, True))
+    session.patches.set(scaler, "unscale_", _noted_scaling(session, scaler.unscale_, False))
+
+
+def _unwrap_steps(optimizer) -> None:
+    for kind in optimizer.__subclasses__():
+        native = getattr(vars(kind).get("step"), "_autotune_native", None)
+        if native is not None:
+            kind.step = native
+        _unwrap_steps(kind)
+
+
+def _noted_init(session, init):
+    @functools.wraps(init)
+    def __init__(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        if session.recorder.on:
+            row = {"id": len(session.optimizers), "site": _site(), "object": weakref.ref(self)}
+            session.optimizers.append(row)
+
+    return __init__
+
+
+def _site() -> dict:
+    return call_sites.caller(skip=("torch/optim", "torch/_"))
+
+
+class _Steps:
+    """Times the outermost step: a subclass whose step calls super().step() passes here twice."""
+
+    def __init__(self, session) -> None:
+        self._session = session
+        self._first = None
+
+    def wrapping(self, profile_hook_step):
+        """torch's wrapper around an optimizer's step, with ours around it."""
+
+        @functools.wraps(profile_hook_step)
+        def wrap(function):
+            native = profile_hook_step(function)
+            wrapper = self._timed(native)
+            native.hooked = True
+            wrapper._autotune_native = native
+            return wrapper
+
+        return wrap
+
+    def _timed(self, step):
+        from torch.compiler import is_compiling
+
+        recorder = self._session.recorder
+
+        @functools.wraps(step)
+        def timed(optimizer, *args, **kwargs):
+            if is_compiling() or "optimizer" in recorder.stack or not recorder.is_mine():
+                return step(optimizer, *args, **kwargs)
+            args = [self._own(value) for value in args]
+            kwargs = {name: self._own(value) for name, value in kwargs.items()}
+            start = recorder.enter("optimizer")
+            try:
+                return step(optimizer, *args, **kwargs)
+            except BaseException as error:
+                recorder.failed("optimizer", error)
+                raise
+            finally:
+                recorder.leave("optimizer", start, self._ref(optimizer))
+                if self._is_first(optimizer):
+                    self._session.on_first_optimizer_step()
+
+        return timed
+
+    def _own(self, value):
+        """`value`, given to a step; what a function of the script's does there is no update: an event of its own."""
+        return recorded(self._session.recorder, "closure", value) if isinstance(value, FUNCTIONS) else value
+
+    def _ref(self, optimizer) -> int:
+        rows = self._session.optimizers
+        return next((row["id"] for row in rows if row["object"]() is optimizer), -1)
+
+    def _is_first(self, optimizer) -> bool:
+        """The first optimizer that steps is the one whose steps are counted; a new one takes over when it died."""
+        first = self._first() if self._first is not None else None
+        if first is None:
+            self._first = weakref.ref(optimizer)
+            return True
+        return first is optimizer
+
+
+def _noted_scaler_step(session, step):
+    """A step that the scaler skipped fires no optimizer hook: without this it would look like accumulation."""
+
+    @functools.wraps(step)
+    def noted(self, optimizer, *args, **kwargs):
+        recorder = session.recorder
+        if not recorder.is_mine() or not self.is_enabled():
+            return step(self, optimizer, *args, **kwargs)
+        session.torch_state["grad_scaler"] = True
+        before = len(recorder.events)
+        try:
+            return step(self, optimizer, *args, **kwargs)
+        finally:
+            session.scaled = False
+            if not any(event[0] == "optimizer" for event in recorder.events[before:]):
+                recorder.instant("scaler_skip")
+
+    return noted
+
+
+def _noted_scaling(session, function, scaled: bool):
+    @functools.wraps(function)
+    def noted(self, *args, **kwargs):
+        if session.recorder.on and self.is_enabled():
+            session.scaled = scaled
+        return function(self, *args, **kwargs)
+
+    return noted

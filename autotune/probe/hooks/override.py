@@ -1,0 +1,122 @@
+"""Runs the script with other arguments than it gives: those that the Request names, at the calls that it names.
+
+An argument is replaced when the call is made, so that everything behind it sees the new value: workers, samplers,
+and what a framework derives from it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+
+from .. import call_sites
+
+LIBRARIES = ("torch/utils/data", "torch/optim", "torch/_", "fabric/utilities/data.py", "lightning_fabric/utilities/")
+"""Parts of torch's files between a call of the user's and the constructor; other libraries' own calls keep theirs."""
+
+
+def install(session) -> None:
+    """Replace what torch's own calls get. Framework calls are replaced when their module arrives (on_import)."""
+    import torch
+
+    wanted = _by_call(session)
+    if "loader" in wanted:
+        _replace(session, torch.utils.data.DataLoader, wanted["loader"], _direct)
+    if "optimizer" in wanted:
+        for kind in _optimizers(torch.optim):
+            _replace(session, kind, wanted["optimizer"], _direct)
+    for override in wanted.get("threads", ()):
+        _fix_threads(session, torch, next(iter(override["arguments"].values())))
+
+
+def on_import(session, module) -> None:
+    """Replace what the calls of a framework get, right after the probe hooked its module."""
+    name, kind = _FRAMEWORKS.get(module.__name__, (None, None))
+    wanted = _by_call(session).get(name)
+    if not wanted:
+        return
+    if name == "training_arguments":
+        _set_fields(session, getattr(module, kind), wanted)
+    else:
+        _replace(session, getattr(module, kind), wanted, call_sites.user_caller)
+
+
+_FRAMEWORKS = {
+    "transformers.training_args": ("training_arguments", "TrainingArguments"),
+    "accelerate.accelerator": ("accelerator", "Accelerator"),
+    "lightning.pytorch.trainer.trainer": ("lightning", "Trainer"),
+    "pytorch_lightning.trainer.trainer": ("lightning", "Trainer"),
+}
+
+
+def _by_call(session) -> dict:
+    found = {}
+    for override in session.request["overrides"]:
+        found.setdefault(override["at"], []).append(override)
+    return found
+
+
+def _optimizers(module) -> list:
+    """Optimizer classes with a constructor of their own; a subclass of one gets its arguments through that."""
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
+    return [
+        kind for kind in dict.fromkeys(kinds) if issubclass(kind, module.Optimizer) and kind is not module.Optimizer
+    ]
+
+
+def _direct() -> dict:
+    """The Site of the call, of whoever makes it."""
+    return call_sites.caller(skip=LIBRARIES)
+
+
+def _replace(session, owner, overrides: list, caller) -> None:
+    """`owner(...)` gets the arguments of the overrides that are of the calling line, which `caller()` tells."""
+    init = owner.__init__
+    names = list(inspect.signature(init).parameters)[1:]
+
+    @functools.wraps(init)
+    def __init__(self, *args, **kwargs):
+        arguments = _arguments(overrides, caller())
+        if arguments:
+            # A positional argument that is replaced, and those behind it, become keywords.
+            first = min([names.index(name) for name in arguments if name in names[: len(args)]], default=len(args))
+            kwargs = {**dict(zip(names[first:], args[first:])), **kwargs, **arguments}
+            args = args[:first]
+        init(self, *args, **kwargs)
+
+    session.patches.set(owner, "__init__", __init__)
+
+
+def _set_fields(session, owner, overrides: list) -> None:
+    """A dataclass and its subclasses: the fields are set before anything is derived from them."""
+    derive = owner.__post_init__
+
+    @functools.wraps(derive)
+    def __post_init__(self, *args, **kwargs):
+        for name, value in _arguments(overrides, call_sites.user_caller()).items():
+            setattr(self, name, value)
+        derive(self, *args, **kwargs)
+
+    session.patches.set(owner, "__post_init__", __post_init__)
+
+
+def _arguments(overrides: list, site: dict) -> dict:
+    """What the overrides of the line at `site` give."""
+    found = {}
+    for override in overrides:
+        if site["file"] == override["file"] and override["first_line"] <= site["line"] <= override["last_line"]:
+            found.update(override["arguments"])
+    return found
+
+
+def _fix_threads(session, torch, count: int) -> None:
+    """Whatever the script says later; loader workers (other processes) still get their single thread."""
+    native, pid = torch.set_num_threads, os.getpid()
+
+    @functools.wraps(native)
+    def set_num_threads(wanted):
+        native(count if os.getpid() == pid else wanted)
+
+    native(count)
+    session.patches.set(torch, "set_num_threads", set_num_threads)

@@ -1,0 +1,1 @@
+"""Copy-on-write files in the probed process."""

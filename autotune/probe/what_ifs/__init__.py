@@ -1,0 +1,1 @@
+"""Measurements after the window, in the same process."""

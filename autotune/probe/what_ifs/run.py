@@ -1,0 +1,216 @@
+"""The what-if probes: after the window the same process answers questions, because its weights are thrown away anyway.
+
+They are driven by the DataLoader hook: instead of fresh batches the script gets kept ones, whole or of another size.
+After each phase the Recording is written again. On CUDA the first phase asks nothing: it profiles a few more steps of
+the script as they are.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+
+from .. import clock, ending
+from . import kernels, loader_test, other_load, schedule, torch_settings
+from .batch_buffer import BatchBuffer
+from .batch_copies import resized
+
+TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
+"""The phases that train, on kept batches or, without a loader, on the script's own."""
+
+PROFILE_LIMIT_SHARE = 0.25
+"""Profiled steps take no more of the phases' time than this, where one step leaves a choice."""
+
+
+class Plan:
+    """The phases after the window. `is_active` while one of them runs, `current` names it."""
+
+    def __init__(self, session) -> None:
+        self._session = session
+        self._kept = BatchBuffer()
+        self._phases = deque()
+        self._marks = []
+        self._others = None
+        self._profile = None
+        self._undo = None
+        self._rounds = 1
+        self._began = 0
+        self.is_active = False
+        self.current = ""
+
+    def keep(self, ref: int, batch, row: dict) -> None:
+        """Offer a batch of the train loader, described by `row`, to be kept."""
+        session = self._session
+        if session.window.start is not None and session.is_train_loader(ref) and session.request["what_ifs"]:
+            self._kept.offer(batch, row)
+
+    def begin(self) -> None:
+        """The window is over: let training go on natively, or ask what-ifs, or end."""
+        session = self._session
+        if session.request["keep_going"]:
+            session.detach()
+            session.ended = True
+            session.write("completed")
+            return
+        session.write("completed")
+        if session.window.start is not None:
+            self._rounds, chosen = schedule.choose(session, self._kept, self._mean_s())
+            self._phases.extend(chosen)
+        self._began = clock.now()
+        self.is_active = True
+        # What a what-if breaks outside the hooks is no failure of the script: no traceback.
+        sys.excepthook = lambda kind, error, trace: self.failed(error)
+        self._next_phase()
+
+    def next_batch(self, ref: int, step):
+        """What `next` of loader `ref` gives while a phase runs."""
+        if not self._session.is_train_loader(ref):
+            return self._fetch(ref, step)
+        while self.is_active and self.current == "loader_alone":
+            self._load_alone(ref)
+        if self.current == "serialise":
+            self._serialise()
+        if self.current == "profile":
+            return self._live_batch(ref, step)
+        start = clock.now()
+        try:
+            batch = self._remade()
+        except Exception as error:  # e.g. a batch of one sample, to be halved
+            self._record("failed", {"error": type(error).__name__})
+            return self.next_batch(ref, step)
+        self._session.recorder.push("fetch", start, clock.now(), ref, 1)
+        return batch
+
+    def _live_batch(self, ref: int, step):
+        """The loader's own next batch: a copy of a kept one would not lie in pinned memory, and would cost no wait."""
+        try:
+            return self._fetch(ref, step)
+        except StopIteration:  # an epoch ends; the kept batches go on
+            self._record_profile()
+        return self.next_batch(ref, step)
+
+    def _fetch(self, ref: int, step):
+        """What the script's own `next` gives, as a wait."""
+        recorder, came = self._session.recorder, 0
+        start = recorder.enter("fetch")
+        try:
+            batch = step()
+            came = 1
+            return batch
+        finally:
+            recorder.leave("fetch", start, ref, came)
+
+    def _remade(self):
+        """A copy of the next kept batch, of the size that the phase asks for."""
+        batch = self._kept.next(narrow=self.current == "narrow_batch")
+        factor = self._phases[0][1].get("factor", 1)
+        return resized(batch, factor) if factor != 1 else batch
+
+    @ending.ours
+    def on_step(self) -> None:
+        """The first optimizer made a step while phases run."""
+        if self.current == "profile" and self._profile.on_step():
+            self._record_profile()
+            return
+        if self.current not in TRAINING:
+            return
+        if torch_settings.is_undone(self._session, self._phases[0][1]):
+            self._record("failed", {})
+            return
+        self._marks.append((clock.now(), len(self._session.recorder.events)))
+        if len(self._marks) >= self._steps_of_phase() + schedule.THROWN_AWAY:
+            self._record("completed", self._step_result())
+
+    def _steps_of_phase(self) -> int:
+        spent_s = (clock.now() - self._marks[0][0]) / 1e9
+        # A changed setting may make steps many times as long.
+        most = math.inf if spent_s < 2 * schedule.PHASE_S else schedule.LEAST_STEPS
+        return min(most, schedule.steps(self._phases[0], self._mean_s(), self._rounds))
+
+    def _profiled_steps(self) -> int:
+        limit_s = PROFILE_LIMIT_SHARE * self._session.request["what_if_limit_s"]
+        return min(kernels.STEPS, max(1, int(limit_s / self._mean_s())))
+
+    def _mean_s(self) -> float:
+        window = self._session.window
+        return max(1e-6, (window.end - window.start) / max(1, len(window.step_ends) - window.warmup) / 1e9)
+
+    def _step_result(self) -> dict:
+        name, arguments = self._phases[0]
+        events = self._session.recorder.events
+        pairs = zip(self._marks[1:], self._marks[2:])
+        spans = [(after - before, events[begin:end]) for (before, begin), (after, end) in pairs]
+        result = loader_test.step_result(name, spans)
+        factor = arguments.get("factor", 1)
+        sizes = {unit: None if mean is None else factor * mean for unit, mean in self._kept.means().items()}
+        sizes["other_cpus"] = other_load.cpus(self._others)
+        return {**result, **sizes, **({"peak_bytes": self._session.peak_bytes()} if name == "micro_batch" else {})}
+
+    def _load_alone(self, ref: int) -> None:
+        workers = self._phases[0][1]["num_workers"]
+        outcome, result = loader_test.load(self._session, self._session.loaders[ref], workers)
+        self._phases[0][1]["loader"] = ref
+        self._record(outcome, result)
+
+    def _serialise(self) -> None:
+        outcome, result = loader_test.serialise(self._session)
+        self._record(outcome, result)
+
+    def _row(self, outcome: str, result: dict) -> dict:
+        name, arguments = self._phases[0]
+        return {"name": name, "outcome": outcome, "arguments": arguments, "result": result}
+
+    def _record(self, outcome: str, result: dict) -> None:
+        self._session.what_ifs.append(self._row(outcome, result))
+        self._end_phase()
+
+    def _record_profile(self) -> None:
+        self._session.kernels = self._profile.table(self._session.recorder.origin)
+        self._end_phase()
+
+    def _end_phase(self) -> None:
+        self._take_back()
+        self._phases.popleft()
+        self._session.write("completed")
+        self._next_phase()
+
+    def _next_phase(self) -> None:
+        self._marks, self._others = [], other_load.reading()
+        self._kept.start()
+        self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
+        if self.current == "profile":
+            self._profile = kernels.Profile(self._profiled_steps())
+        elif self.current == "replay_changed":
+            self._undo = torch_settings.apply(self._session, self._phases[0][1])
+        elif self.current == "serialise" and not len(self._kept):
+            self._serialise()
+        elif not self.current:
+            ending.leave(self._session)
+
+    def _take_back(self) -> None:
+        """The script's own settings again: the Recording says what they are."""
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+
+    def abandon(self) -> None:
+        """The script ended by itself inside a phase: keep what it brought."""
+        if self.is_active and self.current == "profile":
+            self._session.kernels = self._profile.table(self._session.recorder.origin)
+        if self.is_active and self.current in TRAINING and len(self._marks) > 2:
+            self._session.what_ifs.append(self._row("completed", self._step_result()))
+        self._take_back()
+        self.is_active = False
+
+    def is_overdue(self) -> bool:
+        """Whether the phases have used up their time."""
+        return clock.now() - self._began > self._session.request["what_if_limit_s"] * 1e9
+
+    def failed(self, error: BaseException) -> None:
+        """The script raised inside a phase: write down what is known and leave before its handlers run."""
+        self._take_back()
+        if self._phases and self.current != "profile":
+            outcome = "out_of_memory" if ending.is_out_of_memory(error) else "failed"
+            self._session.what_ifs.append(self._row(outcome, {}))
+        ending.leave(self._session)

@@ -1,0 +1,1 @@
+"""Reads Python code: names, values, where they are written, and which statements a run reaches. Runs nothing."""

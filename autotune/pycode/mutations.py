@@ -1,0 +1,80 @@
+"""What changes an object after it is made, in any file of the run: `cfg["workers"] = 8`, `setattr(cfg, key, value)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from autotune.pycode.functions import called_class, called_function, with_bases
+from autotune.pycode.index import AttributeWrite, Function, Index, last_name
+from autotune.pycode.script_view import ScriptView
+
+CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
+
+Holds = Callable[[ScriptView, ast.expr], bool]
+"""Whether an expression of a file may stand for an object that is asked for."""
+
+Known = Callable[[ScriptView, AttributeWrite], bool]
+
+ANY = ""
+"""The key of a change of which it is not known what it sets."""
+
+
+def may_happen(view: ScriptView, node: ast.AST) -> bool:
+    """Whether a run may come to a change. Conditions ask for values: not while it is only asked what is one object."""
+    return bool(view.identified) or view.reach(view, node) is not False
+
+
+def later(view: ScriptView, key: str, holds: Holds, is_known: Known) -> Iterator[ast.expr | None]:
+    """What changes that `is_known` leaves out set the attribute or key of the object to; None for what is not known."""
+    for one in (key, ANY):
+        yield from (store.value for store in _stores(view, one, holds, is_known))
+
+
+def changed_keys(view: ScriptView, holds: Holds, is_known: Known) -> frozenset[str]:
+    """The attributes and keys of the object that changes set which `is_known` leaves out; ANY where it may be any."""
+    keys = {key for one in _files(view) for key in one.index.writes}
+    return frozenset(key for key in keys if any(True for _ in _stores(view, key, holds, is_known)))
+
+
+def sets_global(index: Index, name: str) -> bool:
+    """Whether a file sets a name of its own through globals()."""
+    bases = (store.base for key in (name, ANY) for store in index.writes.get(key, ()))
+    return any(isinstance(one, ast.Call) and last_name(one.func) == "globals" for one in bases)
+
+
+def _files(view: ScriptView) -> list[ScriptView]:
+    return list(view.views.values()) or [view]
+
+
+def _stores(view: ScriptView, key: str, holds: Holds, is_known: Known) -> Iterator[AttributeWrite]:
+    """The changes of exactly this key, as it is written, that may be ones of the object."""
+    for at in _files(view):
+        for store in at.index.writes.get(key, ()):
+            is_other = not is_known(at, store) and not _is_followed(at, store)
+            if is_other and holds(at, store.base) and may_happen(at, store.node):
+                yield store
+
+
+def _is_followed(view: ScriptView, store: AttributeWrite) -> bool:
+    """Whether a function of the project gets the object: what the function does with it is known by itself."""
+    if not isinstance(store.node, ast.Call) or called_function(view.index, store.node) is None:
+        return False
+    return not any(one is store.base for one in ast.walk(store.node.func))
+
+
+def sets_itself(view: ScriptView, made: ast.AST, base: ast.expr, key: str) -> bool:
+    """Whether a method that sets `self` by names that are not known does so for the object that a call makes."""
+    function = view.index.function(base)
+    own = view.index.method_class(function) if function is not None else None
+    class_ = called_class(view.index, made.func) if isinstance(made, ast.Call) else None
+    if function is None or own is None or class_ is None or own not in with_bases(view.index, class_):
+        return False
+    if function.name in CONSTRUCTORS:
+        assert isinstance(made, ast.Call)
+        return bool(made.args) or any(one.arg in (key, None) for one in made.keywords)
+    return _is_called(view, function)
+
+
+def _is_called(view: ScriptView, method: Function) -> bool:
+    return any(one.index.called.get(method.name) for one in _files(view))

@@ -1,0 +1,363 @@
+"""Where the value of an expression is written: followed through names, parameters, attributes and returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from autotune.pycode import cli_options
+from autotune.pycode.attributes import PARSES, changes, members, of_field, set_on
+from autotune.pycode.cli_options import Option
+from autotune.pycode.dicts import CHANGES, entries
+from autotune.pycode.functions import bound, called_class, called_function, passed, returned, with_bases
+from autotune.pycode.index import AttributeWrite, Binding, last_name
+from autotune.pycode.mutations import Known, changed_keys, later, sets_global, sets_itself
+from autotune.pycode.names import full_name
+from autotune.pycode.script_view import DictEntries, ScriptView, ValueOrigin
+
+MAX_DEPTH = 40
+"""Names and calls that are followed one after another; more is no script that a person wrote."""
+
+MAX_PATH = 8
+"""Items of items of items that one expression means."""
+
+MAX_ROUNDS = 3
+"""How often one variable is followed within itself, as in `p = p[0]`: each time another item of it is meant."""
+
+MAX_ORIGINS = 50
+"""Expressions that one may come from; of more nothing is known."""
+
+PREPARES = frozenset({"prepare", "setup", "setup_dataloaders", "prepare_data_loader"})
+"""Methods of accelerate and Fabric that return what they get, wrapped."""
+
+Path = tuple[int, ...]
+
+Step = tuple[ast.AST, Path] | ValueOrigin
+"""What an expression leads to: another expression and the item of it that is meant, or an end."""
+
+
+def origins(view: ScriptView, node: ast.AST, path: Path = (), depth: int = 0) -> tuple[ValueOrigin, ...]:
+    """Every expression that `node`, or the item at `path` of it, may come from.
+
+    An expression that cannot be followed is its own origin, and so is one that is being followed already.
+    """
+    asked = (node, path, bool(view.identified))
+    known = view.origins.get(asked)
+    if known is not None:
+        return known
+    view = view.at(node)
+    unknown = (ValueOrigin(node, path),)
+    bindings = view.index.lookup(node) if isinstance(node, ast.Name) else ()
+    variable = bindings[0] if bindings else None
+    if depth > MAX_DEPTH or len(path) > MAX_PATH or view.followed[variable] >= MAX_ROUNDS:
+        return unknown
+    view.origins[asked] = unknown
+    if variable is not None:
+        view.followed[variable] += 1
+    try:
+        view.origins[asked] = _ends(view, node, path, depth) or unknown
+    finally:
+        if variable is not None:
+            view.followed[variable] -= 1
+    return view.origins[asked]
+
+
+def _ends(view: ScriptView, node: ast.AST, path: Path, depth: int) -> tuple[ValueOrigin, ...]:
+    """What all steps from `node` come to; nothing when that is too much."""
+    found: dict[ValueOrigin, None] = {}
+    for step in _steps(view, node, path, depth):
+        view.index.work.spend()
+        ends = (step,) if isinstance(step, ValueOrigin) else origins(view, *step, depth + 1)
+        found.update(dict.fromkeys(ends))
+        if len(found) > MAX_ORIGINS:
+            return ()
+    return tuple(found)
+
+
+def _steps(view: ScriptView, node: ast.AST, path: Path, depth: int) -> Iterator[Step]:
+    if isinstance(node, ast.Name):
+        found = bound(view.index, node)
+        for binding in found:
+            yield from _binding(view, binding, path)
+        yield from _given([None] if _is_rebound(view, found) else (), node, path)
+    elif isinstance(node, ast.Attribute):
+        yield from _attribute(view, node, path, depth)
+    elif isinstance(node, ast.Subscript):
+        yield from _subscript(view, node, path)
+    elif isinstance(node, ast.Call):
+        yield from _call(view, node, path)
+    elif isinstance(node, ast.IfExp):
+        yield from [(node.body, path), (node.orelse, path)]
+    elif isinstance(node, ast.NamedExpr | ast.Await):
+        yield node.value, path
+    elif isinstance(node, ast.Tuple | ast.List) and path and path[0] < len(node.elts):
+        yield node.elts[path[0]], path[1:]
+
+
+def _binding(view: ScriptView, binding: Binding, path: Path) -> Iterator[Step]:
+    if binding.kind in ("value", "item") and binding.value is not None:
+        yield binding.value, binding.path + path
+    elif binding.kind == "parameter":
+        yield from _parameter(view, binding.node, path)
+    else:
+        yield ValueOrigin(binding.node, path)
+
+
+def _parameter(view: ScriptView, node: ast.AST, path: Path) -> Iterator[Step]:
+    """The option that the parameter is, else what every call in the file passes, where there are no others."""
+    function = view.index.parents[view.index.parents[node]]
+    if isinstance(function, ast.Lambda) or not isinstance(node, ast.arg) or node.arg == "self":
+        yield ValueOrigin(node, path)
+        return
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    class_ = view.index.method_class(function) if function.name == "__init__" else None
+    sections = view.sections(class_) if class_ is not None else ()
+    known = (
+        cli_options.of_constructor(function, sections) if sections else cli_options.of_function(view.index, function)
+    )
+    option = known.get(node.arg)
+    if option is not None:
+        yield ValueOrigin(option.node, path, option)
+    elif view.is_module and not view.views:
+        yield ValueOrigin(node, path)
+    else:
+        yield from _given(passed(view.index, function, node.arg), node, path)
+
+
+def _attribute(view: ScriptView, node: ast.Attribute, path: Path, depth: int) -> Iterator[Step]:
+    """What the attribute of its base is, and what the script sets it to."""
+    if full_name(view.index, node) is not None:
+        found_elsewhere = bound(view.index, node)
+        for binding in found_elsewhere:
+            yield from _binding(view, binding, path)
+        yield from _given([None] if _is_rebound(view, found_elsewhere) else (), node, path)
+        if found_elsewhere or all(one.kind == "import" for one in bound(view.index, node.value)):
+            return
+    bases = [one for one in origins(view, node.value, (), depth + 1) if not _is_parser(view, one)]
+    here = list(changes(view, node.value, node.attr))
+    for base in bases:
+        inner = of_field(view.index, base.option, node.attr) if base.option is not None else None
+        at = view.at(base.node)
+        found: list[ast.expr | Option | None] = [inner] if inner is not None else []
+        found += members(at, base.node, base.path, node.attr) if inner is None else ()
+        if not base.path and not (at is view and last_name(node.value) in _given_names(at, base.node)):
+            found += set_on(at, base.node, node.attr)
+        if found or not (here and _is_parsed(base)):
+            yield from _given(found or [None], node, path)
+    yield from _given([*here, *_changed(view, node.value, bases, node.attr)], node, path)
+
+
+def _changed(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin], name: str) -> Iterator[ast.expr | None]:
+    """What an attribute of an object is set to beside what `changes` and `set_on` find."""
+    if not view.identified:
+        yield from later(view, name, _holder(view, owner, bases, name), _known_attributes(view, owner, bases))
+
+
+def changed_attributes(view: ScriptView, made: ast.Call, owner: ast.expr) -> frozenset[str]:
+    """The attributes of the object that a call of a library makes which something changes, and not `owner.name = ...`
+    of its file. Methods of such objects do their work (`fabric.setup(model)`); those that set arguments are
+    TrainingArguments.set_dataloader and its like."""
+    bases = [ValueOrigin(made)]
+    is_followed = _known_attributes(view, owner, bases)
+    has_setters = last_name(made.func).endswith("Arguments")
+
+    def is_known(at: ScriptView, store: AttributeWrite) -> bool:
+        method = store.node.func if isinstance(store.node, ast.Call) else None
+        is_own = isinstance(method, ast.Attribute) and method.value is store.base
+        is_setter = has_setters and last_name(method or store.base).startswith("set_")
+        return is_followed(at, store) or (is_own and not is_setter)
+
+    return changed_keys(view, _holder(view, owner, bases, ""), is_known)
+
+
+def _known_attributes(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin]) -> Known:
+    def is_known(at: ScriptView, store: AttributeWrite) -> bool:
+        is_here = at.file == view.file and last_name(store.base) == last_name(owner)
+        return isinstance(store.node, ast.Attribute) and (is_here or _is_of_maker(at, store, bases))
+
+    return is_known
+
+
+def _changed_item(view: ScriptView, owner: ast.expr, key: str) -> Iterator[ast.expr | None]:
+    """What a dict's value for a key is set to beside what `entries` finds."""
+    if not view.identified:
+        bases = origins(view, owner)
+        yield from later(view, key, _holder(view, owner, bases, key), _known_items(bases))
+
+
+def changed_items(view: ScriptView, owner: ast.expr) -> frozenset[str]:
+    """The keys of a dict that something changes beside what `entries` finds; ANY where it may be any."""
+    bases = origins(view, owner)
+    return changed_keys(view, _holder(view, owner, bases, ""), _known_items(bases))
+
+
+def _known_items(bases: Sequence[ValueOrigin]) -> Known:
+    def is_known(at: ScriptView, store: AttributeWrite) -> bool:
+        is_method = last_name(getattr(store.node, "func", store.base)) in CHANGES
+        is_stored = isinstance(store.node, ast.Subscript) and not isinstance(store.node.ctx, ast.Del)
+        return (is_method or is_stored) and _is_of_maker(at, store, bases)
+
+    return is_known
+
+
+def _holder(
+    view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin], key: str
+) -> Callable[[ScriptView, ast.expr], bool]:
+    return partial(_holds, _objects(view, bases), owner, key)
+
+
+def _is_of_maker(view: ScriptView, store: AttributeWrite, bases: Sequence[ValueOrigin]) -> bool:
+    """Whether an object is changed by the name that it is first given."""
+    names = [name for base in bases if (name := _first_name(view, base.node)) is not None]
+    return isinstance(store.base, ast.Name) and any(
+        view.index.lookup(store.base) is view.index.lookup(name) for name in names
+    )
+
+
+def _first_name(view: ScriptView, made: ast.AST) -> ast.Name | None:
+    outer = view.index.parents.get(made)
+    target = outer.targets[0] if isinstance(outer, ast.Assign) else getattr(outer, "target", None)
+    return target if isinstance(target, ast.Name) else None
+
+
+def _objects(view: ScriptView, bases: Sequence[ValueOrigin]) -> dict[tuple[ast.AST, Path], None]:
+    """The objects that are meant, and the classes that they have values of."""
+    found = {(base.node, base.path): None for base in bases}
+    made = [base.node for base in bases if isinstance(base.node, ast.Call)]
+    for class_ in [one for call in made if (one := called_class(view.index, call.func)) is not None]:
+        found |= {(one, ()): None for one in with_bases(view.index, class_)}
+    return found
+
+
+def _holds(
+    objects: dict[tuple[ast.AST, Path], None], owner: ast.expr, key: str, view: ScriptView, node: ast.expr
+) -> bool:
+    """Whether an expression may stand for one of some objects; a parameter that nobody fills may, by its name."""
+    if last_name(node) == "self" and isinstance(node, ast.Name):
+        return any(sets_itself(view, made, node, key) for made, _ in objects)
+    view.identified.append(node)
+    try:
+        ends = origins(view, node)
+    finally:
+        view.identified.pop()
+    return any(
+        (end.node, end.path) in objects
+        or (isinstance(end.node, ast.arg) and end.node.arg == last_name(owner) != "self")
+        for end in ends
+    )
+
+
+def _is_rebound(view: ScriptView, found: Sequence[Binding]) -> bool:
+    """Whether another file, or the file itself through globals(), may set a name of a module to something else."""
+    return any(_is_set(view.at(binding.node), binding) for binding in found if binding.kind == "value")
+
+
+def _is_set(view: ScriptView, binding: Binding) -> bool:
+    targets = binding.node.targets if isinstance(binding.node, ast.Assign) else [getattr(binding.node, "target", None)]
+    names = [one.id for one in targets if isinstance(one, ast.Name)]
+    own = [name for name in names if any(one is binding for one in view.index.module.bindings.get(name, ()))]
+    program = view.index.program
+    return any(sets_global(view.index, one) or (program and program.is_set(view.index, one)) for one in own)
+
+
+def _is_parsed(base: ValueOrigin) -> bool:
+    """Whether an object has what a parser gives it, and what the script adds."""
+    return isinstance(base.node, ast.Call) and last_name(base.node.func) in PARSES
+
+
+def _given_names(view: ScriptView, made: ast.AST) -> tuple[str, ...]:
+    """The name that an object is first given: what is set by it is a change that is known already."""
+    outer = view.index.parents.get(made)
+    return tuple(map(last_name, outer.targets)) if isinstance(outer, ast.Assign) else ()
+
+
+def _is_parser(view: ScriptView, base: ValueOrigin) -> bool:
+    """A parser has no options: in `args = get_parser(); args = args.parse_args()` only the second args is meant."""
+    return isinstance(base.node, ast.Call) and full_name(view.index, base.node.func) == "argparse.ArgumentParser"
+
+
+def _subscript(view: ScriptView, node: ast.Subscript, path: Path) -> Iterator[Step]:
+    """An item of a tuple, or the value of a dict's key."""
+    if not isinstance(node.slice, ast.Constant):
+        return
+    if isinstance(node.slice.value, int):
+        yield node.value, (node.slice.value, *path)
+    else:
+        yield from _item(view, node, node.value, str(node.slice.value), path, None)
+
+
+def _item(
+    view: ScriptView, node: ast.expr, owner: ast.expr, key: str, path: Path, default: ast.expr | None
+) -> Iterator[Step]:
+    """What a dict holds for a key; `default` where it certainly does not have it, None: `node` itself stands for it."""
+    namespaces = [inner for one in origins(view, owner) for inner in _spread_out(one)]
+    for base in [base for one in namespaces for base in origins(view, one)]:
+        found = list(members(view.at(base.node), base.node, base.path, key))
+        yield from _given(found or [None], node, path)
+    if namespaces:
+        return
+    held = _entries(view, owner)
+    if key in held.values:
+        yield from _given(_changed_item(view, owner, key), node, path)
+    is_there, may_be_missing = key in held.values, key in held.maybe or held.is_open
+    yield from _given(held.values.get(key, ()), node, path)
+    if may_be_missing or not is_there:
+        yield from _given([default if not may_be_missing and not is_there else None], node, path)
+
+
+def _spread_out(origin: ValueOrigin) -> Iterator[ast.expr]:
+    """The object in `vars(args)`, whose attributes are the keys of what it gives."""
+    node = origin.node
+    if isinstance(node, ast.Call) and last_name(node.func) == "vars" and len(node.args) == 1 and not origin.path:
+        yield node.args[0]
+
+
+def _entries(view: ScriptView, node: ast.expr) -> DictEntries:
+    """What a dict holds, also where a function gets it, or another file makes it."""
+    held = entries(view, node)
+    bases = origins(view, node) if held.is_open and not held.values else ()
+    made = bases[0].node if len(bases) == 1 and not bases[0].path else None
+    if not isinstance(made, ast.Dict | ast.Call) or made is node:
+        return held
+    return entries(view.at(made), _first_name(view, made) or made)
+
+
+def _looked_up(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
+    """`cfg.get("workers", 0)` of a dict, `getattr(cfg, "workers", 0)` of an object."""
+    asked = node.args if last_name(node.func) == "get" else node.args[1:]
+    name = asked[0].value if asked and isinstance(asked[0], ast.Constant) else None
+    if not isinstance(name, str):
+        return
+    if last_name(node.func) == "getattr":
+        bases = origins(view, node.args[0])
+        for base in bases:
+            yield from _given(members(view.at(base.node), base.node, base.path, name), node, path)
+        yield from _given(_changed(view, node.args[0], bases, name), node, path)
+    elif isinstance(node.func, ast.Attribute):
+        yield from _item(view, node, node.func.value, name, path, asked[1] if asked[1:] else None)
+
+
+def _call(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
+    """What a function of the project returns, what a key or a name is asked for, what accelerate and Fabric wrap."""
+    function = called_function(view.index, node)
+    if function is not None:
+        for value in returned(view.index, function):
+            yield value, path
+    elif last_name(node.func) in ("get", "getattr"):
+        yield from _looked_up(view, node, path)
+    elif last_name(node.func) in PREPARES and node.args:
+        place = path[0] if path else 0
+        if place < len(node.args) and (path or len(node.args) == 1):
+            yield node.args[place], path[1:]
+
+
+def _given(found: Iterable[ast.expr | Option | None], node: ast.AST, path: Path) -> Iterator[Step]:
+    """What was found as steps; what is not known ends at `node`."""
+    for one in found:
+        if one is None:
+            yield ValueOrigin(node, path)
+        elif isinstance(one, Option):
+            yield ValueOrigin(one.node, path, one)
+        else:
+            yield one, path

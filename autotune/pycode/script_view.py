@@ -1,0 +1,151 @@
+"""A script as everything here sees it: its index, its place, and the command line that starts it."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from autotune.model.evidence import Location
+from autotune.model.scanned import WrittenValue
+from autotune.pycode.cli_options import Option
+from autotune.pycode.cli_options import read as read_options
+from autotune.pycode.index import Binding, Index, last_name
+from autotune.syntax.python import Source
+
+
+class ValueOrigin(Struct, frozen=True):
+    """An expression that a value comes from, or the item at `path` of it; `option` when it is an option's default."""
+
+    node: ast.AST
+    path: tuple[int, ...] = ()
+    option: Option | None = None
+
+
+class DictEntries(Struct, frozen=True):
+    """`values` are the expressions that each key may have. Keys in `maybe` may be missing, and there may be others
+    when `is_open`."""
+
+    values: Mapping[str, tuple[ast.expr, ...]] = field(default_factory=dict)
+    maybe: frozenset[str] = frozenset()
+    is_open: bool = False
+
+
+class TrainingEntryPoint(Struct, frozen=True):
+    """What another file calls to make this one train: a function, or a class and the method of it that trains."""
+
+    node: ast.AST
+    method: str = ""
+
+
+Documents = Callable[[str, str], Mapping[str, WrittenValue] | None]
+"""What the data file holds, by dotted key, that a word ("configs/base.yaml") means in a script; None for none."""
+
+
+def no_document(reference: str, beside: str) -> None:
+    """Where no other file can be read."""
+
+
+Reach = Callable[["ScriptView", ast.AST], bool | None]
+"""Whether a run comes to a node: what follows values cannot ask for conditions itself."""
+
+
+def unknown_reach(view: ScriptView, node: ast.AST) -> None:
+    """Where no condition is worked out."""
+
+
+Sections = Callable[[ast.ClassDef], tuple[str, ...]]
+
+
+def no_sections(class_: ast.ClassDef) -> tuple[str, ...]:
+    """Where no config makes a class."""
+    return ()
+
+
+class ScriptView(Struct, frozen=True, eq=False):
+    """`options` are what the script's parsers accept, by the name under which the script reads it.
+
+    `flags` is the command line that starts the script, None when it is not known; `is_open` says that it is not, or
+    may have more flags than these. `is_module` says that another script imports this one, and calls its functions with
+    what nobody here knows, unless `views` has that script. `trained` are the functions and classes of the run's
+    modules that train, `fed` the calls that make what training loops of any file take batches from, each with whether
+    a loop around starts over with it, None where that is not known. `origins`, `values`, `entries` and `reached`
+    remember what was followed; what is being followed has an entry that says it is unknown. `following` are the
+    expressions whose value is being worked out, `followed` how often a variable (its first binding) is being followed.
+    `identified` are the expressions of which it is only asked what object they stand for, whatever changes that: what
+    they come from is remembered apart.
+    `views` are those of all files of the run, by their trees: they share all that is remembered, and a node of any of
+    them may be asked for. `documents` reads the config that a script loads. `configured` is what the configs that the
+    command names give, by dotted key, to options that no flag gives; `sections` says below which of these keys the
+    arguments of a class stand, `composed` is what Hydra puts together for the script. `reach` says whether a run comes
+    to a node.
+    """
+
+    index: Index
+    source: Source
+    file: str
+    options: Mapping[str, Option]
+    flags: Mapping[str, WrittenValue] | None = None
+    is_open: bool = True
+    is_module: bool = False
+    trained: dict[ast.AST, list[TrainingEntryPoint]] = field(default_factory=dict)
+    fed: dict[ast.Call, bool | None] = field(default_factory=dict)
+    origins: dict[tuple[ast.AST, tuple[int, ...], bool], tuple[ValueOrigin, ...]] = field(default_factory=dict)
+    values: dict[ast.AST, WrittenValue] = field(default_factory=dict)
+    following: list[ast.AST] = field(default_factory=list)
+    followed: Counter[Binding | None] = field(default_factory=Counter)
+    identified: list[ast.AST] = field(default_factory=list)
+    entries: dict[ast.AST, DictEntries] = field(default_factory=dict)
+    reached: dict[ast.AST, bool | None] = field(default_factory=dict)
+    views: dict[ast.AST, ScriptView] = field(default_factory=dict)
+    documents: Documents = no_document
+    configured: Mapping[str, WrittenValue] = field(default_factory=dict)
+    sections: Sections = no_sections
+    composed: Mapping[str, WrittenValue] = field(default_factory=dict)
+    reach: Reach = unknown_reach
+
+    def at(self, node: ast.AST) -> ScriptView:
+        """The view of the file in which `node` stands."""
+        return self.views.get(self.index.root(node), self) if self.views else self
+
+    def beside(self, index: Index, source: Source, file: str) -> ScriptView:
+        """The view of another file of the same run."""
+        return replace(self, index=index, source=source, file=file, options=read_options(index))
+
+    def place(self, node: ast.AST, key: str = "") -> Location:
+        """Where `node` stands, and the call that it is an argument of."""
+        call, view = self._call(node), self.at(node)
+        return Location(
+            file=view.file,
+            line=getattr(node, "lineno", 1),
+            call=last_name(call.func) if call else "",
+            column=view.source.column(node),
+            end_line=getattr(call or node, "end_lineno", None) or 1,
+            key=key or self._key(node),
+            span=view.source.span(node),
+        )
+
+    def _call(self, node: ast.AST) -> ast.Call | None:
+        """The call itself, or the one that has `node` for an argument."""
+        if isinstance(node, ast.Call):
+            return node
+        outer = self.index.parents.get(node)
+        outer = self.index.parents.get(outer) if isinstance(outer, ast.keyword) else outer
+        return outer if isinstance(outer, ast.Call) else None
+
+    def _key(self, node: ast.AST) -> str:
+        """How the value at `node` is called there: a keyword, the key of a dict, the name that it is given."""
+        outer = self.index.parents.get(node)
+        if isinstance(outer, ast.keyword):
+            return outer.arg or ""
+        if isinstance(outer, ast.Assign):
+            return last_name(outer.targets[0])
+        if isinstance(outer, ast.AnnAssign):
+            return last_name(outer.target)
+        if isinstance(outer, ast.Dict) and node in outer.values:
+            key = outer.keys[outer.values.index(node)]
+            return str(key.value) if isinstance(key, ast.Constant) else ""
+        return ""

@@ -1,0 +1,1 @@
+"""Results of `check` as CI systems show them."""

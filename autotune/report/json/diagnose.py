@@ -1,0 +1,254 @@
+"""One JSON object, schema 1, described by `report.schema.json` beside this file. An unknown value is null."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from autotune import __version__
+from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
+from autotune.model.finding import Finding, Gain, Install, Passed, Recommendation, SettingChange, Skipped
+from autotune.model.report import PHASES, Report, RunSummary, Step
+from autotune.report.gains import basis
+from autotune.report.json.outlook import outlook_json
+from autotune.report.text.verdict import bound
+
+if TYPE_CHECKING:
+    from autotune.report.json import documents as doc
+
+SCHEMA: Final = 1
+
+Json = dict[str, Any]
+
+Each = TypeVar("Each")
+
+
+def render(report: Report, colour: bool, width: int) -> str:
+    """The object in one line. Keys keep the order of the schema."""
+    return dumps(document(report))
+
+
+def dumps(value: Any) -> str:
+    """`value` in one line of JSON that ends in a newline; NaN and infinity are null, a version is text."""
+    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False)
+    return _COMMAND.sub(r"\\u0023", text) + "\n"
+
+
+_COMMAND = re.compile(r"#(?=\[|vso\[)")
+"""What a CI takes for a command where it shows the text (outlet.py); JSON reads \\u0023 as #."""
+
+
+def document(report: Report) -> doc.ReportDocument:
+    """The report as plain values."""
+    run, found, step = report.run, report.evaluation, report.step
+    return {
+        "schema": SCHEMA,
+        "tool": {"name": "autotune", "version": __version__},
+        "command": list(run.command),
+        "outcome": run.outcome,
+        "machine": _sorted(report.machine),
+        "software": _sorted(report.software),
+        "settings": _settings(report.evidence),
+        "verdict": _verdict(report),
+        "step": _step(step) if step else None,
+        "facts": _facts(report.evidence),
+        "findings": [finding_json(each, step) for each in found.findings],
+        "skipped": [skipped_json(each) for each in found.skipped],
+        "passed": _passed(found.passed, [*found.findings, *found.skipped]),
+        "recommendations": [_recommendation(each, step) for each in report.recommendations],
+        "run": _run(run, report.price_per_hour),
+        "outlook": outlook_json(report.outlook),
+        "overhead": {
+            "share": run.overhead_share,
+            "basis": None if run.overhead_share is None else "measured",
+        },
+        "patch": report.patch or None,
+    }
+
+
+def _key(name: str, subject: str, main: Iterable[str]) -> str:
+    """The bare name for the run and for the main subject of its kind, else "name@subject"."""
+    return name if subject == RUN or subject in main else f"{name}@{subject}"
+
+
+def _main_subjects(evidence: Evidence) -> frozenset[str]:
+    """Of each kind of subject the one that bare names mean: "#train", else "#0", else the only one."""
+    subjects = {*evidence.facts, *(owner for owner, _ in evidence.settings)}
+    kinds = {subject.split("#")[0] for subject in subjects}
+    return frozenset(main for kind in kinds if (main := _main(kind, evidence.subjects(kind))))
+
+
+def _main(kind: str, subjects: tuple[str, ...]) -> str:
+    for name in (f"{kind}#train", f"{kind}#0"):
+        if name in subjects:
+            return name
+    return subjects[0] if len(subjects) == 1 else ""
+
+
+def _facts(evidence: Evidence) -> dict[str, Value | None]:
+    main = _main_subjects(evidence)
+    return _sorted(
+        {_key(name, owner, main): value for owner, facts in evidence.facts.items() for name, value in facts.items()}
+    )
+
+
+def _settings(evidence: Evidence) -> dict[str, doc.SettingValue]:
+    main = _main_subjects(evidence)
+    return _sorted({_key(name, owner, main): _setting(each) for (owner, name), each in evidence.settings.items()})
+
+
+def _setting(setting: Setting) -> doc.SettingValue:
+    return {
+        "value": setting.value,
+        "origin": setting.origin,
+        "location": location_json(setting.location),
+        "trusted": setting.trusted,
+    }
+
+
+def location_json(location: Location | None) -> doc.Line | None:
+    """A place in a file, to the line."""
+    return {"file": location.file, "line": location.line} if location else None
+
+
+def _verdict(report: Report) -> doc.Bound | None:
+    """What takes the largest part of a step, and the rule whose change saves most."""
+    if report.step is None:
+        return None
+    name, share = bound(report, report.step)
+    first = report.evaluation.findings[0].rule.id if report.evaluation.findings else None
+    return {"bound": name, "share": share, "first": first}
+
+
+def _step(step: Step) -> doc.Step:
+    breakdown: Any = {phase: step.breakdown_ms.get(phase) for phase in PHASES}
+    return {
+        "mean_ms": step.mean_ms,
+        "median_ms": step.median_ms,
+        "p90_ms": step.p90_ms,
+        "steps": step.steps,
+        "throughput": {
+            "samples_per_s": step.samples_per_s,
+            "tokens_per_s": step.tokens_per_s,
+            "useful_tokens_per_s": step.useful_tokens_per_s,
+        },
+        "breakdown_ms": breakdown,
+    }
+
+
+def finding_json(finding: Finding, step: Step | None) -> doc.Finding:
+    """A finding; `step` is what its gain was measured on, None without a run."""
+    rule = finding.rule
+    return {
+        "rule": rule.id,
+        "subject": finding.subject,
+        "name": rule.name,
+        "severity": rule.severity,
+        "confidence": rule.confidence,
+        "message": finding.message,
+        "location": location_json(finding.location),
+        "changes": [change_json(each) for each in finding.changes],
+        "gain": _gain(finding.gain, step),
+        "install": _install(finding.install),
+        "script": finding.script.path if finding.script else None,
+    }
+
+
+def _install(install: Install | None) -> doc.Install | None:
+    """What advice needs installed; its command is null where no wheel is known to fit, and why."""
+    return {"command": install.command or None, "why": install.why} if install else None
+
+
+def change_json(change: SettingChange) -> doc.Change:
+    """A setting to change, in canonical words."""
+    return {"setting": change.setting, "old": change.old, "new": change.new, "effect": change.effect}
+
+
+def edit_json(change: SettingChange) -> doc.Edit:
+    """A change with what a person needs to make it."""
+    return {
+        **change_json(change),
+        "location": location_json(change.location),
+        "spelling": change.spelling or None,
+        "note": change.note or None,
+    }
+
+
+def _gain(gain: Gain | None, step: Step | None) -> doc.Gain | None:
+    if gain is None:
+        return None
+    return {
+        "speedup": gain.speedup,
+        "low": gain.low,
+        "high": gain.high,
+        "saved_s": gain.saved_s,
+        "basis": basis(gain, step),
+    }
+
+
+def skipped_json(skipped: Skipped) -> doc.SkippedRule:
+    """A rule that could not be decided, and the facts that it lacks."""
+    return {"rule": skipped.rule.id, "subject": skipped.subject, "needs": list(skipped.needs)}
+
+
+def _passed(passed: Iterable[Passed], others: Iterable[Finding | Skipped]) -> list[str]:
+    """Rules that had nothing to say about any of their subjects."""
+    return sorted({each.rule.id for each in passed} - {each.rule.id for each in others})
+
+
+def _recommendation(recommendation: Recommendation, step: Step | None) -> doc.Recommendation:
+    return {
+        "number": recommendation.number,
+        "rules": list(dict.fromkeys(each.rule.id for each in recommendation.findings)),
+        "effect": recommendation.effect,
+        "changes": [edit_json(each) for each in recommendation.changes],
+        "advice": list(dict.fromkeys(text for each in recommendation.findings for text in each.advice)),
+        "gain": _gain(recommendation.gain, step),
+        "after": _gain(recommendation.after, step),
+    }
+
+
+def _run(run: RunSummary, price_per_hour: float | None) -> doc.Run:
+    return {
+        "folder": run.folder,
+        "python": run.python or None,
+        "python_from": run.python_from or None,
+        "wall_s": run.wall_s,
+        "startup_s": run.startup_s,
+        "warmup_steps": run.warmup_steps,
+        "num_steps": run.num_steps,
+        "planned_steps": run.planned_steps,
+        "num_processes": run.num_processes,
+        "kept_going": run.kept_going,
+        "error": run.error or None,
+        "redirected": list(run.redirected),
+        "blocked": list(run.blocked),
+        "not_isolated": list(run.not_isolated),
+        "isolation": run.isolation or None,
+        "isolation_why": run.isolation_why or None,
+        "escaped": list(run.escaped),
+        "not_covered": list(run.not_covered),
+        "other_devices": list(run.other_devices),
+        "is_compared": run.is_compared,
+        "ended": list(run.ended),
+        "notes": list(run.notes),
+        "price_per_hour": price_per_hour,
+    }
+
+
+def _sorted(values: Mapping[str, Each]) -> dict[str, Each]:
+    return {name: values[name] for name in sorted(values)}
+
+
+def _finite(value: Any) -> Any:
+    """`value` without NaN and infinity (null instead); a tuple of ints is a version: "2.13.0"."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, tuple):
+        return ".".join(map(str, value))
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list) else value

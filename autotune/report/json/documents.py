@@ -1,0 +1,801 @@
+"""The objects that `--format json` writes, schema 1: which keys they have, and what each says.
+
+`tests/schemas.py` makes the JSON Schemas beside this file from it. None is written as null: an unknown value,
+never 0. Only the type checker and that script import this module.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
+
+from msgspec import Meta
+
+from autotune.model.evidence import Origin, Value
+from autotune.model.finding import Basis
+from autotune.model.outlook import Known, RestartOption
+from autotune.model.report import Outcome
+from autotune.model.rule import Effect, Severity
+from autotune.model.tuned import Outcome as TrialOutcome
+from autotune.model.verified import Clock, LossVerdict, Resumed, Verdict
+
+if TYPE_CHECKING:  # a version is a tuple until `dumps` makes text of it ("2.13.0")
+    Written = Value
+else:
+    Written = bool | int | float | str
+
+Settings = dict[str, Written]
+
+Count = Annotated[int, Meta(ge=0)]
+FromOne = Annotated[int, Meta(ge=1)]
+Positive = Annotated[float, Meta(gt=0)]
+NotEmpty = Annotated[list[str], Meta(min_length=1)]
+
+
+class Tool(TypedDict):
+    """The program that wrote the object."""
+
+    name: Literal["autotune"]
+    version: str
+
+
+class Line(TypedDict):
+    """A place in a file, to the line."""
+
+    file: str
+    line: FromOne
+
+
+class Place(TypedDict):
+    """A place in a file; the file is relative to root, lines and columns (characters) count from 1."""
+
+    file: str
+    line: FromOne
+    column: FromOne | None
+    end_line: FromOne | None
+    """The last line of the call."""
+
+    key: str | None
+    """The path of a value in a config, or its flag in a command."""
+
+
+class SettingValue(TypedDict):
+    """What a setting was in the run, and where it was given."""
+
+    value: Written | None
+    origin: Origin
+    location: Line | None
+    trusted: bool
+
+
+class Bound(TypedDict):
+    """What takes the largest part of a step."""
+
+    bound: str
+    share: float
+    first: str | None
+    """The rule whose change saves most."""
+
+
+class Throughput(TypedDict):
+    """Throughput of the window."""
+
+    samples_per_s: float | None
+    tokens_per_s: float | None
+    useful_tokens_per_s: float | None
+
+
+class BreakdownMs(TypedDict):
+    """Means per step; they sum to mean_ms; an unobserved phase is null."""
+
+    data_wait: float | None
+    """The training loop waits for the next batch."""
+
+    h2d: float | None
+    """Copies to the device, as the host sees them."""
+
+    forward: float | None
+    """Forward passes."""
+
+    recompute: float | None
+    """Second forward inside backward: activation checkpointing; not part of backward."""
+
+    backward: float | None
+    """Backward passes without recompute."""
+
+    rank_wait: float | None
+    """Waits in collectives for the rank that comes last; null where none is late."""
+
+    optimizer: float | None
+    """Optimizer updates."""
+
+    checkpoint: float | None
+    """Saves."""
+
+    evaluation: float | None
+    """Evaluation."""
+
+    logging: float | None
+    """Logging and trackers."""
+
+    other: float | None
+    """What no phase explains."""
+
+
+class Step(TypedDict):
+    """The measured window, per optimizer step."""
+
+    mean_ms: float | None
+    """Window wall time / optimizer steps."""
+
+    median_ms: float | None
+    p90_ms: float | None
+    steps: FromOne
+    throughput: Throughput
+    breakdown_ms: BreakdownMs
+    """Means per step; they sum to mean_ms; an unobserved phase is null."""
+
+
+class Change(TypedDict):
+    """A setting to change, in canonical names."""
+
+    setting: str
+    old: Written | None
+    new: Written | None
+    effect: Effect
+
+
+class Gain(TypedDict):
+    """The gain of a change."""
+
+    speedup: float | None
+    """Old step time / new step time."""
+
+    low: float | None
+    high: float | None
+    saved_s: float | None
+    """Over the planned run; null when its length is unknown."""
+
+    basis: Basis
+    """`measured` only when the window has at least 10 steps; modelled is unverified; bound: at most high."""
+
+
+class Install(TypedDict):
+    """What the advice needs installed."""
+
+    command: str | None
+    """What to type; null unless a wheel is known to fit."""
+
+    why: str
+
+
+class Finding(TypedDict):
+    """A rule that applies."""
+
+    rule: str
+    subject: str
+    name: str
+    severity: Severity
+    confidence: str
+    message: str
+    location: Line | None
+    changes: list[Change]
+    gain: Gain | None
+    install: Install | None
+    """What the advice needs installed; nothing installs it."""
+
+    script: str | None
+    """A script that was generated for the advice; nothing runs it."""
+
+
+class SkippedRule(TypedDict):
+    """A rule that could not be decided, and the facts that it needs."""
+
+    rule: str
+    subject: str
+    needs: NotEmpty
+
+
+class Edit(Change):
+    """A change with what a person needs to make it."""
+
+    location: Line | None
+    spelling: str | None
+    note: str | None
+
+
+class Recommendation(TypedDict):
+    """Changes that belong together."""
+
+    number: FromOne
+    rules: NotEmpty
+    effect: Effect
+    changes: list[Edit]
+    advice: list[str]
+    gain: Gain | None
+    after: Gain | None
+    """What it adds to the numbers before it."""
+
+
+class Run(TypedDict):
+    """The measurement itself."""
+
+    folder: str
+    python: str | None
+    python_from: str | None
+    wall_s: float | None
+    startup_s: float | None
+    warmup_steps: int | None
+    num_steps: int | None
+    """Optimizer steps that ran, warm-up included."""
+
+    planned_steps: int | None
+    num_processes: Count
+    kept_going: bool
+    error: str | None
+    redirected: list[str]
+    blocked: list[str]
+    not_isolated: list[str]
+    isolation: Annotated[str, Meta(pattern="^(kernel|hooks)$")] | None
+    """What held the script's writes; null: nothing had to, or it is not known."""
+
+    isolation_why: str | None
+    """Why it was not the kernel."""
+
+    escaped: list[str]
+    """Files of the project that changed during the run."""
+
+    not_covered: list[str]
+    """Writable folders that the layer leaves out."""
+
+    other_devices: list[str]
+    """Folders whose redirected writes went to another file system, and may take another time there."""
+
+    is_compared: bool
+    """All files of the project were compared before and after; false where it has too many."""
+
+    ended: list[str]
+    """Programs that outlived the script, and were ended."""
+
+    notes: list[str]
+    price_per_hour: float | None
+    """USD per hour, as given."""
+
+
+class Part(TypedDict):
+    """One part of the memory; `how` says why it is unknown, or where it is from."""
+
+    name: str
+    num_bytes: int | None
+    basis: Known | None
+    how: str
+
+
+class MemoryBudget(TypedDict):
+    """The memory at the peak of the window."""
+
+    parts: list[Part]
+    peak_bytes: int
+    limit_bytes: int | None
+    on_device: bool
+    """Of a GPU; else of the training process."""
+
+
+class Payback(TypedDict):
+    """Whether the changes that leave training as it is pay."""
+
+    numbers: list[int]
+    """The recommendations that it is of: training unchanged."""
+
+    basis: Basis
+    """What their gain rests on, the weakest of them; of a bound only the best case is told."""
+
+    planned_s: float | None
+    """With saves and evaluations at their intervals; null where these or the length are unknown."""
+
+    saved_s: float | None
+    low_s: float | None
+    high_s: float | None
+    startup_s: float | None
+    steps: int | None
+    """After which restarting a job that runs has won back its start-up; null is never, or unknown."""
+
+    low_steps: int | None
+    high_steps: int | None
+    least_s: float | None
+    """Saving less is not worth it."""
+
+    worth_it: bool | None
+    """Whether it may save enough; null where the time of the run is unknown."""
+
+
+class Course(TypedDict):
+    """One way for a running job to go on."""
+
+    way: RestartOption
+    seconds: float
+    low_s: float
+    high_s: float
+    repeated_steps: int
+    wait_steps: int
+
+
+class Restart(TypedDict):
+    """Restart a running job, or let it end."""
+
+    step: int | None
+    total: int | None
+    step_s: float | None
+    courses: list[Course]
+    choice: RestartOption | None
+    """Null where the gain's interval holds more than one answer."""
+
+    least_s: float
+    """What a restart has to save."""
+
+    numbers: list[int]
+    basis: Basis | None
+    """What their gain rests on; null without one."""
+
+    notes: list[str]
+
+
+class Cell(TypedDict):
+    """A value of the options table, from low to high."""
+
+    low: float
+    high: float
+    basis: Known
+
+
+class SetupRow(TypedDict):
+    """One row of the options table."""
+
+    name: str
+    num_devices: int
+    memory: Cell | None
+    """Bytes of each device."""
+
+    exposed: Cell | None
+    """Communication that training waits for, ms per step."""
+
+    step: Cell | None
+    """In ms."""
+
+    usd_per_hour: float | None
+    effort: str
+    risk: str
+    fits: bool | None
+    run_s: list[float]
+    cost_usd: list[float | None]
+
+
+class Options(TypedDict):
+    """Other devices."""
+
+    steps: int
+    rows: list[SetupRow]
+    assumptions: list[str]
+    why_not: str | None
+
+
+class Outlook(TypedDict):
+    """What lies ahead of the run."""
+
+    memory: MemoryBudget | None
+    """The parts of the peak, headroom last."""
+
+    payback: Payback | None
+    """Null without a gain of what leaves training unchanged."""
+
+    restart: Restart | None
+    """Restart a running job, or let it end; null unless --at was given."""
+
+    options: Options | None
+    """Other devices; null unless --options was given."""
+
+
+class Overhead(TypedDict):
+    """What the probe cost, as a share of the step."""
+
+    share: float | None
+    basis: Literal["measured"] | None
+
+
+class ReportDocument(TypedDict):
+    """One diagnosis. Times in _ms and _s, shares in 0..1, sizes in bytes.
+
+    A name that belongs to the run, or to the main subject of its kind (#train, else #0, else the only one), is written
+    bare; another subject's is name@subject.
+    """
+
+    schema: Literal[1]
+    tool: Tool
+    command: list[str]
+    outcome: Outcome
+    machine: dict[str, Written | None]
+    software: dict[str, str]
+    settings: dict[str, SettingValue]
+    verdict: Bound | None
+    """"compute" or the phase that takes the largest part of a step; null without a step."""
+
+    step: Step | None
+    facts: dict[str, Written | None]
+    findings: list[Finding]
+    skipped: list[SkippedRule]
+    passed: Annotated[list[str], Meta(extra_json_schema={"uniqueItems": True})]
+    """Rules that had nothing to say about any of their subjects."""
+
+    recommendations: list[Recommendation]
+    run: Run
+    outlook: Outlook
+    """What lies ahead of the run."""
+
+    overhead: Overhead
+    patch: str | None
+    """The patch file, null when none was written."""
+
+
+class Bundle(TypedDict):
+    """Files that make one training run."""
+
+    name: str
+    """Its main file."""
+
+    files: list[str]
+    dialects: list[str]
+    num_findings: Count
+    num_skipped: Count
+    num_passed: Count
+    """Rules that were decided and have nothing to say."""
+
+    num_silenced: Count
+
+
+class PlacedEdit(Change):
+    """A change with its exact place."""
+
+    location: Place | None
+    spelling: str | None
+    """As the user's framework writes it; with a = in it, the whole text to write."""
+
+    note: str | None
+
+
+class FileFinding(TypedDict):
+    """A rule that applies to the files, with every key that it has in the report of diagnose."""
+
+    rule: str
+    subject: str
+    name: str
+    severity: Severity
+    confidence: str
+    message: str
+    location: Place | None
+    changes: list[PlacedEdit]
+    gain: None
+    """Files alone predict no gain."""
+
+    install: None
+    """Files alone do not tell which wheel fits."""
+
+    script: None
+    """Files alone generate no script."""
+
+    advice: list[str]
+    """What only a person can do."""
+
+    places: list[Place]
+    """Every place of what the rule read."""
+
+    bundle: str
+
+
+class FileSkipped(SkippedRule):
+    """A rule that needs a run."""
+
+    bundle: str
+
+
+class SilencedFinding(FileFinding):
+    """A finding that a comment, a setting or the baseline silences."""
+
+    by: str
+    """What silences it."""
+
+    reason: str | None
+
+
+class ReadNote(TypedDict):
+    """A file, or a part of it, that was not read."""
+
+    where: str
+    why: str
+    is_error: bool
+    """The file is broken, or too complex."""
+
+    is_bug: bool
+    """A mistake of autotune kept the file from being read; the exit code is 4."""
+
+
+class GateResult(TypedDict):
+    """A limit on a fact of a recorded profile."""
+
+    fact: str
+    value: float | None
+    limit: float | None
+    holds: bool
+    why: str
+
+
+class CheckDocument(TypedDict):
+    """One check."""
+
+    schema: Literal[1]
+    tool: Tool
+    root: str
+    """The folder that paths are relative to."""
+
+    fails: bool
+    """Whether the command exits with 1."""
+
+    fail_on: Severity | None
+    """The mildest severity that fails; null: none does."""
+
+    num_files: Count
+    """Files that were looked at."""
+
+    num_rules: Count
+    """Rules that were asked."""
+
+    bundles: list[Bundle]
+    """Files that make one training run."""
+
+    findings: list[FileFinding]
+    """The gravest first."""
+
+    skipped: list[FileSkipped]
+    """What needs a run."""
+
+    silenced: list[SilencedFinding]
+    notes: list[ReadNote]
+    """What was not read."""
+
+    gates: list[GateResult]
+    """Limits on a recorded profile (--profile)."""
+
+
+class SidesMs(TypedDict):
+    """Medians over the starts of each side, or undisturbed."""
+
+    before: float
+    after: float
+
+
+class PeakMemory(TypedDict):
+    """The peak of each side."""
+
+    before_bytes: int | None
+    after_bytes: int | None
+
+
+class ProvenGain(TypedDict):
+    """The gain of the best over the user's own settings."""
+
+    speedup: Positive
+    low: Positive
+    """With high, the 95 % interval."""
+
+    high: Positive
+    losses: LossVerdict
+    """`not_compared` is no pass: measured.losses_why says why. `different` only where altering was allowed."""
+
+
+class Proof(TypedDict):
+    """The verdict of the confirmation of the best of the trials, whether it won or not."""
+
+    verdict: Verdict
+    why: str | None
+    speedup: float
+    low: float
+    high: float
+    step_ms: SidesMs
+    losses: LossVerdict
+    losses_why: str | None
+    memory: PeakMemory
+    starts: int
+    changes: Settings
+    notes: list[str]
+    """What the confirmation leaves unknown, as the memory that the longest batch needs."""
+
+
+class TrialResult(TypedDict):
+    """One candidate, tried in a fresh process."""
+
+    number: int
+    changes: Settings
+    outcome: TrialOutcome
+    samples_per_s: float | None
+    """Steps a second where samples are not known."""
+
+    step_ms: float | None
+    memory_bytes: int | None
+    forecast: float | None
+    """The speedup that was expected of it."""
+
+    wall_s: float
+    error: str | None
+
+
+class AxisPoints(TypedDict):
+    """Settings that are searched together."""
+
+    name: str
+    points: list[Settings]
+    current: int
+
+
+class Reason(TypedDict):
+    """A setting that was left out, and why."""
+
+    setting: str
+    why: str
+
+
+class ByHandChange(TypedDict):
+    """A change that no edit makes."""
+
+    setting: str
+    new: Written
+    how: str
+    gain: str
+
+
+class BeyondSearch(TypedDict):
+    """What the diagnosis recommends and the search did not try."""
+
+    rules: list[str]
+    message: str
+    speedup: Positive
+    basis: Basis
+
+
+class TuneDocument(TypedDict):
+    """One search: what was tried, and what won against the user's own settings."""
+
+    schema: Literal[1]
+    tool: Tool
+    best: Settings
+    """Every searched setting; the user's own where nothing won."""
+
+    changes: Settings
+    """Those of best that the user has otherwise."""
+
+    verified: ProvenGain | None
+    """Of the best, in turns with the user's own; null when nothing won."""
+
+    measured: Proof | None
+    """The verdict of the confirmation of the best of the trials, whether it won or not."""
+
+    trials: list[TrialResult]
+    space: list[AxisPoints]
+    left_out: list[Reason]
+    """Settings that were not searched."""
+
+    dropped: list[Reason]
+    """Changes of the fastest that were taken back."""
+
+    by_hand: list[ByHandChange]
+    """Changes that no edit makes, faster still in the trials: not confirmed, and not in the patch."""
+
+    beyond: list[BeyondSearch]
+    """What the diagnosis recommends of settings that were not searched; speedups are of the step before any change."""
+
+    diagnosed: str | None
+    """The run that `diagnose --load` shows."""
+
+    stopped: str
+    spent_s: float
+    probes_s: float
+    """Of them, the diagnosis with its probes."""
+
+    patch: str | None
+    """What apply takes: all of changes with their edits, or all of them by hand."""
+
+    notes: list[str]
+    side_effects: list[str]
+    """What the starts changed in the user's files, and the layer that held their writes where it was not the kernel."""
+
+
+class LossesResult(TypedDict):
+    """Whether both sides have the same losses."""
+
+    result: LossVerdict
+    """Bit-identical, within rounding, the same distribution, not the same, or not known: no pass."""
+
+    steps: Count
+    why: str
+    more_steps: int | None
+    """--loss-steps that may tell, where steps are too few."""
+
+
+class SidesMemory(TypedDict):
+    """The peak of each side, and whose memory it is."""
+
+    of: Annotated[str, Meta(pattern="^(device|processes)$")]
+    before_bytes: int | None
+    after_bytes: int | None
+
+
+class ResumeResult(TypedDict):
+    """One save of the changed script and one start that went on from it."""
+
+    result: Resumed
+    """`not_tried` is no pass."""
+
+    why: str
+
+
+class PredictedGain(TypedDict):
+    """The gain that was predicted."""
+
+    speedup: float
+    low: float
+    high: float
+    basis: Basis
+    """`bound`: of a part of the changes only the most that they can bring is known."""
+
+
+class VerifyDocument(TypedDict):
+    """One verification: the same command before and after a change."""
+
+    schema: Literal[1]
+    tool: Tool
+    against: str
+    """What is compared, in words."""
+
+    beside: str | None
+    """What else could have been meant, in words: a patch that is written, where a newer one is measured."""
+
+    changes: list[Change]
+    verdict: Verdict
+    why: str | None
+    speedup: Positive
+    """Old step time by new step time."""
+
+    low: Positive
+    """With high, the 95 % interval of the speedup."""
+
+    high: Positive
+    spread: float
+    """Standard deviation of starts of the same files, as a share; of starts that took turns, of their differences."""
+
+    undisturbed: bool
+    """Each step is taken as in the fastest starts of its side, as other work held steps up now and then."""
+
+    clock: Clock
+    """What the times are: `wall` time; `cpu` time of the training thread, or CPU time that the `loader`'s workers need
+    for a step, where a step consists of that."""
+
+    worth: str | None
+    """What the interval holds for, in words."""
+
+    per_sample: bool
+    """The speedup is of a sample: steps hold other numbers of them."""
+
+    step_ms: SidesMs
+    """Medians over the starts of each side, or undisturbed."""
+
+    losses: LossesResult
+    memory: SidesMemory
+    resume: ResumeResult
+    """One save of the changed script and one start that went on from it."""
+
+    predicted: PredictedGain | None
+    starts: FromOne
+    """Starts that count; two rehearsals came before them."""
+
+    turn_s: float | None
+    """The starts of a pair ran at once, one stopped for so many seconds while the other went on; null: one by one."""
+
+    steps: FromOne
+    warmup: FromOne
+    seconds: float
+    notes: list[str]

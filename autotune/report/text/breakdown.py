@@ -1,0 +1,106 @@
+"""Where the time of a step goes: one bar per phase, and the frames behind what no phase explains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autotune.model.evidence import RUN
+from autotune.model.report import PHASES, RANK_WAIT, Frame, Report, Step
+from autotune.report.gains import saves_nothing
+from autotune.report.labels import PHASES as PHASE_NAMES
+from autotune.report.labels import path, phases
+from autotune.report.text.layout import StyledLine, clean, shorten, wrap
+from autotune.report.units import percent, rate, step_time
+
+FOLDED_BELOW = 0.02
+"""Phases below this share of the step go into one line."""
+
+FRAMES_FROM = 0.05
+"""From this share of the step on, the frames that fill "other" are shown."""
+
+_BAR = 36
+_FRAMES = 3
+_BAR_PER_STEP = ("trl", "hf_trainer", "llamafactory", "axolotl")
+
+
+def lines(report: Report, width: int) -> list[StyledLine]:
+    """The heading with the reader's own s/it, the bars, the small phases and what was not observed."""
+    step = report.step
+    if step is None:
+        return []
+    shares = {phase: ms / step.mean_ms for phase in PHASES if (ms := step.breakdown_ms.get(phase)) is not None}
+    shown = sorted((p for p in shares if shares[p] >= FOLDED_BELOW), key=lambda p: -shares[p])
+    bars: list[StyledLine] = []
+    for phase in shown:
+        bars.append(_bar(phase, shares[phase], step, _numbers(phase, report)))
+        if phase == "other" and shares[phase] >= FRAMES_FROM:
+            bars += _frames(report, step, width)
+    return [*_heading(report, step, width), *bars, *_rest(shares, width), *_unobserved(step, shares, width)]
+
+
+def _heading(report: Report, step: Step, width: int) -> list[StyledLine]:
+    head = f"Where the {step_time(step.mean_ms)} per step go ({reader_rate(report, step)})"
+    return [StyledLine(line.text, "heading") for line in wrap(head, width, rest="  ")]
+
+
+def reader_rate(report: Report, step: Step) -> str:
+    """The mean step without saves and evaluation, as a progress bar shows it.
+
+    The bar of HF Trainer counts optimizer steps; what others count is the same without accumulation.
+    """
+    between = {
+        "saves": step.breakdown_ms.get("checkpoint"),
+        "evaluation": step.breakdown_ms.get("evaluation"),
+    }
+    plain_ms = step.mean_ms - sum(ms or 0.0 for ms in between.values())
+    extra = " and ".join(name for name, ms in between.items() if ms)
+    known = report.evidence.lookup(RUN, "run.framework") in _BAR_PER_STEP
+    if known and plain_ms > 0:
+        unit = f"{rate(plain_ms)} in your bar"
+    elif plain_ms > 0 and report.evidence.lookup(RUN, "step.num_micro_batches") == 1:
+        unit = rate(plain_ms)
+    else:
+        unit = f"{step_time(plain_ms)} per optimizer step"
+    return f"{unit}, plus {extra}" if extra else unit
+
+
+def _numbers(phase: str, report: Report) -> str:
+    """The recommendations that act on a phase and, after those before them, still save something."""
+    numbers = [
+        str(each.number)
+        for each in report.recommendations
+        if any(phase in phases(finding.rule) for finding in each.findings) and not saves_nothing(each)
+    ]
+    return f"  <- {', '.join(numbers)}" if numbers else ""
+
+
+def _bar(phase: str, share: float, step: Step, numbers: str) -> StyledLine:
+    bar = "#" * max(round(share * _BAR), 1)
+    time = step_time(share * step.mean_ms)
+    return StyledLine(f"  {PHASE_NAMES[phase]:<14} {share * 100:>5.1f} %  {time:>7}  {bar}{numbers}")
+
+
+def _frames(report: Report, step: Step, width: int) -> list[StyledLine]:
+    frames = sorted(step.other, key=lambda frame: -frame.share)[:_FRAMES]
+    return [
+        StyledLine(f"      {percent(each.share):>6} {shorten(_frame(each, report), width - 13)}") for each in frames
+    ]
+
+
+def _frame(frame: Frame, report: Report) -> str:
+    return clean(f"{frame.function}, {path(frame.file, report.run.folder)}:{frame.line}")
+
+
+def _rest(shares: Mapping[str, float], width: int) -> list[StyledLine]:
+    small = sorted((p for p in shares if 0 < shares[p] < FOLDED_BELOW), key=lambda p: -shares[p])
+    text = ", ".join(f"{PHASE_NAMES[phase]} {shares[phase] * 100:.1f}" for phase in small)
+    return wrap(f"{text} %", width, first="  ", rest="  ") if small else []
+
+
+def _unobserved(step: Step, shares: Mapping[str, float], width: int) -> list[StyledLine]:
+    parts = {
+        "none in the window": [p for p in PHASES if shares.get(p) == 0],
+        "not observed": [p for p in PHASES if step.breakdown_ms.get(p) is None and p != RANK_WAIT],
+    }
+    text = "; ".join(f"{head}: {', '.join(PHASE_NAMES[p] for p in found)}" for head, found in parts.items() if found)
+    return wrap(text, width, first="  ", rest="  ") if text else []

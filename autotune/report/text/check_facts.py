@@ -1,0 +1,36 @@
+"""What the files state, without a run: in the words of a rule's [example], for who writes one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from autotune.model.checked import Checked
+from autotune.model.evidence import Location, Value
+from autotune.model.scanned import Bundle
+from autotune.report.text.layout import StyledLine, printed
+
+
+def render(checked: Checked) -> str:
+    """A line for each fact and setting, by bundle. What is not there is unknown: a rule that needs it is skipped."""
+    return printed([line for each in checked.bundles for line in _lines(each.bundle)], colour=False, width=0)
+
+
+def _lines(bundle: Bundle) -> Iterator[StyledLine]:
+    yield StyledLine(f"# {bundle.name}", whole=True)
+    for fact in bundle.facts:
+        yield _line(fact.subject, fact.name, fact.value, fact.places[0] if fact.places else None)
+    for setting in bundle.settings:
+        if setting.value is not None:
+            yield _line(setting.subject, setting.name, setting.value, setting.location)
+
+
+def _line(subject: str, name: str, value: Value, at: Location | None) -> StyledLine:
+    place = f", {at.file}:{at.line}" if at is not None else ""
+    return StyledLine(f'"{name}" = {_toml(value)}  # {subject}{place}', whole=True)
+
+
+def _toml(value: Value) -> str:
+    if isinstance(value, tuple):
+        return f'"{".".join(map(str, value))}"'
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,29 @@
+"""What is already right, what would not help and what was not looked at: each only with its fact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autotune.model.report import Report
+from autotune.report.text.layout import StyledLine, paragraph
+
+
+def lines(report: Report, width: int) -> list[StyledLine]:
+    """Up to three paragraphs."""
+    said = report.coverage
+    return [
+        *paragraph("Already right", ", ".join(said.right), width),
+        *paragraph("Would not help", ", ".join(said.useless), width),
+        *paragraph("Not looked at", "; ".join(by_reason(said.not_looked_at)), width),
+    ]
+
+
+def by_reason(topics: Iterable[tuple[str, str]]) -> list[str]:
+    """Topics of one reason together: "communication (one process)", "lengths, padding (...)".
+
+    The rules and the facts that were missing are in the JSON report, by name.
+    """
+    found: dict[str, list[str]] = {}
+    for topic, reason in topics:
+        found.setdefault(reason, []).append(topic)
+    return [f"{', '.join(names)} ({reason})" for reason, names in found.items()]

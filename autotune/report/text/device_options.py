@@ -1,0 +1,66 @@
+"""The options table: this device and k of them, each cell with what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autotune.model.outlook import Comparison, DeviceSetup, Estimate
+from autotune.model.report import Report
+from autotune.report.text.layout import StyledLine, cells, pad, wrap
+from autotune.report.units import duration, money, size, step_time
+
+_MARKS = {"measured": "m", "modelled": "c", "assumed": "a"}
+_HEAD = ("devices", "memory of each", "exposed comm.", "step")
+
+
+def lines(report: Report, width: int) -> list[StyledLine]:
+    """A row for each, with its run, effort and risk below it; nothing when it was not asked for."""
+    found = report.outlook.comparison
+    if found is None:
+        return []
+    if found.why_not:
+        return wrap(f"Options: not computed, {found.why_not}.", width, rest="  ")
+    rows = [_HEAD, *map(_row, found.setups)]
+    columns = [max(cells(row[index]) for row in rows) for index in range(len(_HEAD))]
+    texts = ["  ".join(map(pad, row, columns)) for row in rows]
+    head = f"Options, {found.steps:,} steps (m measured, c modelled, a rests on an assumption)"
+    lines = [*[StyledLine(line.text, "heading") for line in wrap(head, width, rest="  ")], StyledLine(f"  {texts[0]}")]
+    for text, setup in zip(texts[1:], found.setups, strict=True):
+        lines += [StyledLine(f"  {text}"), *wrap(_below(setup, found), width, first=" " * 6, rest=" " * 6)]
+    return [*lines, *wrap(f"Assumed: {'; '.join(found.assumptions)}.", width, first="  ", rest="  ")]
+
+
+def _row(setup: DeviceSetup) -> tuple[str, ...]:
+    return (
+        setup.name,
+        _cell(setup.memory, size),
+        "none" if setup.exposed is not None and not setup.exposed.high else _cell(setup.exposed, step_time),
+        _cell(setup.step, step_time),
+    )
+
+
+def _cell(cell: Estimate | None, words: Callable[[float], str]) -> str:
+    """ "31 GiB m", "10-190 ms a", "?"."""
+    if cell is None:
+        return "?"
+    low, high = words(cell.low), words(cell.high)
+    if low == high:
+        return f"{low} {_MARKS[cell.basis]}"
+    number, _, unit = low.rpartition(" ")
+    return f"{number if high.endswith(' ' + unit) and number.count(' ') == 0 else low}-{high} {_MARKS[cell.basis]}"
+
+
+def _below(setup: DeviceSetup, found: Comparison) -> str:
+    """The run in time and money, effort and risk."""
+    too_much = ["does not fit into memory"] if setup.fits is False else []
+    seconds = [ms * found.steps / 1000 for ms in (setup.step.low, setup.step.high)]
+    run = _between(duration, *seconds)
+    if setup.usd_per_hour is not None:
+        run += f", {_between(money, *(each / 3600 * setup.usd_per_hour for each in seconds))}"
+    return "; ".join([*too_much, run, f"effort: {setup.effort}", f"risk: {setup.risk}"])
+
+
+def _between(words: Callable[[float], str], low: float, high: float) -> str:
+    """ "2 h 2 min to 2 h 41 min"."""
+    first, last = words(low), words(high)
+    return first if first == last else f"{first} to {last}"

@@ -1,0 +1,159 @@
+"""The last lines: how sure, what it cost, what was left untouched, what to type next."""
+
+from __future__ import annotations
+
+import shlex
+
+from autotune.invocation import typed
+from autotune.invocation.redacted import is_whole
+from autotune.model.evidence import RUN
+from autotune.model.report import Report, RunSummary
+from autotune.report.gains import MIN_STEPS
+from autotune.report.text.failure import num_steps
+from autotune.report.text.layout import StyledLine, cells, pad, paragraph, wrap
+from autotune.report.units import duration, money, percent, step_time
+
+
+def lines(report: Report, width: int) -> list[StyledLine]:
+    """Noise, notes, side effects, cost and how the job ended."""
+    run = report.run
+    return [
+        *_noise(report, width),
+        *(line for note in run.notes for line in paragraph("Note", note, width)),
+        *paragraph("Predictions here", report.calibration, width),
+        *paragraph("Changed in your files", _escaped(run), width),
+        *paragraph("Redirected to scratch", ", ".join(map(_named, run.redirected)), width),
+        *paragraph("Blocked", ", ".join(run.blocked), width),
+        *paragraph("Not isolated", ", ".join(run.not_isolated), width),
+        *paragraph("Files isolated by", _held_by(run), width),
+        *paragraph(
+            "Stopped", ", ".join(run.ended) and f"{', '.join(run.ended)}: still running after the script ended", width
+        ),
+        *paragraph("Cost", _cost(report), width),
+        *wrap(_stop(report), width, rest="  "),
+    ]
+
+
+def _named(path: str) -> str:
+    """Several files of one folder are recorded as the folder: a dot alone would tell nobody which."""
+    return "files in the working folder" if path == "." else path
+
+
+def _noise(report: Report, width: int) -> list[StyledLine]:
+    step = report.step
+    if step is None:
+        return []
+    noise = report.evidence.lookup(RUN, "step.noise_share")
+    noun = "step" if step.steps == 1 else "steps"
+    text = f"{step.steps} {noun} measured, median {step_time(step.median_ms)}"
+    text += f", 90th percentile {step_time(step.p90_ms)}"
+    if isinstance(noise, float):
+        text += f"; mean +-{percent(noise)} (90 % interval)"
+    if step.steps < MIN_STEPS:
+        text += f". Fewer than {MIN_STEPS} steps: no gain counts as measured"
+    return paragraph("Window", text, width)
+
+
+def _cost(report: Report) -> str:
+    run = report.run
+    overhead = f"overhead {percent(run.overhead_share)} (measured)" if run.overhead_share is not None else ""
+    return "; ".join(part for part in (_wall(report), overhead or "overhead not measured") if part)
+
+
+def _wall(report: Report) -> str:
+    run = report.run
+    if run.wall_s is None:
+        return ""
+    price = report.price_per_hour
+    cost = f", {money(run.wall_s / 3600 * price)}" if price is not None else ""
+    startup = f" ({duration(run.startup_s)} until the first step)" if run.startup_s is not None else ""
+    return f"{duration(run.wall_s)}{cost}{startup}"
+
+
+def _stop(report: Report) -> str:
+    run = report.run
+    if run.kept_going:
+        return "The probe detached after the window; training continued and saved as usual."
+    stopped = ""
+    if run.outcome in ("completed", "timed_out", "interrupted"):
+        replays = "; it then replayed some of them, so its later output is not training" if run.replayed else ""
+        stopped = f"Job stopped after {_count(report)}{replays}."
+    return f"{stopped} {_untouched(report)}".strip()
+
+
+def _count(report: Report) -> str:
+    count = num_steps(report)
+    return "the window" if count is None else "1 step" if count == 1 else f"{count:,} steps"
+
+
+def _untouched(report: Report) -> str:
+    run = report.run
+    if run.escaped:
+        return "Saves, pushes and logs were redirected or blocked, except for the changes in your files listed above."
+    if run.not_isolated:
+        return "Saves, pushes and logs were redirected or blocked, except for what is listed as not isolated."
+    if run.redirected or run.blocked:
+        return "Its saves, pushes and logs were redirected or blocked: your files are unchanged."
+    if report.step is not None and report.step.breakdown_ms.get("checkpoint"):
+        return "Its saves reached none of your files; no push or log was seen."
+    return "No save, push or log was seen."
+
+
+def _escaped(run: RunSummary) -> str:
+    if not run.escaped:
+        return ""
+    named = ", ".join(map(_named, run.escaped[:_MOST_NAMED]))
+    more = f" and {len(run.escaped) - _MOST_NAMED} more" if len(run.escaped) > _MOST_NAMED else ""
+    return f"{named}{more}: changed during the run, by the script, a program that it started, or someone else"
+
+
+_MOST_NAMED = 10
+
+
+def _held_by(run: RunSummary) -> str:
+    """What kept the files as they were, and what it cannot keep."""
+    left_out = f"; not covered: {', '.join(run.not_covered)}" if run.not_covered else ""
+    if run.other_devices:
+        left_out += f"; writes went to another file system, at its speed: {', '.join(run.other_devices)}"
+    if run.isolation == "kernel":
+        return f"the kernel (overlay mounts){left_out}"
+    if run.isolation == "hooks":
+        looked_at = "" if run.is_compared else ", among the first 50,000 files of it"
+        return (
+            f"Python hooks, because the kernel could not ({run.isolation_why}). They isolate writes of Python and "
+            "known libraries; those of compiled code and programs are noticed only if they change the project"
+            f"{looked_at}{left_out}"
+        )
+    return ""
+
+
+def next_lines(report: Report, width: int) -> list[StyledLine]:
+    """The commands that lead on, one a line. Each is whole, and works as it stands where this one was typed."""
+    name, run = shlex.quote(report.name), report.run
+    commands = [(f"autotune diagnose --load {name} --format json", "the same as JSON")]
+    if report.recommendations:
+        rule = report.recommendations[0].first.rule.id
+        commands.insert(0, (f"autotune explain {rule}", f"why {rule} fires, and when it does not"))
+    if report.patch:
+        of = "" if report.name == "last" else f" {name}"
+        commands.insert(0, (f"autotune apply --diff{of}", "the changes it would write"))
+    column = max(cells(command) for command, _ in commands) + 3
+    is_short = report.step is not None and report.step.steps < MIN_STEPS and run.outcome == "completed"
+    if is_short and is_whole(run.command):
+        python = f" --python {shlex.quote(run.python)}" if run.python_from == "--python" else ""
+        commands.append((f"autotune diagnose{python} --steps 30 -- {typed(run.command)}", "a longer window"))
+    return [
+        line
+        for index, (command, why) in enumerate(commands)
+        for line in wrap_command("" if index else "Next", command, why, column, width)
+    ]
+
+
+def wrap_command(label: str, command: str, why: str, column: int, width: int) -> list[StyledLine]:
+    """A command that can be copied in one piece, with its reason beside it where both fit."""
+    line = f"{label:<5} {pad(command, max(column, cells(command) + 3))}"
+    return (
+        [StyledLine(f"{line}{why}")]
+        if cells(line) + cells(why) <= width
+        else wrap(command, width, first=f"{label:<5} ")
+    )

@@ -1,0 +1,96 @@
+"""The verdict: what bounds the step, with its number, and what to do first."""
+
+from __future__ import annotations
+
+from autotune.model.evidence import RUN
+from autotune.model.report import Report, Step
+from autotune.report.gains import speedup
+from autotune.report.labels import path, words
+from autotune.report.text import data_wait_reason
+from autotune.report.text.layout import StyledLine, wrap
+from autotune.report.units import percent
+
+_COMPUTE = ("forward", "recompute", "backward", "optimizer")
+_SENTENCES = {
+    "data_wait": "Input-bound: {share} of each step is spent waiting for data.",
+    "compute": "Compute-bound: {share} of each step is {compute}.",
+    "checkpoint": "Checkpoint-bound: {share} of each step is spent on saves.",
+    "evaluation": "Evaluation-bound: {share} of each step is spent on evaluation.",
+    "h2d": "Copies to the device take the largest part of each step: {share}.",
+    "logging": "Logging takes the largest part of each step: {share}.",
+    "rank_wait": "Rank-bound: for {share} of each step this rank waits for a slower one.",
+    "other": "The largest part of each step, {share}, is outside the known phases{frame}.",
+}
+_INPUT = "Input-bound: data loading costs {share} of each step: {wait} is data wait, the rest slows training down."
+_HOST = "Host-bound: the device is busy {share} of the time and waits for the host between kernels."
+
+
+def lines(report: Report, width: int) -> list[StyledLine]:
+    """One or two sentences; nothing when there is no step (the failure section says what happened)."""
+    if report.step is None:
+        return []
+    return wrap(
+        " ".join(part for part in (_lead(report), data_wait_reason.sentence(report), _first(report)) if part), width
+    )
+
+
+def _lead(report: Report) -> str:
+    bound = _bound(report, report.step) if report.step else ""
+    if report.recommendations:
+        return bound
+    num_passed = len({each.rule.id for each in report.evaluation.passed})
+    if num_passed:
+        noun = "rule" if num_passed == 1 else "rules"
+        return f"Nothing to report: {num_passed} {noun} checked, none fired. {bound}"
+    num_skipped = len({each.rule.id for each in report.evaluation.skipped})
+    return f"Nothing to report, but nothing could be decided: {num_skipped} rules lack a fact. {bound}"
+
+
+def bound(report: Report, step: Step) -> tuple[str, float]:
+    """What takes the largest part of a step, "compute" or a phase, and its share.
+
+    What preparing batches takes from training on the same CPUs counts as input, and not as the phases that it slows.
+    """
+    known = {phase: ms or 0.0 for phase, ms in step.breakdown_ms.items()}
+    parts = {name: known.get(name, 0.0) / step.mean_ms for name in _SENTENCES}
+    parts["compute"] = sum(known.get(phase, 0.0) for phase in _COMPUTE) / step.mean_ms
+    name = max(parts, key=lambda each: parts[each])
+    cost, wait = report.evidence.lookup(data_wait_reason.TRAIN, "loader.input_share"), parts["data_wait"]
+    if name == "compute" and isinstance(cost, float) and cost > wait and cost > parts[name] - (cost - wait):
+        return "data_wait", cost
+    return name, parts[name]
+
+
+def _bound(report: Report, step: Step) -> str:
+    name, share = bound(report, step)
+    wait = (step.breakdown_ms.get("data_wait") or 0.0) / step.mean_ms
+    if name == "data_wait" and percent(wait) != percent(share):
+        return _INPUT.format(share=percent(share), wait=percent(wait))
+    busy = report.evidence.lookup(RUN, "device.busy_share")
+    if name == "compute" and isinstance(busy, float) and busy < 0.5:
+        return _HOST.format(share=percent(busy))
+    return _SENTENCES[name].format(share=percent(share), frame=_frame(report, step), compute=_compute(step))
+
+
+def _compute(step: Step) -> str:
+    """The compute phases that were seen: "forward, backward and optimizer"."""
+    seen = [phase for phase in _COMPUTE if step.breakdown_ms.get(phase)]
+    return f"{', '.join(seen[:-1])} and {seen[-1]}" if len(seen) > 1 else "".join(seen) or "compute"
+
+
+def _frame(report: Report, step: Step) -> str:
+    if not step.other:
+        return ""
+    first = max(step.other, key=lambda frame: frame.share)
+    return f"; {percent(first.share)} is {first.function} in {path(first.file, report.run.folder)}:{first.line}"
+
+
+def _first(report: Report) -> str:
+    """What saves most, whoever decides on it: the first finding's recommendation."""
+    if not report.recommendations:
+        return ""
+    found = report.evaluation.findings[0] if report.evaluation.findings else report.recommendations[0].first
+    first = next((each for each in report.recommendations if found in each.findings), report.recommendations[0])
+    gain = first.gain
+    text = f"First: {words(first.first.rule)} ({first.first.rule.id})"
+    return f"{text}, {speedup(gain, report.step)}." if gain else f"{text}."

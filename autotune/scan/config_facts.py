@@ -1,0 +1,131 @@
+"""Facts config.*: what follows from several settings, or from keys that are no setting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from autotune.catalogue.coercion import typed
+from autotune.catalogue.dialects import about
+from autotune.model.evidence import RUN, Fact, Location, Setting, Value
+from autotune.model.scanned import ConsumerCall, WrittenValue
+from autotune.scan.configs import matching
+from autotune.scan.framework_defaults import num_processes, whole
+from autotune.scan.launch import Launch
+
+Settings = Mapping[str, Setting]
+"""By name; of the loaders the training loader's."""
+
+SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
+"""The size in a model's name: Llama-3.2-1B, llama3_2_1b, Mixtral-8x7B, mpt-125m."""
+
+UNITS = {"b": 1.0, "m": 1e-3}
+
+PARAMETERS_PER_LAYER = 12
+"""Times the width squared: attention 4, a feed-forward of four widths 8 (the shape of GPT-2)."""
+
+
+def facts(calls: Sequence[ConsumerCall], settings: Sequence[Setting], launches: Sequence[Launch]) -> Iterator[Fact]:
+    """Facts `config.*` that are certain; `settings` are those of the calls."""
+    named = {one.name: one for one in reversed(settings) if one.subject in (RUN, "loader#train")}
+    yield from _evaluation(named)
+    yield from _checkpoints(calls, named)
+    yield from _fsdp(calls, named)
+    yield from _offloads(calls, named)
+    yield from _batches(calls, named, launches)
+    yield from _model(calls)
+
+
+def _evaluation(named: Settings) -> Iterator[Fact]:
+    """Evaluation every `steps`: a Trainer that is not told how many takes those of logging."""
+    strategy, interval = named.get("evaluation.strategy"), named.get("evaluation.interval_steps")
+    if strategy is not None and strategy.value == "steps" and interval is not None:
+        yield _fact("eval_follows_logging", interval.spelling == "logging_steps", strategy.location, interval.location)
+
+
+def _checkpoints(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
+    limit, strategy = named.get("checkpoint.total_limit"), named.get("checkpoint.strategy")
+    if limit is not None:
+        yield _fact("limits_checkpoints", True, limit.location)
+    elif strategy is not None and strategy.value == "no":
+        yield _fact("limits_checkpoints", True, strategy.location)
+    elif strategy is not None and not any(call.is_open or "save_total_limit" in call.arguments for call in calls):
+        yield _fact("limits_checkpoints", False, strategy.location)
+
+
+def _fsdp(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
+    """torch's FSDP; that of torch_xla has other versions and its own checkpointing."""
+    if _says(calls, "fsdp_xla"):
+        return
+    asked, legacy = _says(calls, "fsdp"), _says(calls, "fsdp_legacy")
+    version = named.get("fsdp.version")
+    if asked:
+        yield _fact("fsdp", True, asked[0].location)
+    if asked and legacy:
+        yield _fact("fsdp_is_legacy", True, legacy[0].location)
+    elif asked and version is not None:
+        yield _fact("fsdp_is_legacy", version.value == 1, version.location)
+
+
+def _offloads(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
+    """What is kept in CPU memory; nothing is said where nothing is."""
+    zero = {"optimizer": named.get("zero.offload_optimizer"), "parameters": named.get("zero.offload_param")}
+    found: dict[str, Location | None] = {}
+    for what in ("optimizer", "parameters", "activations"):
+        setting, given = zero.get(what), _says(calls, f"offload_{what}")
+        if setting is not None and setting.value in ("cpu", "nvme"):
+            found[what] = setting.location
+        elif given:
+            found[what] = given[0].location
+    if found:
+        yield _fact("offloads_to_cpu", ", ".join(found), *found.values())
+
+
+def _batches(calls: Sequence[ConsumerCall], named: Settings, launches: Sequence[Launch]) -> Iterator[Fact]:
+    stated, micro = named.get("train.global_batch"), named.get("loader.batch_size")
+    accumulation = named.get("train.accumulation_steps")
+    if stated is not None:
+        yield _fact("stated_global_batch", whole(stated), stated.location)
+    if stated is not None and micro is not None:
+        on_one = max(1, whole(stated) // max(1, whole(micro)))
+        yield _fact("accumulation_on_one_process", on_one, stated.location, micro.location)
+    started = {launch.num_processes for launch in launches} or {None}
+    processes = num_processes(calls) or (started.pop() if len(started) == 1 else None)
+    is_derived = accumulation is not None and stated is not None and accumulation.location == stated.location
+    if micro is not None and accumulation is not None and processes is not None and not is_derived:
+        total = whole(micro) * whole(accumulation) * processes
+        yield _fact("computed_global_batch", total, micro.location, accumulation.location)
+
+
+def _model(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:
+    lora = _says(calls, "lora")
+    adapters = [call.location for call in calls if call.name == "LoraConfig"]
+    if lora or adapters:
+        yield _fact("is_lora", True, lora[0].location if lora else adapters[0])
+    sizes = [found for call in calls if (found := _size(call)) is not None]
+    if sizes:
+        yield _fact("model_size_b", *sizes[0])
+
+
+def _size(call: ConsumerCall) -> tuple[float, Location] | None:
+    """Billions of parameters as the model's name says, else as layers and width do, embeddings left out."""
+    keys = about(call.dialect, "model") or ("pretrained_model_name_or_path",)
+    for given in (call.arguments[key] for key in keys if key in call.arguments):
+        found = SIZE.search(str(given.value).lower().replace("_", "-")) if given.known else None
+        if found:
+            return float(found[2]) * int(found[1] or 1) * UNITS[found[3]], given.location
+    shape = [call.arguments[key] for key in about(call.dialect, "shape") if key in call.arguments]
+    numbers = [number for one in shape if one.known and isinstance(number := typed(one.value, "int"), int)]
+    if len(numbers) < 2:
+        return None
+    layers, width = numbers
+    return PARAMETERS_PER_LAYER * layers * width**2 / 1e9, shape[0].location
+
+
+def _says(calls: Sequence[ConsumerCall], what: str) -> list[WrittenValue]:
+    """The arguments that match what the dialects say about `what`."""
+    return [given for call in calls for pattern in about(call.dialect, what) for given in matching(call, pattern)]
+
+
+def _fact(name: str, value: Value, *places: Location | None) -> Fact:
+    return Fact(f"config.{name}", RUN, value, tuple(place for place in places if place is not None))

@@ -1,0 +1,1 @@
+"""The detectors: each states facts about one training script."""

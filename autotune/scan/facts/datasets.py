@@ -1,0 +1,113 @@
+"""Datasets: whether a batch has anything left to prepare."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from autotune.model.evidence import Fact
+from autotune.pycode.functions import called_class
+from autotune.pycode.index import last_name
+from autotune.pycode.names import full_name, package_and_name
+from autotune.pycode.origins import origins
+from autotune.pycode.script_view import ScriptView
+from autotune.scan.script.collation import COLLATORS
+from autotune.scan.script.consumer_calls import LocatedCall
+
+MAX_WRAPPERS = 6
+"""Datasets around a dataset, such as Subset(random_split(...))."""
+
+CHEAP = frozenset(
+    ("len", "int", "float", "min", "max", "range", "slice", "randrange", "randint", "random")
+) | frozenset(("tensor", "as_tensor", "from_numpy", "long", "clone", "astype", "copy", "stack", "item"))
+"""Calls that make an item out of what lies in memory: they index, cut and copy."""
+
+
+def of_loader(view: ScriptView, node: ast.Call) -> bool | None:
+    """Whether every origin of a DataLoader's dataset holds finished tensors; False when one certainly does not."""
+    dataset = dataset_argument(node)
+    is_held = _is_held(view, dataset) if dataset is not None else None
+    collates = any(keyword.arg == "collate_fn" for keyword in node.keywords)
+    return None if is_held and collates else is_held
+
+
+def dataset_argument(loader: ast.Call) -> ast.expr | None:
+    """The dataset that a DataLoader is given."""
+    named = [keyword.value for keyword in loader.keywords if keyword.arg == "dataset"]
+    return next(iter([*loader.args[:1], *named]), None)
+
+
+def facts(view: ScriptView, found: Sequence[LocatedCall]) -> Iterator[Fact]:
+    """loader.is_in_memory of the loader that a Trainer makes of a dataset of the script's own."""
+    trainers = [one.node for one in found if one.call.name.endswith("Trainer")]
+    for node in trainers[:1]:
+        given = {keyword.arg: keyword.value for keyword in node.keywords}
+        collator = given.get("data_collator")
+        is_known = collator is None or (
+            isinstance(collator, ast.Call) and last_name(collator.func).startswith(COLLATORS)
+        )
+        if "train_dataset" in given and is_known and _is_held(view, given["train_dataset"]):
+            yield Fact("loader.is_in_memory", "loader#train", True, (view.place(node),))
+
+
+def _is_held(view: ScriptView, dataset: ast.expr) -> bool | None:
+    found = [_holds_tensors(view, origin.node) for origin in origins(view, dataset)]
+    if found and all(found):
+        return True
+    return False if any(one is False for one in found) else None
+
+
+def _holds_tensors(view: ScriptView, node: ast.AST, depth: int = 0) -> bool | None:
+    if isinstance(node, ast.ListComp | ast.List):
+        return True
+    if not isinstance(node, ast.Call):
+        return None
+    package, name = package_and_name(full_name(view.index, node.func))
+    if name == "TensorDataset":
+        return True
+    is_wrapper = package == "torch" and name in ("Subset", "random_split", "ConcatDataset")
+    if is_wrapper and depth < MAX_WRAPPERS and node.args:
+        inner = [_holds_tensors(view, one.node, depth + 1) for one in origins(view, node.args[0])]
+        return inner[0] if len(set(inner)) == 1 else None
+    if package in ("torchvision", "torchaudio") and name not in ("FakeData",):
+        return False
+    class_ = called_class(view.index, node.func)
+    return _indexes(view, class_) if class_ is not None else None
+
+
+def _indexes(view: ScriptView, class_: ast.ClassDef) -> bool | None:
+    """Whether items are cut out of lists and tensors that the constructor filled.
+
+    False for a dataset whose items take another call to make: they are opened, decoded or tokenised.
+    """
+    methods = view.index.inner[class_].bindings
+    for binding in methods.get("__getitem__", ()):
+        called = [one for one in ast.walk(binding.node) if isinstance(one, ast.Call)]
+        if any(last_name(one.func) not in CHEAP for one in called):
+            return False
+        read = {attribute for one in ast.walk(binding.node) if (attribute := _indexed(one))}
+        held = {name for each in methods.get("__init__", ()) for name in _filled(each.node)}
+        if read and read <= held:
+            return True
+    return None
+
+
+def _indexed(node: ast.AST) -> str:
+    """The attribute of `self.attribute[...]`."""
+    target = node.value if isinstance(node, ast.Subscript) else None
+    is_own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+    return target.attr if is_own and isinstance(target, ast.Attribute) else ""
+
+
+def _filled(constructor: ast.AST) -> Iterator[str]:
+    """The attributes that a constructor sets to a list that it builds, or to a tensor of torch."""
+    for node in ast.walk(constructor):
+        value = node.value if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and (isinstance(value, ast.ListComp | ast.List) or _is_tensor(value)):
+            yield from map(last_name, node.targets)
+
+
+def _is_tensor(node: ast.expr | None) -> bool:
+    """Whether a value is made by torch: `torch.randn(...)`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "torch"

@@ -1,0 +1,111 @@
+"""How a script spreads training over GPUs itself: DataParallel, DDP, and who gets which data."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from autotune.model.evidence import Fact
+from autotune.pycode import values
+from autotune.pycode.escape import stays
+from autotune.pycode.index import last_name
+from autotune.pycode.names import package_and_name
+from autotune.pycode.reachability import is_reached
+from autotune.scan.script import sample_order
+from autotune.scan.script.analysis import ScriptAnalysis
+
+SHARDING_CLASSES = frozenset({"DistributedSampler", "DistributedBatchSampler", "DistributedLengthGroupedSampler"})
+SHARDING_FUNCTIONS = frozenset(
+    {"split_dataset_by_node", "prepare", "setup_dataloaders", "prepare_data_loader", "shard"}
+)
+
+BY_RANK = re.compile(r"rank|world|shard|replica", re.IGNORECASE)
+"""What names have in them where each process picks its own data."""
+
+
+def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+    """Facts `code.uses_data_parallel`, `code.uses_ddp`, `code.shards_data` and what _group and _epochs state."""
+    yield from _group(parts)
+    yield from _epochs(parts)
+    parallel = [call for call in _torch_calls(parts, "DataParallel") if is_reached(parts.view, call)]
+    all_parallel = _torch_calls(parts, "DataParallel")
+    if parallel or not all_parallel:
+        yield from parts.stated("code.uses_data_parallel", bool(parallel), *parallel)
+    ddp = _torch_calls(parts, "DistributedDataParallel")
+    yield from parts.stated("code.uses_ddp", bool(ddp), *ddp)
+    sharding = _sharding(parts)
+    if sharding:
+        yield from parts.stated("code.shards_data", True, *sharding)
+    elif parts.is_raw and _is_unsharded(parts):
+        yield from parts.stated(
+            "code.shards_data", False, *(loader.node for loader in parts.loaders if loader.is_train)
+        )
+
+
+def _group(parts: ScriptAnalysis) -> Iterator[Fact]:
+    """The backend of the only process group, where it is written down."""
+    calls = parts.named({"torch.distributed.init_process_group"})
+    written = [one for call in calls for one in _arguments(call, "backend")[:1]]
+    found = values.written_value(parts.view, written[0]) if len(calls) == 1 and written else None
+    if found is not None and isinstance(found.value, str) and values.is_certain(parts.view, found):
+        yield from parts.stated("code.distributed_backend", found.value, calls[0])
+
+
+def _epochs(parts: ScriptAnalysis) -> Iterator[Fact]:
+    """A DistributedSampler of a loop over epochs that is never told which epoch it is."""
+    index = parts.view.index
+    made = [call for call in _torch_calls(parts, "DistributedSampler") if is_reached(parts.view, call)]
+    has_epochs = parts.is_raw and any(step.around for step in parts.steps)
+    shuffling = [call for call in made if sample_order.is_random(parts.view, call)]
+    if index.attributes.get("set_epoch"):
+        yield from parts.stated("code.lacks_set_epoch", False, is_certain=True)
+    elif shuffling and has_epochs and len(made) == 1 and (parts.is_whole or stays(index, made[0])):
+        yield from parts.stated("code.lacks_set_epoch", True, *shuffling)
+
+
+def _arguments(call: ast.Call, name: str) -> list[ast.expr]:
+    """The first argument of a call, by place or by name."""
+    return [*call.args[:1], *(one.value for one in call.keywords if one.arg == name)]
+
+
+def _torch_calls(parts: ScriptAnalysis, name: str) -> list[ast.Call]:
+    """The calls of a class of torch, under whichever module it is imported from."""
+    return parts.named([one for one in parts.names if package_and_name(one) == ("torch", name)])
+
+
+def _sharding(parts: ScriptAnalysis) -> list[ast.Call]:
+    index = parts.view.index
+    return [call for name in sorted(SHARDING_CLASSES | SHARDING_FUNCTIONS) for call in index.called.get(name, ())]
+
+
+def _is_unsharded(parts: ScriptAnalysis) -> bool:
+    """Whether the train loader takes all of its dataset, in every process."""
+    index = parts.view.index
+    calls = {one.node: one.call for one in parts.found}
+    train = [calls[loader.node] for loader in parts.loaders if loader.is_train]
+    if not train or any(one.is_open or any(name in one.arguments for name in sample_order.SAMPLERS) for one in train):
+        return False
+    if any(last_name(base) == "IterableDataset" for class_ in index.classes for base in class_.bases):
+        return False
+    return not any(_picks_by_rank(parts, loader.node) for loader in parts.loaders if loader.is_train)
+
+
+def _picks_by_rank(parts: ScriptAnalysis, loader: ast.Call) -> bool:
+    """Whether anything that makes the dataset is named after ranks, as far as the names in it lead."""
+    index = parts.view.index
+    waiting: list[ast.AST] = list(loader.args[:1]) or [one.value for one in loader.keywords if one.arg == "dataset"]
+    seen: set[ast.AST] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for one in ast.walk(node):
+            if isinstance(one, ast.Name | ast.Attribute) and BY_RANK.search(last_name(one)):
+                return True
+            if isinstance(one, ast.Name) and one in index.scopes:
+                waiting += [
+                    binding.node for binding in index.lookup(one) if binding.kind in ("value", "item", "function")
+                ]
+    return False

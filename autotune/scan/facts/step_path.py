@@ -1,0 +1,242 @@
+"""What costs time in every step: tensors read on the host, synchronisation, blocking copies."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from autotune.model.evidence import RUN, Fact
+from autotune.pycode import values
+from autotune.pycode.functions import passed
+from autotune.pycode.index import Binding, Index, last_name
+from autotune.pycode.names import full_name, is_whole
+from autotune.pycode.origins import origins
+from autotune.pycode.script_view import ScriptView
+from autotune.scan.script.optimizer_steps import Loop
+from autotune.scan.script.training_loops import TrainingStep, step_path
+
+READS = frozenset({"item", "tolist", "cpu"})
+"""Methods that wait for the device and bring a tensor's values to the host; numpy() follows cpu()."""
+
+MOVES = frozenset({"to", "cuda"})
+
+WAITS = frozenset(f"torch.{device}.synchronize" for device in ("cuda", "xpu", "mps", "accelerator"))
+
+SAVES = frozenset({"save_pretrained", "save_state", "save_checkpoint"})
+
+ALWAYS = frozenset(f"code.num_{what}_in_step" for what in ("saves", "barriers", "gc", "empty_cache", "new_iterators"))
+"""What is dear enough that a person puts it behind a condition: it counts only where none may skip it."""
+
+STREAMS = frozenset(f"torch.cuda.{name}" for name in ("Stream", "current_stream", "default_stream")) | {"torch.Stream"}
+"""What makes an object whose synchronize() waits for all that is queued; that of an Event waits for one point."""
+
+DEVICE = re.compile(r"device|gpu|cuda|rank", re.IGNORECASE)
+
+HOST_PACKAGES = frozenset({"numpy", "math", "time", "random", "os"})
+
+MAX_DEPTH = 8
+
+
+def facts(view: ScriptView, steps: Iterable[TrainingStep], path: Iterable[ast.Call]) -> Iterator[Fact]:
+    """Facts `code.num_..._in_step`; none found is 0 only when the whole step can be read."""
+    found = tuple(steps)
+    batches = Batches(view, found)
+    patterns: Mapping[str, Callable[[ast.Call], bool]] = {
+        "code.num_scalar_reads_in_step": batches.is_read,
+        "code.num_synchronize_in_step": lambda call: _waits(view, call),
+        "code.num_empty_cache_in_step": lambda call: last_name(call.func) == "empty_cache",
+        "code.num_gc_in_step": lambda call: full_name(view.index, call.func) == "gc.collect",
+        "code.num_blocking_copies_in_step": batches.is_blocking_copy,
+        "code.num_barriers_in_step": lambda call: _is_barrier(view, call),
+        "code.num_saves_in_step": lambda call: saves(view, call),
+        "code.num_new_iterators_in_step": lambda call: _starts_iterator(view, call),
+        "code.num_filled_gradients_in_step": lambda call: (
+            last_name(call.func) == "zero_grad" and _given(view, call, "set_to_none") is False
+        ),
+        "code.num_retained_graphs_in_step": lambda call: (
+            num_backwards == 1 and last_name(call.func) == "backward" and _given(view, call, "retain_graph") is True
+        ),
+    }
+    calls, surely = tuple(path), tuple(step_path(view, found, always=True))
+    num_backwards = sum(last_name(call.func) == "backward" for call in calls)
+    for name, pattern in patterns.items():
+        places = tuple(view.place(call) for call in (surely if name in ALWAYS else calls) if pattern(call))
+        if places or (found and is_whole(view.index)):
+            yield Fact(name, RUN, len(places), places)
+
+
+class Batches:
+    """What in the step path is a batch as the loader gave it, on the host."""
+
+    def __init__(self, view: ScriptView, steps: tuple[TrainingStep, ...]) -> None:
+        self._view = view
+        self._loops = {loop for step in steps for loop in (step.node, *step.around) if isinstance(loop, Loop)}
+        self._known: dict[Binding, bool] = {}
+        self._moved_by_framework = "prepare" in view.index.called or "setup_dataloaders" in view.index.called
+
+    def is_read(self, call: ast.Call) -> bool:
+        """`loss.item()`, `x.cpu()`, `float(loss)`: of a tensor that is not known to be on the host."""
+        if full_name(self._view.index, call.func) == "float" and len(call.args) == 1:
+            root = _root(call.args[0])
+            return root is not None and "loss" in root.id.lower() and not self._is_number(root)
+        if last_name(call.func) not in READS or not isinstance(call.func, ast.Attribute) or call.args:
+            return False
+        receiver = call.func.value
+        if any(last_name(one.func) in READS for one in _chain(receiver)):
+            return False
+        root = _root(receiver)
+        package = (full_name(self._view.index, root) or "").split(".")[0] if root is not None else ""
+        return package not in HOST_PACKAGES and not self._is_on_host(receiver)
+
+    def is_blocking_copy(self, call: ast.Call) -> bool:
+        """`batch.to(device)` or `batch.cuda()` without non_blocking=True."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES or self._moved_by_framework:
+            return False
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        if None in keywords or (call.func.attr == "to" and not self._is_device(call, keywords)):
+            return False
+        if "non_blocking" in keywords and values.is_true(self._view, keywords["non_blocking"]) is not False:
+            return False
+        return self.is_batch(call.func.value)
+
+    def is_batch(self, node: ast.expr, depth: int = 0) -> bool:
+        """Whether an expression is (a part of) what a training loop iterates over."""
+        root = _root(node)
+        bindings = self._view.index.lookup(root) if root is not None and depth <= MAX_DEPTH else ()
+        for binding in bindings:
+            if binding not in self._known:
+                self._known[binding] = False  # while it is being followed
+                self._known[binding] = self._gives_batch(binding, depth + 1)
+        return any(self._known[binding] for binding in bindings)
+
+    def _gives_batch(self, binding: Binding, depth: int) -> bool:
+        if binding.kind == "loop" and binding.value is not None:
+            return binding.node in self._loops or self.is_batch(binding.value, depth)
+        if binding.kind in ("value", "item") and binding.value is not None:
+            value = _item(binding.value, binding.path)
+            return (isinstance(value, ast.Call) and last_name(value.func) == "next") or self.is_batch(value, depth)
+        if binding.kind == "parameter":
+            given = _passed(self._view.index, binding.node)
+            return any(one is not None and self.is_batch(one, depth) for one in given)
+        return False
+
+    def _is_on_host(self, node: ast.expr) -> bool:
+        """Whether it is a batch that was not moved, or computed from such: `(y == 1).sum()`."""
+        while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+            if isinstance(node, ast.Call) and not isinstance(node.func, ast.Attribute):
+                break
+            if isinstance(node, ast.Call) and last_name(node.func) in MOVES:
+                return False
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.Compare | ast.BinOp):
+            parts = [node.left, *(node.comparators if isinstance(node, ast.Compare) else [node.right])]
+            return all(isinstance(one, ast.Constant) or self._is_on_host(one) for one in parts)
+        return self.is_batch(node) and not self._is_moved(node)
+
+    def _is_device(self, call: ast.Call, keywords: Mapping[str | None, ast.expr]) -> bool:
+        """Whether `.to(...)` names a device: a string or a name that speaks of one."""
+        target = keywords.get("device", call.args[0] if call.args else None)
+        if isinstance(target, ast.Constant):
+            return str(target.value).startswith("cuda")
+        if isinstance(target, ast.Attribute) and last_name(target.value) in ("accelerator", "fabric"):
+            return False
+        if isinstance(target, ast.Attribute) and last_name(target.value) == "self":
+            # Lightning sets it, and moves the batch; a class that sets it itself moves its batches itself.
+            return target.attr in self._view.index.stores
+        return target is not None and bool(DEVICE.search(last_name(target)))
+
+    def _is_moved(self, node: ast.expr) -> bool:
+        """Whether the name is also given what a model or a move to a device returns."""
+        root = _root(node)
+        bindings = self._view.index.lookup(root) if root is not None else []
+        return self._moved_by_framework or any(
+            binding.value is not None and any(last_name(call.func) in MOVES for call in _calls(binding.value))
+            for binding in bindings
+        )
+
+    def _is_number(self, node: ast.expr) -> bool:
+        """Whether the name is given what a read returned: float() of it costs nothing."""
+        bindings = self._view.index.lookup(node) if isinstance(node, ast.Name) else []
+        return any(
+            binding.value is not None
+            and any(last_name(call.func) in READS | {"float"} for call in _calls(binding.value))
+            for binding in bindings
+        )
+
+
+def _waits(view: ScriptView, call: ast.Call) -> bool:
+    """`torch.cuda.synchronize()`, and the synchronize() of a Stream of torch."""
+    if full_name(view.index, call.func) in WAITS:
+        return True
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "synchronize":
+        return False
+    made = [one.node for one in origins(view, call.func.value)]
+    return any(isinstance(one, ast.Call) and full_name(view.index, one.func) in STREAMS for one in made)
+
+
+def _is_barrier(view: ScriptView, call: ast.Call) -> bool:
+    return (
+        full_name(view.index, call.func) == "torch.distributed.barrier" or last_name(call.func) == "wait_for_everyone"
+    )
+
+
+def saves(view: ScriptView, call: ast.Call) -> bool:
+    """Whether a call writes a checkpoint."""
+    return full_name(view.index, call.func) == "torch.save" or last_name(call.func) in SAVES
+
+
+def _starts_iterator(view: ScriptView, call: ast.Call) -> bool:
+    """`next(iter(loader))`: a new iterator over all of a loader, for one batch."""
+    inner = call.args[0] if call.args and full_name(view.index, call.func) == "next" else None
+    if not isinstance(inner, ast.Call) or full_name(view.index, inner.func) != "iter" or not inner.args:
+        return False
+    made = [one.node for one in origins(view, inner.args[0])]
+    return any(isinstance(one, ast.Call) and last_name(one.func).endswith("DataLoader") for one in made)
+
+
+def _given(view: ScriptView, call: ast.Call, name: str) -> bool | None:
+    """What a keyword of a call is; None where it is not given, or not known."""
+    found = next((one.value for one in call.keywords if one.arg == name), None)
+    return values.is_true(view, found) if found is not None else None
+
+
+def _item(value: ast.expr, path: tuple[int, ...]) -> ast.expr:
+    """The part of `x, y = batch["x"], batch["y"]` that a name is given."""
+    while path and isinstance(value, ast.Tuple | ast.List) and path[0] < len(value.elts):
+        value, path = value.elts[path[0]], path[1:]
+    return value
+
+
+def _passed(index: Index, parameter: ast.AST) -> Iterable[ast.expr | None]:
+    """What calls pass for a parameter of a function of the file."""
+    function = index.parents[index.parents[parameter]]
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or not isinstance(parameter, ast.arg):
+        return ()
+    return passed(index, function, parameter.arg)
+
+
+def _root(node: ast.expr) -> ast.Name | None:
+    """The name that a chain of attributes, items and method calls starts from."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif isinstance(node, ast.Call) and last_name(node.func) in ("enumerate", "tqdm", "zip") and node.args:
+            node = node.args[0]
+        else:
+            return None
+    return node
+
+
+def _chain(node: ast.expr) -> Iterator[ast.Call]:
+    """The method calls of a chain: cpu() and detach() of x.detach().cpu()."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(node, ast.Call):
+            yield node
+        node = node.func if isinstance(node, ast.Call) else node.value
+
+
+def _calls(node: ast.expr) -> Iterator[ast.Call]:
+    return (one for one in ast.walk(node) if isinstance(one, ast.Call))

@@ -1,0 +1,114 @@
+"""Whether samples of unequal length make a batch: what pads them where they are put together."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from autotune.model.evidence import RUN
+from autotune.model.scanned import ConsumerCall, WrittenValue
+from autotune.pycode.index import Index, base_name, last_name
+from autotune.pycode.names import full_name
+from autotune.pycode.origins import origins
+from autotune.pycode.script_view import ScriptView
+
+COLLATORS = "DataCollator"
+"""How transformers' own collators are called: they pad and stack what is tokenised already."""
+
+STACKS = frozenset({"DefaultDataCollator", "DataCollatorWithFlattening"})
+"""Those of them that pad nothing."""
+
+COLLATES = frozenset({"collate_fn", "data_collator"})
+"""Arguments that take what puts a batch together."""
+
+TOKENIZERS = frozenset({"tokenizer", "processing_class"})
+"""Arguments by which a Trainer that is given no collator pads by itself."""
+
+UNPADDED = "no collator that pads was found, and samples of unequal length do not stack: pad in the collate function"
+
+STACKER = "default_data_collator"
+"""The function of transformers that stacks samples and pads nothing."""
+
+PADDER = "DataCollatorWithPadding"
+
+TEXTS = frozenset({"labels", "decoder_input_ids"})
+"""Columns that a padding of the inputs leaves as they are: where they are token ids, they need another collator."""
+
+
+def doubt(view: ScriptView, tokenizer: ast.Call) -> str:
+    """Why other padding at the call of a tokenizer might break the run; "" where batches are padded, there or later, or
+    where what stacks them can be replaced."""
+    if _collates(view, tokenizer) or any(map(_pads, view.index.calls)):
+        return ""
+    uses = _stackers(view.index)
+    if not uses:
+        return UNPADDED
+    if _replaceable(view, tokenizer, uses):
+        return ""
+    lines = ", ".join(str(view.place(use).line) for use in uses)
+    return (
+        f"{STACKER} (line {lines}) pads nothing: from transformers import {PADDER}, and {PADDER}(tokenizer) instead of"
+        f" it; {PADDER.replace('WithPadding', 'ForSeq2Seq')}(tokenizer) where labels are token ids"
+    )
+
+
+def calls(view: ScriptView) -> Iterator[ConsumerCall]:
+    """What stacks batches of a tokenizer's that pads to a fixed width, and what has to stand there when it does not."""
+    for tokenizer in [one for one in view.index.calls if "tokenizer" in last_name(one.func).lower()]:
+        uses = _stackers(view.index)
+        if _collates(view, tokenizer) or any(map(_pads, view.index.calls)) or not _replaceable(view, tokenizer, uses):
+            continue
+        for use in (*uses, *_imported(view.index)):
+            key = f"{PADDER}({last_name(tokenizer.func)})" if isinstance(use, ast.Name) else PADDER
+            yield ConsumerCall(
+                "torch", "collator", RUN, {key: WrittenValue(key, STACKER, view.place(use))}, view.place(tokenizer)
+            )
+        return
+
+
+def is_mapped(view: ScriptView, tokenizer: ast.Call) -> bool:
+    """Whether a tokenizer makes samples, which a collator pads: it has no batch to pad, and makes no tensors of one."""
+    return not _collates(view, tokenizer) and all(one.arg != "return_tensors" for one in tokenizer.keywords)
+
+
+def _stackers(index: Index) -> list[ast.Name]:
+    """Where transformers' function that only stacks is given to something."""
+    return [one for one in index.reads.get(STACKER, ()) if full_name(index, one) == f"transformers.{STACKER}"]
+
+
+def _imported(index: Index) -> list[ast.alias]:
+    found = [one.node for one in index.module.bindings.get(STACKER, ()) if one.kind == "import"]
+    return [node for node in found if isinstance(node, ast.alias) and node.asname is None]
+
+
+def _replaceable(view: ScriptView, tokenizer: ast.Call, uses: list[ast.Name]) -> bool:
+    """Whether the collator that pads can stand where the one that stacks does: as a plain name, where the tokenizer has
+    its name too, and of inputs alone."""
+    index = view.index
+    func = tokenizer.func
+    if not uses or not isinstance(func, ast.Name) or len(_imported(index)) != 1:
+        return False
+    names = index.lookup(func)
+    are_given = all(isinstance(index.parents.get(use), ast.keyword) for use in uses)
+    scopes = [index.scopes[use] for use in uses]
+    are_seen = all(bool(names) and scope.lookup(func.id) is names for scope in scopes)
+    has_texts = any(one.value in TEXTS and isinstance(one.value, str) for one in index.strings)
+    return are_given and are_seen and not has_texts
+
+
+def _pads(call: ast.Call) -> bool:
+    """`DataCollatorWithPadding(...)`, `pad_sequence(...)`, `tokenizer.pad(...)`, `Trainer(tokenizer=...)`."""
+    name, given = last_name(call.func), {keyword.arg for keyword in call.keywords}
+    if name.startswith(COLLATORS):
+        return name not in STACKS
+    if name.endswith("Trainer"):
+        return "data_collator" not in given and bool(given & TOKENIZERS)
+    return name == "pad_sequence" or (name == "pad" and "tokenizer" in base_name(call).lower())
+
+
+def _collates(view: ScriptView, call: ast.Call) -> bool:
+    """Whether a call stands in a collate function: it has all samples of a batch."""
+    given = [one.value for each in view.index.calls for one in each.keywords if one.arg in COLLATES]
+    made = [origin.node for value in given for origin in origins(view, value)]
+    named = {last_name(one) for node in made if isinstance(node, ast.expr) for one in ast.walk(node)} - {""}
+    return any(outer in made or getattr(outer, "name", "") in named for outer in view.index.up(call))

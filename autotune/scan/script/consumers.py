@@ -1,0 +1,171 @@
+"""The calls whose arguments are settings: which dialect they are in, and what their arguments are called."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from autotune.pycode.functions import called_class, with_bases
+from autotune.pycode.index import Index, last_name
+from autotune.pycode.names import full_name, package_and_name
+
+DATALOADER = (
+    "dataset",
+    "batch_size",
+    "shuffle",
+    "sampler",
+    "batch_sampler",
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "drop_last",
+    "timeout",
+    "worker_init_fn",
+)
+"""Its positional arguments."""
+
+LOADER_PACKAGES = frozenset({"torch", "torchdata"})
+
+TRL_CONFIG = re.compile(r"(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO|OnlineDPO|PPO|XPO|NashMD|GKD|BCO|PRM)Config")
+"""Configs of trl that extend TrainingArguments."""
+
+NO_MODEL = re.compile(r"Tokenizer(Fast)?$|Config$|Processor$|FeatureExtractor$|^GenerationConfig$")
+"""Classes of transformers whose from_pretrained loads no model."""
+
+
+class ConsumerSpec(Struct, frozen=True):
+    """`name` is what is called, `kind` the subject of its settings, `parameters` the names of positional arguments."""
+
+    dialect: str
+    name: str
+    kind: str = "run"
+    parameters: tuple[str, ...] = ()
+    is_open: bool = False
+
+
+def _consumers(dialect: str, package: str, names: str) -> dict[tuple[str, str], ConsumerSpec]:
+    return {(package, name): ConsumerSpec(dialect, name) for name in names.split()}
+
+
+CLASSES: Mapping[tuple[str, str], ConsumerSpec] = {
+    **_consumers("hf_trainer", "transformers", "TrainingArguments Seq2SeqTrainingArguments Trainer Seq2SeqTrainer"),
+    **_consumers("hf_trainer", "sentence_transformers", "SentenceTransformerTrainingArguments"),
+    **_consumers("torch", "transformers", "BitsAndBytesConfig"),
+    **_consumers("trl", "trl", "ModelConfig"),
+    **_consumers(
+        "accelerate",
+        "accelerate",
+        "Accelerator DataLoaderConfiguration GradientAccumulationPlugin TorchDynamoPlugin DistributedDataParallelKwargs"
+        " FullyShardedDataParallelPlugin DeepSpeedPlugin ProjectConfiguration",
+    ),
+    **_consumers("lightning", "lightning", "Trainer ModelCheckpoint DDPStrategy FSDPStrategy"),
+    ("lightning", "Fabric"): ConsumerSpec("fabric", "Fabric"),
+    ("torch", "DistributedDataParallel"): ConsumerSpec(
+        "torch", "DistributedDataParallel", parameters=("module", "device_ids", "output_device")
+    ),
+    ("torch", "DataParallel"): ConsumerSpec("torch", "torch.nn.DataParallel", parameters=("module",)),
+}
+"""By package and class: a library re-exports its classes."""
+
+SWITCHES: Mapping[str, str] = {
+    "torch.set_float32_matmul_precision": "precision",
+    "torch.set_num_threads": "int",
+    "torch.autograd.set_detect_anomaly": "mode check_nan",
+    "torch.use_deterministic_algorithms": "mode",
+}
+"""Functions that set something for the whole process."""
+
+CHOICES = frozenset({"BitsAndBytesConfig", "torch.compile", *SWITCHES})
+"""Calls that change the run by being made: below a condition that is not known, nothing is known of them."""
+
+_DEVICE_SCALER = "device init_scale growth_factor backoff_factor growth_interval enabled"
+_CUDA_SCALER = "init_scale growth_factor backoff_factor growth_interval enabled"
+
+PARAMETERS_OF_SCALERS: Mapping[str, str] = {
+    "torch.amp.GradScaler": _DEVICE_SCALER,
+    "torch.amp.grad_scaler.GradScaler": _DEVICE_SCALER,
+    "torch.GradScaler": _DEVICE_SCALER,
+    "torch.cuda.amp.GradScaler": _CUDA_SCALER,
+    "torch.cuda.amp.grad_scaler.GradScaler": _CUDA_SCALER,
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": _DEVICE_SCALER,
+}
+"""GradScalers of torch under all their names, with their positional arguments."""
+
+FUNCTIONS: Mapping[str, ConsumerSpec] = {
+    name: ConsumerSpec("torch", name, parameters=tuple(parameters.split()))
+    for name, parameters in {
+        **SWITCHES,
+        "torch.compile": "model",
+        "torch.autocast": "device_type dtype enabled cache_enabled",
+        "torch.amp.autocast": "device_type dtype enabled cache_enabled",
+        "torch.cuda.amp.autocast": "enabled dtype cache_enabled",
+        **PARAMETERS_OF_SCALERS,
+        "torch.utils.checkpoint.checkpoint": "function",
+    }.items()
+}
+"""By full name."""
+
+CAPTIONS = frozenset({"CLIPTokenizer", "CLIPTokenizerFast"})
+"""Tokenizers of text encoders that condition a model of images."""
+
+AUTOCASTS = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast"})
+SCALERS = frozenset(PARAMETERS_OF_SCALERS)
+
+
+def consumer(index: Index, call: ast.Call) -> ConsumerSpec | None:
+    """What a call is to the settings; None for any other call."""
+    name = full_name(index, call.func)
+    if name is None:
+        class_ = called_class(index, call.func)
+        return of_class(index, class_) if class_ is not None else _method(index, call)
+    return of_name(name) or _method(index, call)
+
+
+def of_name(name: str) -> ConsumerSpec | None:
+    """The same, for a full name."""
+    package, last = package_and_name(name)
+    if last in ("DataLoader", "StatefulDataLoader") and package in LOADER_PACKAGES:
+        return ConsumerSpec("torch", "DataLoader", "loader", DATALOADER)
+    if package == "torch_geometric" and last.endswith("Loader"):
+        return ConsumerSpec("torch", "DataLoader", "loader", is_open=True)
+    if name.startswith("torch.optim.") and last[0].isupper() and "lr_scheduler" not in name:
+        return ConsumerSpec("torch", f"torch.optim.{last}", "optimizer", ("params", "lr"))
+    if package == "trl" and (TRL_CONFIG.fullmatch(last) or last.endswith("Trainer")):
+        return ConsumerSpec("trl", last)
+    return CLASSES.get((package, last)) or FUNCTIONS.get(name)
+
+
+def of_class(index: Index, class_: ast.ClassDef) -> ConsumerSpec | None:
+    """What a class of the file extends. It may take arguments of its own, and pass on what it likes."""
+    for one in with_bases(index, class_):
+        for base in one.bases:
+            found = of_name(full_name(index, base) or "")
+            if found is not None and found.kind != "optimizer":
+                return replace(found, is_open=True, parameters=())
+    return None
+
+
+def _method(index: Index, call: ast.Call) -> ConsumerSpec | None:
+    """`AutoModel.from_pretrained(...)`, and the call of a tokenizer that pads."""
+    if last_name(call.func) == "from_pretrained" and isinstance(call.func, ast.Attribute):
+        package, class_ = package_and_name(full_name(index, call.func.value))
+        is_model = package == "transformers" and not NO_MODEL.search(class_)
+        return ConsumerSpec("torch", "from_pretrained") if is_model else None
+    is_tokenizer = "tokenizer" in last_name(call.func).lower() and full_name(index, call.func) is None
+    is_told = any(keyword.arg in ("padding", "max_length") for keyword in call.keywords)
+    if is_tokenizer and is_told and not _is_caption(index, call):
+        return ConsumerSpec("torch", "tokenizer", parameters=("text", "text_pair"))
+    return None
+
+
+def _is_caption(index: Index, call: ast.Call) -> bool:
+    """Whether the tokens are a caption, whose padding a text encoder reads like words: it is no setting then."""
+    if any(module.split(".")[0] == "diffusers" for module in index.imports) or index.reads.keys() & CAPTIONS:
+        return True
+    widths = [last_name(keyword.value) for keyword in call.keywords if keyword.arg == "max_length"]
+    words = {*index.reads, *index.attributes, *(str(one.value) for one in index.strings)}
+    return widths == ["model_max_length"] and "attention_mask" not in words

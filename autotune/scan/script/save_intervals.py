@@ -1,0 +1,68 @@
+"""Raw loops that save or evaluate every N steps: `if step % args.save_every == 0: torch.save(...)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from autotune.model.evidence import RUN
+from autotune.model.scanned import ConsumerCall
+from autotune.pycode import values
+from autotune.pycode.functions import called_function
+from autotune.pycode.index import last_name
+from autotune.pycode.script_view import ScriptView
+from autotune.scan.facts.accumulation import divisor
+from autotune.scan.facts.step_path import saves
+from autotune.scan.script.training_loops import TrainingStep
+
+SAVE, EVALUATE = "save loop", "evaluation loop"
+"""How the dialect of raw loops calls what takes these intervals."""
+
+UPDATES = ("step", "backward")
+"""What a condition of accumulation decides."""
+
+KEYS: Mapping[str, str] = {SAVE: "save_every", EVALUATE: "eval_every"}
+
+
+def calls(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ConsumerCall]:
+    """A Call for each interval that one condition of the training loops states; none where several do."""
+    found: dict[str, list[ConsumerCall]] = {SAVE: [], EVALUATE: []}
+    for test in _tests(view, steps):
+        every = divisor(test.test)
+        kind = _kind(view, test)
+        if every is not None and kind:
+            given = values.written_value(view, every)
+            location = (
+                given.location if given.location.key else replace(given.location, key=last_name(every) or KEYS[kind])
+            )
+            argument = replace(given, key=KEYS[kind], location=location)
+            found[kind].append(ConsumerCall("torch", kind, RUN, {KEYS[kind]: argument}, view.place(test)))
+    yield from (rows[0] for rows in found.values() if len(rows) == 1)
+
+
+def _tests(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ast.If]:
+    """The conditions in the loops of the training steps, each once. What counts epochs is no interval of steps: its
+    value is not the one that the run shows."""
+    inside = (node for step in steps for node in view.index.inside(step.node))
+    yield from dict.fromkeys(node for node in inside if isinstance(node, ast.If))
+
+
+def _calls(view: ScriptView, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
+    """The calls of statements that no further condition decides."""
+    for statement in body:
+        if not isinstance(statement, ast.If | ast.Try | ast.For | ast.While):
+            yield from (node for node in view.index.inside(statement) if isinstance(node, ast.Call))
+
+
+def _kind(view: ScriptView, test: ast.If) -> str:
+    """What a condition decides: that it saves, or else that it evaluates; "" for anything else."""
+    made = list(_calls(view, test.body))
+    if any(last_name(call.func) in UPDATES for call in made):
+        return ""
+    bodies = dict.fromkeys(body for call in made if (body := called_function(view.index, call)) is not None)
+    made += [node for body in bodies for node in view.index.inside(body) if isinstance(node, ast.Call)]
+    if any(saves(view, call) for call in made):
+        return SAVE
+    return EVALUATE if any(last_name(call.func) == "eval" and not call.args for call in made) else ""

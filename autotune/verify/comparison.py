@@ -1,0 +1,185 @@
+"""What `verify` compares: a patch that was not written yet, one that was, or another script."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from autotune.apply import apply
+from autotune.collect import artefacts
+from autotune.diagnose import diagnose
+from autotune.errors import UsageError
+from autotune.model.finding import Gain
+from autotune.model.patch import PatchChange
+from autotune.patch import journal as journals
+from autotune.patch.file import NAME, loads
+from autotune.patch.journal import WRITTEN, Journal
+from autotune.patch.present import is_present, present
+from autotune.report.gains import basis
+from autotune.verify import sides
+from autotune.verify.sides import Sides
+
+
+def other_script(words: tuple[str, ...], script: str) -> tuple[Sides, str]:
+    """Another script, which no run proposed."""
+    return sides.other(words, script), ""
+
+
+def patch_of_last_run(words: tuple[str, ...], options: apply.ApplyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:
+    """What was written of the last run's patch, where it is in the files; else what `options` would write of it.
+
+    Options of their own (--select, --allow) ask for what is not written yet. Where nothing is to be written it is the
+    newest patch that was, if it holds all that is selected; `against` says which, and `beside` names a written one that
+    is passed over. Raises UsageError when there is neither, or where lines that the patch wrote were edited since.
+    """
+    known, last = _written_patches(root), _patch(options.name, cwd)
+    run = last.parent.name if last is not None and not (options.select or options.allow) else ""
+    own = next((one for one in reversed(known) if run and apply.run_of(one.title) == run), None)
+    if own is not None and (edited := _edited(own)) is not None:
+        return _rest(words, options, cwd, edited)
+    journal = next(filter(is_present, reversed(known)), None)
+    if journal is None:
+        return patched(words, options, cwd)
+    if (run and apply.run_of(journal.title) == run) or _is_all(journal, words, options, root, cwd):
+        return _written(words, journal, root)
+    compared, of = patched(words, options, cwd)
+    beside = f"patch {journal.number} is written: --patch {journal.number} measures that one"
+    return replace(compared, beside=beside), of
+
+
+def _rest(words: tuple[str, ...], options: apply.ApplyOptions, cwd: Path, edited: UsageError) -> tuple[Sides, str]:
+    """What is to be written of a patch whose lines were edited. Raises `edited` where that is nothing."""
+    try:
+        return patched(words, options, cwd)
+    except UsageError:
+        raise edited from None
+
+
+def patch_by_name(words: tuple[str, ...], options: apply.ApplyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:
+    """The patch of a run or a file, or by its number one that is written. Raises UsageError for none of them."""
+    if not options.name.isdecimal() or (cwd / options.name).exists():
+        return patched(words, options, cwd)
+    where = f"--patch {options.name}"
+    if options.select or options.allow:
+        raise UsageError(
+            "an applied patch is measured as a whole", where=where, to_do="Leave --select and --allow out."
+        )
+    known = {one.number: one for one in _written_patches(root)}
+    journal = known.get(int(options.name))
+    if journal is not None and (edited := _edited(journal)) is not None:
+        raise edited
+    if journal is None or not is_present(journal):
+        listed = ", ".join(str(number) for number, one in known.items() if is_present(one))
+        raise UsageError(
+            "no applied patch has this number and its lines in the files",
+            where=where,
+            to_do=f"There is: {listed}." if listed else "`autotune apply` writes one.",
+        )
+    return _written(words, journal, root)
+
+
+def patched(words: tuple[str, ...], options: apply.ApplyOptions, cwd: Path) -> tuple[Sides, str]:
+    """A patch file that was not written yet, and the run that it is of. Raises UsageError when it is stale."""
+    planned = apply.plan(options, cwd=cwd)
+    if planned.doubt:
+        raise UsageError(
+            planned.doubt,
+            where=options.name,
+            to_do=f"Review it: `autotune apply --diff {shlex.quote(options.name)}`. Apply it, and verify measures it.",
+        )
+    run = apply.run_of(planned.title)
+    compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not applied yet")
+    return replace(compared, predicted=predicted(planned.chosen, run, planned.root)), run
+
+
+def run_of(number: int, cwd: Path) -> str:
+    """The run that proposed written patch `number`; "" where none is known."""
+    kept = apply.patch_store(cwd)
+    known = journals.journals(kept.folder) if kept is not None else ()
+    return next((apply.run_of(one.title) for one in known if one.number == number), "")
+
+
+def _written_patches(root: Path) -> list[Journal]:
+    """The patches that were written and not undone, the oldest first."""
+    kept = apply.patch_store(root)
+    return [one for one in journals.journals(kept.folder) if one.state == WRITTEN] if kept is not None else []
+
+
+def _edited(journal: Journal) -> UsageError | None:
+    """Why a written patch cannot be measured whose lines were edited since; None where they were not."""
+    try:
+        present(journal)
+    except UsageError as error:
+        to_do = f"{error.to_do} verify needs that line as the patch wrote it, or as it was before."
+        return UsageError(error.what, where=error.where, to_do=to_do)
+    return None
+
+
+def _is_all(journal: Journal, words: tuple[str, ...], options: apply.ApplyOptions, root: Path, cwd: Path) -> bool:
+    """Whether a written patch has all that is selected, and nothing of the last run's patch is left to be written."""
+    last = _patch(options.name, cwd)
+    names = {name for change in _changes(root, journal, words) for name in (change.setting, *change.rules)}
+    if not names.issuperset(options.select):
+        return False
+    if last is None:
+        return True
+    planned = apply.plan(options, cwd=cwd)
+    return not planned.files and not planned.typed
+
+
+def _patch(name: str, cwd: Path) -> Path | None:
+    """The patch of a run; None without one."""
+    try:
+        file = artefacts.resolve(name, cwd) / NAME
+    except UsageError:
+        return None
+    return file if file.is_file() else None
+
+
+def _written(words: tuple[str, ...], journal: Journal, root: Path) -> tuple[Sides, str]:
+    """A patch that was written, and its run."""
+    run = apply.run_of(journal.title)
+    changes = _changes(root, journal, words)
+    compared = sides.written(words, journal.number, present(journal), changes)
+    return replace(compared, predicted=predicted(changes, run, root)), run
+
+
+def _changes(root: Path, journal: Journal, words: Sequence[str]) -> tuple[PatchChange, ...]:
+    """Those changes of a run's patch that its journal says were written, and those that the command has."""
+    run = apply.run_of(journal.title)
+    file = folder(root, run) / NAME
+    if not run or not file.is_file():
+        return ()
+    changes = loads(file.read_bytes(), str(file)).changes
+    return tuple(
+        change
+        for change in changes
+        if (change.setting, change.subject) in journal.changes or sides.is_typed(words, change)
+    )
+
+
+def predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | None:
+    """What the diagnosis expects of these changes together, whatever else it proposed beside them.
+
+    None where it does not know of one of them: what that brings comes on top of any bound of the others.
+    """
+    if not run or not folder(root, run).is_dir():
+        return None
+    rules = {rule for change in changes for rule in change.rules}
+    try:
+        report = diagnose.load(str(folder(root, run)), cwd=root)
+    except UsageError:
+        return None
+    of = [one for one in report.recommendations if any(finding.rule.id in rules for finding in one.findings)]
+    if any(one.gain is None for one in of):
+        return None
+    gain = of[0].gain if len(of) == 1 else diagnose.together([found for one in of for found in one.findings], report)
+    return replace(gain, basis=basis(gain, report.step)) if gain is not None else None
+
+
+def folder(root: Path, run: str) -> Path:
+    """The folder of a run of the project at `root`, whether it exists or not."""
+    return root / ".autotune" / "runs" / run

@@ -1,0 +1,102 @@
+"""What kept a start from the machine that other starts had: other work, a quota, heat."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from autotune.model.verified import RunResult
+
+STAT = Path("/proc/stat")
+_IDLE, _WAITING, _GUEST = 3, 4, 8
+"""Columns of a "cpu" line: idle, waiting for a disk; guests are counted with the user's time too."""
+
+FULL_SHARE = 0.9
+"""CPUs busy above this share leave the training to wait for one."""
+
+OTHERS_SHARE = 0.15
+"""Share of the machine's CPUs that other work may use while the CPUs are full."""
+
+MORE_THROTTLED, MORE_SLOWED = 0.05, 0.1
+"""Shares of the time by which a start may exceed the best one of its side. A quota that always holds the training back
+is how it trains; one that does so now and then is contention."""
+
+CROWDED = "other work kept the CPUs busy"
+THROTTLED = "a CPU quota throttled the script"
+SLOWED = "heat or the power limit throttled the GPU"
+
+
+class CpuReading(Struct, frozen=True):
+    """CPU seconds of the whole machine since it began: busy ones, and all."""
+
+    busy_s: float
+    total_s: float
+
+
+def read(stat: Path = STAT) -> CpuReading | None:
+    """The counters now; None on a system that has none."""
+    try:
+        line = stat.read_text(encoding="ascii").partition("\n")[0]
+        ticks = [int(column) for column in line.split()[1:]][:_GUEST]
+    except (OSError, ValueError):
+        return None
+    if not line.startswith("cpu ") or len(ticks) <= _WAITING:
+        return None
+    total = sum(ticks)
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    return CpuReading((total - ticks[_IDLE] - ticks[_WAITING]) * tick_s, total * tick_s)
+
+
+def waited_s() -> float:
+    """CPU seconds of all processes that this one, or a child of it that it waited for, has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def shares(
+    before: CpuReading | None, after: CpuReading | None, own_s: float | None
+) -> tuple[float | None, float | None]:
+    """Shares of the CPUs between two readings: busy with other work than our `own_s` CPU seconds, and busy at all."""
+    if before is None or after is None or own_s is None or after.total_s <= before.total_s:
+        return None, None
+    total = after.total_s - before.total_s
+    busy = after.busy_s - before.busy_s
+    return max(0.0, busy - own_s) / total, busy / total
+
+
+def is_crowded(start: RunResult) -> bool:
+    """Whether other work took CPUs that the training may have wanted; not where the system does not tell."""
+    if start.others_share is None or start.busy_share is None:
+        return False
+    return start.busy_share > FULL_SHARE and start.others_share > OTHERS_SHARE
+
+
+def disturbances(starts: Sequence[RunResult]) -> list[str]:
+    """What disturbed each of the starts: CROWDED, THROTTLED or SLOWED, "" where nothing did that could be seen."""
+    return [_disturbance(start, [one for one in starts if one.side == start.side]) for start in starts]
+
+
+def _disturbance(start: RunResult, side: Sequence[RunResult]) -> str:
+    if is_crowded(start):
+        return CROWDED
+    if _exceeds(start.throttled_share, [one.throttled_share for one in side], MORE_THROTTLED):
+        return THROTTLED
+    return SLOWED if _exceeds(start.slowed_share, [one.slowed_share for one in side], MORE_SLOWED) else ""
+
+
+def _exceeds(share: float | None, of_side: Sequence[float | None], by: float) -> bool:
+    return share is not None and share > min(one for one in of_side if one is not None) + by
+
+
+def unobservable_load(starts: Sequence[RunResult]) -> Iterator[str]:
+    """What this system does not tell, so that it may have disturbed the starts unseen."""
+    if any(start.others_share is None for start in starts):
+        yield "whether other work kept the CPUs busy cannot be seen on this system"
+    if any(start.is_on_device and start.slowed_share is None for start in starts):
+        yield "whether heat or the power limit throttled the GPU cannot be seen (pynvml and its driver tell)"
+    if any(start.read_bytes is None for start in starts):
+        yield "whether the files came from the page cache cannot be seen"

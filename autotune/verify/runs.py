@@ -1,0 +1,237 @@
+"""One start of one side: the command with the probe, and what its Recordings say."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from autotune import collect, derive, machine
+from autotune.model.derived import Derived
+from autotune.model.recording import Recording
+from autotune.model.verified import RunResult, TimeSlicing
+from autotune.verify import clocks, epoch_windows, other_load
+from autotune.verify.pausable import may_be_stopped, wait_s, were_fair
+from autotune.verify.schedule import FreeResources
+from autotune.verify.scratch import start_folder
+from autotune.verify.scratch_copy import Mirror
+from autotune.verify.sides import Sides
+from autotune.verify.steady_state import steady_state_ms
+from autotune.verify.time_slicing import PausedGroup, alternate
+
+Show = Callable[[collect.Status], None]
+Ran = tuple[collect.Collected, RunResult | None, Derived | None]
+Busy = tuple[float | None, float | None]
+"""Shares of the CPUs that were busy with other work, and at all."""
+
+HASH_SEED = "PYTHONHASHSEED"
+
+MESSAGES = "stderr"
+"""In the folder of a start: what the script wrote there, as ten starts would repeat it on the user's terminal."""
+
+
+class MemoryShortError(Exception):
+    """The host is about to run out of memory: what is called all the time during a start says so."""
+
+
+class SideRunner(Struct, frozen=True):
+    """What every start needs. `python` runs scripts that name none; `mirrors` has one of each side, and none where no
+    file differs."""
+
+    root: Path
+    cwd: Path
+    environ: Mapping[str, str]
+    python: str
+    sides: Sides
+    mirrors: Mapping[str, Mirror]
+    show: Show
+
+    def run(self, side: str, request: collect.Request) -> Ran:
+        """Start `side` once; no Start when no step was measured."""
+        with start_folder(self.root) as folder:
+            return self.run_in(folder, side, request)
+
+    def run_in(self, folder: Path, side: str, request: collect.Request) -> Ran:
+        """The same in a run folder that the caller keeps."""
+        before, waited_s = other_load.read(), other_load.waited_s()
+        collected = self._collected(folder, side, request, self.show, None)
+        waited_s = other_load.waited_s() - waited_s
+        return _ran(side, collected, other_load.shares(before, other_load.read(), _own_s([collected], waited_s)), None)
+
+    def in_turns(self, requests: Mapping[str, collect.Request], turns: TimeSlicing) -> dict[str, Ran] | None:
+        """Start every side of `requests` at once, each stopped while another one has its turn; None when one of them
+        was not measured to its end, or not in its turns."""
+        before, waited_s = other_load.read(), other_load.waited_s()
+        with ExitStack() as folders:
+            shows = [self.show, *[_ignore] * (len(requests) - 1)]
+            works = [
+                partial(self._held, folders.enter_context(start_folder(self.root)), side, _patient(request), show)
+                for (side, request), show in zip(requests.items(), shows, strict=True)
+            ]
+            every = alternate(works, turns)
+        waited_s = other_load.waited_s() - waited_s
+        if not were_fair(every):
+            return None
+        busy = other_load.shares(before, other_load.read(), _own_s([collected for collected, _ in every], waited_s))
+        return {side: _ran(side, one, busy, held) for side, (one, held) in zip(requests, every, strict=True)}
+
+    def _held(
+        self, folder: Path, side: str, request: collect.Request, show: Show, held: PausedGroup
+    ) -> tuple[collect.Collected, PausedGroup]:
+        def shown(status: collect.Status) -> None:
+            held.check(status.steps)
+            show(status)
+
+        return self._collected(folder, side, request, shown, held), held
+
+    def _collected(
+        self, folder: Path, side: str, request: collect.Request, show: Show, held: PausedGroup | None
+    ) -> collect.Collected:
+        mirror = self.mirrors.get(side)
+        if mirror is not None:
+            mirror.show(self.sides.files[side])
+        words, cwd, environ = self._placed(side)
+        command = collect.plan_command(words, self.python, cwd, environ)
+
+        def shown(status: collect.Status) -> None:
+            show(replace(status, where=self.told(status.where)))
+
+        with Path(os.devnull).open("w") as nowhere:
+            return collect.collect(
+                request, command, folder, cwd=cwd, environ=environ, show=shown, stdout=nowhere.fileno(),
+                stderr=folder / MESSAGES, hold=held.group if held else collect.not_held, protected=self.root,
+            )  # fmt: skip
+
+    def told(self, text: str) -> str:
+        """`text` with the real paths in it."""
+        for mirror in self.mirrors.values():
+            text = text.replace(str(mirror.top), "")
+        return text
+
+    def _placed(self, side: str) -> tuple[tuple[str, ...], Path, dict[str, str]]:
+        """The command, working folder and environment of `side`, led into its mirror."""
+        words, mirror = self.sides.words[side], self.mirrors.get(side)
+        if mirror is None:
+            return words, self.cwd, dict(self.environ)
+        environ = dict(self.environ)
+        environ |= {name: mirror.mapped(environ[name]) for name in ("PYTHONPATH", "PWD") if name in environ}
+        if not self.cwd.is_relative_to(self.root):
+            return tuple(self._led(word, mirror) for word in words), self.cwd, environ
+        return tuple(map(mirror.mapped, words)), mirror.at(self.cwd), environ
+
+    def _led(self, word: str, mirror: Mirror) -> str:
+        """A word that is typed outside of the root: a name or a link that leads into it leads into the mirror."""
+        head, equals, value = word.rpartition("=")
+        real = Path(os.path.realpath(self.cwd / value))
+        is_inside = bool(value) and real.is_relative_to(self.root) and real.exists()
+        return f"{head}{equals}{mirror.at(real)}" if is_inside else mirror.mapped(word)
+
+
+def free_resources() -> FreeResources:
+    """What of this machine two starts at once may have now."""
+    cpus = machine.num_cpus()
+    return FreeResources(machine.memory_available(), 1.0 if cpus is None else cpus)
+
+
+def fixed_hash_seed(environ: Mapping[str, str]) -> dict[str, str]:
+    """Starts that hash text alike: sets are in one order and dicts in one place, so that losses and times compare."""
+    return {HASH_SEED: str(random.randrange(1, 2**32)), **environ}
+
+
+def _ignore(status: collect.Status) -> None:
+    """One live status tells of one start."""
+
+
+def _patient(request: collect.Request) -> collect.Request:
+    """The limits of a start that has half of the time."""
+    return replace(request, time_limit_s=2 * request.time_limit_s, startup_limit_s=2 * request.startup_limit_s)
+
+
+def _own_s(every: Sequence[collect.Collected], waited_s: float) -> float | None:
+    """CPU seconds of these starts; None where they are not known."""
+    known = [one.sampled.cpu_s for one in every if one.sampled is not None and one.sampled.cpu_s is not None]
+    # Readings miss what a worker did after its last one; what was waited for misses those that were killed.
+    return max(sum(known), waited_s) if len(known) == len(every) else None
+
+
+def _ran(side: str, collected: collect.Collected, busy: Busy, held: PausedGroup | None) -> Ran:
+    if not collected.recordings or collected.recordings[0].window is None:
+        return collected, None, None
+    derived = derive.derive(collected.recordings)
+    start = _start(side, collected, derived, busy, held)
+    return collected, start and steady_state_ms(start, collected.recordings[0]), derived
+
+
+def _start(
+    side: str, collected: collect.Collected, derived: Derived, busy: Busy, held: PausedGroup | None
+) -> RunResult | None:
+    first, step, sampled = collected.recordings[0], derived.step, collected.sampled
+    if step is None or first.window is None:
+        return None
+    times_ms = _times_ms(first, _own(first, held.own_s if held is not None else None))
+    least, is_alone = _own(first, held.least_s if held is not None else None), len(collected.recordings) == 1
+    reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
+    peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
+    device = max((peak for peak in peaks if peak is not None), default=None)
+    return RunResult(
+        side=side,
+        step_ms=step.mean_ms if held is None else statistics.fmean(times_ms),
+        steps=step.steps,
+        warmup=first.window.warmup_steps,
+        wall_s=collected.wall_s if held is None else held.own_s(math.inf),
+        samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
+        times_ms=times_ms,
+        cpu_ms=clocks.cpu_ms(first) if is_alone else (),
+        loader_ms=clocks.loader_ms(first, machine.num_cpus()) if is_alone else None,
+        asleep_share=clocks.sleep_share(first, least) if is_alone else None,
+        workers=clocks.num_workers(first),
+        cpus=clocks.cpus(collected.recordings, least),
+        losses=first.losses,
+        memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
+        is_on_device=bool(device),
+        may_be_stopped=may_be_stopped(collected),
+        wait_s=wait_s(first, derived) if held is None else None,
+        read_bytes=_sum(reads),
+        others_share=busy[0],
+        busy_share=busy[1],
+        throttled_share=sampled.throttled_share if sampled is not None else None,
+        slowed_share=sampled.gpu_throttled_share if sampled is not None and device else None,
+        epoch_steps=epoch_windows.observed_epochs(derived),
+        escaped=collected.effects.escaped,
+        unheld=collected.effects.why,
+    )
+
+
+def _own(recording: Recording, turns_s: Callable[[float], float] | None) -> clocks.Own:
+    """Without the time in which it was stopped: `turns_s` are the seconds of its turns before a moment."""
+    if turns_s is None:
+        return lambda begin, end: end - begin
+
+    def own_ns(at_ns: int) -> float:
+        return turns_s((recording.origin_ns + at_ns) / 1e9) * 1e9
+
+    return lambda begin, end: own_ns(end) - own_ns(begin)
+
+
+def _times_ms(recording: Recording, own: clocks.Own) -> tuple[float, ...]:
+    """The measured steps."""
+    window = recording.window
+    if window is None:
+        return ()
+    ends = window.step_ends_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
+    return tuple(own(begin, end) / 1e6 for begin, end in pairwise(ends))
+
+
+def _sum(reads: Sequence[int | None]) -> int | None:
+    """None where one is unknown: also where workers ended in the window and took their counters along."""
+    known = [read for read in reads if read is not None and read >= 0]
+    return sum(known) if len(known) == len(reads) else None

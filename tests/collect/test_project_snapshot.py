@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from autotune.collect import project_snapshot
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").write_text("one")
+    (tmp_path / "a" / "link").symlink_to("b")
+    (tmp_path / ".autotune").mkdir()
+    return tmp_path
+
+
+def shrunk(path):
+    times = os.stat(path)
+    path.write_text("two")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+CHANGES = {
+    "nothing": (lambda root: None, ()),
+    "our own folder": (lambda root: (root / ".autotune" / "x").touch(), ()),
+    "read": (lambda root: (root / "a/b/file").read_text(), ()),
+    "written": (lambda root: (root / "a/b/file").write_text("other"), ("a/b/file",)),
+    "written with its old time": (lambda root: shrunk(root / "a/b/file"), ("a/b/file",)),
+    "made": (lambda root: (root / "a/new").touch(), ("a/new",)),
+    "a new folder with files": (lambda root: [(root / "n/m").mkdir(parents=True), (root / "n/m/x").touch()], ("n",)),
+    "deleted": (lambda root: (root / "a/b/file").unlink(), ("a/b/file",)),
+    "renamed": (lambda root: (root / "a/b/file").rename(root / "a/moved"), ("a/b/file", "a/moved")),
+    "a mode": (lambda root: (root / "a/b").chmod(0o700), ("a/b",)),
+    "a link": (lambda root: [(root / "a/link").unlink(), (root / "a/link").symlink_to("/")], ("a/link",)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changed_is_named(tree, name):
+    change, expected = CHANGES[name]
+    before = project_snapshot.snapshot([str(tree)])
+    change(tree)
+    assert project_snapshot.changed(before) == tuple(str(tree / path) for path in expected)
+    assert before.is_whole
+
+
+def test_of_many_files_the_nearest_are_looked_at(tree, monkeypatch):
+    monkeypatch.setattr(project_snapshot, "MOST_FILES", 3)
+    before = project_snapshot.snapshot([str(tree)])
+    assert not before.is_whole
+    (tree / "a" / "b" / "file").write_text("beyond the limit")
+    assert project_snapshot.changed(before) == ()
+    (tree / "a" / "link").unlink()
+    assert project_snapshot.changed(before) == (str(tree / "a" / "link"),)
+
+
+def test_a_folder_in_a_folder_is_looked_at_once(tree):
+    assert len(project_snapshot.snapshot([str(tree), str(tree / "a")]).looks) == len(
+        project_snapshot.snapshot([str(tree)]).looks
+    )
+
+
+def test_our_scratch_what_is_left_out_and_what_this_process_prints_into_are_not_looked_at(tmp_path, monkeypatch):
+    for name in (".autotune", ".autotune-scratch-1", "cache", "kept"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("x")
+    out = (tmp_path / "out.log").open("w")
+    about = os.fstat(out.fileno())
+    monkeypatch.setattr(project_snapshot, "_printed", lambda: frozenset([(about.st_dev, about.st_ino)]))
+    before = project_snapshot.snapshot([str(tmp_path)], [str(tmp_path / "cache")])
+    assert set(before.looks) == {str(tmp_path / "kept"), str(tmp_path / "kept" / "file")}
+    out.write("a line")
+    out.close()
+    (tmp_path / "cache" / "file").write_text("changed")
+    assert project_snapshot.changed(before) == ()
+
+
+def test_what_this_process_prints_into_is_known():
+    done = subprocess.run(
+        [sys.executable, "-c", "import os; from autotune.collect import tripwire\n"
+         "print([(os.fstat(n).st_dev, os.fstat(n).st_ino) in tripwire._printed() for n in (0, 1, 2)])"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "[False, True, True]\n"

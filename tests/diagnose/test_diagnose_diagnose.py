@@ -1,0 +1,149 @@
+"""A measurement from the command to the Report, and the same Report from what was stored."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from autotune import collect, machine
+from autotune.collect import artefacts
+from autotune.diagnose import diagnose as api
+from autotune.diagnose import outcome
+from autotune.machine import FileSystem
+from autotune.model.evidence import RUN
+
+SCRIPT = """
+    import os, sys
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Files(Dataset):
+        root = "data"
+
+        def __len__(self):
+            return 400
+
+        def __getitem__(self, index):
+            return torch.ones(2)
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(Files(), batch_size=4)
+    os.makedirs("a-log", exist_ok=True)
+    os.makedirs("elsewhere", exist_ok=True)
+    os.chdir("elsewhere")
+    with open("../a-log/log.txt", "w") as file:
+        file.write("x")
+    for step, x in enumerate(loader):
+        model(x).sum().backward()
+        optimizer.step()
+        if step == 1:
+            torch.save(model.state_dict(), "model.pt")
+"""
+
+
+def network(path):
+    return FileSystem("nfs4", "server:/", "/", is_network=True)
+
+
+def local(path):
+    return FileSystem("ext4", "/dev/sda", "/", is_network=False)
+
+
+@pytest.fixture(scope="module")
+def measured(place_in, tmp_path_factory):
+    """(the working folder, the Report, the paths whose file systems were asked for)."""
+    place = place_in(tmp_path_factory.mktemp("diagnosed") / "project")
+    place.write("train.py", SCRIPT)
+    (place.cwd / "data").mkdir()
+    asked = []
+
+    def system(path):
+        asked.append(path)
+        return network(path)
+
+    request = collect.Request(steps=5, warmup=2, what_ifs=False)
+    words = ("train.py", "--wandb_key", "planted", "--lr=0.1")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(machine, "file_system", system)
+        report = api.diagnose(
+            api.DiagnoseOptions(words, request, sys.executable, lock=False),
+            lambda status: None,
+            cwd=place.cwd,
+            environ=place.environ,
+        )
+    return place.cwd, report, asked
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """This machine has other disks than the one that measured."""
+    monkeypatch.setattr(machine, "file_system", local)
+
+
+def storage_of(report):
+    subjects = [subject for subject in report.evidence.facts if subject.startswith("loader#")]
+    lookups = [("loader.storage_is_network", subject) for subject in subjects]
+    return [
+        report.evidence.lookup(subject, name) for name, subject in [*lookups, ("checkpoint.storage_is_network", RUN)]
+    ]
+
+
+@pytest.mark.train
+def test_disks_are_asked_for_absolute_paths_and_the_largest_output(measured):
+    cwd, report, asked = measured
+    assert asked == [cwd / "data", cwd / "elsewhere" / "model.pt"]
+    assert storage_of(report) == [True, True]
+    assert report.run.redirected == ("a-log/log.txt", "elsewhere/model.pt")
+
+
+@pytest.mark.train
+def test_a_stored_run_keeps_what_was_known(measured, elsewhere):
+    cwd, report, _ = measured
+    again = api.load("last", cwd=cwd)
+    assert again.evidence.facts == report.evidence.facts
+    assert again.machine == report.machine
+    assert replace(again.run, folder=report.run.folder) == report.run
+    assert outcome.NO_MACHINE not in again.run.notes
+
+
+@pytest.mark.train
+def test_of_a_search_it_is_the_diagnosis_that_is_loaded(measured, elsewhere):
+    cwd, report, _ = measured
+    folder = artefacts.new_run(artefacts.project_root(cwd))
+    artefacts.write_json(folder / artefacts.MANIFEST, {"tune": {"diagnosed": Path(report.run.folder).name}})
+    assert api.load(folder.name, cwd=cwd).evidence.facts == report.evidence.facts
+
+
+@pytest.mark.train
+def test_a_recording_alone_says_that_its_machine_is_unknown(measured, elsewhere, tmp_path):
+    _, report, _ = measured
+    (recording,) = Path(report.run.folder).glob("recording-*.json")
+    shutil.copy(recording, tmp_path / "from-afar.json")
+    again = api.load("from-afar.json", cwd=tmp_path)
+    assert again.run.notes[0] == outcome.NO_MACHINE
+    assert again.machine == {}
+    assert storage_of(again) == [None, None]
+    assert again.step == report.step
+    assert again.evidence.lookup(RUN, "machine.cpus_per_rank") is None
+
+
+@pytest.mark.train
+def test_no_secret_is_kept(measured):
+    _, report, _ = measured
+    assert report.run.command == ("train.py", "--wandb_key", "***", "--lr=0.1")
+    kept = [path for path in Path(report.run.folder).iterdir() if path.is_file()]
+    assert len(kept) > 2
+    assert [path.name for path in kept if b"planted" in path.read_bytes()] == []
+    manifest = artefacts.read_json(Path(report.run.folder) / artefacts.MANIFEST)
+    assert manifest["run"]["command"] == list(report.run.command)
+
+
+def test_before_any_recording_only_the_program_is_shown(tmp_path):
+    collected = collect.Collected(tmp_path, (), "script", 1, 1.0, None, None)
+    run = outcome.summarise(collected, ("train.py", "--password", "planted"), "python", "", False, tmp_path)
+    assert run.command == ("train.py",)

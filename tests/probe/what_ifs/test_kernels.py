@@ -1,0 +1,294 @@
+"""The profiled steps: against torch's own profiler on a CPU, and against events as Kineto gives them on CUDA."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from types import SimpleNamespace
+
+import jsonschema
+import pytest
+import torch
+from test_snapshot import SCHEMA
+from torch.utils.data import DataLoader, TensorDataset
+
+from autotune.probe import snapshot
+from autotune.probe.what_ifs import kernels, schedule
+
+CUDA, CPU = torch._C._autograd.DeviceType.CUDA, torch._C._autograd.DeviceType.CPU
+SGEMM = "ampere_sgemm_128x64_nn"
+
+
+class Event:
+    """A _KinetoEvent, as far as it is asked."""
+
+    def __init__(self, name, start, length, device=CUDA, identity=0, linked=0, annotation=False):
+        self.name = lambda: name
+        self.start_ns = lambda: start
+        self.duration_ns = lambda: length
+        self.device_type = lambda: device
+        self.correlation_id = lambda: identity
+        self.linked_correlation_id = lambda: linked
+        self.is_user_annotation = lambda: annotation
+
+
+def test_the_fake_event_asks_nothing_that_torchs_own_lacks():
+    assert set(vars(Event("", 0, 0))) <= set(dir(torch._C._autograd._KinetoEvent))
+    assert CUDA.name == "CUDA"
+
+
+# A step of 1000 ns from 5000 on: an operator launches two kernels on two streams, copies surround them.
+EVENTS = [
+    Event("aten::mm", 5000, 90, CPU, identity=1),
+    Event("cudaLaunchKernel", 5010, 5, CPU, identity=77, linked=1),
+    Event("my secret phase", 5100, 300, CPU, identity=2, annotation=True),
+    Event(SGEMM, 5100, 200, identity=77, linked=1),
+    Event(SGEMM, 5200, 300, identity=78, linked=1),
+    Event("triton_poi_fused_add_0", 5700, 100, identity=79, linked=2),
+    Event("my secret phase", 5100, 700, identity=2, linked=2, annotation=True),
+    Event("Memcpy HtoD (Pageable -> Device)", 5500, 40, identity=80),
+    Event("Memset (Device)", 5600, 10, identity=81),
+    Event(SGEMM, 4000, 100, identity=70, linked=1),
+    Event("cudaDeviceSynchronize", 5900, 100, CPU, identity=90),
+]
+
+
+def test_events_become_rows_and_gaps():
+    table = kernels.tabulate(EVENTS, (5000, 6000), 1000)
+    assert table["rows"] == [
+        {"name": SGEMM, "operator": "aten::mm", "kind": "kernel", "count": 2, "total_ns": 500},
+        {"name": "triton_poi_fused_add_0", "operator": "", "kind": "kernel", "count": 1, "total_ns": 100},
+        {"name": "Memcpy HtoD (Pageable -> Device)", "operator": "", "kind": "copy", "count": 1, "total_ns": 40},
+        {"name": "Memset (Device)", "operator": "", "kind": "fill", "count": 1, "total_ns": 10},
+    ]
+    assert (table["start_ns"], table["end_ns"]) == (4000, 5000)
+    assert table["busy_ns"] == 400 + 100, "kernels that overlap count once, copies not at all"
+    assert table["idle"] == [(4000, 4100), (4500, 4700), (4800, 5000)]
+    assert "secret" not in json.dumps(table)
+
+
+def test_only_the_longest_gaps_are_kept_in_the_order_of_time(monkeypatch):
+    monkeypatch.setattr(kernels, "MOST_GAPS", 2)
+    table = kernels.tabulate(EVENTS, (5000, 6000), 0)
+    assert table["idle"] == [(5500, 5700), (5800, 6000)]
+    assert table["busy_ns"] == 500
+
+
+def test_long_names_are_cut_and_added_up():
+    events = [Event("void k<" + "x" * 300 + end, 10, 5) for end in ("a", "b")]
+    (row,) = kernels.tabulate(events, (0, 100), 0)["rows"]
+    assert (len(row["name"]), row["count"]) == (kernels.MOST_CHARACTERS, 2)
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """How often the fake device was waited for."""
+    counted = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: counted.append(1))
+    return counted
+
+
+@pytest.fixture
+def cpu_profiler(monkeypatch):
+    """torch's own profiler; without a GPU it says so in a warning."""
+    native = kernels._started
+
+    def started():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return native()
+
+    monkeypatch.setattr(kernels, "_started", started)
+
+
+@pytest.fixture
+def products(cpu_profiler, monkeypatch):
+    """Takes the matrix products of the CPU for kernels of a device."""
+    monkeypatch.setattr(kernels, "_is_device", lambda event: event.name() in ("aten::mm", "aten::addmm"))
+
+
+def profiled(profile, steps):
+    """Makes steps of one matrix product; what `on_step` said after each."""
+    said = []
+    for _ in range(steps):
+        torch.ones(8, 8) @ torch.ones(8, 8)
+        said.append(profile.on_step())
+    return said
+
+
+def test_torchs_profiler_is_asked_as_it_wants_to_be(waits, products):
+    profile = kernels.Profile(2)
+    assert profiled(profile, 3) == [False, False, True]
+    table = profile.table(0)
+    assert len(waits) == 2
+    (row,) = table["rows"]
+    assert (table["steps"], row["name"], row["kind"], row["count"]) == (2, "aten::mm", "kernel", 2)
+    assert row["total_ns"] == table["busy_ns"] > 0
+    assert table["idle"][0][0] == table["start_ns"]
+    assert table["idle"][-1][1] == table["end_ns"]
+    assert not torch.autograd._profiler_enabled()
+
+
+def test_a_profiler_that_sees_no_device_leaves_the_kernels_unknown(waits, cpu_profiler):
+    profile = kernels.Profile(1)
+    profiled(profile, 2)
+    assert profile.table(0) is None
+
+
+def test_operators_are_found_among_torchs_events(cpu_profiler):
+    profiler = kernels._started()
+    torch.ones(8, 8) @ torch.ones(8, 8)
+    profiler.stop()
+    events = profiler.profiler.kineto_results.events()
+    (product,) = [event for event in events if event.name() == "aten::mm"]
+    kernel = Event(SGEMM, product.start_ns(), 50, linked=product.correlation_id())
+    span = (product.start_ns(), product.start_ns() + 100)
+    (row,) = kernels.tabulate([*events, kernel], span, 0)["rows"]
+    assert row["operator"] == "aten::mm"
+
+
+def test_a_profile_without_a_whole_step_is_none_and_stops_the_profiler(waits, products):
+    profile = kernels.Profile(2)
+    profiled(profile, 1)
+    assert profile.table(0) is None
+    assert not torch.autograd._profiler_enabled()
+
+
+def refuse(*args, **kwargs):
+    raise RuntimeError("CUPTI_ERROR_NOT_INITIALIZED")
+
+
+@pytest.mark.parametrize("place", ["start", "wait", "read"])
+def test_what_the_profiler_refuses_does_not_reach_the_script(waits, products, monkeypatch, place):
+    if place == "start":
+        monkeypatch.setattr(kernels, "_started", refuse)
+    if place == "wait":
+        monkeypatch.setattr(torch.cuda, "synchronize", refuse)
+    if place == "read":
+        monkeypatch.setattr(kernels, "tabulate", refuse)
+    profile = kernels.Profile(2)
+    assert profiled(profile, 3)[-1] is True
+    assert profile.table(0) is None
+    assert not torch.autograd._profiler_enabled()
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(int(x[0, 0]))
+        return self.layer(x)
+
+
+@pytest.fixture
+def run(attach, left, monkeypatch, waits, products):
+    """run(number of batches, cuda=.., **request): trains until the probe leaves; (session, numbers of the batches)."""
+    monkeypatch.setattr(schedule, "PHASE_S", 0.0)
+    monkeypatch.setattr(schedule, "SHORT_S", 0.0)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+
+    def train(batches, cuda=True, **fields):
+        session = attach(steps=4, warmup=1, **fields)
+        session.wait_share = lambda: 0.0
+        session.trains_on_cuda = lambda: cuda
+        monkeypatch.setattr(snapshot.describe, "cuda_memory", dict)
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        numbers = torch.arange(batches).float()[:, None].expand(batches, 2)
+        with pytest.raises(left):
+            for (x,) in DataLoader(TensorDataset(numbers)):
+                model(x).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            raise AssertionError("the data ended before the probe left")
+        return session, model.seen
+
+    return train
+
+
+def names(session):
+    return [row["name"] for row in session.what_ifs]
+
+
+REST = ["replay", "serialise", *4 * schedule.MOST_ROUNDS * ["micro_batch"]]
+
+
+def test_on_cuda_live_steps_are_profiled_before_the_what_ifs(run):
+    session, seen = run(4096)
+    assert session.kernels["steps"] == kernels.STEPS
+    assert seen[:9] == list(range(9)), "the script's own batches go on: one to warm up, three to profile"
+    assert set(seen[9:]) <= set(range(9))
+    assert names(session) == REST, "the profile is no what-if"
+    row = json.loads(json.dumps(snapshot.recording(session, "completed"), allow_nan=False))
+    jsonschema.validate(row, SCHEMA)
+    assert row["kernels"]["steps"] == kernels.STEPS
+    assert row["window"]["end_ns"] <= row["kernels"]["start_ns"] < row["kernels"]["end_ns"]
+
+
+def test_on_a_cpu_run_nothing_is_profiled(run, waits):
+    session, seen = run(4096, cuda=False)
+    assert session.kernels is None
+    assert seen[5:] != list(range(5, len(seen)))
+    assert [name for name in names(session) if name != "replay_changed"] == REST
+    assert waits == []
+    assert "device_clock" not in snapshot.recording(session, "completed")["window"]
+
+
+def test_an_epoch_that_ends_inside_the_profile_leaves_what_was_profiled(run):
+    session, seen = run(7)
+    assert seen[:7] == list(range(7))
+    assert session.kernels["steps"] == 1
+    assert names(session) == REST
+
+
+def test_an_epoch_that_ends_before_a_whole_step_leaves_nothing(run):
+    session, _ = run(5)
+    assert session.kernels is None
+    assert names(session) == REST
+
+
+def test_nothing_is_profiled_when_no_what_ifs_are_asked(run):
+    session, seen = run(4096, what_ifs=False)
+    assert (session.kernels, len(seen)) == (None, 5)
+
+
+def test_slow_steps_are_profiled_one_at_a_time(attach):
+    session = attach(steps=4, warmup=1)
+    session.window = SimpleNamespace(start=0, end=80 * 10**9, step_ends=[0] * 5, warmup=1, is_over=True)
+    assert session.plan._profiled_steps() == 1
+    session.window.end = 4 * 10**9
+    assert session.plan._profiled_steps() == kernels.STEPS
+
+
+def test_a_script_that_ends_inside_the_profile_leaves_what_was_profiled(attach, waits, products, monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    session = attach(steps=2, warmup=1)
+    session.trains_on_cuda = lambda: True
+    monkeypatch.setattr(snapshot.describe, "cuda_memory", dict)
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    for _ in range(5):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    session.plan.abandon()
+    assert session.kernels["steps"] == 1
+    assert names(session) == []
+
+
+def test_a_failure_inside_the_profile_is_no_what_if(attach, left, waits, products, monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    session = attach(steps=2, warmup=1)
+    session.trains_on_cuda = lambda: True
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    for _ in range(3):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    with pytest.raises(left):
+        model("no tensor")
+    assert (names(session), session.kernels) == ([], None)
+    session.plan._profile.table(0)  # here the process goes on: the profiler must not

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from report_builders import report, run, step
+
+from autotune.model.report import Coverage
+from autotune.report.text import coverage
+
+
+def said(made: Coverage) -> list[str]:
+    return [line.text for line in coverage.lines(report(run=run(), step=step(forward=1.0), said=made), 80)]
+
+
+def test_what_is_right_what_would_not_help_and_what_was_not_looked_at() -> None:
+    assert said(Coverage(("loader", "fused AdamW"), ("TF32 (CPU run)",), (("saves", "none seen"),))) == [
+        "Already right: loader, fused AdamW",
+        "Would not help: TF32 (CPU run)",
+        "Not looked at: saves (none seen)",
+    ]
+
+
+def test_topics_of_one_reason_stand_together() -> None:
+    topics = (("saves", "none seen"), ("GPU state", "CPU run"), ("evaluation", "none seen"))
+    assert said(Coverage(not_looked_at=topics)) == ["Not looked at: saves, evaluation (none seen); GPU state (CPU run)"]
+
+
+def test_nothing_to_say() -> None:
+    assert said(Coverage()) == []

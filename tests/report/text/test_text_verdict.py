@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from report_builders import evidence, finding, gain, passed, recommendation, report, rule, run, skipped, step
+
+from autotune.model.report import Frame, Report, Step
+from autotune.report.text import verdict
+
+
+def said(made: Report) -> str:
+    return " ".join(line.text for line in verdict.lines(made, 80))
+
+
+@pytest.mark.parametrize(
+    ("phases", "expected"),
+    [
+        ({"data_wait": 60.0, "forward": 40.0}, "Input-bound: 60 % of each step is spent waiting for data."),
+        (
+            {"data_wait": 40.0, "forward": 25.0, "backward": 35.0},
+            "Compute-bound: 60 % of each step is forward and backward.",
+        ),
+        (
+            {"forward": 30.0, "recompute": 30.0, "backward": 39.0, "optimizer": 1.0},
+            "Compute-bound: 100 % of each step is forward, recompute, backward and optimizer.",
+        ),
+        ({"checkpoint": 60.0, "forward": 40.0}, "Checkpoint-bound: 60 % of each step is spent on saves."),
+        ({"evaluation": 60.0, "forward": 40.0}, "Evaluation-bound: 60 % of each step is spent on evaluation."),
+        ({"h2d": 60.0, "forward": 40.0}, "Copies to the device take the largest part of each step: 60 %."),
+        ({"logging": 60.0, "forward": 40.0}, "Logging takes the largest part of each step: 60 %."),
+        ({"other": 60.0, "forward": 40.0}, "The largest part of each step, 60 %, is outside the known phases."),
+    ],
+)
+def test_what_bounds_the_step(phases: dict[str, float], expected: str) -> None:
+    made = report(run=run(), step=step(**phases), passed=passed("DL001"))  # type: ignore[arg-type]
+    assert said(made) == f"Nothing to report: 1 rule checked, none fired. {expected}"
+
+
+@pytest.mark.parametrize(("busy", "expected"), [(0.3, "Host-bound: the device is busy 30 %"), (0.5, "Compute-bound")])
+def test_an_idle_device_is_not_compute(busy: float, expected: str) -> None:
+    made = report(
+        recommendation(1, finding(rule(), "m")),
+        run=run(),
+        step=step(forward=1.0),
+        evidence=evidence({"run": {"device.busy_share": busy}}),
+    )
+    assert said(made).startswith(expected)
+
+
+def test_the_frame_of_unknown_time() -> None:
+    filled: Step = replace(step(other=6.0, forward=4.0), other=(Frame("a.py", 3, "f", 0.1), Frame("b.py", 5, "g", 0.4)))
+    made = report(run=run(), step=filled, passed=passed("DL001"))
+    assert said(made).endswith("60 %, is outside the known phases; 40 % is g in b.py:5.")
+
+
+def test_the_first_recommendation_and_its_basis() -> None:
+    found = finding(rule("CP004", "loop-optimizer"), "m", gain=gain(1.5, 1.4, 1.6))
+    made = report(recommendation(1, found), run=run(), step=step(forward=1.0))
+    assert said(made).endswith("First: loop optimizer (CP004), 1.50x (1.40-1.60) measured.")
+
+
+def test_a_first_recommendation_without_gain_claims_none() -> None:
+    made = report(recommendation(1, finding(rule(), "m")), run=run(), step=step(forward=1.0))
+    assert said(made).endswith("First: batches in the main process (DL001).")
+
+
+def test_nothing_decided_is_not_health() -> None:
+    made = report(
+        run=run(),
+        step=step(forward=1.0),
+        skipped=(skipped("DL001", "loader.wait_ms"), skipped("DL002", "loader.wait_ms")),
+    )
+    assert said(made).startswith("Nothing to report, but nothing could be decided: 2 rules lack a fact.")
+
+
+def test_no_step_no_verdict() -> None:
+    assert verdict.lines(report(run=run("no_step"), step=None), 80) == []
