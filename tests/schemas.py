@@ -15,8 +15,9 @@ from textwrap import dedent
 from typing import Any, get_type_hints
 
 import msgspec
-from autotune.diagnose import manifest
+
 from autotune.collect import request_document
+from autotune.diagnose import manifest
 from autotune.model import evidence, recording, recording_sections, report, scanned
 from autotune.report.json import documents
 

@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Command": "command",
+    "PlannedCommand": "command",
     "plan_command": "command",
     "SideEffects": "isolation",
     "Status": "progress",
     "Request": "request",
-    "load": "stored",
+    "load": "load_recordings",
 }
 
 

@@ -17,14 +17,16 @@ from autotune.machine.interpreter import candidates
 from autotune.model.report import RunSummary
 
 if TYPE_CHECKING:
-    from autotune.collect import Raised
+    from autotune.collect import EarlyException
 
 _NAMED = 3
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 """A name with a dot is not of a missing package: what it lies in was found."""
 
 
-def hint(words: Sequence[str], run: RunSummary, raised: Raised | None, cwd: Path, environ: Mapping[str, str]) -> str:
+def hint(
+    words: Sequence[str], run: RunSummary, raised: EarlyException | None, cwd: Path, environ: Mapping[str, str]
+) -> str:
     """What to do about a package that the Python of a failed run lacks; "" where something else ended it.
 
     `raised` is what ended it before torch came, when nothing was recorded.

@@ -108,7 +108,7 @@ class SideRunner(Struct, frozen=True):
         with Path(os.devnull).open("w") as nowhere:
             return collect.collect(
                 request, command, folder, cwd=cwd, environ=environ, show=shown, stdout=nowhere.fileno(),
-                stderr=folder / MESSAGES, hold=held.group if held else collect.not_held, protected=self.root,
+                stderr=folder / MESSAGES, hold=held.group if held else collect.isolation_gaps, protected=self.root,
             )  # fmt: skip
 
     def told(self, text: str) -> str:

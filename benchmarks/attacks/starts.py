@@ -264,8 +264,8 @@ def _scratch(state: Path) -> list[str]:
 def _clean(project: Path, state: Path) -> None:
     """What a killed autotune left is deleted by the next measurement of that project."""
     subprocess.run(
-        [sys.executable, "-c", "import sys; from pathlib import Path; from autotune.collect import leftovers; "
-         "leftovers.remove_leftovers(Path(sys.argv[1]))", str(project)],
+        [sys.executable, "-c", "import sys; from pathlib import Path; from autotune.collect import stale_runs; "
+         "stale_runs.remove_leftovers(Path(sys.argv[1]))", str(project)],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "XDG_STATE_HOME": str(state)}, check=False,
     )  # fmt: skip
 

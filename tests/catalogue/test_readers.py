@@ -38,8 +38,8 @@ def rule_texts() -> str:
 
 
 def readers() -> str:
-    folders = ("predict", "report", "engine", "api")
-    sources = (file for folder in folders for file in sorted((ROOT / "autotune" / folder).glob("*.py")))
+    folders = ("predict", "report", "engine", "diagnose", "check", "apply")
+    sources = (file for folder in folders for file in sorted((ROOT / "autotune" / folder).rglob("*.py")))
     return "\n".join([rule_texts(), *(file.read_text(encoding="utf-8") for file in sources)])
 
 

@@ -49,7 +49,8 @@ for batch in DataLoader(Rows(), batch_size=8, num_workers=args.workers):
 FASTER = """\
 import sys
 from autotune.cli import main
-from autotune.model.verified import AFTER, BEFORE, Estimate, Losses, Memory, Sameness, Schedule, Verdict, Verified
+from autotune.model.verified import AFTER, BEFORE, Estimate, LossComparison, LossVerdict, Memory
+from autotune.model.verified import Schedule, Verdict, Verified
 from autotune.tune import confirmation
 
 
@@ -58,7 +59,8 @@ def confirm(trials, best, left_s, announce):
     announce(planned)
     return Verified(
         "", trials.realisation(best).changes, Verdict.FASTER, "", Estimate(1.5, 1.4, 1.6, (1.3, 1.7), 0.01, True),
-        (80.0, 53.0), False, Losses(Sameness.IDENTICAL, 20, ""), Memory("processes", None, None), planned, 8.0,
+        (80.0, 53.0), False, LossComparison(LossVerdict.IDENTICAL, 20, ""), Memory("processes", None, None),
+        planned, 8.0,
     )
 
 

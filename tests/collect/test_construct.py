@@ -187,10 +187,10 @@ def test_an_interpreter_that_does_not_run(library):
 
 
 def test_the_programs_folder_shadows_no_package(library, tmp_path):
-    """The probe has a kernels.py, and so have transformers' users a package kernels."""
-    assert (PROGRAM.parent / "kernels.py").is_file()
-    (tmp_path / "site" / "kernels.py").write_text("def Layer(size): pass\n")
-    assert library(Target("kernels", "Layer", {"size": 1})) == (Constructed(),)
+    """The probe has a clock.py; a user may have a package of that name."""
+    assert (PROGRAM.parent / "clock.py").is_file()
+    (tmp_path / "site" / "clock.py").write_text("def Layer(size): pass\n")
+    assert library(Target("clock", "Layer", {"size": 1})) == (Constructed(),)
 
 
 def given(**values):

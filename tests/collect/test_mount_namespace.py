@@ -15,8 +15,8 @@ import pytest
 DRIVER = """
 import json, os, resource, subprocess, sys
 from pathlib import Path
-from autotune.collect import isolation, leftovers, overlay_plan
-from autotune.collect.overlay_plan import Overlay
+from autotune.collect import isolation, overlay_plan, stale_runs
+from autotune.collect.overlay_plan import OverlayMount
 
 given = json.loads(sys.argv[1])
 for command in given["world"]:
@@ -32,7 +32,7 @@ done = subprocess.run(
     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard)), capture_output=True, text=True,
 )
 effects = isolation.effects(held, ())
-leftovers.remove_scratch(run)
+stale_runs.remove_scratch(run)
 print(json.dumps({
     "layer": held.layer, "why": held.why, "code": done.returncode, "out": done.stdout, "error": done.stderr,
     "failure": isolation.failure(run), "gaps": effects.gaps, "escaped": effects.escaped,

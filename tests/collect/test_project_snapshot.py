@@ -81,8 +81,8 @@ def test_our_scratch_what_is_left_out_and_what_this_process_prints_into_are_not_
 
 def test_what_this_process_prints_into_is_known():
     done = subprocess.run(
-        [sys.executable, "-c", "import os; from autotune.collect import tripwire\n"
-         "print([(os.fstat(n).st_dev, os.fstat(n).st_ino) in tripwire._printed() for n in (0, 1, 2)])"],
+        [sys.executable, "-c", "import os; from autotune.collect import project_snapshot\n"
+         "print([(os.fstat(n).st_dev, os.fstat(n).st_ino) in project_snapshot._printed() for n in (0, 1, 2)])"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == "[False, True, True]\n"

@@ -116,7 +116,7 @@ CASES = {
         ("torchrun", "--nproc-per-node", "2", "train.py"),
     ),
     "a bug of ours": Case(
-        script(before="sys.modules['_autotune_probe.window'].Window._is_late = lambda *moment: {}['private text']"),
+        script(before="sys.modules['_autotune_probe.window'].StepWindow._is_late = lambda *moment: {}['private text']"),
     ),
     "mp.spawn": Case(
         """

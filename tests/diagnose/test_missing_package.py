@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from autotune.collect import Raised
+from autotune.collect import EarlyException
 from autotune.diagnose import missing_package
 from autotune.model.report import RunSummary
 
-LACKS = Raised("ModuleNotFoundError", "no_such_a", "/its/bin/python")
+LACKS = EarlyException("ModuleNotFoundError", "no_such_a", "/its/bin/python")
 
 
 def environment(folder: Path, *packages: str) -> Path:
@@ -82,13 +82,13 @@ def test_where_none_has_it_that_is_said(project: Path) -> None:
         (run("ValueError: no", 1), None),
         (run("ValueError: no", 1), LACKS),
         (run("exit code 2"), None),
-        (run(), Raised("FileNotFoundError", "", "/its/bin/python")),
-        (run(), Raised("ModuleNotFoundError", "own", "/its/bin/python")),
-        (run(), Raised("ModuleNotFoundError", "torch.no_such", "/its/bin/python")),
+        (run(), EarlyException("FileNotFoundError", "", "/its/bin/python")),
+        (run(), EarlyException("ModuleNotFoundError", "own", "/its/bin/python")),
+        (run(), EarlyException("ModuleNotFoundError", "torch.no_such", "/its/bin/python")),
     ],
 )
 def test_another_failure_has_nothing_to_do_with_packages(
-    project: Path, recorded: RunSummary, raised: Raised | None
+    project: Path, recorded: RunSummary, raised: EarlyException | None
 ) -> None:
     environ = {"PATH": "", "HOME": str(project)}
     for words in (("my train.py",), ("bash", "run.sh")):
@@ -113,7 +113,7 @@ def test_a_script_of_a_package_is_started_as_its_module(project: Path, words: tu
     (project / "src" / "train.py").write_text("from src.data import x")
     (project / "src" / "data.py").write_text("x = 1")
     said = missing_package.hint(
-        words, run(), Raised("ModuleNotFoundError", "src", "/its/python"), project, {"PATH": ""}
+        words, run(), EarlyException("ModuleNotFoundError", "src", "/its/python"), project, {"PATH": ""}
     )
     assert said.rpartition("    ")[2] == expected
 
@@ -123,7 +123,7 @@ def test_from_another_folder_the_command_goes_to_the_package(project: Path, tmp_
     (project / "a" / "pkg" / "train.py").write_text("import pkg.data")
     (project / "a" / "pkg" / "data.py").write_text("")
     said = missing_package.hint(
-        ("a/pkg/train.py",), run(), Raised("ModuleNotFoundError", "pkg", "/p"), project, {"PATH": ""}
+        ("a/pkg/train.py",), run(), EarlyException("ModuleNotFoundError", "pkg", "/p"), project, {"PATH": ""}
     )
     assert said.endswith(f"    cd {project}/a && autotune diagnose -m pkg.train")
 
@@ -132,6 +132,6 @@ def test_a_folder_that_is_called_like_a_library_is_no_package(project: Path) -> 
     (project / "lightning").mkdir()
     (project / "lightning" / "train.py").write_text("import lightning\nfrom lightning.pytorch import Trainer\n")
     said = missing_package.hint(
-        ("lightning/train.py",), run(), Raised("ModuleNotFoundError", "lightning", "/p"), project, {"PATH": ""}
+        ("lightning/train.py",), run(), EarlyException("ModuleNotFoundError", "lightning", "/p"), project, {"PATH": ""}
     )
     assert "-m" not in said

@@ -461,7 +461,7 @@ import os, signal, sys
 from pathlib import Path
 from autotune.patch import write
 from autotune.patch.file_operations import Disk
-from autotune.patch.journal import Store
+from autotune.patch.journal import PatchStore
 class Dying(Disk):
     left = int(sys.argv[2])
     def replace(self, source, target):
@@ -471,7 +471,7 @@ class Dying(Disk):
 root = Path(sys.argv[1])
 names = ["train.py", "a.yaml", "run.sh"]
 files = [(root / name, (root / name).read_bytes(), b"new " + name.encode()) for name in names]
-write(Store(root, root / ".autotune" / "patches"), "t", files, Dying())
+write(PatchStore(root, root / ".autotune" / "patches"), "t", files, Dying())
 """
 
 

@@ -103,8 +103,8 @@ def test_a_frame_stays_in_its_line(frame: str) -> None:
 
 def test_rich_is_loaded_only_for_a_terminal() -> None:
     code = (
-        "import sys, io; from autotune.report import render; from autotune.report.live import Live;"
+        "import sys, io; from autotune.report import render; from autotune.report.live import ProgressDisplay;"
         "from autotune.collect.progress import Status;"
-        "Live(stream=io.StringIO()).update(Status()); assert 'rich' not in sys.modules"
+        "ProgressDisplay(stream=io.StringIO()).update(Status()); assert 'rich' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

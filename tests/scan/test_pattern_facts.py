@@ -74,5 +74,5 @@ def test_offload_needs_both_keys() -> None:
 
 def test_the_table_states_the_facts_of_the_catalogue_in_known_dialects() -> None:
     table = read("stated.toml")
-    assert set(table) == {name for name, entry in catalogue.facts().items() if entry.supplier == "scan.stated"}
+    assert set(table) == {name for name, entry in catalogue.facts().items() if entry.supplier == "scan.pattern_facts"}
     assert {dialect for row in table.values() for dialect in row} <= set(dialects())

@@ -130,7 +130,7 @@ def test_the_trial_of_a_killed_tuner_is_free(storage, when: str) -> None:
     script = textwrap.dedent(f"""
         import os, signal
         import optuna
-        from autotune.model.tuned import Axis, Space, Trial, Outcome
+        from autotune.model.tuned import Axis, Space, SearchTrial, Outcome
         from autotune.tune.study import Study
 
         def killed(*given, **more):
@@ -138,7 +138,7 @@ def test_the_trial_of_a_killed_tuner_is_free(storage, when: str) -> None:
 
         study = Study({SPACE!r}, lambda settings: None, {storage!r})
         with study.attempt((0, 0)) as begun:
-            study.tell(begun, Trial(begun.number, (0, 0), Outcome.COMPLETED, 2.0, samples_per_s=5.0))
+            study.tell(begun, SearchTrial(begun.number, (0, 0), Outcome.COMPLETED, 2.0, samples_per_s=5.0))
         run = print
         {KILLED[when]}
         with study.attempt((1, 0)) as begun:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
-from test_starts import RECORDING, SAMPLED
+from test_runs import RECORDING, SAMPLED
 
 from autotune import collect
 from autotune.model.derived import Derived

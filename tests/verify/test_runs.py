@@ -39,7 +39,7 @@ class Asked:
 
     collected: collect.Collected
     step: Step | None = STEP
-    command: collect.Command | None = None
+    command: collect.PlannedCommand | None = None
     folder: Path | None = None
     cwd: Path | None = None
     environ: dict | None = None
@@ -63,7 +63,7 @@ def asked(monkeypatch):
         made.seen = (cwd / "settings.py").read_text()
         assert folder.is_dir()
         assert stdout is not None
-        if hold is collect.not_held:
+        if hold is collect.isolation_gaps:
             return made.collected
         with subprocess.Popen(["sleep", "9"], start_new_session=True) as child, hold(child.pid):
             made.began += 1
@@ -82,7 +82,7 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(runs.collect, "collect", run)
     monkeypatch.setattr(runs.derive, "derive", lambda recordings: Derived((), (), made.step))
-    monkeypatch.setattr(runs.contention, "read", lambda: next(readings))
+    monkeypatch.setattr(runs.other_load, "read", lambda: next(readings))
     return made
 
 
@@ -112,7 +112,7 @@ def test_a_start_runs_in_the_mirror_with_the_files_of_its_side(root, asked) -> N
     for side, text in ((BEFORE, "old"), (AFTER, "new"), (BEFORE, "old")):
         asked.seen = ""
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(runs.contention, "read", lambda: None)
+            patched.setattr(runs.other_load, "read", lambda: None)
             made.run(side, collect.Request())
         assert asked.seen == text
     assert asked.cwd == place
@@ -132,7 +132,7 @@ def test_a_command_that_is_typed_elsewhere_is_led_into_the_mirror(root, asked, t
     for script in (f"{root}/train.py", "link.py", f"../../{root.parent.name}/{root.name}/train.py"):
         words = (script, f"--config=../../{root.parent.name}/{up[3:]}/settings.py", "--data", "data", f"{root}/new.txt")
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(runs.contention, "read", lambda: None)
+            patched.setattr(runs.other_load, "read", lambda: None)
             replace(made, cwd=cwd, sides=replace(made.sides, words=dict.fromkeys(SIDES, words))).run(
                 AFTER, collect.Request()
             )
@@ -176,7 +176,7 @@ def test_batches_that_workers_had_ready_are_no_pace(root, asked) -> None:
 
 def test_what_workers_used_up_to_their_end_is_not_of_others(root, asked, monkeypatch) -> None:
     waited = iter([100.0, 107.0])
-    monkeypatch.setattr(runs.contention, "waited_s", lambda: next(waited))
+    monkeypatch.setattr(runs.other_load, "waited_s", lambda: next(waited))
     _, start, _ = runner(root, mirrored=False).run(AFTER, collect.Request())
     assert (start.others_share, start.busy_share) == (pytest.approx(0.1), pytest.approx(0.8))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from test_starts import RECORDING
+from test_runs import RECORDING
 
 from autotune.model.recording import Event, Fetch, RecordedWindow
 from autotune.model.verified import AFTER, RunResult

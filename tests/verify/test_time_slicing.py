@@ -136,9 +136,9 @@ def test_nobody_stays_stopped_when_this_process_is_killed() -> None:
     """As by the OOM killer, while the group is stopped."""
     own = (
         "import os, signal, subprocess\n"
-        "from autotune.verify.time_slicing import Held\n"
+        "from autotune.verify.time_slicing import PausedGroup\n"
         "child = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
-        "with Held().group(child.pid):\n"
+        "with PausedGroup().group(child.pid):\n"
         "    os.killpg(child.pid, signal.SIGSTOP)\n"
         "    print(child.pid, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -148,7 +148,7 @@ def runner(monkeypatch):
         return Runner(script, root, cwd, sides, mirrors)
 
     monkeypatch.setattr(api, "SideRunner", made)
-    monkeypatch.setattr(api.kept, "conditions", lambda *given: {"the machine": "this one"})
+    monkeypatch.setattr(api.pair_store, "conditions", lambda *given: {"the machine": "this one"})
     return script
 
 
@@ -424,7 +424,7 @@ def test_the_measurement_is_kept_before_a_resume_is_tried_and_whatever_comes_of_
 
     patched(root)
     runner.recorded = {side: {"frameworks": {"lightning": {}}} for side in SIDES}
-    monkeypatch.setattr(api.history, "append", lambda root, run, *told: kept.append(told))
+    monkeypatch.setattr(api.prediction_history, "append", lambda root, run, *told: kept.append(told))
     monkeypatch.setattr(resume, "test_resume", tried)
     with pytest.raises(Killed):
         verified(root)
@@ -439,7 +439,7 @@ def test_a_history_that_cannot_be_written_is_a_note(root, runner, monkeypatch) -
         raise OSError(28, "No space left on device")
 
     patched(root)
-    monkeypatch.setattr(api.history, "append", full)
+    monkeypatch.setattr(api.prediction_history, "append", full)
     found = verified(root)
     assert found.verdict is Verdict.FASTER
     assert "history.jsonl could not be written (No space left on device)" in found.notes[-1]
@@ -485,9 +485,9 @@ def slow(monkeypatch) -> list[tuple[str, ...]]:
 
     def newest(root, runs):
         asked.append(tuple(runs))
-        return api.beforehand.Seen(asked[-1][0], RunResult(BEFORE, 1000.0, 20, 3, 83.0), 120.0)
+        return api.budget_check.Seen(asked[-1][0], RunResult(BEFORE, 1000.0, 20, 3, 83.0), 120.0)
 
-    monkeypatch.setattr(api.beforehand, "newest", newest)
+    monkeypatch.setattr(api.budget_check, "newest", newest)
     return asked
 
 
@@ -496,7 +496,7 @@ def test_the_diagnosis_judges_where_a_file_changed_since_the_last_verification(r
     assert verified(root).verdict is Verdict.FASTER
     runner.requests.clear()
     slow(monkeypatch)
-    monkeypatch.setattr(api.kept, "conditions", lambda *given: {"the machine": "another one"})
+    monkeypatch.setattr(api.pair_store, "conditions", lambda *given: {"the machine": "another one"})
     with pytest.raises(UsageError, match="60 s cannot suffice: a run takes about 80 s, by the diagnosis"):
         verified(root)
     assert runner.requests == []
@@ -656,7 +656,7 @@ def test_what_is_not_the_same_any_more_is_refused(root, runner, monkeypatch) -> 
     verified(root)
     with pytest.raises(UsageError, match="no stored verification matches this command"):
         verified(root, words=("train.py", "--lr", "1"), resume=True)
-    monkeypatch.setattr(api.kept, "conditions", lambda *given: {"the machine": "another one"})
+    monkeypatch.setattr(api.pair_store, "conditions", lambda *given: {"the machine": "another one"})
     with pytest.raises(UsageError, match="different from the stored verification: the machine"):
         verified(root, resume=True)
 
@@ -675,7 +675,7 @@ def test_pairs_that_cannot_be_kept_are_a_note(root, runner, monkeypatch) -> None
         place.why_not = "its pairs could not be stored"
 
     patched(root)
-    monkeypatch.setattr(api.kept.Place, "save", full)
+    monkeypatch.setattr(api.pair_store.VerificationFile, "save", full)
     assert verified(root).notes[-1] == "its pairs could not be stored"
 
 

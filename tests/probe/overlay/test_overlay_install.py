@@ -314,7 +314,7 @@ def test_modules_that_took_a_function_by_name_are_patched_too(project):
 
 DENIED = """
 import json, mmap, os, sys  # mmap now: the interpreter may lie in a folder that is closed to the other user
-from autotune.probe import overlay
+from autotune.probe.overlay import install as overlay
 os.setegid(65534)
 os.seteuid(65534)
 actions = {

@@ -194,7 +194,7 @@ def test_what_fills_a_batch_is_asked_of_short_ones(probed, monkeypatch, long_ns,
 
 def test_what_was_timed_stays_where_the_dataset_bears_no_second_look(probed, monkeypatch):
     loader = DataLoader(DATA, batch_size=4)
-    monkeypatch.setattr(loader_test.repeated, "items", lambda _: 1 / 0)
+    monkeypatch.setattr(loader_test.cacheable_items, "items", lambda _: 1 / 0)
     outcome, result = loader_test.load(probed, probed.loaders[0], 0)
     assert (outcome, len(result["batch_ns"])) == ("completed", 2)
     assert "samples" in result and "items" not in result

@@ -34,7 +34,7 @@ class Model(torch.nn.Module):
 def short_phases(monkeypatch):
     monkeypatch.setattr(schedule, "PHASE_S", 0.0)
     monkeypatch.setattr(schedule, "SHORT_S", 0.0)
-    monkeypatch.setattr(schedule.changed, "choices", lambda _: [])
+    monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
 
@@ -129,7 +129,7 @@ def test_sizes_take_turns_as_often_as_there_is_time_for(run, monkeypatch, step_s
 def test_what_a_plan_takes_holds_the_loader_alone_and_larger_batches():
     plan = [("replay", {}), ("loader_alone", {}), ("serialise", {}), ("micro_batch", {"factor": 2})]
     # Three steps and two thrown away; a size in turns: two and two.
-    assert schedule._expected_s(plan, 1.0, 2) == 5 + schedule.alone.LOADER_S + 2 * 4
+    assert schedule._expected_s(plan, 1.0, 2) == 5 + schedule.loader_test.LOADER_S + 2 * 4
 
 
 @pytest.mark.parametrize(("step_s", "steps"), [(0.001, 250), (0.01, 25), (0.05, 18), (0.1, 15), (1.0, 3)])
@@ -144,15 +144,15 @@ def test_steps_of_a_phase(monkeypatch, step_s, steps):
 
 def test_changed_settings_take_turns_with_none_and_the_profiler_is_stopped_last(run, monkeypatch):
     choices = [{"threads": torch.get_num_threads()}, {"profiler": False}]
-    monkeypatch.setattr(schedule.changed, "choices", lambda _: choices)
-    monkeypatch.setattr(schedule.changed, "apply", lambda *_: None)
+    monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: choices)
+    monkeypatch.setattr(schedule.torch_settings, "apply", lambda *_: None)
     rows = [row for row in run(Model()).what_ifs if row["name"] == "replay_changed"]
     assert [row["arguments"] for row in rows] == ROUNDS * [{}, choices[0]] + [choices[1]]
 
 
 def test_nothing_takes_turns_with_a_profiler_alone(run, monkeypatch):
-    monkeypatch.setattr(schedule.changed, "choices", lambda _: [{"profiler": False}])
-    monkeypatch.setattr(schedule.changed, "apply", lambda *_: None)
+    monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [{"profiler": False}])
+    monkeypatch.setattr(schedule.torch_settings, "apply", lambda *_: None)
     rows = [row for row in run(Model()).what_ifs if row["name"] == "replay_changed"]
     assert [row["arguments"] for row in rows] == [{"profiler": False}]
 
@@ -184,7 +184,7 @@ def test_a_batch_of_one_sample_is_doubled_and_last_of_all_doubled_again(run):
 
 def test_without_a_loader_the_script_goes_on_with_its_own_batches_under_other_settings(attach, left, monkeypatch):
     session = attach(steps=4, warmup=1)
-    monkeypatch.setattr(schedule.changed, "choices", lambda _: [{"threads": torch.get_num_threads()}])
+    monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [{"threads": torch.get_num_threads()}])
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(left):

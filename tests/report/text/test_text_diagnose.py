@@ -18,7 +18,7 @@ from autotune.model.report import Coverage, Frame, Report
 from autotune.report import render
 from autotune.report.text.layout import cells
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[2] / "builders" / "golden"
 
 
 @pytest.mark.parametrize("name", CASES)

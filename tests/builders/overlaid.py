@@ -13,7 +13,8 @@ CHECKOUT = Path(__file__).parents[2]
 
 DRIVER = """
 import json, os, runpy, sys
-from autotune.probe import effects, imports, overlay
+from autotune.probe import effects, imports
+from autotune.probe.overlay import install as overlay
 after_import = effects.install({"layer": "hooks", **json.loads(sys.argv[1])})
 imports.install({name: [callback] for name, callback in after_import.items()})
 script, report = sys.argv[2:4]
