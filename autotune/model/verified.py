@@ -116,22 +116,16 @@ class Schedule(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` that of 99 % or more.
+    """How many times faster the second side is.
 
-    `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
-    one side was faster than every start of the other. `in_turns` are pairs that ran at once, one stopped meanwhile. An
-    `is_undisturbed` one leaves out what held steps up now and then; its `is_apart` says that leaving any pair of starts
-    out does not turn it round.
+    `low` to `high` is the interval of 95 %, over all looks at the pairs together. `spread` is the standard deviation of
+    runs of the same files, as a share: that of the pairs' log ratios, by the square root of two.
     """
 
     speedup: float
     low: float
     high: float
-    surely: tuple[float, float]
     spread: float
-    is_apart: bool
-    is_undisturbed: bool = False
-    in_turns: bool = False
 
 
 class LossComparison(Struct, frozen=True):
@@ -170,7 +164,7 @@ class Resume(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True):
-    """One verification. `step_ms` are medians over the starts of each side, or undisturbed as the estimate is.
+    """One verification. `step_ms` are medians over the starts of each side.
 
     `against` names what was compared with what, `beside` what else could have been meant and how to ask for it;
     `predicted` is the gain that the diagnosis gave to the changes. `clock` is what the times are, and `worth` says in

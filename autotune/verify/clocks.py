@@ -20,25 +20,8 @@ from itertools import pairwise
 
 from autotune.model.recording import Event, Fetch, RecordedWindow, Recording
 from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, RunResult, Verdict
-from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
-from autotune.verify.other_load import OTHERS_SHARE, disturbances
-
-OTHER_THREADS = 0.05
-"""Of the training thread's CPU time, what all other threads of its process may use: one looks at stacks, for us."""
-
-ASLEEP = 0.03
-"""Of the windows of a side, on average: the time in which the training thread, or a worker that it waits for, neither
-ran nor waited for a CPU. So much is missing on the clock of a CPU at most."""
-
-KEEPS_UP = 0.8
-"""Of the workers' pace, what a step may take of the training thread's CPU time: then it waits for them."""
-
-MOST_DISTURBED = 0.25
-"""Share of the starts that may be disturbed before it matters how many CPUs either side wants."""
-
-MORE_CPUS = 1.1
-"""A side that kept so many times the CPUs of the other one busy wants more of them."""
-
+from autotune.verify.disturbances import disturbances
+from autotune.verify.thresholds import ASLEEP, KEEPS_UP, MORE_CPUS, MOST_DISTURBED, OTHER_THREADS, OTHERS_SHARE
 
 Own = Callable[[int, int], float]
 """Nanoseconds between two times of a Recording, without those in which the process was stopped."""
@@ -147,11 +130,6 @@ def _is_awake(side: Sequence[RunResult]) -> bool:
     return len(known) == len(side) and (not known or statistics.fmean(known) <= ASLEEP)
 
 
-def step_times(chosen: Clock, start: RunResult) -> tuple[float, ...]:
-    """The times of the measured steps; none on a clock that does not tell them apart."""
-    return {Clock.CPU: start.cpu_ms, Clock.WALL: start.times_ms}.get(chosen, ())
-
-
 def mean_ms(chosen: Clock, start: RunResult) -> float:
     """The mean step."""
     if chosen is Clock.LOADER and start.loader_ms is not None:
@@ -163,12 +141,6 @@ def other_cpu_share(starts: Sequence[RunResult]) -> float | None:
     """The share of the CPUs that other work had, as the median of the starts; None where one of them is not known."""
     known = [start.others_share for start in starts if start.others_share is not None]
     return statistics.median(known) if len(known) == len(starts) and known else None
-
-
-def least_spread(starts: Sequence[RunResult]) -> float:
-    """By how much starts of the same files differ at least, however well a few of them agree."""
-    share = other_cpu_share(starts)
-    return CROWDED_SPREAD if share is not None and share > OTHERS_SHARE else LEAST_SPREAD
 
 
 def doubt(said: Verdict, starts: Sequence[RunResult]) -> str:

@@ -19,7 +19,7 @@ from autotune import collect, derive, machine
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording
 from autotune.model.verified import RunResult, TimeSlicing
-from autotune.verify import clocks, epoch_windows, other_load
+from autotune.verify import clocks, disturbances, epoch_windows
 from autotune.verify.pausable import may_be_stopped, wait_s, were_fair
 from autotune.verify.schedule import FreeResources
 from autotune.verify.scratch import start_folder
@@ -62,15 +62,15 @@ class SideRunner(Struct, frozen=True):
 
     def run_in(self, folder: Path, side: str, request: collect.Request) -> Ran:
         """The same in a run folder that the caller keeps."""
-        before, waited_s = other_load.read(), other_load.waited_s()
+        before, waited_s = disturbances.read(), disturbances.waited_s()
         collected = self._collected(folder, side, request, self.show, None)
-        waited_s = other_load.waited_s() - waited_s
-        return _ran(side, collected, other_load.shares(before, other_load.read(), _own_s([collected], waited_s)), None)
+        own_s = _own_s([collected], disturbances.waited_s() - waited_s)
+        return _ran(side, collected, disturbances.shares(before, disturbances.read(), own_s), None)
 
     def in_turns(self, requests: Mapping[str, collect.Request], turns: TimeSlicing) -> dict[str, Ran] | None:
         """Start every side of `requests` at once, each stopped while another one has its turn; None when one of them
         was not measured to its end, or not in its turns."""
-        before, waited_s = other_load.read(), other_load.waited_s()
+        before, waited_s = disturbances.read(), disturbances.waited_s()
         with ExitStack() as folders:
             shows = [self.show, *[_ignore] * (len(requests) - 1)]
             works = [
@@ -78,10 +78,10 @@ class SideRunner(Struct, frozen=True):
                 for (side, request), show in zip(requests.items(), shows, strict=True)
             ]
             every = alternate(works, turns)
-        waited_s = other_load.waited_s() - waited_s
+        waited_s = disturbances.waited_s() - waited_s
         if not were_fair(every):
             return None
-        busy = other_load.shares(before, other_load.read(), _own_s([collected for collected, _ in every], waited_s))
+        busy = disturbances.shares(before, disturbances.read(), _own_s([collected for collected, _ in every], waited_s))
         return {side: _ran(side, one, busy, held) for side, (one, held) in zip(requests, every, strict=True)}
 
     def _held(
