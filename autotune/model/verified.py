@@ -44,10 +44,10 @@ class LossVerdict(StrEnum):
 class RunResult(Struct, frozen=True):
     """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
-    `times_ms` are the measured steps one by one, `cpu_ms` the CPU time of the training thread in each of them; empty
-    where others work on them, too. `loader_ms` is the pace of its `workers`, by their CPU time; None where something
-    else is slower. `asleep_share` of the window it waited for something that is no CPU (None: not known). `cpus` is how
-    many CPUs its processes kept busy in the window. `losses` are those of each step since the script began.
+    `cpu_ms` is the CPU time of the training thread in the mean step; None where others work on it, too. `loader_ms` is
+    the pace of its `workers`, by their CPU time; None where something else is slower. `asleep_share` of the window it
+    waited for something that is no CPU (None: not known). `cpus` is how many CPUs its processes kept busy in the
+    window. `losses` are those of each step since the script began.
     `memory_bytes` is the peak, on the device where it trains on one.
     `read_bytes` came from storage in the window, and not from the page cache. `may_be_stopped` says that it is one
     process that trains on the CPU, so that it can take turns with another; `wait_s` is about how long it waits at a
@@ -64,8 +64,7 @@ class RunResult(Struct, frozen=True):
     warmup: int
     wall_s: float
     samples: float | None = None
-    times_ms: tuple[float, ...] = ()
-    cpu_ms: tuple[float, ...] = ()
+    cpu_ms: float | None = None
     loader_ms: float | None = None
     asleep_share: float | None = None
     workers: int = 0

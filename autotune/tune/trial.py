@@ -22,7 +22,7 @@ from autotune.tune.token_throughput import NOT_COUNTED, in_own_samples, is_rebat
 from autotune.tune.trial_outcome import GLOBAL_BATCH, End, ended
 from autotune.verify import epoch_windows
 from autotune.verify.runs import MemoryShortError, Ran, Show, SideRunner
-from autotune.verify.scratch_copy import Mirror
+from autotune.verify.scratch import Mirror
 from autotune.verify.sides import Sides
 from autotune.verify.thresholds import LEAST_WINDOW_STEPS, WINDOW_S
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from autotune.model.recording import Event, Fetch, RecordedWindow, Recording
 from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, RunResult, Verdict
@@ -27,17 +26,17 @@ Own = Callable[[int, int], float]
 """Nanoseconds between two times of a Recording, without those in which the process was stopped."""
 
 
-def cpu_ms(recording: Recording) -> tuple[float, ...]:
-    """The CPU time of each measured step; empty where others work on it, too, or that is not known."""
+def cpu_ms(recording: Recording) -> float | None:
+    """The CPU time of the mean measured step; None where others work on it, too, or that is not known."""
     window = recording.window
     if window is None or not window.step_cpu_ns or not _is_on_cpu(recording) or _in_workers(recording, window):
-        return ()
+        return None
     if window.cpu_ns is None or window.process_cpu_ns is None:
-        return ()
+        return None
     if window.process_cpu_ns - window.cpu_ns > OTHER_THREADS * window.cpu_ns:
-        return ()
+        return None
     marks = window.step_cpu_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
-    return tuple((end - begin) / 1e6 for begin, end in pairwise(marks))
+    return (marks[-1] - marks[0]) / 1e6 / (len(marks) - 1) if len(marks) > 1 else None
 
 
 def _is_on_cpu(recording: Recording) -> bool:
@@ -119,7 +118,7 @@ def clock(starts: Sequence[RunResult]) -> Clock:
     """CPU time where it is the step in the starts, those of the rehearsals included."""
     if not all(_is_awake([start for start in starts if start.side == side]) for side in SIDES):
         return Clock.WALL
-    if all(start.cpu_ms for start in starts):
+    if all(start.cpu_ms is not None for start in starts):
         return Clock.CPU
     is_paced = all(start.loader_ms is not None for start in starts)
     return Clock.LOADER if is_paced and len({start.workers for start in starts}) == 1 else Clock.WALL
@@ -134,7 +133,7 @@ def mean_ms(chosen: Clock, start: RunResult) -> float:
     """The mean step."""
     if chosen is Clock.LOADER and start.loader_ms is not None:
         return start.loader_ms
-    return statistics.fmean(start.cpu_ms) if chosen is Clock.CPU else start.step_ms
+    return start.cpu_ms if chosen is Clock.CPU and start.cpu_ms is not None else start.step_ms
 
 
 def other_cpu_share(starts: Sequence[RunResult]) -> float | None:

@@ -18,7 +18,7 @@ from autotune.model.report import Step
 from autotune.model.verified import AFTER, BEFORE, SIDES, TimeSlicing
 from autotune.verify import disturbances, runs
 from autotune.verify.runs import SideRunner
-from autotune.verify.scratch_copy import Mirror
+from autotune.verify.scratch import Mirror
 from autotune.verify.sides import Sides
 
 EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
@@ -220,9 +220,8 @@ def test_sides_that_take_turns_share_the_machine_and_have_patience(root, asked) 
     assert sorted((one.time_limit_s, one.startup_limit_s) for one in asked.requests) == [(20.0, 40.0), (60.0, 40.0)]
     for _, start, _ in found.values():
         # 20 steps of 10 ms, about half of which it was stopped.
-        assert 40.0 <= sum(start.times_ms) <= 160.0
+        assert 2.0 <= start.step_ms <= 8.0
         assert start.wall_s < 0.6
-        assert start.step_ms == pytest.approx(sum(start.times_ms) / 20)
 
 
 @pytest.mark.parametrize(

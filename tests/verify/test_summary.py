@@ -21,7 +21,7 @@ def summarised(*, slower: float = 1.0, samples: dict[str, float] | None = None) 
     for side in planned.order:
         times = [draw.gauss(10, 0.1) * (5 if step % 10 == 9 else 1) for step in range(40)]
         times = [time * (slower if side == AFTER else 1.0) for time in times]
-        fields = {"times_ms": tuple(times), "losses": (2.0, 1.0), "samples": (samples or {}).get(side)}
+        fields = {"losses": (2.0, 1.0), "samples": (samples or {}).get(side)}
         starts.append(start(side, step_ms=sum(times) / 40, steps=40, **fields))
     return summarise(SIDES, starts, planned, 70.0, ())
 
@@ -36,22 +36,22 @@ def test_runs_are_compared_by_all_their_steps() -> None:
 
 def test_what_the_script_changed_all_the_same_is_noted_once() -> None:
     planned = Schedule(order(4), 40, 3, 60.0)
-    starts = [start(side, times_ms=(100.0,) * 40, escaped=("/p/log.txt",)) for side in planned.order]
+    starts = [start(side, escaped=("/p/log.txt",)) for side in planned.order]
     notes = summarise(SIDES, starts, planned, 70.0, ("first",)).notes
     assert notes == ("first", "the script changed your files during the measurement: /p/log.txt")
 
 
 def test_that_the_kernel_did_not_hold_the_files_is_noted_once() -> None:
     planned = Schedule(order(4), 40, 3, 60.0)
-    starts = [start(side, times_ms=(100.0,) * 40, unheld="no namespaces") for side in planned.order]
+    starts = [start(side, unheld="no namespaces") for side in planned.order]
     notes = summarise(SIDES, starts, planned, 70.0, ()).notes
     assert notes == ("Python hooks isolated the script's writes, because the kernel could not (no namespaces)",)
 
 
 def test_the_clock_of_all_starts_is_the_one_that_is_told() -> None:
     planned = Schedule(order(4), 40, 3, 60.0)
-    of = {BEFORE: {"cpu_ms": (60.0,) * 40, "asleep_share": 0.0}, AFTER: {"cpu_ms": (40.0,) * 40, "asleep_share": 0.0}}
-    starts = [start(side, times_ms=(100.0,) * 40, losses=(1.0,), **of[side]) for side in planned.order]
+    of = {BEFORE: {"cpu_ms": 60.0, "asleep_share": 0.0}, AFTER: {"cpu_ms": 40.0, "asleep_share": 0.0}}
+    starts = [start(side, losses=(1.0,), **of[side]) for side in planned.order]
     found = summarise(SIDES, starts, planned, 70.0, (), [starts[0], starts[1]], 1)
     assert (found.clock, found.verdict, found.step_ms) == (Clock.CPU, Verdict.FASTER, (60.0, 40.0))
     assert "CPU time of the training thread" in found.worth

@@ -45,7 +45,7 @@ from autotune.probe import clock
 from autotune.verify import clocks, pairs, resume, schedule, sides
 from autotune.verify import verify as api
 from autotune.verify.runs import SideRunner as RealRunner
-from autotune.verify.scratch_copy import Mirror
+from autotune.verify.scratch import Mirror
 from autotune.verify.thresholds import TURN_S
 
 OLD, NEW = "lr = 0.1\n", "lr = 0.9\n"
@@ -560,7 +560,7 @@ def test_all_starts_on_the_clock_of_a_cpu_are_told_by_it(root, runner) -> None:
     patched(root)
     crowded = {"others_share": 0.5, "busy_share": 1.0}
     runner.fields = {
-        side: {"cpu_ms": (ms,) * 20, "asleep_share": 0.0, **crowded} for side, ms in ((BEFORE, 60.0), (AFTER, 40.0))
+        side: {"cpu_ms": ms, "asleep_share": 0.0, **crowded} for side, ms in ((BEFORE, 60.0), (AFTER, 40.0))
     }
     found = verified(root)
     assert (found.clock, found.verdict) == (Clock.CPU, Verdict.FASTER)
