@@ -189,7 +189,7 @@ class Trials(Struct):
         self.effects.append(collected.effects)
         by_tokens = is_rebatched(name for _, name in asked)
         counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence)) if by_tokens else start
-        self.said = "" if collected.ended_by == "probe" else runner.told(collected.said)
+        self.said = "" if collected.ended_by == "probe" else runner.with_real_paths(collected.said)
         own = self.script.evidence.lookup(RUN, GLOBAL_BATCH) if asked else None
         not_comparable = NOT_COUNTED if by_tokens and counted is None else ""
         end = ended(collected, start, derived, {**_seen(derived, unchanged), **asked}, own, not_comparable)

@@ -24,19 +24,19 @@ def measure(
     deadline: float,
     is_conclusive: Callable[[Sequence[RunResult], int], bool],
     *,
-    made: Sequence[RunResult] = (),
+    earlier: Sequence[RunResult] = (),
     look: int = 1,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[RunResult], int]:
-    """The runs, those of before (`made`) first, and how often they were judged.
+    """The runs, the `earlier` ones first, and how often they were judged.
 
     `run` measures a pair, the first of which takes about `pair_s`; `deadline` is a time of `clock`. `planned` more
     pairs are measured, LEAST_PAIRS in all if the time allows it, and then FURTHER_PAIRS at a time until
     `is_conclusive`, which gets the runs and the look. A pair that does not fit into the time any more is left out; the
     first LEAST_PAIRS may exceed it by one run.
     """
-    starts = list(made)
-    goal = max(LEAST_PAIRS, len(made) // 2 + planned)
+    starts = list(earlier)
+    goal = max(LEAST_PAIRS, len(earlier) // 2 + planned)
     while True:
         while len(starts) // 2 < goal:
             number = len(starts) // 2
@@ -66,16 +66,19 @@ def refuse_few(starts: Sequence[RunResult], seconds: float, pair_s: float) -> No
 
 
 class PairRunner(Struct):
-    """Makes pairs of starts. A start may begin to measure earlier than the rehearsal let expect, as the machine became
-    less busy: then the pair is made again, with turns from half as early on. `turns` is None once that did not go well
-    either, or memory was short: a script may want a port, a lock or the memory for itself."""
+    """Measures pairs: in time slices while that goes well, else one run after the other.
+
+    A run may begin to measure earlier than its rehearsal suggested, as the machine became less busy: then the pair is
+    repeated, with slices that begin in half the time. `turns` is None once that failed, too, or memory was short: a
+    script may want a port, a lock or the memory for itself.
+    """
 
     runner: SideRunner
     turns: TimeSlicing | None
     _is_repeated: bool = False
 
     def make(self, requests: Mapping[str, collect.Request]) -> dict[str, Ran]:
-        """The starts of the sides of `requests`, in that order."""
+        """The runs of the sides of `requests`, in that order."""
         while self.turns is not None:
             try:
                 ran = self.runner.in_turns(requests, self.turns)

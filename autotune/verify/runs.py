@@ -100,7 +100,7 @@ class SideRunner(Struct, frozen=True):
         command = collect.plan_command(words, self.python, cwd, environ)
 
         def shown(status: collect.Status) -> None:
-            show(replace(status, where=self.told(status.where)))
+            show(replace(status, where=self.with_real_paths(status.where)))
 
         with Path(os.devnull).open("w") as nowhere:
             return collect.collect(
@@ -108,7 +108,7 @@ class SideRunner(Struct, frozen=True):
                 stderr=folder / MESSAGES, hold=held.group if held else collect.isolation_gaps, protected=self.root,
             )  # fmt: skip
 
-    def told(self, text: str) -> str:
+    def with_real_paths(self, text: str) -> str:
         """`text` with the real paths in it."""
         for mirror in self.mirrors.values():
             text = text.replace(str(mirror.top), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from autotune.verify.sides import Sides
 from autotune.verify.thresholds import REHEARSED_STEPS
 
 Announce = Callable[[Schedule, float, str], None]
-"""Told before the starts are made: the schedule, the seconds that the rehearsals took, and what is compared."""
+"""Called before the pairs are measured: the schedule, the seconds that the rehearsals took, and what is compared."""
 
 
 class VerifyOptions(Struct, frozen=True):
@@ -222,11 +222,15 @@ def _measured(
         place.save(so_far(known.looks))
         return results[-2:]
 
-    def is_conclusive(every: Sequence[RunResult], look: int) -> bool:
-        return summary.is_conclusive(every, known.rehearsed, look)
-
-    num = len(planned.order) // 2
-    _, looks = pairs.measure(run, num, planned.pair_s, deadline, is_conclusive, made=known.starts, look=known.looks + 1)
+    _, looks = pairs.measure(
+        run,
+        len(planned.order) // 2,
+        planned.pair_s,
+        deadline,
+        lambda every, look: summary.is_conclusive(every, known.rehearsed, look),
+        earlier=known.starts,
+        look=known.looks + 1,
+    )
     return so_far(looks)
 
 
@@ -257,7 +261,7 @@ def _checked(runner: SideRunner, side: str, ran: Ran) -> tuple[collect.Collected
     try:
         return _gone_well(runner, side, *ran)
     except (AutotuneError, InternalError):
-        print_stderr(runner.told(ran[0].said))
+        print_stderr(runner.with_real_paths(ran[0].said))
         raise
 
 
@@ -269,7 +273,7 @@ def _gone_well(
         raise _too_slow("reached no optimizer step in", collected.wall_s)
     run = outcome.summarise(collected, words, runner.python, "", False, runner.cwd)
     if run.error and not collected.bugs:
-        raise _failed(side, runner.told(run.error), words, collected)
+        raise _failed(side, runner.with_real_paths(run.error), words, collected)
     if start is None and collected.ended_by in ("probe", "time_limit") and not collected.bugs:
         raise _too_slow("measured no step in", collected.wall_s)
     outcome.check(run, collected)

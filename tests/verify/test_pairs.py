@@ -92,7 +92,7 @@ def test_the_first_pairs_may_exceed_the_time_by_a_start_and_later_ones_may_not()
 def test_it_goes_on_from_what_is_there() -> None:
     machine = Machine()
     before = [start(side) for side in order(3)]
-    starts, look = machine.make(2, 100.0, made=before, look=2)
+    starts, look = machine.make(2, 100.0, earlier=before, look=2)
     assert starts[:6] == before
     assert [one.side for one in starts] == list(order(5))
     assert (look, machine.looks) == (2, [(5, 2)])

@@ -118,7 +118,7 @@ def test_a_start_runs_in_the_mirror_with_the_files_of_its_side(root, asked) -> N
     assert asked.cwd == place
     assert asked.command.argv == ("python", "train.py", f"--config={place}/settings.py")
     assert asked.environ == {"PYTHONPATH": str(place), "PWD": str(place), "HOME": str(root)}
-    assert made.told(f"KeyError at {place}/train.py:3") == f"KeyError at {root}/train.py:3"
+    assert made.with_real_paths(f"KeyError at {place}/train.py:3") == f"KeyError at {root}/train.py:3"
 
 
 def test_a_command_that_is_typed_elsewhere_is_led_into_the_mirror(root, asked, tmp_path_factory) -> None:
@@ -152,7 +152,7 @@ def test_without_a_mirror_the_command_is_as_it_was_given(root, asked) -> None:
     assert (asked.cwd, asked.command.script) == (root, root / "train.py")
     assert asked.command.argv == ("python", "train.py", f"--config={root}/settings.py")
     assert asked.seen == "old"
-    assert made.told("as it is") == "as it is"
+    assert made.with_real_paths("as it is") == "as it is"
 
 
 def test_what_a_start_says(root, asked) -> None:

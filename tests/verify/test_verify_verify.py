@@ -133,7 +133,7 @@ class Runner:
             return None
         return {side: self.run(side, request) for side, request in requests.items()}
 
-    def told(self, text):
+    def with_real_paths(self, text):
         return text
 
 
