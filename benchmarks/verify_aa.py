@@ -1,14 +1,16 @@
 """Whether `autotune verify` can be believed: runs of identical files, and of files with a difference that is planted.
 
 python benchmarks/verify_aa.py --runs 20 [--planted 1.10] [--load 1] [--budget 60s] [--out FILE] [--for 480]
+    [--no-slicing]
 
 Each run is the whole verb on one of small scripts, in turns: `compute` (ten micro-batches of an MLP a step, on one
 thread), `loader` (a DataLoader whose samples cost more than the model) and `worker` (the same, prepared by one worker).
 Planted is more work of the second side, or less: `--planted 1.10` is 11 micro-batches instead of 10, or as much more
 work a sample, and `--planted 2/3` a gain of 1.5. Identical files must have no winner; what is planted is to be found.
-`--load N` keeps N CPUs busy meanwhile. Each row has the load of the machine before and after, with the processes of the
-run itself in it, and what other work had of the CPUs. With `--out FILE` every run is appended as a line at once, and a
-later call goes on where this one ended; `--for` ends a call in time.
+`--load N` keeps N CPUs busy meanwhile; with `--no-slicing` the runs of a pair follow each other. Each row has the load
+of the machine before and after, with the processes of the run itself in it, and what other work had of the CPUs. With
+`--out FILE` every run is appended as a line at once, and a later call goes on where this one ended; `--for` ends a call
+in time.
 """
 
 from __future__ import annotations
@@ -75,6 +77,15 @@ for batch in DataLoader(Samples(), batch_size=256, num_workers={workers}):
 SCRIPTS = {"compute": (COMPUTE, 10, 0), "loader": (LOADER, 40, 0), "worker": (LOADER, 40, 1)}
 """(text, repeats, workers): steps of about 20 ms."""
 
+NO_SLICING = """\
+from autotune.cli import main
+from autotune.verify import schedule
+
+schedule._turns = lambda rehearsed, free: None
+main()
+"""
+"""In the place of `python -m autotune`: no pair is planned in time slices."""
+
 ORDER = ("compute", "loader", "compute", "worker")
 
 KEPT = ("verdict", "speedup", "low", "high", "spread", "undisturbed", "clock", "why", "starts", "steps", "seconds",
@@ -88,6 +99,7 @@ def main() -> None:
     parser.add_argument("--planted", type=share, default=1.0, help="work of the second side: 1.1, 2/3")
     parser.add_argument("--load", type=int, default=0, help="CPUs that are kept busy beside it")
     parser.add_argument("--budget", default="60s", help="of each run")
+    parser.add_argument("--no-slicing", dest="slicing", action="store_false", help="one run of a pair after the other")
     parser.add_argument("--out", type=Path, help="file of the runs so far")
     parser.add_argument("--for", dest="for_s", type=float, help="begin no run that may end after so many seconds")
     parser.add_argument("--format", choices=("text", "json"), default="text")
@@ -99,7 +111,7 @@ def main() -> None:
 def measured(given: argparse.Namespace, deadline: float) -> list[measuring.Json]:
     """All runs so far, of this call and of earlier ones; new ones until there are `--runs` of this kind."""
     rows, longest_s = stored(given.out), 0.0
-    kind = {"planted": given.planted, "load": given.load, "budget": given.budget}
+    kind = {"planted": given.planted, "load": given.load, "budget": given.budget, "slicing": given.slicing}
     done = sum(kind.items() <= row.items() for row in rows)
     with busy(given.load):
         for number in range(done, given.runs):
@@ -107,13 +119,13 @@ def measured(given: argparse.Namespace, deadline: float) -> list[measuring.Json]
             if began + longest_s > deadline:
                 break
             name = ORDER[number % len(ORDER)]
-            rows.append({"script": name, **kind, **once(name, given.planted, given.budget)})
+            rows.append({"script": name, **kind, **once(name, given.planted, given.budget, given.slicing)})
             keep(given.out, rows[-1])
             longest_s = max(longest_s, time.monotonic() - began)
     return rows
 
 
-def once(name: str, planted: float, budget: str) -> measuring.Json:
+def once(name: str, planted: float, budget: str, slicing: bool) -> measuring.Json:
     """One verify run: what it said, and the load of the machine when it began and ended."""
     text, repeats, workers = SCRIPTS[name]
     more = round(repeats / min(planted, 1.0))
@@ -123,7 +135,8 @@ def once(name: str, planted: float, budget: str) -> measuring.Json:
         (folder / "train.py").write_text(text.format(repeats=more, workers=workers))
         (folder / "other.py").write_text(text.format(repeats=round(more * planted), workers=workers))
         path = os.pathsep.join(filter(None, [str(measuring.ROOT), os.environ.get("PYTHONPATH", "")]))
-        argv = [sys.executable, "-m", "autotune", "verify", "--format", "json", "--quiet", "--no-lock"]
+        program = ["-m", "autotune"] if slicing else ["-c", NO_SLICING]
+        argv = [sys.executable, *program, "verify", "--format", "json", "--quiet", "--no-lock"]
         argv += ["--budget", budget, "--python", sys.executable, "--against", "other.py", "train.py"]
         ended = measuring.run(argv, cwd=folder, environ={**os.environ, "PYTHONPATH": path}, limit_s=600)
     row = {"load_before": before, "load_after": os.getloadavg()[0], "wall_s": ended.wall_s}
@@ -141,7 +154,8 @@ def share(text: str) -> float:
 def stored(out: Path | None) -> list[measuring.Json]:
     if out is None or not out.exists():
         return []
-    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    lines = out.read_text(encoding="utf-8").splitlines()
+    return [{"slicing": True, **json.loads(line)} for line in lines]  # rows before the option have no such key
 
 
 def keep(out: Path | None, row: measuring.Json) -> None:
@@ -170,15 +184,22 @@ def spin() -> None:
 
 
 def text(rows: list[measuring.Json]) -> str:
-    head = ("script", "planted", "busy", "budget", "runs", *(kind.replace("_", " ") for kind in VERDICTS))
-    kinds = sorted({(row["planted"], row["load"], row["budget"], row["script"]) for row in rows})
+    head = ("script", "planted", "busy", "budget", "slices", "runs", *(kind.replace("_", " ") for kind in VERDICTS))
+    kinds = sorted({kind_of(row) for row in rows})
     tail = ("median speedup", "widest", "CPU clock", "median pairs", "median s", "longest s", "median load")
     return measuring.table((*head, *tail), [line(kind, rows) for kind in kinds])
 
 
-def line(kind: tuple[float, int, str, str], rows: list[measuring.Json]) -> tuple[str, ...]:
-    planted, load, budget, script = kind
-    of = [row for row in rows if (row["planted"], row["load"], row["budget"], row["script"]) == kind]
+Kind = tuple[float, int, str, bool, str]
+
+
+def kind_of(row: measuring.Json) -> Kind:
+    return row["planted"], row["load"], row["budget"], row["slicing"], row["script"]
+
+
+def line(kind: Kind, rows: list[measuring.Json]) -> tuple[str, ...]:
+    planted, load, budget, slicing, script = kind
+    of = [row for row in rows if kind_of(row) == kind]
     counts = Counter(row["verdict"] for row in of)
     told = [row for row in of if "speedup" in row]
     tail = (
@@ -190,7 +211,8 @@ def line(kind: tuple[float, int, str, str], rows: list[measuring.Json]) -> tuple
         f"{max(row['wall_s'] for row in of):.0f}",
         middle([row["load_after"] for row in of], "{:.1f}"),
     )
-    return (script, f"{planted:.3g}", str(load), budget, str(len(of)), *(str(counts[one]) for one in VERDICTS), *tail)
+    head = (script, f"{planted:.3g}", str(load), budget, "yes" if slicing else "no", str(len(of)))
+    return (*head, *(str(counts[one]) for one in VERDICTS), *tail)
 
 
 def width(row: measuring.Json) -> float:

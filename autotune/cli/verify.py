@@ -20,7 +20,7 @@ from autotune.report.json import verify
 from autotune.report.live import ProgressDisplay
 from autotune.report.text import verify as verify_text
 from autotune.verify import verify as api
-from autotune.verify.losses import LEAST_STEPS
+from autotune.verify.thresholds import LEAST_LOSSES
 
 NOT_MET = 1
 PATCH = "A run, a patch file, or the number of an applied patch (default: the patch of the last run)."
@@ -36,7 +36,7 @@ RENDERERS = {"text": verify_text.render, "json": verify.render}
 )
 @click.option("--budget", callback=seconds, default="60s", show_default=True, help="Total time for all runs.")
 @click.option(
-    "--loss-steps", type=click.IntRange(min=LEAST_STEPS), help="Compare the losses of at least this many steps."
+    "--loss-steps", type=click.IntRange(min=LEAST_LOSSES), help="Compare the losses of at least this many steps."
 )
 @click.option("--require-speedup", type=float, help="Exit with 1 unless the speedup is above this (95 %), e.g. 1.05.")
 @click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")

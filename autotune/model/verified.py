@@ -44,10 +44,10 @@ class LossVerdict(StrEnum):
 class RunResult(Struct, frozen=True):
     """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
-    `times_ms` are the measured steps one by one, `cpu_ms` the CPU time of the training thread in each of them; empty
-    where others work on them, too. `loader_ms` is the pace of its `workers`, by their CPU time; None where something
-    else is slower. `asleep_share` of the window it waited for something that is no CPU (None: not known). `cpus` is how
-    many CPUs its processes kept busy in the window. `losses` are those of each step since the script began.
+    `cpu_ms` is the CPU time of the training thread in the mean step; None where others work on it, too. `loader_ms` is
+    the pace of its `workers`, by their CPU time; None where something else is slower. `asleep_share` of the window it
+    waited for something that is no CPU (None: not known). `cpus` is how many CPUs its processes kept busy in the
+    window. `losses` are those of each step since the script began.
     `memory_bytes` is the peak, on the device where it trains on one.
     `read_bytes` came from storage in the window, and not from the page cache. `may_be_stopped` says that it is one
     process that trains on the CPU, so that it can take turns with another; `wait_s` is about how long it waits at a
@@ -64,8 +64,7 @@ class RunResult(Struct, frozen=True):
     warmup: int
     wall_s: float
     samples: float | None = None
-    times_ms: tuple[float, ...] = ()
-    cpu_ms: tuple[float, ...] = ()
+    cpu_ms: float | None = None
     loader_ms: float | None = None
     asleep_share: float | None = None
     workers: int = 0
@@ -116,22 +115,16 @@ class Schedule(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """How many times faster the second side is. `low` to `high` is the 95 % interval, `surely` that of 99 % or more.
+    """How many times faster the second side is.
 
-    `spread` is the standard deviation of starts of the same files, as a share; `is_apart` says that every start of
-    one side was faster than every start of the other. `in_turns` are pairs that ran at once, one stopped meanwhile. An
-    `is_undisturbed` one leaves out what held steps up now and then; its `is_apart` says that leaving any pair of starts
-    out does not turn it round.
+    `low` to `high` is the interval of 95 %, over all looks at the pairs together. `spread` is the standard deviation of
+    runs of the same files, as a share: that of the pairs' log ratios, by the square root of two.
     """
 
     speedup: float
     low: float
     high: float
-    surely: tuple[float, float]
     spread: float
-    is_apart: bool
-    is_undisturbed: bool = False
-    in_turns: bool = False
 
 
 class LossComparison(Struct, frozen=True):
@@ -170,7 +163,7 @@ class Resume(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True):
-    """One verification. `step_ms` are medians over the starts of each side, or undisturbed as the estimate is.
+    """One verification. `step_ms` are medians over the starts of each side.
 
     `against` names what was compared with what, `beside` what else could have been meant and how to ask for it;
     `predicted` is the gain that the diagnosis gave to the changes. `clock` is what the times are, and `worth` says in

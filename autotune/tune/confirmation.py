@@ -17,11 +17,11 @@ from autotune.model.tuned import SCHEDULING, Candidate, Key, Outcome, Space
 from autotune.model.verified import AFTER, BEFORE, LossComparison, LossVerdict, RunResult, Schedule, Verdict, Verified
 from autotune.tune import memory_limit
 from autotune.tune.trial import Trials, subject
-from autotune.verify import losses, run_schedule, summary
+from autotune.verify import pairs, summary
 from autotune.verify.accumulation_scaling import explained
-from autotune.verify.pairs import PairRunner
 from autotune.verify.runs import MemoryShortError, free_resources
 from autotune.verify.schedule import least_s, schedule
+from autotune.verify.thresholds import LEAST_LOSSES
 
 AGAINST = "the best settings against the baseline"
 PATIENCE = 10.0
@@ -45,21 +45,17 @@ def confirm(trials: Trials, best: Candidate, left_s: float, announce: Callable[[
     announce(planned)
     deadline = max(began + left_s, time.monotonic() + SLACK * planned.seconds)
     candidates = {BEFORE: own, AFTER: best}
-    pairs = PairRunner(runner, planned.turns)
-
-    def is_told(starts: Sequence[RunResult], look: int) -> bool:
-        return summary.is_conclusive(starts, replace(planned, turns=pairs.turns), rehearsed, look)
-
-    starts, look = run_schedule.make(
-        lambda pair: _pair(trials, pairs, pair, candidates, planned),
+    measured = pairs.PairRunner(runner, planned.turns)
+    starts, look = pairs.measure(
+        lambda pair: _pair(trials, measured, pair, candidates, planned),
         len(planned.order) // 2,
         planned.pair_s,
         deadline,
-        is_told,
+        lambda starts, look: summary.is_conclusive(starts, rehearsed, look),
     )
     took_s = time.monotonic() - began
-    run_schedule.refuse_few(starts, took_s, planned.pair_s)
-    made = replace(planned, order=tuple(start.side for start in starts), turns=pairs.turns)
+    pairs.refuse_few(starts, took_s, planned.pair_s)
+    made = replace(planned, order=tuple(start.side for start in starts), turns=measured.turns)
     notes = tuple(filter(None, [memory_limit.unknown_peak(trials.script.evidence, trials.space, best)]))
     return summary.summarise(runner.sides, starts, made, took_s, notes, rehearsed, look)
 
@@ -126,23 +122,27 @@ def _trial_run(trials: Trials, candidate: Candidate) -> RunResult:
 
 def _planned(rehearsed: list[RunResult], steps: int, left_s: float) -> Schedule:
     """The schedule: enough steps to drain the prefetch queue of either side and to compare losses."""
-    loss_steps = max(losses.LEAST_STEPS, max(start.warmup for start in rehearsed) + steps)
+    loss_steps = max(LEAST_LOSSES, max(start.warmup for start in rehearsed) + steps)
     return schedule(rehearsed, max(left_s, SLACK * least_s(rehearsed, loss_steps)), 0.0, loss_steps, free_resources())
 
 
 def _pair(
-    trials: Trials, pairs: PairRunner, pair: Sequence[str], candidates: Mapping[str, Candidate], planned: Schedule
+    trials: Trials,
+    measured: pairs.PairRunner,
+    pair: Sequence[str],
+    candidates: Mapping[str, Candidate],
+    planned: Schedule,
 ) -> list[RunResult]:
     realised = {side: trials.realisation(candidates[side]) for side in pair}
     trials.said = ""
     try:
-        ran = pairs.make(_requests({side: trials.request(realised[side], side) for side in pair}, planned))
+        ran = measured.make(_requests({side: trials.request(realised[side], side) for side in pair}, planned))
     except MemoryShortError as short:
         raise _failed(str(short)) from None
     starts: list[RunResult] = []
     for side in pair:
         unchanged = _unchanged(trials.space, candidates[side])
-        start, end = trials.judged(pairs.runner, ran[side], realised[side].asked, unchanged)
+        start, end = trials.judged(measured.runner, ran[side], realised[side].asked, unchanged)
         if start is None or end.outcome is not Outcome.COMPLETED:
             raise _failed(end.error)
         starts.append(start)

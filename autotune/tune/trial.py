@@ -22,9 +22,9 @@ from autotune.tune.token_throughput import NOT_COUNTED, in_own_samples, is_rebat
 from autotune.tune.trial_outcome import GLOBAL_BATCH, End, ended
 from autotune.verify import epoch_windows
 from autotune.verify.runs import MemoryShortError, Ran, Show, SideRunner
-from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
-from autotune.verify.scratch_copy import Mirror
+from autotune.verify.scratch import Mirror
 from autotune.verify.sides import Sides
+from autotune.verify.thresholds import LEAST_WINDOW_STEPS, WINDOW_S
 
 LOSING = 3.0
 """A candidate is stopped early once its steps take this multiple of the baseline's."""
@@ -75,7 +75,7 @@ class BaselineRun(Struct, frozen=True):
     @property
     def trial_s(self) -> float:
         """The expected duration of a trial."""
-        window_s = max(WINDOW_S, max(LEAST_STEPS, self.multiple) * self.step_s)
+        window_s = max(WINDOW_S, max(LEAST_WINDOW_STEPS, self.multiple) * self.step_s)
         return self.startup_s + window_s + LEAST_WARMUP * self.step_s + END_S
 
     @property
@@ -93,7 +93,7 @@ class BaselineRun(Struct, frozen=True):
     def request(self, ready: int) -> collect.Request:
         """What is measured of a candidate whose workers prefetch `ready` steps. Its time limit ends a candidate that is
         far slower than the baseline."""
-        steps = max(LEAST_STEPS, min(USED_UP * ready, round(MOST_READY_S / self.step_s)))
+        steps = max(LEAST_WINDOW_STEPS, min(USED_UP * ready, round(MOST_READY_S / self.step_s)))
         most_steps = max(steps, math.ceil(WINDOW_S / self.step_s)) + self.multiple - 1 + ready + WARMUP_STEPS
         return collect.Request(
             default_steps=steps,
@@ -189,7 +189,7 @@ class Trials(Struct):
         self.effects.append(collected.effects)
         by_tokens = is_rebatched(name for _, name in asked)
         counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence)) if by_tokens else start
-        self.said = "" if collected.ended_by == "probe" else runner.told(collected.said)
+        self.said = "" if collected.ended_by == "probe" else runner.with_real_paths(collected.said)
         own = self.script.evidence.lookup(RUN, GLOBAL_BATCH) if asked else None
         not_comparable = NOT_COUNTED if by_tokens and counted is None else ""
         end = ended(collected, start, derived, {**_seen(derived, unchanged), **asked}, own, not_comparable)

@@ -43,9 +43,8 @@ from autotune.tune.surrogate import Forecaster
 from autotune.tune.trial import BaselineRun, Trials
 from autotune.tune.trial_space import trial_space
 from autotune.verify import budget_check
-from autotune.verify.estimate import LEAST_PAIRS
-from autotune.verify.schedule import SPARE
 from autotune.verify.summary import side_effects
+from autotune.verify.thresholds import END_S, LEAST_PAIRS, SPARE
 
 LEAST_TRIALS = 3
 """A budget for fewer trials finds nothing."""
@@ -286,7 +285,7 @@ def _refuse_beforehand(options: Options, root: Path, cwd: Path) -> None:
     seen = budget_check.newest(root, command_history.runs(options.words, cwd, root))
     if seen is not None:
         step_s = seen.start.step_ms / 1000
-        startup_s = max(0.0, seen.start.fixed_s + step_s - budget_check.END_S)
+        startup_s = max(0.0, seen.start.fixed_s + step_s - END_S)
         trial_s = BaselineRun(step_s, startup_s, None, seen.start.epoch_steps).trial_s
         by = f"by the diagnosis {seen.run}, which took {seen.wall_s:.0f} s"
         _refuse(options.budget_s, seen.wall_s, trial_s, by)

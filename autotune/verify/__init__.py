@@ -1,5 +1,5 @@
-"""Before and after, measured: the same command on two versions of the files, in fresh processes, in turns.
+"""Before and after, measured: the same command on two versions of the files, in fresh processes, in pairs.
 
-`schedule` says which starts to make, `mirror` shows the command either version of the files, and `estimate`,
-`verdict` and `losses` say what the starts tell.
+`verify` is the plot. `schedule` plans the runs, `scratch` shows a run either version of the files, `runs` and `pairs`
+measure them, `estimate`, `verdict` and `losses` judge them by the numbers in `thresholds`.
 """

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from autotune.model.patch import PatchChange
 from autotune.model.verified import LossComparison, LossVerdict
 from autotune.verify.losses import Series
+from autotune.verify.thresholds import SAME_FACTOR
 
 SETTING = "train.accumulation_steps"
-SAME_FACTOR = 0.02
-"""Relative difference of two factors that are the same but for other random draws."""
 
 
 def explained(found: LossComparison, before: Series, after: Series, changes: Iterable[PatchChange]) -> LossComparison:

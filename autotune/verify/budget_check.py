@@ -13,11 +13,8 @@ from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.model.verified import BEFORE, RunResult
 from autotune.verify import epoch_windows
-from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS
-from autotune.verify.schedule import REHEARSED_STEPS, TOGETHER, least_s, sufficient_s
-
-END_S = 0.5
-"""From the end of a window to the end of the last process."""
+from autotune.verify.schedule import least_s, sufficient_s
+from autotune.verify.thresholds import END_S, FEWEST_PAIRS, LEAST_PAIRS, REHEARSED_STEPS, TOGETHER
 
 
 class Seen(Struct, frozen=True):

@@ -16,45 +16,27 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 from autotune.model.recording import Event, Fetch, RecordedWindow, Recording
 from autotune.model.verified import AFTER, BEFORE, SIDES, Clock, RunResult, Verdict
-from autotune.verify.estimate import CROWDED_SPREAD, LEAST_SPREAD
-from autotune.verify.other_load import OTHERS_SHARE, disturbances
-
-OTHER_THREADS = 0.05
-"""Of the training thread's CPU time, what all other threads of its process may use: one looks at stacks, for us."""
-
-ASLEEP = 0.03
-"""Of the windows of a side, on average: the time in which the training thread, or a worker that it waits for, neither
-ran nor waited for a CPU. So much is missing on the clock of a CPU at most."""
-
-KEEPS_UP = 0.8
-"""Of the workers' pace, what a step may take of the training thread's CPU time: then it waits for them."""
-
-MOST_DISTURBED = 0.25
-"""Share of the starts that may be disturbed before it matters how many CPUs either side wants."""
-
-MORE_CPUS = 1.1
-"""A side that kept so many times the CPUs of the other one busy wants more of them."""
-
+from autotune.verify.disturbances import disturbances
+from autotune.verify.thresholds import ASLEEP, KEEPS_UP, MORE_CPUS, MOST_DISTURBED, OTHER_THREADS, OTHERS_SHARE
 
 Own = Callable[[int, int], float]
 """Nanoseconds between two times of a Recording, without those in which the process was stopped."""
 
 
-def cpu_ms(recording: Recording) -> tuple[float, ...]:
-    """The CPU time of each measured step; empty where others work on it, too, or that is not known."""
+def cpu_ms(recording: Recording) -> float | None:
+    """The CPU time of the mean measured step; None where others work on it, too, or that is not known."""
     window = recording.window
     if window is None or not window.step_cpu_ns or not _is_on_cpu(recording) or _in_workers(recording, window):
-        return ()
+        return None
     if window.cpu_ns is None or window.process_cpu_ns is None:
-        return ()
+        return None
     if window.process_cpu_ns - window.cpu_ns > OTHER_THREADS * window.cpu_ns:
-        return ()
+        return None
     marks = window.step_cpu_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
-    return tuple((end - begin) / 1e6 for begin, end in pairwise(marks))
+    return (marks[-1] - marks[0]) / 1e6 / (len(marks) - 1) if len(marks) > 1 else None
 
 
 def _is_on_cpu(recording: Recording) -> bool:
@@ -136,7 +118,7 @@ def clock(starts: Sequence[RunResult]) -> Clock:
     """CPU time where it is the step in the starts, those of the rehearsals included."""
     if not all(_is_awake([start for start in starts if start.side == side]) for side in SIDES):
         return Clock.WALL
-    if all(start.cpu_ms for start in starts):
+    if all(start.cpu_ms is not None for start in starts):
         return Clock.CPU
     is_paced = all(start.loader_ms is not None for start in starts)
     return Clock.LOADER if is_paced and len({start.workers for start in starts}) == 1 else Clock.WALL
@@ -147,28 +129,17 @@ def _is_awake(side: Sequence[RunResult]) -> bool:
     return len(known) == len(side) and (not known or statistics.fmean(known) <= ASLEEP)
 
 
-def step_times(chosen: Clock, start: RunResult) -> tuple[float, ...]:
-    """The times of the measured steps; none on a clock that does not tell them apart."""
-    return {Clock.CPU: start.cpu_ms, Clock.WALL: start.times_ms}.get(chosen, ())
-
-
 def mean_ms(chosen: Clock, start: RunResult) -> float:
     """The mean step."""
     if chosen is Clock.LOADER and start.loader_ms is not None:
         return start.loader_ms
-    return statistics.fmean(start.cpu_ms) if chosen is Clock.CPU else start.step_ms
+    return start.cpu_ms if chosen is Clock.CPU and start.cpu_ms is not None else start.step_ms
 
 
 def other_cpu_share(starts: Sequence[RunResult]) -> float | None:
     """The share of the CPUs that other work had, as the median of the starts; None where one of them is not known."""
     known = [start.others_share for start in starts if start.others_share is not None]
     return statistics.median(known) if len(known) == len(starts) and known else None
-
-
-def least_spread(starts: Sequence[RunResult]) -> float:
-    """By how much starts of the same files differ at least, however well a few of them agree."""
-    share = other_cpu_share(starts)
-    return CROWDED_SPREAD if share is not None and share > OTHERS_SHARE else LEAST_SPREAD
 
 
 def doubt(said: Verdict, starts: Sequence[RunResult]) -> str:

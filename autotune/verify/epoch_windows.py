@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from autotune.model.derived import Derived
+from autotune.verify.thresholds import MOST_EPOCH_S
 
 TRAIN = "loader#train"
-
-MOST_EPOCH_S = 5.0
-"""A window is that much longer at most. Of longer epochs it sees a beginning rarely, or none."""
 
 
 def steps_of(num_batches: object, batches_per_step: object) -> int | None:

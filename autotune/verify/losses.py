@@ -8,26 +8,10 @@ from collections.abc import Sequence
 
 from autotune.model.rule import Effect
 from autotune.model.verified import LossComparison, LossVerdict
-from autotune.verify.estimate import SURELY
 from autotune.verify.student import quantile
+from autotune.verify.thresholds import LEAST_LOSSES, LOSS_LEVEL, MOST_TIMES, MOST_WIDTH, NUM_BLOCKS, TOLERANCE
 
 Series = Sequence[float | None]
-
-TOLERANCE = 1e-3
-"""Relative: float32 sums in another order differ by about 1e-6 in a step, and training multiplies that as it goes on;
-half precision rounds to 1e-3."""
-
-LEAST_STEPS = 20
-"""Fewer steps say nothing of a distribution."""
-
-MOST_WIDTH = 0.1
-"""Half width of the interval, as a share of the loss, above which "no difference seen" says nothing."""
-
-MOST_TIMES = 2
-"""A loss counts as so many times the largest of the unchanged script at most: one that explodes is no less different
-for being as scattered as it is large."""
-
-NUM_BLOCKS = 10
 
 
 def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | None) -> LossComparison:
@@ -98,12 +82,12 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
     """One series a side: the mean difference over blocks of steps, as neighbouring steps are not independent."""
     if not all(map(math.isfinite, (*before, *after))):
         return LossComparison(LossVerdict.DIFFERENT, steps, "a loss of one side is not finite")
-    if steps < LEAST_STEPS:
+    if steps < LEAST_LOSSES:
         return _too_few(steps)
     differences = [b - a for a, b in zip(before, _capped(after, before), strict=True)]
     size = steps // NUM_BLOCKS
     blocks = [statistics.fmean(differences[size * at : size * (at + 1)]) for at in range(NUM_BLOCKS)]
-    half = quantile(SURELY, NUM_BLOCKS - 1) * statistics.stdev(blocks) / math.sqrt(NUM_BLOCKS)
+    half = quantile(LOSS_LEVEL, NUM_BLOCKS - 1) * statistics.stdev(blocks) / math.sqrt(NUM_BLOCKS)
     return _told(statistics.fmean(blocks), half, statistics.fmean(map(abs, before)), steps, "steps")
 
 
@@ -113,12 +97,13 @@ def _of_starts(known: list[list[list[float]]], steps: int) -> LossComparison:
         return LossComparison(LossVerdict.DIFFERENT, steps, "a loss of one run is not finite")
     usual = [loss for one in known[0] for loss in one]
     means = [[statistics.fmean(_capped(one, usual)) for one in side] for side in known]
-    if steps < LEAST_STEPS or min(map(len, means)) < 2:
+    if steps < LEAST_LOSSES or min(map(len, means)) < 2:
         return _too_few(steps)
     size = min(map(len, means))
     error = math.sqrt(sum(statistics.variance(side) / len(side) for side in means))
     difference = statistics.fmean(means[1]) - statistics.fmean(means[0])
-    return _told(difference, quantile(SURELY, 2 * size - 2) * error, abs(statistics.fmean(means[0])), steps, "starts")
+    half = quantile(LOSS_LEVEL, 2 * size - 2) * error
+    return _told(difference, half, abs(statistics.fmean(means[0])), steps, "starts")
 
 
 def _capped(losses: Sequence[float], usual: Sequence[float]) -> list[float]:
@@ -138,4 +123,4 @@ def _told(difference: float, half: float, scale: float, steps: int, of: str) -> 
 
 def _too_few(steps: int) -> LossComparison:
     why = f"{steps} steps are too few to compare random draws"
-    return LossComparison(LossVerdict.NOT_COMPARED, steps, why, LEAST_STEPS)
+    return LossComparison(LossVerdict.NOT_COMPARED, steps, why, LEAST_LOSSES)

@@ -23,7 +23,7 @@ from autotune import machine, state
 from autotune.errors import UsageError
 from autotune.machine import limits
 from autotune.model.verified import Resume, RunResult, Schedule
-from autotune.verify.scratch_copy import COPIED, LEFT_OUT, LINKED, MOST_COPIED_BYTES, MOST_ENTRIES
+from autotune.verify.scratch import COPIED, LEFT_OUT, LINKED, MOST_COPIED_BYTES, MOST_ENTRIES
 from autotune.verify.sides import Sides
 
 SCHEMA = 1

@@ -7,13 +7,8 @@ from collections.abc import Sequence
 from autotune import collect
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording
+from autotune.verify.thresholds import OVERLAP, WAITING
 from autotune.verify.time_slicing import PausedGroup
-
-WAITING = 0.25
-"""Share of the time without a CPU from which on something is waited for: a shared machine takes some of it too."""
-
-OVERLAP = 0.6
-"""Of the shorter window, which lies in the other one."""
 
 
 def may_be_stopped(collected: collect.Collected) -> bool:

@@ -166,8 +166,8 @@ def _failure(runner: SideRunner, side: str, collected: collect.Collected) -> str
     if collected.bugs:
         return f"internal error: {collected.bugs[0].splitlines()[0]}"
     if run.error:
-        print_stderr(runner.told(collected.said))
-        return runner.told(run.error)
+        print_stderr(runner.with_real_paths(collected.said))
+        return runner.with_real_paths(run.error)
     return "" if run.outcome in ("completed", "ended_early") else run.outcome.replace("_", " ")
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import os
 import random
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,13 +15,12 @@ from msgspec.structs import replace
 
 from autotune import collect, derive, machine
 from autotune.model.derived import Derived
-from autotune.model.recording import Recording
+from autotune.model.recording import RecordedWindow, Recording
 from autotune.model.verified import RunResult, TimeSlicing
-from autotune.verify import clocks, epoch_windows, other_load
+from autotune.verify import clocks, disturbances, epoch_windows
 from autotune.verify.pausable import may_be_stopped, wait_s, were_fair
 from autotune.verify.schedule import FreeResources
-from autotune.verify.scratch import start_folder
-from autotune.verify.scratch_copy import Mirror
+from autotune.verify.scratch import Mirror, start_folder
 from autotune.verify.sides import Sides
 from autotune.verify.steady_state import steady_state_ms
 from autotune.verify.time_slicing import PausedGroup, alternate
@@ -62,15 +59,15 @@ class SideRunner(Struct, frozen=True):
 
     def run_in(self, folder: Path, side: str, request: collect.Request) -> Ran:
         """The same in a run folder that the caller keeps."""
-        before, waited_s = other_load.read(), other_load.waited_s()
+        before, waited_s = disturbances.read(), disturbances.waited_s()
         collected = self._collected(folder, side, request, self.show, None)
-        waited_s = other_load.waited_s() - waited_s
-        return _ran(side, collected, other_load.shares(before, other_load.read(), _own_s([collected], waited_s)), None)
+        own_s = _own_s([collected], disturbances.waited_s() - waited_s)
+        return _ran(side, collected, disturbances.shares(before, disturbances.read(), own_s), None)
 
     def in_turns(self, requests: Mapping[str, collect.Request], turns: TimeSlicing) -> dict[str, Ran] | None:
         """Start every side of `requests` at once, each stopped while another one has its turn; None when one of them
         was not measured to its end, or not in its turns."""
-        before, waited_s = other_load.read(), other_load.waited_s()
+        before, waited_s = disturbances.read(), disturbances.waited_s()
         with ExitStack() as folders:
             shows = [self.show, *[_ignore] * (len(requests) - 1)]
             works = [
@@ -78,10 +75,10 @@ class SideRunner(Struct, frozen=True):
                 for (side, request), show in zip(requests.items(), shows, strict=True)
             ]
             every = alternate(works, turns)
-        waited_s = other_load.waited_s() - waited_s
+        waited_s = disturbances.waited_s() - waited_s
         if not were_fair(every):
             return None
-        busy = other_load.shares(before, other_load.read(), _own_s([collected for collected, _ in every], waited_s))
+        busy = disturbances.shares(before, disturbances.read(), _own_s([collected for collected, _ in every], waited_s))
         return {side: _ran(side, one, busy, held) for side, (one, held) in zip(requests, every, strict=True)}
 
     def _held(
@@ -103,7 +100,7 @@ class SideRunner(Struct, frozen=True):
         command = collect.plan_command(words, self.python, cwd, environ)
 
         def shown(status: collect.Status) -> None:
-            show(replace(status, where=self.told(status.where)))
+            show(replace(status, where=self.with_real_paths(status.where)))
 
         with Path(os.devnull).open("w") as nowhere:
             return collect.collect(
@@ -111,7 +108,7 @@ class SideRunner(Struct, frozen=True):
                 stderr=folder / MESSAGES, hold=held.group if held else collect.isolation_gaps, protected=self.root,
             )  # fmt: skip
 
-    def told(self, text: str) -> str:
+    def with_real_paths(self, text: str) -> str:
         """`text` with the real paths in it."""
         for mirror in self.mirrors.values():
             text = text.replace(str(mirror.top), "")
@@ -177,20 +174,18 @@ def _start(
     first, step, sampled = collected.recordings[0], derived.step, collected.sampled
     if step is None or first.window is None:
         return None
-    times_ms = _times_ms(first, _own(first, held.own_s if held is not None else None))
     least, is_alone = _own(first, held.least_s if held is not None else None), len(collected.recordings) == 1
     reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
     peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
     device = max((peak for peak in peaks if peak is not None), default=None)
     return RunResult(
         side=side,
-        step_ms=step.mean_ms if held is None else statistics.fmean(times_ms),
+        step_ms=step.mean_ms if held is None else _step_ms(first.window, _own(first, held.own_s)),
         steps=step.steps,
         warmup=first.window.warmup_steps,
         wall_s=collected.wall_s if held is None else held.own_s(math.inf),
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
-        times_ms=times_ms,
-        cpu_ms=clocks.cpu_ms(first) if is_alone else (),
+        cpu_ms=clocks.cpu_ms(first) if is_alone else None,
         loader_ms=clocks.loader_ms(first, machine.num_cpus()) if is_alone else None,
         asleep_share=clocks.sleep_share(first, least) if is_alone else None,
         workers=clocks.num_workers(first),
@@ -222,13 +217,10 @@ def _own(recording: Recording, turns_s: Callable[[float], float] | None) -> cloc
     return lambda begin, end: own_ns(end) - own_ns(begin)
 
 
-def _times_ms(recording: Recording, own: clocks.Own) -> tuple[float, ...]:
-    """The measured steps."""
-    window = recording.window
-    if window is None:
-        return ()
+def _step_ms(window: RecordedWindow, own: clocks.Own) -> float:
+    """The mean measured step."""
     ends = window.step_ends_ns[window.warmup_steps - 1 : window.warmup_steps + window.steps]
-    return tuple(own(begin, end) / 1e6 for begin, end in pairwise(ends))
+    return own(ends[0], ends[-1]) / 1e6 / (len(ends) - 1)
 
 
 def _sum(reads: Sequence[int | None]) -> int | None:

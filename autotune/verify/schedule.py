@@ -10,39 +10,25 @@ from msgspec.structs import replace
 
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, RunResult, Schedule, TimeSlicing
-from autotune.verify import epoch_windows, losses
-from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS
-
-WINDOW_S = 1.0
-"""Seconds that each start measures, about: longer windows narrow little, what differs is one start from the next."""
-
-LONG_WINDOW_S = 3.0
-"""Of sides that take turns: what a budget leaves makes their windows longer, up to that."""
-
-TURN_S, MOST_TURN_S = 0.04, 1.0
-"""Long beside the millisecond in which caches are warm again, and short beside what a host does to its guests: pairs of
-starts differ by 2 to 4 % in turns of up to a tenth of a second, and by 9 to 16 % one after the other."""
-
-TOGETHER = 0.8
-"""Of the start-up, in which both sides go on: none has begun to measure then."""
-
-WAITS = 50
-"""Waits that a turn is long at least: the rest of one, 1 % on average, costs a process nothing that is stopped."""
-
-MOST_THROTTLED = 0.01
-"""Of the time: the quota of one period is not divided between two that take turns in it."""
-
-SLACK = 1.1
-"""Longer windows leave that much of a budget: a pair that it does not hold any more is not made."""
-
-SPARE = 2.0
-"""A budget that is named holds starts that take so many times as long: on a busy machine they do, minutes later."""
-
-MEMORY_SHARE = 0.7
-"""Of the memory that is free, for both sides at once."""
-
-LEAST_STEPS, MOST_STEPS = 10, 1000
-REHEARSED_STEPS = 6
+from autotune.verify import epoch_windows
+from autotune.verify.thresholds import (
+    FEWEST_PAIRS,
+    LEAST_LOSSES,
+    LEAST_PAIRS,
+    LEAST_WINDOW_STEPS,
+    LONG_WINDOW_S,
+    MEMORY_SHARE,
+    MOST_PAIRS,
+    MOST_THROTTLED,
+    MOST_TURN_S,
+    MOST_WINDOW_STEPS,
+    SLACK,
+    SPARE,
+    TOGETHER,
+    TURN_S,
+    WAITS,
+    WINDOW_S,
+)
 
 Pair = tuple[str, str]
 
@@ -79,7 +65,7 @@ def schedule(
     does not hold FEWEST_PAIRS: from there on the pairs are kept, and others may be added to them.
     """
     warmup, left_s = max(start.warmup for start in rehearsed), budget_s - spent_s
-    steps, each = _least(rehearsed, (loss_steps or losses.LEAST_STEPS) - warmup)
+    steps, each = _least(rehearsed, (loss_steps or LEAST_LOSSES) - warmup)
     turns = _turns(rehearsed, free)
     fixed_s = _fixed_s(rehearsed, warmup, turns)
     step_s = sum(start.step_ms / 1000 for start in rehearsed)
@@ -121,7 +107,7 @@ def sufficient_s(rehearsals_s: float, pair_s: float) -> int:
 def least_s(rehearsed: Sequence[RunResult], loss_steps: int | None) -> float:
     """Seconds of the smallest useful schedule, one start after the other."""
     warmup = max(start.warmup for start in rehearsed)
-    steps, _ = _least(rehearsed, (loss_steps or losses.LEAST_STEPS) - warmup)
+    steps, _ = _least(rehearsed, (loss_steps or LEAST_LOSSES) - warmup)
     return LEAST_PAIRS * (_fixed_s(rehearsed, warmup, None) + steps * sum(start.step_ms / 1000 for start in rehearsed))
 
 
@@ -149,7 +135,7 @@ def _fixed_s(rehearsed: Sequence[RunResult], warmup: int, turns: TimeSlicing | N
 
 def _steps(rehearsed: Sequence[RunResult], window_s: float) -> int:
     slowest_s = max(start.step_ms for start in rehearsed) / 1000
-    return min(MOST_STEPS, max(LEAST_STEPS, math.ceil(window_s / slowest_s)))
+    return min(MOST_WINDOW_STEPS, max(LEAST_WINDOW_STEPS, math.ceil(window_s / slowest_s)))
 
 
 def _least(rehearsed: Sequence[RunResult], loss_steps: int) -> tuple[int, int]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 from autotune.model.verified import Clock, Estimate, LossComparison, Memory, RunResult, Schedule, Verdict, Verified
-from autotune.verify import clocks, low_quantile
+from autotune.verify import clocks
 from autotune.verify.accumulation_scaling import explained
 from autotune.verify.estimate import estimate
 from autotune.verify.losses import compare
 from autotune.verify.schedule import paired
 from autotune.verify.sides import Sides
+from autotune.verify.thresholds import SAME_SAMPLES
 from autotune.verify.verdict import by_interval, verdict
-
-_SAME_SAMPLES = 0.01
-"""Samples per step that differ by less are the same: the last batch of an epoch is shorter."""
 
 
 def summarise(
@@ -33,7 +30,7 @@ def summarise(
     before, after = paired(starts)
     clock = clocks.clock([*rehearsed, *starts])
     per_sample = _has_other_samples(before, after)
-    found, step_ms = _estimated(before, after, per_sample, planned.turns is not None, clock, look)
+    found = _estimated(before, after, clock, per_sample, look)
     said, why = verdict(found, starts, clock)
     return Verified(
         against=sides.against,
@@ -41,7 +38,7 @@ def summarise(
         verdict=said,
         why=why,
         estimate=found,
-        step_ms=step_ms,
+        step_ms=(_median_ms(before, clock), _median_ms(after, clock)),
         is_per_sample=per_sample,
         losses=_losses(sides, before, after),
         memory=_memory(before, after),
@@ -55,11 +52,11 @@ def summarise(
     )
 
 
-def is_conclusive(starts: Sequence[RunResult], planned: Schedule, rehearsed: Sequence[RunResult], look: int) -> bool:
-    """Whether the starts tell, so that more of them change nothing."""
+def is_conclusive(starts: Sequence[RunResult], rehearsed: Sequence[RunResult], look: int) -> bool:
+    """Whether the interval gives a verdict, so that more pairs change nothing."""
     before, after = paired(starts)
-    clock, per_sample = clocks.clock([*rehearsed, *starts]), _has_other_samples(before, after)
-    found, _ = _estimated(before, after, per_sample, planned.turns is not None, clock, look)
+    clock = clocks.clock([*rehearsed, *starts])
+    found = _estimated(before, after, clock, _has_other_samples(before, after), look)
     return by_interval(found) is not Verdict.CANNOT_TELL
 
 
@@ -86,33 +83,13 @@ def _has_other_samples(before: Sequence[RunResult], after: Sequence[RunResult]) 
     old, new = ([start.samples for start in side if start.samples] for side in (before, after))
     if len(old) != len(before) or len(new) != len(after):
         return False
-    return abs(statistics.median(new) / statistics.median(old) - 1) > _SAME_SAMPLES
+    return abs(statistics.median(new) / statistics.median(old) - 1) > SAME_SAMPLES
 
 
 def _estimated(
-    before: Sequence[RunResult], after: Sequence[RunResult], per_sample: bool, in_turns: bool, clock: Clock, look: int
-) -> tuple[Estimate, tuple[float, float]]:
-    """The estimate and the step times (ms) of both sides: of all that was measured, or of what was undisturbed."""
-    sides, spread = (before, after), clocks.least_spread([*before, *after])
-    times = _times(before, per_sample, clock), _times(after, per_sample, clock)
-    of_all = estimate(*times, in_turns, look, spread)
-    if not all(map(_do_the_same, sides)):
-        return of_all, (_median_ms(before, clock), _median_ms(after, clock))
-    scales = [statistics.median(start.samples or 1 for start in side) if per_sample else 1.0 for side in sides]
-    steps = [[clocks.step_times(clock, start) for start in side] for side in sides]
-    rows = [[[ms / scale for ms in of_start] for of_start in side] for side, scale in zip(steps, scales, strict=True)]
-    found = low_quantile.estimate(rows[0], rows[1], of_all, look, spread)
-    if found is None:
-        return of_all, (_median_ms(before, clock), _median_ms(after, clock))
-    old, new = (ms * scale for ms, scale in zip(found[1], scales, strict=True))
-    return found[0], (old, new)
-
-
-def _do_the_same(side: Sequence[RunResult]) -> bool:
-    """Whether the starts of a side worked on the same data in the same order, as far as their losses tell."""
-    first = side[0].losses
-    is_known = bool(first) and all(loss is not None and math.isfinite(loss) for loss in first)
-    return is_known and all(start.losses == first for start in side)
+    before: Sequence[RunResult], after: Sequence[RunResult], clock: Clock, per_sample: bool, look: int
+) -> Estimate:
+    return estimate(_times(before, per_sample, clock), _times(after, per_sample, clock), look)
 
 
 def _times(side: Sequence[RunResult], per_sample: bool, clock: Clock) -> list[float]:

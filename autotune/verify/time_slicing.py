@@ -21,9 +21,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from autotune.model.verified import TimeSlicing
-
-ROUNDS_ON_CPU = 10
-"""Then all go on on the next one."""
+from autotune.verify.thresholds import ROUNDS_ON_CPU
 
 _POLL_S = 0.02
 

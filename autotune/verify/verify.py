@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -23,15 +23,15 @@ from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, RunResult, Schedule, Verified
 from autotune.outlet import print_stderr
-from autotune.verify import budget_check, comparison, pair_store, resume, run_schedule, scratch, summary
-from autotune.verify.other_load import unobservable_load
-from autotune.verify.pairs import PairRunner
+from autotune.verify import budget_check, comparison, pair_store, pairs, resume, scratch, summary
+from autotune.verify.disturbances import unobservable_load
 from autotune.verify.runs import HASH_SEED, Ran, SideRunner, fixed_hash_seed, free_resources
-from autotune.verify.schedule import REHEARSED_STEPS, Pair, more, schedule
+from autotune.verify.schedule import Pair, more, schedule
 from autotune.verify.sides import Sides
+from autotune.verify.thresholds import REHEARSED_STEPS
 
 Announce = Callable[[Schedule, float, str], None]
-"""Told before the starts are made: the schedule, the seconds that the rehearsals took, and what is compared."""
+"""Called before the pairs are measured: the schedule, the seconds that the rehearsals took, and what is compared."""
 
 
 class VerifyOptions(Struct, frozen=True):
@@ -80,7 +80,7 @@ def verify(
     stale_runs.remove_leftovers(root)
     sides, run = _sides(options, root, cwd)
     python, _ = machine.find_python(options.words, options.python, environ, cwd)
-    place, known = _known(options, sides, run, root, cwd, pair_store.conditions(root, sides, python, environ))
+    place, known = _stored(options, sides, run, root, cwd, pair_store.conditions(root, sides, python, environ))
     with (
         terminate_on_signal(),
         lock.one_measurement(called.title) if options.lock else nullcontext(),
@@ -96,7 +96,7 @@ def verify(
         planned, trial = _planned(options, known, spent_s)
         announce(replace(planned, seconds=planned.seconds + trial.seconds), spent_s, sides.against)
         ends_at = began + options.budget_s
-        known = _made(runner, place, replace(known, planned=planned), options.budget_s, ends_at - trial.seconds)
+        known = _measured(runner, place, replace(known, planned=planned), options.budget_s, ends_at - trial.seconds)
         verified = _summarised(sides, known, time.monotonic() - began)
         verified = prediction_history.entries(root, run, verified)
         tried = _resume(runner, trial, known, ends_at)
@@ -105,7 +105,19 @@ def verify(
         return replace(verified, resume=tried, notes=notes, seconds=time.monotonic() - began)
 
 
-def _known(
+def _sides(options: VerifyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:
+    """What is compared, and the run whose patch it is ("" for another script)."""
+    if not options.words:
+        raise UsageError("no script was given", to_do="Type: autotune verify train.py [ARGS...]")
+    if options.against is not None:
+        return comparison.other_script(options.words, options.against)
+    name = options.patch or command_history.of_command(options.words, cwd)
+    wanted = apply.ApplyOptions(name, options.select, options.allow)
+    of = comparison.patch_of_last_run if options.patch is None else comparison.patch_by_name
+    return of(options.words, wanted, root, cwd)
+
+
+def _stored(
     options: VerifyOptions, sides: Sides, run: str, root: Path, cwd: Path, conditions: Mapping[str, str]
 ) -> tuple[pair_store.VerificationFile, pair_store.StoredVerification]:
     """The file of the verification, and its stored pairs: none for a new verification.
@@ -129,52 +141,44 @@ def _diagnosed(words: tuple[str, ...], run: str, root: Path, cwd: Path) -> budge
     return budget_check.newest(root, (run, of_search, *command_history.runs(words, cwd, root)))
 
 
-def _made(
+def _rehearsed(
     runner: SideRunner,
     place: pair_store.VerificationFile,
     known: pair_store.StoredVerification,
-    budget_s: float,
-    deadline: float,
+    options: VerifyOptions,
+    began: float,
 ) -> pair_store.StoredVerification:
-    """With the pairs of its plan, and of more looks while they do not tell; every pair is kept at once."""
-    planned = known.plan
-    request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False, time_limit_s=budget_s)
-    pairs = PairRunner(runner, planned.turns)
-    first, starts = known.looks + 1, list(known.starts)
+    """With one run of each side that does not count: it fills caches, and shows what a run costs.
 
-    def at(look: int) -> pair_store.StoredVerification:
-        return replace(known, planned=replace(planned, turns=pairs.turns), starts=tuple(starts), looks=look)
-
-    def run(pair: Pair) -> list[RunResult]:
-        ran = pairs.make(dict.fromkeys(pair, request))
-        starts.extend(_checked(runner, side, ran[side])[1] for side in pair)
-        place.save(at(known.looks))
-        return starts[-2:]
-
-    def is_told(every: Sequence[RunResult], look: int) -> bool:
-        return summary.is_conclusive(every, at(look).plan, known.rehearsed, look)
-
-    num, pair_s = len(planned.order) // 2, planned.pair_s
-    _, looks = run_schedule.make(run, num, pair_s, deadline, is_told, made=known.starts, look=first)
-    return at(looks)
+    Raises UsageError after the first where the budget cannot suffice: that run is stored, so that the next budget is
+    judged by it before anything runs.
+    """
+    if len(known.rehearsed) == len(SIDES):
+        return known
+    _, first, of_first = _run(runner, BEFORE, _rehearsal(options.budget_s))
+    try:
+        budget_check.refuse(options.budget_s, first, options.loss_steps, "by its first one")
+    except UsageError:
+        place.save(replace(known, rehearsed=(first,)))
+        raise
+    left_s = max(1.0, options.budget_s - (time.monotonic() - began))
+    after, second, of_second = _run(runner, AFTER, _rehearsal(left_s))
+    trial = resume.plan_resume(after.recordings[0], second, machine.free_bytes(runner.root))
+    notes = (*_not_reached(runner.sides.changes, of_first, of_second), *unobservable_load([first, second]))
+    return replace(known, rehearsed=(first, second), notes=notes, trial_why=trial.why_not, trial_s=trial.seconds)
 
 
-def _summarised(sides: Sides, known: pair_store.StoredVerification, seconds: float) -> Verified:
-    """Raises UsageError for too few pairs."""
-    run_schedule.refuse_few(known.starts, seconds, known.plan.pair_s)
-    made = replace(known.plan, order=tuple(start.side for start in known.starts))
-    return summary.summarise(sides, known.starts, made, seconds, known.notes, known.rehearsed, known.looks)
+def _rehearsal(limit_s: float) -> collect.Request:
+    return collect.Request(steps=REHEARSED_STEPS, what_ifs=False, startup_limit_s=limit_s, time_limit_s=limit_s)
 
 
-def _resume(
-    runner: SideRunner, trial: resume.ResumePlan, known: pair_store.StoredVerification, ends_at: float
-) -> Resume:
-    """That of before, where the verification goes on and it was tried."""
-    if known.resume is not None and known.resume.result is not Resumed.NOT_TRIED:
-        return known.resume
-    if trial.why_not:
-        return Resume(Resumed.NOT_TRIED, trial.why_not)
-    return resume.test_resume(runner, trial.seconds, ends_at)
+def _not_reached(changes: Iterable[PatchChange], before: Derived, after: Derived) -> Iterator[str]:
+    """Changes that make no difference: both sides ran with the same value."""
+    old, new = ({(one.subject, one.name): one.value for one in derived.settings} for derived in (before, after))
+    for change in changes:
+        at = (change.subject, change.setting)
+        if change.edits and at in new and old.get(at) == new[at]:
+            yield f"{change.setting} was {new[at]} on both sides: the edit did not reach the run"
 
 
 def _planned(
@@ -197,55 +201,59 @@ def _scheduled(options: VerifyOptions, known: pair_store.StoredVerification, spe
     return schedule(known.rehearsed, options.budget_s, spent_s, options.loss_steps, free_resources())
 
 
-def _sides(options: VerifyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:
-    """What is compared, and the run whose patch it is ("" for another script)."""
-    if not options.words:
-        raise UsageError("no script was given", to_do="Type: autotune verify train.py [ARGS...]")
-    if options.against is not None:
-        return comparison.other_script(options.words, options.against)
-    name = options.patch or command_history.of_command(options.words, cwd)
-    wanted = apply.ApplyOptions(name, options.select, options.allow)
-    of = comparison.patch_of_last_run if options.patch is None else comparison.patch_by_name
-    return of(options.words, wanted, root, cwd)
-
-
-def _rehearsed(
+def _measured(
     runner: SideRunner,
     place: pair_store.VerificationFile,
     known: pair_store.StoredVerification,
-    options: VerifyOptions,
-    began: float,
+    budget_s: float,
+    deadline: float,
 ) -> pair_store.StoredVerification:
-    """With one start of each side that does not count: it fills caches, and tells what a start costs.
+    """With the pairs of its plan, and more of them while they are inconclusive; every pair is stored at once."""
+    planned = known.plan
+    request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False, time_limit_s=budget_s)
+    measured, results = pairs.PairRunner(runner, planned.turns), list(known.starts)
 
-    Raises UsageError after the first where the budget cannot suffice: that start is kept, so that the next budget is
-    judged by it before anything runs.
-    """
-    if len(known.rehearsed) == len(SIDES):
-        return known
-    _, first, of_first = _started(runner, BEFORE, _rehearsal(options.budget_s))
-    try:
-        budget_check.refuse(options.budget_s, first, options.loss_steps, "by its first one")
-    except UsageError:
-        place.save(replace(known, rehearsed=(first,)))
-        raise
-    left_s = max(1.0, options.budget_s - (time.monotonic() - began))
-    after, second, of_second = _started(runner, AFTER, _rehearsal(left_s))
-    trial = _trial(runner, after, second)
-    notes = (*_not_reached(runner.sides.changes, of_first, of_second), *unobservable_load([first, second]))
-    return replace(known, rehearsed=(first, second), notes=notes, trial_why=trial.why_not, trial_s=trial.seconds)
+    def so_far(looks: int) -> pair_store.StoredVerification:
+        return replace(known, planned=replace(planned, turns=measured.turns), starts=tuple(results), looks=looks)
 
+    def run(pair: Pair) -> list[RunResult]:
+        ran = measured.make(dict.fromkeys(pair, request))
+        results.extend(_checked(runner, side, ran[side])[1] for side in pair)
+        place.save(so_far(known.looks))
+        return results[-2:]
 
-def _rehearsal(limit_s: float) -> collect.Request:
-    return collect.Request(steps=REHEARSED_STEPS, what_ifs=False, startup_limit_s=limit_s, time_limit_s=limit_s)
-
-
-def _trial(runner: SideRunner, collected: collect.Collected, start: RunResult) -> resume.ResumePlan:
-    return resume.plan_resume(collected.recordings[0], start, machine.free_bytes(runner.root))
+    _, looks = pairs.measure(
+        run,
+        len(planned.order) // 2,
+        planned.pair_s,
+        deadline,
+        lambda every, look: summary.is_conclusive(every, known.rehearsed, look),
+        earlier=known.starts,
+        look=known.looks + 1,
+    )
+    return so_far(looks)
 
 
-def _started(runner: SideRunner, side: str, request: collect.Request) -> tuple[collect.Collected, RunResult, Derived]:
-    """One start that went well. Raises ScriptError for one that did not, InternalError for a bug of ours."""
+def _summarised(sides: Sides, known: pair_store.StoredVerification, seconds: float) -> Verified:
+    """Raises UsageError for too few pairs."""
+    pairs.refuse_few(known.starts, seconds, known.plan.pair_s)
+    made = replace(known.plan, order=tuple(start.side for start in known.starts))
+    return summary.summarise(sides, known.starts, made, seconds, known.notes, known.rehearsed, known.looks)
+
+
+def _resume(
+    runner: SideRunner, trial: resume.ResumePlan, known: pair_store.StoredVerification, ends_at: float
+) -> Resume:
+    """One save and one resume; that of before, where the verification goes on and it was tried."""
+    if known.resume is not None and known.resume.result is not Resumed.NOT_TRIED:
+        return known.resume
+    if trial.why_not:
+        return Resume(Resumed.NOT_TRIED, trial.why_not)
+    return resume.test_resume(runner, trial.seconds, ends_at)
+
+
+def _run(runner: SideRunner, side: str, request: collect.Request) -> tuple[collect.Collected, RunResult, Derived]:
+    """One run that went well. Raises ScriptError for one that failed, InternalError for a bug of ours."""
     return _checked(runner, side, runner.run(side, request))
 
 
@@ -253,7 +261,7 @@ def _checked(runner: SideRunner, side: str, ran: Ran) -> tuple[collect.Collected
     try:
         return _gone_well(runner, side, *ran)
     except (AutotuneError, InternalError):
-        print_stderr(runner.told(ran[0].said))
+        print_stderr(runner.with_real_paths(ran[0].said))
         raise
 
 
@@ -265,7 +273,7 @@ def _gone_well(
         raise _too_slow("reached no optimizer step in", collected.wall_s)
     run = outcome.summarise(collected, words, runner.python, "", False, runner.cwd)
     if run.error and not collected.bugs:
-        raise _failed(side, runner.told(run.error), words, collected)
+        raise _failed(side, runner.with_real_paths(run.error), words, collected)
     if start is None and collected.ended_by in ("probe", "time_limit") and not collected.bugs:
         raise _too_slow("measured no step in", collected.wall_s)
     outcome.check(run, collected)
@@ -291,12 +299,3 @@ def _failed(side: str, why: str, words: tuple[str, ...], collected: collect.Coll
         status=collected.exit_code,
         said=collected.said,
     )
-
-
-def _not_reached(changes: Iterable[PatchChange], before: Derived, after: Derived) -> Iterator[str]:
-    """Changes that make no difference: both sides ran with the same value."""
-    old, new = ({(one.subject, one.name): one.value for one in derived.settings} for derived in (before, after))
-    for change in changes:
-        at = (change.subject, change.setting)
-        if change.edits and at in new and old.get(at) == new[at]:
-            yield f"{change.setting} was {new[at]} on both sides: the edit did not reach the run"

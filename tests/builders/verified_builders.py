@@ -27,7 +27,7 @@ def verified(**fields) -> Verified:
         "changes": (CHANGE,),
         "verdict": Verdict.FASTER,
         "why": "",
-        "estimate": Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.012, True),
+        "estimate": Estimate(1.5, 1.45, 1.55, 0.012),
         "step_ms": (120.0, 80.0),
         "is_per_sample": False,
         "losses": LossComparison(LossVerdict.IDENTICAL, 43, "bit-identical in every step of all runs"),

@@ -58,7 +58,7 @@ def confirm(trials, best, left_s, announce):
     planned = Schedule((BEFORE, AFTER) * 4, 20, 3, 8.0)
     announce(planned)
     return Verified(
-        "", trials.realisation(best).changes, Verdict.FASTER, "", Estimate(1.5, 1.4, 1.6, (1.3, 1.7), 0.01, True),
+        "", trials.realisation(best).changes, Verdict.FASTER, "", Estimate(1.5, 1.4, 1.6, 0.01),
         (80.0, 53.0), False, LossComparison(LossVerdict.IDENTICAL, 20, ""), Memory("processes", None, None),
         planned, 8.0,
     )

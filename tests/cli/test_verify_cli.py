@@ -36,7 +36,7 @@ def verified(verdict: Verdict = Verdict.FASTER, speedup: float = 1.5) -> Verifie
         changes=(),
         verdict=verdict,
         why="",
-        estimate=Estimate(speedup, speedup, speedup, (speedup, speedup), 0.01, True),
+        estimate=Estimate(speedup, speedup, speedup, 0.01),
         step_ms=(120.0, 80.0),
         is_per_sample=False,
         losses=LossComparison(LossVerdict.NOT_COMPARED, 0, "none was seen"),
@@ -218,7 +218,7 @@ def test_a_required_speedup_decides_the_exit_code(asked, verdict, speedup: float
 
 
 def test_a_required_speedup_is_compared_with_the_whole_interval(asked, capsys) -> None:
-    asked.result = replace(verified(), estimate=Estimate(1.5, 1.04, 2.0, (1.01, 2.5), 0.1, True))
+    asked.result = replace(verified(), estimate=Estimate(1.5, 1.04, 2.0, 0.1))
     assert run(["verify", "--require-speedup", "1.05", "train.py"]) == 1
     assert run(["verify", "--require-speedup", "1.04", "train.py"]) == 0
 

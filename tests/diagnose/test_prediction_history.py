@@ -16,7 +16,7 @@ def root(tmp_path):
     return tmp_path
 
 
-MEASURED = Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.01, True)
+MEASURED = Estimate(1.5, 1.45, 1.55, 0.01)
 
 
 def gain(speedup: float, low: float, high: float) -> Gain:

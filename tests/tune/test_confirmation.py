@@ -20,10 +20,10 @@ from autotune.model.verified import AFTER, BEFORE, LossComparison, LossVerdict, 
 from autotune.tune import confirmation, trial
 from autotune.tune.realisation import Realisation
 from autotune.tune.trial import BaselineRun, Trials, Workspace
-from autotune.verify.estimate import LEAST_PAIRS
 from autotune.verify.runs import SideRunner
 from autotune.verify.schedule import FreeResources
 from autotune.verify.sides import Sides
+from autotune.verify.thresholds import LEAST_PAIRS
 
 SPACE = Space((Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 2}), 0),))
 OWN, BEST = (0,), (1,)

@@ -20,7 +20,7 @@ from autotune.model.tuned import Axis, Outcome, OutOfMemoryNote, SearchTrial, Sp
 from autotune.tune import trial as module
 from autotune.tune.trial import BaselineRun, Trials, Workspace
 from autotune.verify import scratch
-from autotune.verify.schedule import LEAST_STEPS, WINDOW_S
+from autotune.verify.thresholds import LEAST_WINDOW_STEPS, WINDOW_S
 
 SPACE = Space((Axis("workers", "loader#train", tuple({"loader.num_workers": count} for count in range(10)), 0),))
 
@@ -129,9 +129,9 @@ def test_interrupted_in_a_trial_nothing_is_left(attempt, root) -> None:
 
 def test_a_trial_is_as_long_as_a_window_of_a_verification() -> None:
     request = BaselineRun(0.1, 5.0, None).request(0)
-    assert (request.default_steps, request.min_s, request.steps) == (LEAST_STEPS, WINDOW_S, None)
+    assert (request.default_steps, request.min_s, request.steps) == (LEAST_WINDOW_STEPS, WINDOW_S, None)
     assert request.what_ifs is False
-    assert request.time_limit_s == pytest.approx(3 * 0.1 * (max(LEAST_STEPS, math.ceil(WINDOW_S / 0.1)) + 20))
+    assert request.time_limit_s == pytest.approx(3 * 0.1 * (max(LEAST_WINDOW_STEPS, math.ceil(WINDOW_S / 0.1)) + 20))
     assert request.startup_limit_s == 30.0
     assert BaselineRun(0.1, 20.0, None).request(0).startup_limit_s == 80.0
 
@@ -146,7 +146,7 @@ def test_no_request_allows_more_than_the_longest_trial(ready) -> None:
 def test_a_window_is_longer_than_what_workers_have_ready_where_that_is_not_dear() -> None:
     assert BaselineRun(0.01, 5.0, None).request(32).default_steps == 128
     assert BaselineRun(0.2, 5.0, None).request(32).default_steps == 50
-    assert BaselineRun(10.0, 5.0, None).request(32).default_steps == LEAST_STEPS
+    assert BaselineRun(10.0, 5.0, None).request(32).default_steps == LEAST_WINDOW_STEPS
 
 
 def test_every_window_holds_whole_epochs_where_these_are_short() -> None:
@@ -161,7 +161,7 @@ def test_ready_batches_are_of_the_candidate(root) -> None:
     script = as_diagnosed(root / "train.py", LOADER_LINE)
     workspace = Workspace(root, root, {}, "no-python", {}, {}, lambda status: None)
     trials = Trials(workspace, script, SPACE, BaselineRun(0.01, 1.0, None))
-    assert trials.request(trials.realisation((0,))).default_steps == LEAST_STEPS
+    assert trials.request(trials.realisation((0,))).default_steps == LEAST_WINDOW_STEPS
     assert trials.request(trials.realisation((4,))).default_steps == 4 * 4 * 2
 
 
@@ -170,7 +170,7 @@ def test_a_candidate_without_workers_has_nothing_ready(root) -> None:
     workspace = Workspace(root, root, {}, "no-python", {}, {}, lambda status: None)
     space = replace(SPACE, axes=(replace(SPACE.axes[0], current=4),))
     trials = Trials(workspace, script, space, BaselineRun(0.01, 1.0, None))
-    assert trials.request(trials.realisation((0,))).default_steps == LEAST_STEPS
+    assert trials.request(trials.realisation((0,))).default_steps == LEAST_WINDOW_STEPS
     assert trials.request(trials.realisation((4,))).default_steps == 4 * 4 * 2
 
 

@@ -169,7 +169,7 @@ class Ran:
         had = (*SEEN.settings, Setting("data.packing", RUN, True, "observed"))
         return GOOD, replace(START, step_ms=200.0, samples=8.0), Derived((), had, step)
 
-    def told(self, text: str) -> str:
+    def with_real_paths(self, text: str) -> str:
         return text
 
 

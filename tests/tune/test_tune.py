@@ -43,7 +43,7 @@ from autotune.tune.study import JOURNAL
 from autotune.tune.trial import BaselineRun, Trials
 from autotune.tune.tune import Search
 from autotune.verify import budget_check
-from autotune.verify.estimate import LEAST_PAIRS
+from autotune.verify.thresholds import LEAST_PAIRS
 
 TRAIN = "loader#train"
 SCRIPT = """\
@@ -127,7 +127,7 @@ def verified(trials, chosen, verdict=Verdict.FASTER, sameness=LossVerdict.IDENTI
         changes=trials.realisation(chosen).changes,
         verdict=verdict,
         why="",
-        estimate=Estimate(1.6, 1.5, 1.7, (1.4, 1.8), 0.01, True),
+        estimate=Estimate(1.6, 1.5, 1.7, 0.01),
         step_ms=(100.0, 62.5),
         is_per_sample=False,
         losses=LossComparison(sameness, 20, ""),

@@ -36,7 +36,7 @@ def root(tmp_path, monkeypatch):
 
 
 def kept_of(**fields) -> pair_store.StoredVerification:
-    starts = tuple(start(side, times_ms=(1.0, 2.0), losses=(None, math.nan, 0.5)) for side in order(3))
+    starts = tuple(start(side, losses=(None, math.nan, 0.5)) for side in order(3))
     given = {
         "conditions": {"the machine": "1"}, "hash_seed": "7", "rehearsed": (start(), start(AFTER)), "starts": starts,
         "notes": ("the edit did not reach the run",),

@@ -5,8 +5,8 @@ from verify_builders import start
 
 from autotune.errors import UsageError
 from autotune.model.verified import AFTER, BEFORE, SIDES
-from autotune.verify.estimate import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS
-from autotune.verify.schedule import MOST_STEPS, TURN_S, FreeResources, least_s, more, order, paired, schedule
+from autotune.verify.schedule import FreeResources, least_s, more, order, paired, schedule
+from autotune.verify.thresholds import FEWEST_PAIRS, LEAST_PAIRS, MOST_PAIRS, MOST_WINDOW_STEPS, TURN_S
 
 
 def test_the_sides_take_turns_and_each_goes_first_equally_often() -> None:
@@ -66,7 +66,9 @@ def test_a_budget_that_holds_no_pair_more_is_refused(made: int, least: int) -> N
     assert more(planned, made, least, spent_s=3.0).order
 
 
-@pytest.mark.parametrize(("ms", "steps"), [(0.001, MOST_STEPS), (1.0, MOST_STEPS), (50.0, 20), (5000.0, 17)])
+@pytest.mark.parametrize(
+    ("ms", "steps"), [(0.001, MOST_WINDOW_STEPS), (1.0, MOST_WINDOW_STEPS), (50.0, 20), (5000.0, 17)]
+)
 def test_a_window_is_long_enough_and_has_enough_steps(ms: float, steps: int) -> None:
     assert schedule([start(step_ms=ms), start(AFTER, step_ms=ms / 2)], 1e6, 0.0, None).steps == steps
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.verify.estimate import confidence_interval
 from autotune.verify.student import quantile
 
 DEGREES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 30, 60)
@@ -21,8 +20,3 @@ def test_one_degree_is_the_distribution_of_cauchy() -> None:
 
 def test_many_degrees_are_the_normal_distribution() -> None:
     assert quantile(0.95, 1_000_000) == pytest.approx(1.95996, abs=1e-4)
-
-
-def test_all_looks_together_are_wrong_twice_as_often_as_the_first_at_most() -> None:
-    assert confidence_interval(1) == 0.99
-    assert sum(1 - confidence_interval(look) for look in range(1, 30)) <= 0.02

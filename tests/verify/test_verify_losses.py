@@ -7,7 +7,8 @@ import pytest
 
 from autotune.model.rule import Effect
 from autotune.model.verified import LossVerdict
-from autotune.verify.losses import LEAST_STEPS, TOLERANCE, compare
+from autotune.verify.losses import compare
+from autotune.verify.thresholds import LEAST_LOSSES, TOLERANCE
 
 FALLING = [2.0 * 0.99**step for step in range(40)]
 EFFECTS = (Effect.EXACT, Effect.EQUIVALENT, Effect.ALTERING, None)
@@ -122,10 +123,10 @@ def test_every_start_has_to_agree() -> None:
 
 
 def test_too_few_steps_are_not_compared_and_that_is_said() -> None:
-    few = LEAST_STEPS - 1
+    few = LEAST_LOSSES - 1
     found = compare([drawn(1)[:few]] * 2, [drawn(2)[:few]] * 2, Effect.EQUIVALENT)
     assert found.sameness is LossVerdict.NOT_COMPARED
-    assert found.more_steps == LEAST_STEPS
+    assert found.more_steps == LEAST_LOSSES
     starts = compare([drawn(n)[:few] for n in (1, 2)], [drawn(n)[:few] for n in (3, 4)], None)
     assert starts.sameness is LossVerdict.NOT_COMPARED
 

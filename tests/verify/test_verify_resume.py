@@ -89,7 +89,7 @@ class Starts:
         given = {"ended_by": "probe", "exit_code": 0, "wall_s": 1.0, "startup_s": 0.5, "sampled": None, **fields}
         return collect.Collected(folder=folder, recordings=(recording,), **given), None, None
 
-    def told(self, text):
+    def with_real_paths(self, text):
         return text
 
 

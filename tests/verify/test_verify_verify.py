@@ -42,10 +42,11 @@ from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import PatchStore
 from autotune.patch.journal import sha256 as digest
 from autotune.probe import clock
-from autotune.verify import clocks, resume, run_schedule, schedule, sides
+from autotune.verify import clocks, pairs, resume, schedule, sides
 from autotune.verify import verify as api
 from autotune.verify.runs import SideRunner as RealRunner
-from autotune.verify.scratch_copy import Mirror
+from autotune.verify.scratch import Mirror
+from autotune.verify.thresholds import TURN_S
 
 OLD, NEW = "lr = 0.1\n", "lr = 0.9\n"
 
@@ -132,7 +133,7 @@ class Runner:
             return None
         return {side: self.run(side, request) for side, request in requests.items()}
 
-    def told(self, text):
+    def with_real_paths(self, text):
         return text
 
 
@@ -529,7 +530,7 @@ def test_processes_that_may_be_stopped_take_turns_where_there_is_memory_for_both
     assert runner.together == []
     monkeypatch.setattr(api, "free_resources", lambda: schedule.FreeResources(4000, 2.0))
     found = verified(root)
-    assert found.schedule.turns == TimeSlicing(pytest.approx(0.8 * 0.7), schedule.TURN_S)
+    assert found.schedule.turns == TimeSlicing(pytest.approx(0.8 * 0.7), TURN_S)
     assert runner.together[:2] == [(BEFORE, AFTER), (AFTER, BEFORE)]
     assert 2 * len(runner.together) == len(found.schedule.order)
 
@@ -559,7 +560,7 @@ def test_all_starts_on_the_clock_of_a_cpu_are_told_by_it(root, runner) -> None:
     patched(root)
     crowded = {"others_share": 0.5, "busy_share": 1.0}
     runner.fields = {
-        side: {"cpu_ms": (ms,) * 20, "asleep_share": 0.0, **crowded} for side, ms in ((BEFORE, 60.0), (AFTER, 40.0))
+        side: {"cpu_ms": ms, "asleep_share": 0.0, **crowded} for side, ms in ((BEFORE, 60.0), (AFTER, 40.0))
     }
     found = verified(root)
     assert (found.clock, found.verdict) == (Clock.CPU, Verdict.FASTER)
@@ -860,7 +861,7 @@ def test_of_real_starts_the_clock_is_what_their_steps_consist_of(place, kind: st
 @pytest.mark.train
 def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(project, monkeypatch) -> None:
     # However the times disagree: the losses of the first pairs decide.
-    monkeypatch.setattr(run_schedule, "MOST_LOOKS", 1)
+    monkeypatch.setattr(pairs, "MOST_LOOKS", 1)
     monkeypatch.setattr(schedule, "MOST_PAIRS", schedule.LEAST_PAIRS)
     monkeypatch.setattr(schedule, "WINDOW_S", 0.3)
     monkeypatch.setattr(schedule, "LONG_WINDOW_S", 0.3)

@@ -563,7 +563,7 @@ class CheckDocument(TypedDict):
 
 
 class SidesMs(TypedDict):
-    """Medians over the starts of each side, or undisturbed."""
+    """Medians over the runs of each side."""
 
     before: float
     after: float
@@ -761,14 +761,14 @@ class VerifyDocument(TypedDict):
     """Old step time by new step time."""
 
     low: Positive
-    """With high, the 95 % interval of the speedup."""
+    """With high, the 95 % interval of the speedup, of all looks at the pairs together."""
 
     high: Positive
     spread: float
-    """Standard deviation of starts of the same files, as a share; of starts that took turns, of their differences."""
+    """Standard deviation of runs of the same files, as a share: of the pairs' log ratios, by the square root of two."""
 
     undisturbed: bool
-    """Each step is taken as in the fastest starts of its side, as other work held steps up now and then."""
+    """Always false: the estimate rests on all steps of a window, and leaves none out as disturbed."""
 
     clock: Clock
     """What the times are: `wall` time; `cpu` time of the training thread, or CPU time that the `loader`'s workers need
@@ -781,7 +781,7 @@ class VerifyDocument(TypedDict):
     """The speedup is of a sample: steps hold other numbers of them."""
 
     step_ms: SidesMs
-    """Medians over the starts of each side, or undisturbed."""
+    """Medians over the runs of each side."""
 
     losses: LossesResult
     memory: SidesMemory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from autotune.model.verified import LossComparison, LossVerdict, Memory, Resumed, TimeSlicing, Verdict, Verified
+from autotune.model.verified import Clock, LossComparison, LossVerdict, Memory, Resumed, TimeSlicing, Verdict, Verified
 from autotune.report.gains import format_interval
 from autotune.report.text.footer import wrap_command
 from autotune.report.text.layout import MIN_WIDTH, StyledLine, paragraph, printed, wrap
@@ -16,6 +16,11 @@ _VERDICTS = {
     Verdict.SLOWER: ("Slower", "bad"),
     Verdict.NO_DIFFERENCE: ("No difference", "heading"),
     Verdict.CANNOT_TELL: ("Cannot tell", "decide"),
+}
+_CLOCKS = {
+    Clock.WALL: "wall-clock time",
+    Clock.CPU: "CPU time of the training thread",
+    Clock.LOADER: "CPU time of the loader's workers",
 }
 _SAMENESS = {
     LossVerdict.IDENTICAL: "identical",
@@ -74,18 +79,15 @@ def _lines(verified: Verified, width: int, resume: str) -> Iterator[StyledLine]:
 def _verdict(verified: Verified) -> tuple[str, str]:
     found = verified.estimate
     word, style = _VERDICTS[verified.verdict]
-    measured = f"{found.speedup:.2f}x, 95 % interval {found.low:.2f} to {found.high:.2f}"
-    return f"{word}: {measured}{f'; {verified.why}' if verified.why else ''}.", style
+    speedup = f"{found.speedup:.2f}x ({found.low:.2f} to {found.high:.2f}, 95 %)"
+    pairs = f"{len(verified.schedule.order) // 2} pairs, {_CLOCKS[verified.clock]}"
+    return f"{word}: {speedup}, {pairs}{f'; {verified.why}' if verified.why else ''}.", style
 
 
 def _step(verified: Verified) -> str:
     before, after = map(step_time, verified.step_ms)
     scaled = "; the sides have different batch sizes: the speedup is per sample" if verified.is_per_sample else ""
-    starts = len(verified.schedule.order) // 2
-    is_undisturbed = verified.estimate.is_undisturbed
-    undisturbed = f"10 % quantile of each step over {starts} runs"
-    how = undisturbed if is_undisturbed else f"medians of {starts} runs each"
-    return f"{before} -> {after} ({how}){scaled}"
+    return f"{before} -> {after} (medians of {len(verified.schedule.order) // 2} runs each){scaled}"
 
 
 def _losses(losses: LossComparison) -> str:

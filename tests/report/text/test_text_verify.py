@@ -4,14 +4,14 @@ import pytest
 from verified_builders import verified
 
 from autotune.model.finding import Gain
-from autotune.model.verified import Estimate, LossComparison, LossVerdict, Memory, Resume, Resumed, Verdict
+from autotune.model.verified import Clock, Estimate, LossComparison, LossVerdict, Memory, Resume, Resumed, Verdict
 from autotune.report.text.verify import plan, render
 
 FULL = """\
 autotune verify: 1 of 1 changes of run r
   loader.num_workers: 0 -> 4 (equivalent)
 
-Faster: 1.50x, 95 % interval 1.45 to 1.55.
+Faster: 1.50x (1.45 to 1.55, 95 %), 4 pairs, wall-clock time.
 Step: 120 ms -> 80.0 ms (medians of 4 runs each)
 Losses: identical over 43 steps: bit-identical in every step of all runs
 Memory: 800 MiB -> 1.6 GiB (+100%), peak resident, of all processes
@@ -46,8 +46,16 @@ def test_what_else_could_have_been_meant_stands_at_the_top() -> None:
     ("verdict", "why", "said"),
     [
         (Verdict.SLOWER, "", "\nSlower: 1.50x"),
-        (Verdict.NO_DIFFERENCE, "it is so", "\nNo difference: 1.50x, 95 % interval 1.45 to 1.55; it is so.\n"),
-        (Verdict.CANNOT_TELL, "a reason", "\nCannot tell: 1.50x, 95 % interval 1.45 to 1.55; a reason.\n"),
+        (
+            Verdict.NO_DIFFERENCE,
+            "it is so",
+            "\nNo difference: 1.50x (1.45 to 1.55, 95 %), 4 pairs, wall-clock time; it is so.\n",
+        ),
+        (
+            Verdict.CANNOT_TELL,
+            "a reason",
+            "\nCannot tell: 1.50x (1.45 to 1.55, 95 %), 4 pairs, wall-clock time; a reason.\n",
+        ),
     ],
 )
 def test_every_verdict_has_its_words(verdict, why: str, said: str) -> None:
@@ -94,16 +102,23 @@ def test_a_missed_prediction_is_said() -> None:
 def test_a_bound_is_called_one() -> None:
     bound = Gain(1.5, 1.0, 1.5, "bound")
     assert "at most 1.50x; measured inside this range\n" in text(predicted=bound)
-    slower = Estimate(0.99, 0.97, 1.01, (0.96, 1.02), 0.01, False)
+    slower = Estimate(0.99, 0.97, 1.01, 0.01)
     assert "at most 1.50x; measured inside this range\n" in text(predicted=bound, estimate=slower)
     assert "at most 1.40x; measured outside this range\n" in text(predicted=Gain(1.4, 1.0, 1.4, "bound"))
     assert "at most 1.50x; not tested\n" in text(predicted=bound, verdict=Verdict.CANNOT_TELL)
     assert "1.50x to at most 2.20x; measured inside this range\n" in text(predicted=Gain(1.8, 1.5, 2.2, "bound"))
 
 
-def test_undisturbed_steps_are_called_so() -> None:
-    found = Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.2, True, is_undisturbed=True)
-    assert "10 % quantile of each step over 4 runs)" in " ".join(text(estimate=found).split())
+@pytest.mark.parametrize(
+    ("clock", "said"),
+    [
+        (Clock.WALL, "4 pairs, wall-clock time."),
+        (Clock.CPU, "4 pairs, CPU time of the training thread."),
+        (Clock.LOADER, "4 pairs, CPU time of the loader's workers."),
+    ],
+)
+def test_the_verdict_names_the_clock(clock: Clock, said: str) -> None:
+    assert f"Faster: 1.50x (1.45 to 1.55, 95 %), {said}\n" in text(clock=clock)
 
 
 @pytest.mark.parametrize("result", Resumed)
@@ -123,7 +138,7 @@ def test_notes_and_scaled_steps_are_said() -> None:
 def test_no_line_is_too_wide_and_colour_marks_the_verdict() -> None:
     assert max(map(len, text().splitlines())) <= 80
     assert "\x1b[" in render(verified(), True, 80, RESUME)
-    narrow = render(verified(estimate=Estimate(1.5, 1.45, 1.55, (1.4, 1.6), 0.01, True)), False, 10, RESUME)
+    narrow = render(verified(estimate=Estimate(1.5, 1.45, 1.55, 0.01)), False, 10, RESUME)
     assert max(map(len, narrow.splitlines())) <= 60
 
 

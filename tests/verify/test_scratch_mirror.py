@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autotune.verify import scratch_copy as module
-from autotune.verify.scratch_copy import MOST_COPIED_BYTES, Mirror
+from autotune.verify import scratch as module
+from autotune.verify.scratch import MOST_COPIED_BYTES, Mirror
 
 
 @pytest.fixture

@@ -1,29 +1,28 @@
-"""What kept a start from the machine that other starts had: other work, a quota, heat."""
+"""What kept a run from the machine that the other runs had: other work, a quota, heat, files that had to be read."""
 
 from __future__ import annotations
 
 import os
 import resource
+import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from autotune.model.verified import RunResult
+from autotune.model.verified import AFTER, BEFORE, RunResult
+from autotune.verify.thresholds import (
+    FREE_BYTES_PER_S,
+    FULL_SHARE,
+    MORE_SLOWED,
+    MORE_THROTTLED,
+    OTHERS_SHARE,
+    SAME_READS,
+)
 
 STAT = Path("/proc/stat")
 _IDLE, _WAITING, _GUEST = 3, 4, 8
 """Columns of a "cpu" line: idle, waiting for a disk; guests are counted with the user's time too."""
-
-FULL_SHARE = 0.9
-"""CPUs busy above this share leave the training to wait for one."""
-
-OTHERS_SHARE = 0.15
-"""Share of the machine's CPUs that other work may use while the CPUs are full."""
-
-MORE_THROTTLED, MORE_SLOWED = 0.05, 0.1
-"""Shares of the time by which a start may exceed the best one of its side. A quota that always holds the training back
-is how it trains; one that does so now and then is contention."""
 
 CROWDED = "other work kept the CPUs busy"
 THROTTLED = "a CPU quota throttled the script"
@@ -100,3 +99,26 @@ def unobservable_load(starts: Sequence[RunResult]) -> Iterator[str]:
         yield "whether heat or the power limit throttled the GPU cannot be seen (pynvml and its driver tell)"
     if any(start.read_bytes is None for start in starts):
         yield "whether the files came from the page cache cannot be seen"
+
+
+def is_uneven(starts: Sequence[RunResult]) -> bool:
+    """Whether one side had to read from the disk what the other found in memory. Not where the system does not tell.
+
+    The rehearsals leave both sides a warm cache. Data larger than memory is read again and again: then both sides read
+    the same, for each sample where that is known, or the comparison is none.
+    """
+    if any(start.read_bytes is None for start in starts):
+        return False
+    by_sample = all(start.samples for start in starts)
+    before, after = (_median_read([one for one in starts if one.side == side], by_sample) for side in (BEFORE, AFTER))
+    free = FREE_BYTES_PER_S * statistics.median(one.step_ms / 1000 / _size(one, by_sample) for one in starts)
+    return abs(before - after) > max(free, SAME_READS * max(before, after))
+
+
+def _median_read(side: Sequence[RunResult], by_sample: bool) -> float:
+    """Bytes of a sample, or of a step."""
+    return statistics.median((one.read_bytes or 0) / one.steps / _size(one, by_sample) for one in side)
+
+
+def _size(start: RunResult, by_sample: bool) -> float:
+    return (start.samples or 1) if by_sample else 1
