@@ -25,7 +25,7 @@ from autotune.model.source import Document, Scalar, ShellWord, Splice
 from autotune.scan.configs import read_config
 from autotune.scan.constants import read_constants
 from autotune.scan.launch import Launch, dialect_of, launches
-from autotune.scan.script import read_script
+from autotune.scan.read_script import read_script
 from autotune.syntax import edit_python, edit_shell, python, shell
 
 EXAMPLES: Mapping[str, tuple[Scalar, ...]] = {

@@ -34,13 +34,6 @@ class DictEntries(Struct, frozen=True):
     is_open: bool = False
 
 
-class TrainingEntryPoint(Struct, frozen=True):
-    """What another file calls to make this one train: a function, or a class and the method of it that trains."""
-
-    node: ast.AST
-    method: str = ""
-
-
 Documents = Callable[[str, str], Mapping[str, WrittenValue] | None]
 """What the data file holds, by dotted key, that a word ("configs/base.yaml") means in a script; None for none."""
 
@@ -91,8 +84,6 @@ class ScriptView(Struct, frozen=True, eq=False):
     flags: Mapping[str, WrittenValue] | None = None
     is_open: bool = True
     is_module: bool = False
-    trained: dict[ast.AST, list[TrainingEntryPoint]] = field(default_factory=dict)
-    fed: dict[ast.Call, bool | None] = field(default_factory=dict)
     origins: dict[tuple[ast.AST, tuple[int, ...], bool], tuple[ValueOrigin, ...]] = field(default_factory=dict)
     values: dict[ast.AST, WrittenValue] = field(default_factory=dict)
     following: list[ast.AST] = field(default_factory=list)

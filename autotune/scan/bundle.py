@@ -32,7 +32,7 @@ from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launch
 from autotune.scan.library import Library
 from autotune.scan.modules import first, read_whole
 from autotune.scan.ranges import Range
-from autotune.scan.script import read_script
+from autotune.scan.read_script import read_script
 from autotune.scan.settings import settings_of
 
 COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "raw", "deepspeed", "accelerate_config")

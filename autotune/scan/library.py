@@ -20,9 +20,8 @@ from autotune.scan.comments import ignored
 from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below, sibling_files
 
 if TYPE_CHECKING:
-    from autotune.pycode.index import Nodes
+    from autotune.pycode.index import Index, Nodes
     from autotune.scan.module_graph import Linked
-    from autotune.scan.script import Index
     from autotune.syntax import python, shell
     from autotune.syntax.python import Source
 

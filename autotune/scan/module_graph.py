@@ -11,10 +11,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from autotune.pycode.index import Binding, Scope, last_name
+from autotune.pycode.index import Binding, Index, Scope, last_name
 from autotune.pycode.names import full_name
 from autotune.scan.library import Library
-from autotune.scan.script import Index
 from autotune.scan.script.cross_file_calls import LIBRARIES
 
 MAX_IMPORTS = 8

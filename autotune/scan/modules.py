@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.pycode.index import last_name
+from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
 from autotune.scan.configs import written_values
 from autotune.scan.library import Library
 from autotune.scan.program import RunProgram
-from autotune.scan.script import ScannedScript, ScriptView, read_view, training
+from autotune.scan.read_script import ScannedScript, find_training, read_view
+from autotune.scan.script.cross_file_calls import RunTraining
 from autotune.scan.script.training_loops import TrainingStep
 from autotune.syntax.python import Source
 
@@ -41,7 +43,7 @@ def read_whole(
     """
     program = RunProgram(library, beside or name, _configured(library, configs))
     view = program.start(source, name, flags, is_open=is_open)
-    alone = _read(library, program.alone(view)) if view is not None else None
+    alone = _read(library, program.alone(view), RunTraining()) if view is not None else None
     if view is None or alone is None:
         return None
     if flags is None and not (_starts(source.tree) and (alone.trains or alone.parses or alone.called)):
@@ -49,9 +51,10 @@ def read_whole(
     views = program.modules(view)
     if not views:
         return alone, (name,)
-    steps = {one.file: library.worked(one.file, partial(_training, one)) for one in (view, *views)}
-    modules = [module for one in reversed(views) if (module := _read(library, one, steps[one.file])) is not None]
-    script = _read(library, view, steps[name])
+    run = RunTraining()
+    steps = {one.file: library.worked(one.file, partial(_training, one, run)) for one in (view, *views)}
+    modules = [module for one in reversed(views) if (module := _read(library, one, run, steps[one.file])) is not None]
+    script = _read(library, view, run, steps[name])
     if script is None:
         return None
     if not (script.trains or script.parses or flags is not None):
@@ -77,16 +80,18 @@ def _configured(library: Library, configs: Iterable[str]) -> dict[str, WrittenVa
     return {key: given for each in found if each is not None for key, given in each.items()}
 
 
-def _training(view: ScriptView, work: Work) -> tuple[TrainingStep, ...]:
+def _training(view: ScriptView, run: RunTraining, work: Work) -> tuple[TrainingStep, ...]:
     """The steps of a file, found with the work that all indexes of the run spend."""
-    return training(view)
+    return find_training(view, run)
 
 
-def _read(library: Library, view: ScriptView, steps: tuple[TrainingStep, ...] | None = None) -> ScannedScript | None:
+def _read(
+    library: Library, view: ScriptView, run: RunTraining, steps: tuple[TrainingStep, ...] | None = None
+) -> ScannedScript | None:
     """What a file says; what trains in it is known to the files that are read after it."""
-    script = library.worked(view.file, lambda work: read_view(view, steps))
+    script = library.worked(view.file, lambda work: read_view(view, run, steps))
     for entry in script.entries if script is not None else ():
-        view.trained.setdefault(entry.node, []).append(entry)
+        run.entry_points.setdefault(entry.node, []).append(entry)
     return script
 
 

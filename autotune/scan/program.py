@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from autotune.model.scanned import WrittenValue
 from autotune.pycode.functions import called_class
-from autotune.pycode.index import Binding, last_name
+from autotune.pycode.index import Binding, Index, last_name
+from autotune.pycode.script_view import ScriptView
 from autotune.scan.configs import written_values
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_values
 from autotune.scan.library import BUNDLE_STEPS, Library
 from autotune.scan.module_graph import NOTHING, Found, Linked
-from autotune.scan.script import Index, ScriptView, opened
+from autotune.scan.read_script import view_script
 from autotune.syntax.python import Source
 
 MAX_MODULES = 40
@@ -73,7 +74,7 @@ class RunProgram(Struct, eq=False):
         index = self.library.index(file, source)
         if index is None:
             return None
-        view = opened(replace(index, program=self), source, file, flags, is_open=is_open)
+        view = view_script(replace(index, program=self), source, file, flags, is_open=is_open)
         composed = hydra_values(self.library, file, flags or {})
         self.configured = {**composed, **self.configured}
         view = replace(view, documents=self.document, sections=self.sections, views=self.views, composed=composed)
@@ -82,7 +83,7 @@ class RunProgram(Struct, eq=False):
     def alone(self, view: ScriptView) -> ScriptView:
         """The script as if it had no modules."""
         index = replace(view.index, program=None)
-        alone = opened(index, view.source, view.file, view.flags, is_open=view.is_open)
+        alone = view_script(index, view.source, view.file, view.flags, is_open=view.is_open)
         told = replace(alone, documents=self.document, configured=view.configured, composed=view.composed)
         return replace(told, sections=self.sections)
 

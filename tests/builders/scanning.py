@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from autotune.catalogue.coercion import literal
 from autotune.model.evidence import Location, Value
 from autotune.model.scanned import ConsumerCall, WrittenValue
-from autotune.scan.script import ScannedScript, read_script
+from autotune.scan.read_script import ScannedScript, read_script
 from autotune.syntax import python
 
 LOOP = """

@@ -1,1 +1,50 @@
 """The detectors: each states facts about one training script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from autotune.model.evidence import Fact
+from autotune.scan.facts import (
+    accelerate_loops,
+    accumulation,
+    contrastive_loss,
+    dataset_styles,
+    datasets,
+    distributed,
+    environment_variables,
+    epochs,
+    evaluation_grad,
+    loaders,
+    loss_weighting,
+    precision,
+    process_setup,
+    retained_losses,
+    step_path,
+    tf32,
+    torch_switches,
+)
+from autotune.scan.script.analysis import ScriptAnalysis
+
+Detector = Callable[[ScriptAnalysis], Iterator[Fact]]
+
+DETECTORS: tuple[Detector, ...] = (
+    loaders.facts,
+    datasets.facts,
+    dataset_styles.facts,
+    step_path.facts,
+    accumulation.facts,
+    epochs.facts,
+    precision.facts,
+    tf32.facts,
+    distributed.facts,
+    loss_weighting.facts,
+    accelerate_loops.facts,
+    contrastive_loss.facts,
+    torch_switches.facts,
+    retained_losses.facts,
+    evaluation_grad.facts,
+    environment_variables.facts,
+    process_setup.facts,
+)
+"""Every detector; of two facts of one name and subject the first counts."""

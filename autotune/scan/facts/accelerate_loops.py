@@ -19,17 +19,17 @@ DIVIDES = ("gradient_accumulation_steps", "gradient_accumulation_plugin")
 """What tells an Accelerator to divide the loss."""
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.lacks_accumulate` and `code.divides_loss_again`, of a loop around one Accelerator."""
-    index = parts.view.index
-    made = [one.node for one in parts.found if one.consumer.name == "Accelerator"]
+    index = script.view.index
+    made = [one.node for one in script.consumer_calls if one.consumer.name == "Accelerator"]
     backwards = [call for call in index.called.get("backward", ()) if "accelerator" in base_name(call).lower()]
-    if len(made) != 1 or not backwards or all(step.is_hook for step in parts.steps):
+    if len(made) != 1 or not backwards or all(step.is_hook for step in script.steps):
         return
     used = [one for name in SHARED for one in index.attributes.get(name, ())]
-    yield from parts.stated("code.lacks_accumulate", not used, *made)
-    divided = [one for call in backwards for one in _divisions(parts, call)] if _may_divide(*made) else []
-    yield from parts.stated("code.divides_loss_again", bool(divided), *divided)
+    yield from script.state_fact("code.lacks_accumulate", not used, *made)
+    divided = [one for call in backwards for one in _divisions(script, call)] if _may_divide(*made) else []
+    yield from script.state_fact("code.divides_loss_again", bool(divided), *divided)
 
 
 def _may_divide(made: ast.Call) -> bool:
@@ -37,9 +37,9 @@ def _may_divide(made: ast.Call) -> bool:
     return any(keyword.arg is None or keyword.arg in DIVIDES for keyword in made.keywords)
 
 
-def _divisions(parts: ScriptAnalysis, backward: ast.Call) -> Iterator[ast.AST]:
+def _divisions(script: ScriptAnalysis, backward: ast.Call) -> Iterator[ast.AST]:
     """`loss / args.gradient_accumulation_steps` in what a backward gets, or in what its name is given."""
-    index = parts.view.index
+    index = script.view.index
     for argument in backward.args[:1]:
         bound = [one.value for one in index.lookup(argument)] if isinstance(argument, ast.Name) else []
         for given in (argument, *bound):

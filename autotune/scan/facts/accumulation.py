@@ -16,7 +16,7 @@ from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.optimizer_steps import optimizer_steps, scheduler_steps
-from autotune.scan.script.training_loops import TrainingStep, accumulating, backwards
+from autotune.scan.script.training_loops import TrainingStep, accumulating, backwards, divisor
 
 NOT_DIVIDED = "the loss is not divided"
 SCHEDULED = "the scheduler steps every micro-batch"
@@ -38,29 +38,29 @@ class Accumulation(Struct, frozen=True, eq=False):
     at: ast.Call
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.accumulates`, `code.has_no_sync` and `code.accumulation_mistake`."""
-    training = _around_backwards(parts)
-    found = [one for step in parts.steps if (one := _accumulation(parts, step, training)) is not None]
-    counted = [(one, _accumulates(parts, one)) for one in found]
+    training = _around_backwards(script)
+    found = [one for step in script.steps if (one := _accumulation(script, step, training)) is not None]
+    counted = [(one, _accumulates(script, one)) for one in found]
     active = [one for one, accumulates in counted if accumulates]
     if active:
-        yield from parts.stated("code.accumulates", True, *(one.at for one in active))
+        yield from script.state_fact("code.accumulates", True, *(one.at for one in active))
     elif counted and all(accumulates is False for _, accumulates in counted):
-        yield from parts.stated("code.accumulates", False, *(one.at for one, _ in counted), is_certain=True)
-    yield from _no_sync(parts)
+        yield from script.state_fact("code.accumulates", False, *(one.at for one, _ in counted), is_certain=True)
+    yield from _no_sync(script)
     for one in active:
-        mistakes = list(_mistakes(parts, one))
+        mistakes = list(_mistakes(script, one))
         if mistakes:
-            yield from parts.stated(
+            yield from script.state_fact(
                 "code.accumulation_mistake", "; ".join(text for text, _ in mistakes), *(at for _, at in mistakes)
             )
             return
 
 
-def _accumulation(parts: ScriptAnalysis, step: TrainingStep, training: set[ast.AST]) -> Accumulation | None:
+def _accumulation(script: ScriptAnalysis, step: TrainingStep, training: set[ast.AST]) -> Accumulation | None:
     """What steps the optimizer after the micro-batches of `step`; `training` are the nodes around backwards."""
-    view = parts.view
+    view = script.view
     outer = next(accumulating(view, step), None)
     for call in optimizer_steps(view):
         around = list(view.index.around(call))
@@ -77,74 +77,66 @@ def _accumulation(parts: ScriptAnalysis, step: TrainingStep, training: set[ast.A
         if not training.isdisjoint(conditions):
             continue
         every = next((found for one in conditions if (found := divisor(one.test)) is not None), None)
-        if every is not None or (not conditions and call in parts.path):
+        if every is not None or (not conditions and call in script.step_path):
             return Accumulation(step, every, call)
     return None
 
 
-def _around_backwards(parts: ScriptAnalysis) -> set[ast.AST]:
+def _around_backwards(script: ScriptAnalysis) -> set[ast.AST]:
     """What stands around a backward: `if i % n_critic == 0` that trains a GAN's generator accumulates nothing."""
-    index = parts.view.index
-    uses = (one for call in backwards(parts.view) for one in with_callers(index, call))
+    index = script.view.index
+    uses = (one for call in backwards(script.view) for one in with_callers(index, call))
     return {outer for one in uses for outer in index.around(one)}
 
 
-def divisor(test: ast.expr) -> ast.expr | None:
-    """N of `(i + 1) % N == 0`; of `... or i + 1 == len(loader)` as well."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            return node.right
-    return None
-
-
-def _accumulates(parts: ScriptAnalysis, one: Accumulation) -> bool | None:
+def _accumulates(script: ScriptAnalysis, one: Accumulation) -> bool | None:
     """Whether N is more than 1, as far as the script says; not known where 1 is one of several, or a default."""
     if one.every is None:
-        return None if parts.view.index.called.get("accumulate") else False
-    found = [values.of_origin(parts.view, origin, one.every) for origin in origins(parts.view, one.every)]
+        return None if script.view.index.called.get("accumulate") else False
+    found = [values.of_origin(script.view, origin, one.every) for origin in origins(script.view, one.every)]
     known = [given.value for given in found if given.known]
     if 1 not in known:
         return True if known else None
-    return False if len(found) == 1 and values.is_certain(parts.view, found[0]) else None
+    return False if len(found) == 1 and values.is_certain(script.view, found[0]) else None
 
 
-def _no_sync(parts: ScriptAnalysis) -> Iterator[Fact]:
-    index = parts.view.index
+def _no_sync(script: ScriptAnalysis) -> Iterator[Fact]:
+    index = script.view.index
     calls: list[ast.AST] = [call for name in SYNCS for call in index.called.get(name, ())]
     calls += [store.node for store in index.stores.get("require_backward_grad_sync", ())]
-    if calls or parts.is_own_loop:
-        yield from parts.stated("code.has_no_sync", bool(calls), *calls)
+    if calls or script.is_own_loop:
+        yield from script.state_fact("code.has_no_sync", bool(calls), *calls)
 
 
-def _mistakes(parts: ScriptAnalysis, one: Accumulation) -> Iterator[tuple[str, ast.AST]]:
+def _mistakes(script: ScriptAnalysis, one: Accumulation) -> Iterator[tuple[str, ast.AST]]:
     backward = one.step.backward
-    if backward is None or not parts.is_raw or one.every is None:
+    if backward is None or not script.is_raw or one.every is None:
         return
-    if _is_undivided(parts, backward, one.every):
+    if _is_undivided(script, backward, one.every):
         yield NOT_DIVIDED, backward
-    for call in scheduler_steps(parts.view):
-        is_direct = call in parts.path and one.step.node in parts.view.index.around(call)
-        is_in_step = is_direct and one.step.node in parts.view.index.around(one.at)
-        if is_in_step and _counts_updates(parts, call, one.every):
+    for call in scheduler_steps(script.view):
+        is_direct = call in script.step_path and one.step.node in script.view.index.around(call)
+        is_in_step = is_direct and one.step.node in script.view.index.around(one.at)
+        if is_in_step and _counts_updates(script, call, one.every):
             yield SCHEDULED, call
 
 
-def _counts_updates(parts: ScriptAnalysis, stepped: ast.Call, every: ast.expr) -> bool:
+def _counts_updates(script: ScriptAnalysis, stepped: ast.Call, every: ast.expr) -> bool:
     """Whether a schedule is made for as many steps as the optimizer's: one may be made for micro-batches as well."""
     scheduler = stepped.func.value if isinstance(stepped.func, ast.Attribute) else stepped
-    made = [origin.node for origin in origins(parts.view, scheduler)]
+    made = [origin.node for origin in origins(script.view, scheduler)]
     given = [one for node in made if isinstance(node, ast.Call) for one in (*node.args, *node.keywords)]
-    return _is_of_updates(parts, given, _called(every))
+    return _is_of_updates(script, given, _called(every))
 
 
-def _is_of_updates(parts: ScriptAnalysis, given: Sequence[ast.AST], every: object) -> bool:
+def _is_of_updates(script: ScriptAnalysis, given: Sequence[ast.AST], every: object) -> bool:
     """Whether one of these expressions, followed through names, is divided by N or named after updates."""
     waiting, seen = list(given), set(given)
     for node in waiting:
         for one in ast.walk(node):
             if _divides_by(one, every) or UPDATES.search(last_name(one)):
                 return True
-            followed = origins(parts.view, one) if isinstance(one, ast.Name | ast.Attribute) else ()
+            followed = origins(script.view, one) if isinstance(one, ast.Name | ast.Attribute) else ()
             new = [each.node for each in followed if _is_number(each.node) and each.node not in seen]
             waiting += new
             seen.update(new)
@@ -162,11 +154,11 @@ def _is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.expr) and (not isinstance(node, ast.Call) or last_name(node.func) in ROUNDS)
 
 
-def _is_undivided(parts: ScriptAnalysis, backward: ast.Call, every: ast.expr) -> bool:
+def _is_undivided(script: ScriptAnalysis, backward: ast.Call, every: ast.expr) -> bool:
     """Whether the loss is a mean over the micro-batch, as a loss of torch gives it, and nothing divides it by N."""
-    index = parts.view.index
+    index = script.view.index
     uses_sums = any(one.value in ("sum", "none") for one in index.strings)
-    if uses_sums or index.attributes.get("grad") or _is_factor(parts, every):
+    if uses_sums or index.attributes.get("grad") or _is_factor(script, every):
         return False
     loss = backward.func.value if isinstance(backward.func, ast.Attribute) else None
     if isinstance(loss, ast.Call) and last_name(loss.func) == "scale" and loss.args:
@@ -174,12 +166,12 @@ def _is_undivided(parts: ScriptAnalysis, backward: ast.Call, every: ast.expr) ->
     if not isinstance(loss, ast.Name):
         return False
     bindings = index.lookup(loss)
-    return bool(bindings) and all(one.kind == "value" and _is_mean(parts, one.value) for one in bindings)
+    return bool(bindings) and all(one.kind == "value" and _is_mean(script, one.value) for one in bindings)
 
 
-def _is_factor(parts: ScriptAnalysis, every: ast.expr) -> bool:
+def _is_factor(script: ScriptAnalysis, every: ast.expr) -> bool:
     """Whether the script divides or multiplies by N, or by what N is called, anywhere."""
-    for node in parts.view.index.inside(parts.view.index.tree):
+    for node in script.view.index.inside(script.view.index.tree):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
             operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.value]
             if any(_called(one) == _called(every) for one in operands):
@@ -194,11 +186,11 @@ def _called(node: ast.expr) -> object:
     return node.value if isinstance(node, ast.Constant) else last_name(node)
 
 
-def _is_mean(parts: ScriptAnalysis, value: ast.expr | None) -> bool:
+def _is_mean(script: ScriptAnalysis, value: ast.expr | None) -> bool:
     """`criterion(output, target)` with a loss of torch.nn, or `F.cross_entropy(...)`."""
     if not isinstance(value, ast.Call):
         return False
-    index = parts.view.index
+    index = script.view.index
     if (full_name(index, value.func) or "").startswith("torch.nn.functional."):
         return True
     bindings = index.lookup(value.func) if isinstance(value.func, ast.Name) else []

@@ -17,10 +17,10 @@ IN_BATCH = re.compile(
 """How such losses are called, models that have one, and what sentence_transformers trains with: most of its losses."""
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """`code.compares_samples`, where such a name is used; a loss that is written out is not recognised."""
-    index = parts.view.index
-    uses: tuple[Mapping[str, Sequence[ast.AST]], ...] = (parts.names, index.called, index.reads)
+    index = script.view.index
+    uses: tuple[Mapping[str, Sequence[ast.AST]], ...] = (script.calls_by_name, index.called, index.reads)
     nodes = [node for named in uses for name in named if IN_BATCH.search(name) for node in named[name]]
     if nodes:
-        yield from parts.stated("code.compares_samples", True, nodes[0])
+        yield from script.state_fact("code.compares_samples", True, nodes[0])

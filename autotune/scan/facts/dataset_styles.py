@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
 from autotune.pycode import values
@@ -11,8 +11,8 @@ from autotune.pycode.functions import called_class, with_bases
 from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
-from autotune.scan.facts.datasets import dataset_argument
-from autotune.scan.script.consumer_calls import LocatedCall
+from autotune.scan.script.analysis import ScriptAnalysis
+from autotune.scan.script.loaders import TRAIN, dataset_argument
 
 OF_TORCH = {
     **dict.fromkeys(("TensorDataset", "Subset", "random_split", "ConcatDataset"), True),
@@ -34,7 +34,20 @@ KEEP = frozenset({*_KEEP.split(), "cast_column", "flatten_indices", "train_test_
 """Methods of the hub's datasets that return one of the same kind."""
 
 
-def of_loader(view: ScriptView, loader: ast.Call) -> bool | None:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
+    """Fact `loader.is_map_style`, of each loader, and of the one that a Trainer makes."""
+    for loader in script.loaders:
+        has_items = _of_loader(script.view, loader.node)
+        if has_items is not None:
+            yield Fact("loader.is_map_style", loader.subject, has_items, (loader.call.location,))
+    for node in script.trainers[:1]:
+        given = [one.value for one in node.keywords if one.arg == "train_dataset"]
+        has_items = _has_items(script.view, given[0]) if given else None
+        if has_items is not None:
+            yield Fact("loader.is_map_style", TRAIN, has_items, (script.view.place(node),))
+
+
+def _of_loader(view: ScriptView, loader: ast.Call) -> bool | None:
     """Whether every origin of a DataLoader's dataset has items; None where one of them may be either.
 
     A class of the file that extends DataLoader may make another dataset of what it gets.
@@ -42,15 +55,6 @@ def of_loader(view: ScriptView, loader: ast.Call) -> bool | None:
     dataset = dataset_argument(loader)
     is_plain = package_and_name(full_name(view.index, loader.func))[1] in ("DataLoader", "StatefulDataLoader")
     return _has_items(view, dataset) if is_plain and dataset is not None else None
-
-
-def facts(view: ScriptView, found: Sequence[LocatedCall]) -> Iterator[Fact]:
-    """loader.is_map_style of the loader that a Trainer makes."""
-    for node in [one.node for one in found if one.call.name.endswith("Trainer")][:1]:
-        given = [one.value for one in node.keywords if one.arg == "train_dataset"]
-        has_items = _has_items(view, given[0]) if given else None
-        if has_items is not None:
-            yield Fact("loader.is_map_style", "loader#train", has_items, (view.place(node),))
 
 
 def _has_items(view: ScriptView, dataset: ast.expr) -> bool | None:

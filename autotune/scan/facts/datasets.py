@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
 from autotune.pycode.functions import called_class
@@ -11,8 +11,9 @@ from autotune.pycode.index import last_name
 from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
+from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.collation import COLLATORS
-from autotune.scan.script.consumer_calls import LocatedCall
+from autotune.scan.script.loaders import TRAIN, dataset_argument
 
 MAX_WRAPPERS = 6
 """Datasets around a dataset, such as Subset(random_split(...))."""
@@ -23,31 +24,28 @@ CHEAP = frozenset(
 """Calls that make an item out of what lies in memory: they index, cut and copy."""
 
 
-def of_loader(view: ScriptView, node: ast.Call) -> bool | None:
-    """Whether every origin of a DataLoader's dataset holds finished tensors; False when one certainly does not."""
-    dataset = dataset_argument(node)
-    is_held = _is_held(view, dataset) if dataset is not None else None
-    collates = any(keyword.arg == "collate_fn" for keyword in node.keywords)
-    return None if is_held and collates else is_held
-
-
-def dataset_argument(loader: ast.Call) -> ast.expr | None:
-    """The dataset that a DataLoader is given."""
-    named = [keyword.value for keyword in loader.keywords if keyword.arg == "dataset"]
-    return next(iter([*loader.args[:1], *named]), None)
-
-
-def facts(view: ScriptView, found: Sequence[LocatedCall]) -> Iterator[Fact]:
-    """loader.is_in_memory of the loader that a Trainer makes of a dataset of the script's own."""
-    trainers = [one.node for one in found if one.call.name.endswith("Trainer")]
-    for node in trainers[:1]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
+    """Fact `loader.is_in_memory`, of each loader, and of the one that a Trainer makes of a dataset of the script's."""
+    for loader in script.loaders:
+        is_in_memory = _of_loader(script.view, loader.node)
+        if is_in_memory is not None:
+            yield Fact("loader.is_in_memory", loader.subject, is_in_memory, (loader.call.location,))
+    for node in script.trainers[:1]:
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         collator = given.get("data_collator")
         is_known = collator is None or (
             isinstance(collator, ast.Call) and last_name(collator.func).startswith(COLLATORS)
         )
-        if "train_dataset" in given and is_known and _is_held(view, given["train_dataset"]):
-            yield Fact("loader.is_in_memory", "loader#train", True, (view.place(node),))
+        if "train_dataset" in given and is_known and _is_held(script.view, given["train_dataset"]):
+            yield Fact("loader.is_in_memory", TRAIN, True, (script.view.place(node),))
+
+
+def _of_loader(view: ScriptView, node: ast.Call) -> bool | None:
+    """Whether every origin of a DataLoader's dataset holds finished tensors; False when one certainly does not."""
+    dataset = dataset_argument(node)
+    is_held = _is_held(view, dataset) if dataset is not None else None
+    collates = any(keyword.arg == "collate_fn" for keyword in node.keywords)
+    return None if is_held and collates else is_held
 
 
 def _is_held(view: ScriptView, dataset: ast.expr) -> bool | None:

@@ -24,44 +24,44 @@ BY_RANK = re.compile(r"rank|world|shard|replica", re.IGNORECASE)
 """What names have in them where each process picks its own data."""
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.uses_data_parallel`, `code.uses_ddp`, `code.shards_data` and what _group and _epochs state."""
-    yield from _group(parts)
-    yield from _epochs(parts)
-    parallel = [call for call in _torch_calls(parts, "DataParallel") if is_reached(parts.view, call)]
-    all_parallel = _torch_calls(parts, "DataParallel")
+    yield from _group(script)
+    yield from _epochs(script)
+    parallel = [call for call in _torch_calls(script, "DataParallel") if is_reached(script.view, call)]
+    all_parallel = _torch_calls(script, "DataParallel")
     if parallel or not all_parallel:
-        yield from parts.stated("code.uses_data_parallel", bool(parallel), *parallel)
-    ddp = _torch_calls(parts, "DistributedDataParallel")
-    yield from parts.stated("code.uses_ddp", bool(ddp), *ddp)
-    sharding = _sharding(parts)
+        yield from script.state_fact("code.uses_data_parallel", bool(parallel), *parallel)
+    ddp = _torch_calls(script, "DistributedDataParallel")
+    yield from script.state_fact("code.uses_ddp", bool(ddp), *ddp)
+    sharding = _sharding(script)
     if sharding:
-        yield from parts.stated("code.shards_data", True, *sharding)
-    elif parts.is_raw and _is_unsharded(parts):
-        yield from parts.stated(
-            "code.shards_data", False, *(loader.node for loader in parts.loaders if loader.is_train)
+        yield from script.state_fact("code.shards_data", True, *sharding)
+    elif script.is_raw and _is_unsharded(script):
+        yield from script.state_fact(
+            "code.shards_data", False, *(loader.node for loader in script.loaders if loader.is_train)
         )
 
 
-def _group(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _group(script: ScriptAnalysis) -> Iterator[Fact]:
     """The backend of the only process group, where it is written down."""
-    calls = parts.named({"torch.distributed.init_process_group"})
+    calls = script.calls_of({"torch.distributed.init_process_group"})
     written = [one for call in calls for one in _arguments(call, "backend")[:1]]
-    found = values.written_value(parts.view, written[0]) if len(calls) == 1 and written else None
-    if found is not None and isinstance(found.value, str) and values.is_certain(parts.view, found):
-        yield from parts.stated("code.distributed_backend", found.value, calls[0])
+    found = values.written_value(script.view, written[0]) if len(calls) == 1 and written else None
+    if found is not None and isinstance(found.value, str) and values.is_certain(script.view, found):
+        yield from script.state_fact("code.distributed_backend", found.value, calls[0])
 
 
-def _epochs(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _epochs(script: ScriptAnalysis) -> Iterator[Fact]:
     """A DistributedSampler of a loop over epochs that is never told which epoch it is."""
-    index = parts.view.index
-    made = [call for call in _torch_calls(parts, "DistributedSampler") if is_reached(parts.view, call)]
-    has_epochs = parts.is_raw and any(step.around for step in parts.steps)
-    shuffling = [call for call in made if sample_order.is_random(parts.view, call)]
+    index = script.view.index
+    made = [call for call in _torch_calls(script, "DistributedSampler") if is_reached(script.view, call)]
+    has_epochs = script.is_raw and any(step.around for step in script.steps)
+    shuffling = [call for call in made if sample_order.is_random(script.view, call)]
     if index.attributes.get("set_epoch"):
-        yield from parts.stated("code.lacks_set_epoch", False, is_certain=True)
-    elif shuffling and has_epochs and len(made) == 1 and (parts.is_whole or stays(index, made[0])):
-        yield from parts.stated("code.lacks_set_epoch", True, *shuffling)
+        yield from script.state_fact("code.lacks_set_epoch", False, is_certain=True)
+    elif shuffling and has_epochs and len(made) == 1 and (script.is_whole or stays(index, made[0])):
+        yield from script.state_fact("code.lacks_set_epoch", True, *shuffling)
 
 
 def _arguments(call: ast.Call, name: str) -> list[ast.expr]:
@@ -69,31 +69,30 @@ def _arguments(call: ast.Call, name: str) -> list[ast.expr]:
     return [*call.args[:1], *(one.value for one in call.keywords if one.arg == name)]
 
 
-def _torch_calls(parts: ScriptAnalysis, name: str) -> list[ast.Call]:
+def _torch_calls(script: ScriptAnalysis, name: str) -> list[ast.Call]:
     """The calls of a class of torch, under whichever module it is imported from."""
-    return parts.named([one for one in parts.names if package_and_name(one) == ("torch", name)])
+    return script.calls_of([one for one in script.calls_by_name if package_and_name(one) == ("torch", name)])
 
 
-def _sharding(parts: ScriptAnalysis) -> list[ast.Call]:
-    index = parts.view.index
+def _sharding(script: ScriptAnalysis) -> list[ast.Call]:
+    index = script.view.index
     return [call for name in sorted(SHARDING_CLASSES | SHARDING_FUNCTIONS) for call in index.called.get(name, ())]
 
 
-def _is_unsharded(parts: ScriptAnalysis) -> bool:
+def _is_unsharded(script: ScriptAnalysis) -> bool:
     """Whether the train loader takes all of its dataset, in every process."""
-    index = parts.view.index
-    calls = {one.node: one.call for one in parts.found}
-    train = [calls[loader.node] for loader in parts.loaders if loader.is_train]
+    index = script.view.index
+    train = [loader.call for loader in script.loaders if loader.is_train]
     if not train or any(one.is_open or any(name in one.arguments for name in sample_order.SAMPLERS) for one in train):
         return False
     if any(last_name(base) == "IterableDataset" for class_ in index.classes for base in class_.bases):
         return False
-    return not any(_picks_by_rank(parts, loader.node) for loader in parts.loaders if loader.is_train)
+    return not any(_picks_by_rank(script, loader.node) for loader in script.loaders if loader.is_train)
 
 
-def _picks_by_rank(parts: ScriptAnalysis, loader: ast.Call) -> bool:
+def _picks_by_rank(script: ScriptAnalysis, loader: ast.Call) -> bool:
     """Whether anything that makes the dataset is named after ranks, as far as the names in it lead."""
-    index = parts.view.index
+    index = script.view.index
     waiting: list[ast.AST] = list(loader.args[:1]) or [one.value for one in loader.keywords if one.arg == "dataset"]
     seen: set[ast.AST] = set()
     while waiting:

@@ -13,20 +13,20 @@ from autotune.scan import environment
 from autotune.scan.script.analysis import ScriptAnalysis
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.debug_variables` and `code.restricted_links`; none set is said of a script that is all there."""
-    found = [one for store in parts.view.index.items.get("environ", ()) for one in _set(parts, store)]
-    yield from (fact for fact in environment.variables_set("code", found) if fact.value or parts.is_whole)
+    found = [one for store in script.view.index.items.get("environ", ()) for one in _set(script, store)]
+    yield from (fact for fact in environment.variables_set("code", found) if fact.value or script.is_whole)
 
 
-def _set(parts: ScriptAnalysis, store: AttributeWrite) -> Iterator[environment.Set]:
+def _set(script: ScriptAnalysis, store: AttributeWrite) -> Iterator[environment.Set]:
     """The variable that an assignment certainly sets to a text that is written down."""
     if (
         not isinstance(store.node, ast.Subscript)
         or store.value is None
-        or is_reached(parts.view, store.node) is not True
+        or is_reached(script.view, store.node) is not True
     ):
         return
-    name, value = (values.written_value(parts.view, node) for node in (store.node.slice, store.value))
-    if isinstance(name.value, str) and isinstance(value.value, str) and values.is_certain(parts.view, value):
-        yield name.value, value.value, parts.view.place(store.node)
+    name, value = (values.written_value(script.view, node) for node in (store.node.slice, store.value))
+    if isinstance(name.value, str) and isinstance(value.value, str) and values.is_certain(script.view, value):
+        yield name.value, value.value, script.view.place(store.node)

@@ -16,15 +16,15 @@ MOST_ARGUMENTS = 2
 """Of range(): a step is no way to count epochs."""
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Fact `code.num_epochs`, where one loop counts to a number that is certain and nothing leaves it early."""
-    if not parts.is_own_loop or len(parts.steps) != 1 or len(parts.steps[0].around) != 1:
+    if not script.is_own_loop or len(script.steps) != 1 or len(script.steps[0].around) != 1:
         return
-    step, epochs = parts.steps[0], parts.steps[0].around[0]
+    step, epochs = script.steps[0], script.steps[0].around[0]
     if isinstance(step.node, ast.For) and not counts(step.node) and counts(epochs) and not _is_left(step, epochs):
         assert isinstance(epochs, ast.For)
         assert isinstance(epochs.iter, ast.Call)
-        yield from parts.stated("code.num_epochs", _count(parts.view, epochs.iter), epochs)
+        yield from script.state_fact("code.num_epochs", _count(script.view, epochs.iter), epochs)
 
 
 def _count(view: ScriptView, called: ast.Call) -> int | None:

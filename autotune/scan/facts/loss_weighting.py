@@ -25,14 +25,14 @@ SAYS = ("loss_is_scaled_for_ga", "accepts_loss_kwargs")
 """What a Trainer or a model may say about it, in its class or afterwards."""
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Fact `code.loss_ignores_num_items`, of the first compute_loss of a class that extends such a Trainer."""
-    for class_ in parts.view.index.classes:
-        bases = {package_and_name(full_name(parts.view.index, base)) for base in class_.bases}
+    for class_ in script.view.index.classes:
+        bases = {package_and_name(full_name(script.view.index, base)) for base in class_.bases}
         methods = [one for one in class_.body if isinstance(one, ast.FunctionDef) and one.name == "compute_loss"]
         if bases & TRAINERS and methods:
-            if not _may_be_divided(parts, class_):
-                yield from parts.stated("code.loss_ignores_num_items", not _uses(methods[0]), methods[0])
+            if not _may_be_divided(script, class_):
+                yield from script.state_fact("code.loss_ignores_num_items", not _uses(methods[0]), methods[0])
             return
 
 
@@ -41,25 +41,25 @@ def _uses(method: ast.FunctionDef) -> bool:
     return any(isinstance(node, ast.Name) and node.id in (NUM_ITEMS, *packed) for node in ast.walk(method))
 
 
-def _may_be_divided(parts: ScriptAnalysis, trainer: ast.ClassDef) -> bool:
+def _may_be_divided(script: ScriptAnalysis, trainer: ast.ClassDef) -> bool:
     """Whether the Trainer may divide the loss by the accumulation steps itself."""
-    index = parts.view.index
+    index = script.view.index
     told = index.stores.get("model_accepts_loss_kwargs", ())
-    if any(one.value is None or values.is_true(parts.view, one.value) is not True for one in told):
+    if any(one.value is None or values.is_true(script.view, one.value) is not True for one in told):
         return True
     if any(index.stores.get(name) or any(name in index.inner[one].bindings for one in index.classes) for name in SAYS):
         return True
-    return any(_takes_no_keywords(parts, one) for one in _models(parts, trainer))
+    return any(_takes_no_keywords(script, one) for one in _models(script, trainer))
 
 
-def _models(parts: ScriptAnalysis, trainer: ast.ClassDef) -> list[ast.ClassDef]:
+def _models(script: ScriptAnalysis, trainer: ast.ClassDef) -> list[ast.ClassDef]:
     """The classes of this file of which the trainer's model may be; all of them where it cannot be followed."""
-    index = parts.view.index
+    index = script.view.index
     calls = [call for call in index.calls if called_class(index, call.func) is trainer]
     given = [one.value for call in calls for one in call.keywords if one.arg == "model"]
     if "__init__" not in index.inner[trainer].bindings:
         given += [call.args[0] for call in calls if call.args]
-    makers = [_maker(one.node) for model in given for one in origins(parts.view, model)]
+    makers = [_maker(one.node) for model in given for one in origins(script.view, model)]
     classes = [called_class(index, one) for one in makers]
     others = [one for one, class_ in zip(makers, classes, strict=True) if class_ is None]
     if makers and all((full_name(index, one) or "").startswith("transformers.") for one in others):
@@ -73,9 +73,9 @@ def _maker(node: ast.AST) -> ast.AST:
     return made.value if isinstance(made, ast.Attribute) and made.attr in ("from_pretrained", "from_config") else made
 
 
-def _takes_no_keywords(parts: ScriptAnalysis, class_: ast.ClassDef) -> bool:
+def _takes_no_keywords(script: ScriptAnalysis, class_: ast.ClassDef) -> bool:
     """Whether the model's forward has no **kwargs."""
-    for one in with_bases(parts.view.index, class_):
+    for one in with_bases(script.view.index, class_):
         for method in one.body:
             if isinstance(method, ast.FunctionDef) and method.name == "forward":
                 return method.args.kwarg is None

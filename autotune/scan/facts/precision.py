@@ -23,72 +23,74 @@ DEFAULT_DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
 """What autocast computes in when it is given no dtype, by device."""
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts on precision: run.* that a run would show too, and code.*."""
-    scalers = parts.named(SCALERS)
-    is_scaled = _is_scaled(parts, scalers)
-    yield from parts.stated("run.grad_scaler", is_scaled, *scalers)
-    yield from _autocast(parts)
-    legacy = parts.named(LEGACY)
-    yield from parts.stated("run.legacy_amp", bool(legacy), *legacy)
+    scalers = script.calls_of(SCALERS)
+    is_scaled = _is_scaled(script, scalers)
+    yield from script.state_fact("run.grad_scaler", is_scaled, *scalers)
+    yield from _autocast(script)
+    legacy = script.calls_of(LEGACY)
+    yield from script.state_fact("run.legacy_amp", bool(legacy), *legacy)
     if is_scaled:
-        yield from _clips(parts, scalers)
-        yield from _update(parts, scalers)
-    halves = _halves(parts)
-    yield from parts.stated("code.trains_half_params", bool(halves), *halves)
+        yield from _clips(script, scalers)
+        yield from _update(script, scalers)
+    halves = _halves(script)
+    yield from script.state_fact("code.trains_half_params", bool(halves), *halves)
 
 
-def _is_scaled(parts: ScriptAnalysis, scalers: list[ast.Call]) -> bool | None:
+def _is_scaled(script: ScriptAnalysis, scalers: list[ast.Call]) -> bool | None:
     """Whether an enabled GradScaler is used. A library may bring its own, so that only a raw loop has none."""
-    enabled = [_is_enabled(parts, call) for call in scalers]
-    if any(enabled) and parts.view.index.called.get("scale"):
+    enabled = [_is_enabled(script, call) for call in scalers]
+    if any(enabled) and script.view.index.called.get("scale"):
         return True
-    is_off = parts.is_raw and all(one is False for one in enabled) and not _may_scale(parts, scalers)
+    is_off = script.is_raw and all(one is False for one in enabled) and not _may_scale(script, scalers)
     return False if is_off else None
 
 
-def _may_scale(parts: ScriptAnalysis, scalers: list[ast.Call]) -> bool:
+def _may_scale(script: ScriptAnalysis, scalers: list[ast.Call]) -> bool:
     """Whether something else may scale the loss: timm's NativeScaler, a scaler that is made elsewhere."""
-    if not scalers and parts.view.index.called.get("scale"):
+    if not scalers and script.view.index.called.get("scale"):
         return True
-    names = (full_name(parts.view.index, call.func) or last_name(call.func) for call in parts.view.index.calls)
+    names = (full_name(script.view.index, call.func) or last_name(call.func) for call in script.view.index.calls)
     others = (name for name in names if name not in SCALERS and name.lower().endswith("scaler"))
     return any(package_and_name(name)[0] != "sklearn" for name in others)
 
 
-def _is_enabled(parts: ScriptAnalysis, call: ast.Call) -> bool | None:
+def _is_enabled(script: ScriptAnalysis, call: ast.Call) -> bool | None:
     """Whether an autocast or GradScaler is made, and enabled."""
-    which = FUNCTIONS[full_name(parts.view.index, call.func) or ""]
-    found, is_open = arguments(parts.view, call, which.parameters)
-    if is_reached(parts.view, call) is None or is_open:
+    which = FUNCTIONS[full_name(script.view.index, call.func) or ""]
+    found, is_open = arguments(script.view, call, which.parameters)
+    if is_reached(script.view, call) is None or is_open:
         return None
     if "enabled" not in found:
         return True
     given = found["enabled"]
-    return bool(given.value) if values.is_certain(parts.view, given) else None
+    return bool(given.value) if values.is_certain(script.view, given) else None
 
 
-def _autocast(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _autocast(script: ScriptAnalysis) -> Iterator[Fact]:
     """The dtype when all autocasts of the script agree; "off" of a raw loop without one."""
-    named = parts.named(AUTOCASTS)
-    calls = [call for call in named if call in parts.path] or [call for call in named if not _is_context(parts, call)]
+    named = script.calls_of(AUTOCASTS)
+    calls = [call for call in named if call in script.step_path] or [
+        call for call in named if not _is_context(script, call)
+    ]
     if named and not calls:
         return
-    enabled = [_is_enabled(parts, call) for call in calls]
-    dtypes = {_dtype(parts, call) for call, is_on in zip(calls, enabled, strict=True) if is_on}
+    enabled = [_is_enabled(script, call) for call in calls]
+    dtypes = {_dtype(script, call) for call, is_on in zip(calls, enabled, strict=True) if is_on}
     if calls and all(enabled) and len(dtypes) == 1:
-        yield from parts.stated("run.autocast", dtypes.pop(), *calls)
-    elif parts.is_raw and parts.is_whole and all(is_on is False for is_on in enabled):
-        yield from parts.stated("run.autocast", "off", *calls)
+        yield from script.state_fact("run.autocast", dtypes.pop(), *calls)
+    elif script.is_raw and script.is_whole and all(is_on is False for is_on in enabled):
+        yield from script.state_fact("run.autocast", "off", *calls)
 
 
-def _is_context(parts: ScriptAnalysis, call: ast.Call) -> bool:
-    return isinstance(parts.view.index.parents.get(call), ast.withitem)
+def _is_context(script: ScriptAnalysis, call: ast.Call) -> bool:
+    return isinstance(script.view.index.parents.get(call), ast.withitem)
 
 
-def _dtype(parts: ScriptAnalysis, call: ast.Call) -> str | None:
-    name = full_name(parts.view.index, call.func) or ""
-    found, _ = arguments(parts.view, call, FUNCTIONS[name].parameters)
+def _dtype(script: ScriptAnalysis, call: ast.Call) -> str | None:
+    name = full_name(script.view.index, call.func) or ""
+    found, _ = arguments(script.view, call, FUNCTIONS[name].parameters)
     if "dtype" in found:
         given = found["dtype"]
         return given.value if given.known and isinstance(given.value, str) else None
@@ -98,49 +100,51 @@ def _dtype(parts: ScriptAnalysis, call: ast.Call) -> str | None:
     return DEFAULT_DTYPES.get(str(device.value).split(":")[0]) if device.known else None
 
 
-def _clips(parts: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
+def _clips(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
     """Gradients clipped beside a scaled backward, and unscale_ nowhere."""
-    index = parts.view.index
-    clips = [call for name in sorted(CLIPS) for call in index.called.get(name, ()) if _is_torch(parts, call)]
+    index = script.view.index
+    clips = [call for name in sorted(CLIPS) for call in index.called.get(name, ()) if _is_torch(script, call)]
     if not clips:
-        yield from parts.stated("run.clips_scaled_gradients", False)
-    elif not index.called.get("unscale_") and (parts.is_whole or all(stays(index, call) for call in scalers)):
+        yield from script.state_fact("run.clips_scaled_gradients", False)
+    elif not index.called.get("unscale_") and (script.is_whole or all(stays(index, call) for call in scalers)):
         scaled = {index.function(call) for call in index.called.get("scale", ())}
         beside = [call for call in clips if index.function(call) in scaled]
-        yield from parts.stated("run.clips_scaled_gradients", bool(beside) or None, *beside)
+        yield from script.state_fact("run.clips_scaled_gradients", bool(beside) or None, *beside)
     elif len(clips) == 1 and any(_is_before(one, clips[0]) for one in index.called.get("unscale_", ())):
-        yield from parts.stated("run.clips_scaled_gradients", False)
+        yield from script.state_fact("run.clips_scaled_gradients", False)
 
 
-def _is_torch(parts: ScriptAnalysis, call: ast.Call) -> bool:
-    return (full_name(parts.view.index, call.func) or "").startswith("torch.nn.utils.")
+def _is_torch(script: ScriptAnalysis, call: ast.Call) -> bool:
+    return (full_name(script.view.index, call.func) or "").startswith("torch.nn.utils.")
 
 
 def _is_before(first: ast.Call, then: ast.Call) -> bool:
     return (first.lineno, first.col_offset) < (then.lineno, then.col_offset)
 
 
-def _update(parts: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
+def _update(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
     """A GradScaler that steps, and whose update() is never called; not known of one that other names stand for."""
-    index = parts.view.index
+    index = script.view.index
     outer = [index.parents.get(call) for call in scalers]
     names = {last_name(one.targets[0]) for one in outer if isinstance(one, ast.Assign)} - {""}
     stepped = [call for call in index.called.get("step", ()) if base_name(call) in names]
     updated = [one for one in index.attributes.get("update", ()) if last_name(one.value) in names]
     if stepped and (updated or not any(is_handed_on(index, name) for name in names)):
-        yield from parts.stated("code.scaler_lacks_update", (not updated and parts.is_whole), *(updated or stepped))
+        yield from script.state_fact(
+            "code.scaler_lacks_update", (not updated and script.is_whole), *(updated or stepped)
+        )
 
 
-def _halves(parts: ScriptAnalysis) -> list[ast.Call]:
+def _halves(script: ScriptAnalysis) -> list[ast.Call]:
     """`model.half()` or `model.to(torch.float16)` of a model whose parameters an optimizer gets."""
-    index = parts.view.index
+    index = script.view.index
     trained = {base_name(call) for call in index.called.get("parameters", ())} - {""}
     if index.called.get("get_peft_model"):
         return []
-    casts = [*index.called.get("half", ()), *(call for call in index.called.get("to", ()) if _to_half(parts, call))]
-    return [call for call in casts if base_name(call) in trained and is_reached(parts.view, call) is True]
+    casts = [*index.called.get("half", ()), *(call for call in index.called.get("to", ()) if _to_half(script, call))]
+    return [call for call in casts if base_name(call) in trained and is_reached(script.view, call) is True]
 
 
-def _to_half(parts: ScriptAnalysis, call: ast.Call) -> bool:
+def _to_half(script: ScriptAnalysis, call: ast.Call) -> bool:
     given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
-    return any(values.written_value(parts.view, one).value == "float16" for one in given)
+    return any(values.written_value(script.view, one).value == "float16" for one in given)

@@ -12,8 +12,7 @@ from autotune.pycode.functions import with_callers
 from autotune.pycode.index import last_name
 from autotune.pycode.names import full_name
 from autotune.pycode.reachability import DEVICE, is_main_guard, is_reached
-from autotune.scan.script.analysis import ScriptAnalysis, trainer_runs
-from autotune.scan.script.analysis import starts_training as other_starts
+from autotune.scan.script.analysis import ScriptAnalysis, trainer_runs, training_starts
 
 CUDA_CALLS = frozenset({"torch.cuda.set_device", "torch.accelerator.current_accelerator"})
 
@@ -35,56 +34,56 @@ BARS = ("tqdm", "trange", "tqdm_notebook", "track", "Progress", "ProgressBar", "
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator"})
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.*` that are about no loop in particular."""
-    yield from _cuda(parts)
-    yield from _deterministic(parts)
-    yield from _profiles(parts)
-    yield from _reentrant(parts)
-    yield from _numpy(parts)
-    yield from _seeds(parts)
-    yield from _guard(parts)
-    yield from _attentions(parts)
-    bars = [call for name in BARS for call in parts.view.index.called.get(name, ())]
-    yield from parts.stated("code.shows_progress", bool(bars), *bars[:1])
+    yield from _cuda(script)
+    yield from _deterministic(script)
+    yield from _profiles(script)
+    yield from _reentrant(script)
+    yield from _numpy(script)
+    yield from _seeds(script)
+    yield from _guard(script)
+    yield from _attentions(script)
+    bars = [call for name in BARS for call in script.view.index.called.get(name, ())]
+    yield from script.state_fact("code.shows_progress", bool(bars), *bars[:1])
 
 
-def _cuda(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _cuda(script: ScriptAnalysis) -> Iterator[Fact]:
     """A tensor or model can go to a GPU: .cuda(), a "cuda" device, or a library that looks for one."""
-    index = parts.view.index
+    index = script.view.index
     named = [one for one in index.strings if one.value == "cuda" or str(one.value).startswith("cuda:")]
     moved = [call for call in index.called.get("cuda", ()) if isinstance(call.func, ast.Attribute)]
-    calls = [call for name in sorted(CUDA_CALLS) for call in parts.names.get(name, ())]
-    places = [one for one in (*moved, *named, *calls) if is_reached(parts.view, one) is not False]
+    calls = [call for name in sorted(CUDA_CALLS) for call in script.calls_by_name.get(name, ())]
+    places = [one for one in (*moved, *named, *calls) if is_reached(script.view, one) is not False]
     if places:
-        yield from parts.stated("code.uses_cuda", True, *sorted(places, key=_line)[:1])
-    elif not parts.is_raw:
-        yield from _cuda_of_library(parts)
+        yield from script.state_fact("code.uses_cuda", True, *sorted(places, key=_line)[:1])
+    elif not script.is_raw:
+        yield from _cuda_of_library(script)
     elif not any(DEVICE.search(name) for name in (*index.attributes, *index.reads, *index.called)):
-        yield from parts.stated("code.uses_cuda", False)
+        yield from script.state_fact("code.uses_cuda", False)
 
 
-def _cuda_of_library(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _cuda_of_library(script: ScriptAnalysis) -> Iterator[Fact]:
     """A Trainer, Accelerator or Fabric uses a GPU unless it is told not to."""
-    asked = [one for one in parts.found if one.consumer.dialect != "torch"]
+    asked = [one for one in script.consumer_calls if one.consumer.dialect != "torch"]
     told = [one.call.arguments[name] for one in asked for name in ON_CPU if name in one.call.arguments]
     chosen = [one.call.arguments["accelerator"] for one in asked if "accelerator" in one.call.arguments]
     on_cpu = any(given.value is not False for given in told) or any(given.value == "cpu" for given in chosen)
-    hooks = [step.node for step in parts.steps if step.is_hook]
-    starts = [*(one.node for one in asked), *trainer_runs(parts.view), *hooks]
+    hooks = [step.node for step in script.steps if step.is_hook]
+    starts = [*(one.node for one in asked), *trainer_runs(script.view), *hooks]
     if starts and not on_cpu:
-        yield from parts.stated("code.uses_cuda", True, starts[0])
+        yield from script.state_fact("code.uses_cuda", True, starts[0])
 
 
 def _line(node: ast.AST) -> int:
     return getattr(node, "lineno", 0)
 
 
-def _deterministic(parts: ScriptAnalysis) -> Iterator[Fact]:
-    view = parts.view
+def _deterministic(script: ScriptAnalysis) -> Iterator[Fact]:
+    view = script.view
     asked: list[ast.AST] = []
     open_: list[ast.AST] = []
-    for call in parts.named({"torch.use_deterministic_algorithms", "transformers.enable_full_determinism"}):
+    for call in script.calls_of({"torch.use_deterministic_algorithms", "transformers.enable_full_determinism"}):
         mode = call.args[:1] or [one.value for one in call.keywords if one.arg == "mode"]
         is_on = values.is_true(view, mode[0]) if mode and not last_name(call.func).startswith("enable") else True
         (asked if is_on and is_reached(view, call) else open_ if is_on is not False else []).append(call)
@@ -95,114 +94,114 @@ def _deterministic(parts: ScriptAnalysis) -> Iterator[Fact]:
                 store.node
             )
     if asked or not open_:
-        yield from parts.stated("code.is_deterministic", bool(asked), *asked)
+        yield from script.state_fact("code.is_deterministic", bool(asked), *asked)
 
 
-def _profiles(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _profiles(script: ScriptAnalysis) -> Iterator[Fact]:
     """A profiler that nothing limits, around training."""
-    view = parts.view
+    view = script.view
     unlimited = [
-        call for call in parts.named(PROFILERS) if not any(one.arg in ("schedule", None) for one in call.keywords)
+        call for call in script.calls_of(PROFILERS) if not any(one.arg in ("schedule", None) for one in call.keywords)
     ]
-    enabled = {call: _is_enabled(parts, call) for call in [*unlimited, *parts.named(NVTX)]}
+    enabled = {call: _is_enabled(script, call) for call in [*unlimited, *script.calls_of(NVTX)]}
     contexts = [
-        call for call, is_on in enabled.items() if is_on and is_reached(view, call) and _covers_training(parts, call)
+        call for call, is_on in enabled.items() if is_on and is_reached(view, call) and _covers_training(script, call)
     ]
-    history = [call for call in parts.named(HISTORY) if is_reached(view, call)]
+    history = [call for call in script.calls_of(HISTORY) if is_reached(view, call)]
     stops = [call for call in history if any(one.arg == "enabled" for one in call.keywords) or call.args]
     places = [*contexts, *(history if not stops else [])]
     if places or not (history or any(is_on is not False for is_on in enabled.values())):
-        yield from parts.stated("code.profiles_always", bool(places), *places)
+        yield from script.state_fact("code.profiles_always", bool(places), *places)
 
 
-def _is_enabled(parts: ScriptAnalysis, call: ast.Call) -> bool | None:
+def _is_enabled(script: ScriptAnalysis, call: ast.Call) -> bool | None:
     """Whether a profiler is on: those of autograd take `enabled`, as their first argument too."""
     given = [one.value for one in call.keywords if one.arg == "enabled"]
-    if (full_name(parts.view.index, call.func) or "").startswith("torch.autograd."):
+    if (full_name(script.view.index, call.func) or "").startswith("torch.autograd."):
         given += call.args[:1]
-    return values.is_true(parts.view, given[0]) if given else True
+    return values.is_true(script.view, given[0]) if given else True
 
 
-def _covers_training(parts: ScriptAnalysis, call: ast.Call) -> bool:
+def _covers_training(script: ScriptAnalysis, call: ast.Call) -> bool:
     """Whether the `with` statement of a profiler has a training loop in it, or runs a function that has one."""
-    index = parts.view.index
+    index = script.view.index
     block = next((one for one in index.around(call) if isinstance(one, ast.With)), None)
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
     inside = set(ast.walk(block))
-    starts = [*(step.node for step in parts.steps if not step.is_hook), *other_starts(parts.view)]
+    starts = [*(step.node for step in script.steps if not step.is_hook), *training_starts(script)]
     return any(one in inside for start in starts for one in with_callers(index, start))
 
 
-def _reentrant(parts: ScriptAnalysis) -> Iterator[Fact]:
-    calls = parts.named(CHECKPOINTS)
+def _reentrant(script: ScriptAnalysis) -> Iterator[Fact]:
+    calls = script.calls_of(CHECKPOINTS)
     without = [call for call in calls if not any(one.arg in ("use_reentrant", None) for one in call.keywords)]
-    yield from parts.stated("code.checkpoint_without_reentrant", bool(without), *without)
+    yield from script.state_fact("code.checkpoint_without_reentrant", bool(without), *without)
 
 
-def _numpy(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _numpy(script: ScriptAnalysis) -> Iterator[Fact]:
     """A dataset whose items draw from a Generator that its constructor made: every worker has the same copy of it."""
-    index = parts.view.index
+    index = script.view.index
     drawn: list[ast.AST] = []
     for class_ in index.classes:
         methods = {one.name: one for one in class_.body if isinstance(one, ast.FunctionDef)}
         if "__getitem__" not in methods or "__init__" not in methods:
             continue
-        made = {last_name(target) for target in _generators(parts, methods["__init__"])}
+        made = {last_name(target) for target in _generators(script, methods["__init__"])}
         drawn += [
             node
             for node in ast.walk(methods["__getitem__"])
             if isinstance(node, ast.Attribute) and node.attr in made and last_name(node.value) == "self"
         ]
-    yield from parts.stated("code.numpy_random_in_dataset", bool(drawn), *drawn)
+    yield from script.state_fact("code.numpy_random_in_dataset", bool(drawn), *drawn)
 
 
-def _generators(parts: ScriptAnalysis, constructor: ast.FunctionDef) -> Iterator[ast.expr]:
+def _generators(script: ScriptAnalysis, constructor: ast.FunctionDef) -> Iterator[ast.expr]:
     """The attributes that a constructor sets to a Generator of numpy."""
     for node in ast.walk(constructor):
         made = node.value if isinstance(node, ast.Assign) else None
-        if isinstance(made, ast.Call) and full_name(parts.view.index, made.func) in GENERATORS:
+        if isinstance(made, ast.Call) and full_name(script.view.index, made.func) in GENERATORS:
             yield from node.targets if isinstance(node, ast.Assign) else ()
 
 
-def _seeds(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _seeds(script: ScriptAnalysis) -> Iterator[Fact]:
     """A worker_init_fn, or seed_everything(workers=True)."""
-    loaders = [one for one in parts.found if one.consumer.kind == "loader"]
+    loaders = [one for one in script.consumer_calls if one.consumer.kind == "loader"]
     given = [(one.node, one.call.arguments.get("worker_init_fn")) for one in loaders]
     seeding = [node for node, one in given if one is not None and not (one.known and one.value is None)]
-    for call in parts.view.index.called.get("seed_everything", ()):
+    for call in script.view.index.called.get("seed_everything", ()):
         asked = [one.value for one in call.keywords if one.arg == "workers"]
-        seeding += [call for one in asked if values.is_true(parts.view, one) is not False]
+        seeding += [call for one in asked if values.is_true(script.view, one) is not False]
     if seeding:
-        yield from parts.stated("code.seeds_workers", True, *seeding)
-    elif loaders and parts.is_raw and not any(one.call.is_open for one in loaders):
-        yield from parts.stated("code.seeds_workers", False)
+        yield from script.state_fact("code.seeds_workers", True, *seeding)
+    elif loaders and script.is_raw and not any(one.call.is_open for one in loaders):
+        yield from script.state_fact("code.seeds_workers", False)
 
 
-def _guard(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _guard(script: ScriptAnalysis) -> Iterator[Fact]:
     """Whether all that starts training stands below `if __name__ == "__main__"`."""
-    index = parts.view.index
-    starts: list[ast.AST] = [step.node for step in parts.steps if not step.is_hook]
-    starts += other_starts(parts.view)
+    index = script.view.index
+    starts: list[ast.AST] = [step.node for step in script.steps if not step.is_hook]
+    starts += training_starts(script)
     uses = {one for start in starts for one in with_callers(index, start) if index.function(one) is None}
-    reaching = [one for one in uses if is_reached(parts.view, one) is not False]
-    outside = [one for one in reaching if not _is_guarded(parts, one)]
+    reaching = [one for one in uses if is_reached(script.view, one) is not False]
+    outside = [one for one in reaching if not _is_guarded(script, one)]
     if outside:
-        yield from parts.stated("code.has_main_guard", False, *starts[:1], is_certain=True)
+        yield from script.state_fact("code.has_main_guard", False, *starts[:1], is_certain=True)
     elif reaching:
-        yield from parts.stated("code.has_main_guard", True)
+        yield from script.state_fact("code.has_main_guard", True)
 
 
-def _is_guarded(parts: ScriptAnalysis, node: ast.AST) -> bool:
-    return any(isinstance(one, ast.If) and is_main_guard(one.test) for one in parts.view.index.around(node))
+def _is_guarded(script: ScriptAnalysis, node: ast.AST) -> bool:
+    return any(isinstance(one, ast.If) and is_main_guard(one.test) for one in script.view.index.around(node))
 
 
-def _attentions(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _attentions(script: ScriptAnalysis) -> Iterator[Fact]:
     """Attention weights that a script asks its model for, or reads from what it gave."""
-    index = parts.view.index
+    index = script.view.index
     read = [one for one in index.attributes if ATTENTIONS.fullmatch(one)]
     places: list[ast.AST] = [one for name in sorted(read) for one in index.attributes[name]]
     given = [one for call in index.calls for one in call.keywords if one.arg == "output_attentions"]
-    places += [one.value for one in given if values.is_true(parts.view, one.value) is not False]
+    places += [one.value for one in given if values.is_true(script.view, one.value) is not False]
     if places:
-        yield from parts.stated("code.uses_attentions", True, *sorted(places, key=_line)[:1])
+        yield from script.state_fact("code.uses_attentions", True, *sorted(places, key=_line)[:1])

@@ -16,21 +16,23 @@ CUTS = frozenset({"item", "detach", "cpu", "tolist", "float"})
 """What returns a value without its graph."""
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Fact `code.num_kept_losses_in_step`."""
-    found = [node for step in parts.steps for node in _kept(parts, step)]
-    if parts.steps:
-        yield from parts.stated("code.num_kept_losses_in_step", len(found) or (0 if parts.is_whole else None), *found)
+    found = [node for step in script.steps for node in _kept(script, step)]
+    if script.steps:
+        yield from script.state_fact(
+            "code.num_kept_losses_in_step", len(found) or (0 if script.is_whole else None), *found
+        )
 
 
-def _kept(parts: ScriptAnalysis, step: TrainingStep) -> Iterator[ast.AST]:
+def _kept(script: ScriptAnalysis, step: TrainingStep) -> Iterator[ast.AST]:
     """Where the loss of a step, as its backward had it, is added to a number or put into a list."""
     loss = _loss(step.backward) if step.backward is not None else ""
     for node in ast.walk(step.node) if loss else ():
         kept, into = _parts(node)
         if not isinstance(kept, ast.Name) or kept.id != loss or not isinstance(into, ast.Name):
             continue
-        if not _is_cut(parts, kept) and not _is_without_graph(parts, node) and _outlives(parts, step, into):
+        if not _is_cut(script, kept) and not _is_without_graph(script, node) and _outlives(script, step, into):
             yield node
 
 
@@ -50,23 +52,23 @@ def _parts(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
     return None, None
 
 
-def _is_cut(parts: ScriptAnalysis, loss: ast.Name) -> bool:
+def _is_cut(script: ScriptAnalysis, loss: ast.Name) -> bool:
     """Whether the name is also given the loss without its graph."""
-    made = [binding.value for binding in parts.view.index.lookup(loss) if binding.value is not None]
+    made = [binding.value for binding in script.view.index.lookup(loss) if binding.value is not None]
     return any(isinstance(one, ast.Call) and last_name(one.func) in CUTS for value in made for one in ast.walk(value))
 
 
-def _outlives(parts: ScriptAnalysis, step: TrainingStep, into: ast.Name) -> bool:
+def _outlives(script: ScriptAnalysis, step: TrainingStep, into: ast.Name) -> bool:
     """Whether what it is kept in is set outside of the step, and is no loss itself."""
-    index = parts.view.index
+    index = script.view.index
     bound = [one.node for one in index.lookup(into) if not isinstance(one.node, ast.AugAssign)]
     inside = set(ast.walk(step.node))
     is_loss = any(base_name(call) == into.id for call in index.called.get("backward", ()))
     return bool(bound) and not is_loss and not any(one in inside for one in bound)
 
 
-def _is_without_graph(parts: ScriptAnalysis, node: ast.AST) -> bool:
+def _is_without_graph(script: ScriptAnalysis, node: ast.AST) -> bool:
     """Whether `with torch.no_grad():` stands around it."""
-    blocks = [one for one in parts.view.index.around(node) if isinstance(one, ast.With)]
+    blocks = [one for one in script.view.index.around(node) if isinstance(one, ast.With)]
     names = {last_name(getattr(item.context_expr, "func", item.context_expr)) for one in blocks for item in one.items}
     return bool(names & NO_GRAPH)

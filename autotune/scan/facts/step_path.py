@@ -10,10 +10,12 @@ from autotune.model.evidence import RUN, Fact
 from autotune.pycode import values
 from autotune.pycode.functions import passed
 from autotune.pycode.index import Binding, Index, last_name
-from autotune.pycode.names import full_name, is_whole
+from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
+from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.optimizer_steps import Loop
+from autotune.scan.script.save_intervals import saves
 from autotune.scan.script.training_loops import TrainingStep, step_path
 
 READS = frozenset({"item", "tolist", "cpu"})
@@ -22,8 +24,6 @@ READS = frozenset({"item", "tolist", "cpu"})
 MOVES = frozenset({"to", "cuda"})
 
 WAITS = frozenset(f"torch.{device}.synchronize" for device in ("cuda", "xpu", "mps", "accelerator"))
-
-SAVES = frozenset({"save_pretrained", "save_state", "save_checkpoint"})
 
 ALWAYS = frozenset(f"code.num_{what}_in_step" for what in ("saves", "barriers", "gc", "empty_cache", "new_iterators"))
 """What is dear enough that a person puts it behind a condition: it counts only where none may skip it."""
@@ -38,10 +38,10 @@ HOST_PACKAGES = frozenset({"numpy", "math", "time", "random", "os"})
 MAX_DEPTH = 8
 
 
-def facts(view: ScriptView, steps: Iterable[TrainingStep], path: Iterable[ast.Call]) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.num_..._in_step`; none found is 0 only when the whole step can be read."""
-    found = tuple(steps)
-    batches = Batches(view, found)
+    view = script.view
+    batches = _Batches(view, script.steps)
     patterns: Mapping[str, Callable[[ast.Call], bool]] = {
         "code.num_scalar_reads_in_step": batches.is_read,
         "code.num_synchronize_in_step": lambda call: _waits(view, call),
@@ -58,15 +58,16 @@ def facts(view: ScriptView, steps: Iterable[TrainingStep], path: Iterable[ast.Ca
             num_backwards == 1 and last_name(call.func) == "backward" and _given(view, call, "retain_graph") is True
         ),
     }
-    calls, surely = tuple(path), tuple(step_path(view, found, always=True))
-    num_backwards = sum(last_name(call.func) == "backward" for call in calls)
+    unconditional = tuple(step_path(view, script.steps, always=True))
+    num_backwards = sum(last_name(call.func) == "backward" for call in script.step_path)
     for name, pattern in patterns.items():
-        places = tuple(view.place(call) for call in (surely if name in ALWAYS else calls) if pattern(call))
-        if places or (found and is_whole(view.index)):
+        calls = unconditional if name in ALWAYS else script.step_path
+        places = tuple(view.place(call) for call in calls if pattern(call))
+        if places or (script.steps and script.is_whole):
             yield Fact(name, RUN, len(places), places)
 
 
-class Batches:
+class _Batches:
     """What in the step path is a batch as the loader gave it, on the host."""
 
     def __init__(self, view: ScriptView, steps: tuple[TrainingStep, ...]) -> None:
@@ -179,11 +180,6 @@ def _is_barrier(view: ScriptView, call: ast.Call) -> bool:
     return (
         full_name(view.index, call.func) == "torch.distributed.barrier" or last_name(call.func) == "wait_for_everyone"
     )
-
-
-def saves(view: ScriptView, call: ast.Call) -> bool:
-    """Whether a call writes a checkpoint."""
-    return full_name(view.index, call.func) == "torch.save" or last_name(call.func) in SAVES
 
 
 def _starts_iterator(view: ScriptView, call: ast.Call) -> bool:

@@ -45,41 +45,41 @@ MATMUL = Tf32Writes(
 CUDNN = Tf32Writes(_named(",cudnn.,cudnn.conv.,cudnn.rnn."), "ieee", f"{BACKENDS}cudnn.allow_tf32")
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Fact `code.mixes_tf32_apis`."""
-    if not parts.view.index.imports:
+    if not script.view.index.imports:
         return
-    found = [_raising(parts, one) for one in (MATMUL, CUDNN)]
+    found = [_raising(script, one) for one in (MATMUL, CUDNN)]
     raising = next((nodes for nodes in found if nodes), None)
     if raising:
-        yield from parts.stated("code.mixes_tf32_apis", True, *raising)
+        yield from script.state_fact("code.mixes_tf32_apis", True, *raising)
     elif None not in found:
-        yield from parts.stated("code.mixes_tf32_apis", False)
+        yield from script.state_fact("code.mixes_tf32_apis", False)
 
 
-def _raising(parts: ScriptAnalysis, switches: Tf32Writes) -> tuple[ast.AST, ...] | None:
+def _raising(script: ScriptAnalysis, switches: Tf32Writes) -> tuple[ast.AST, ...] | None:
     """A new switch that is set and the read that raises; nothing where none does, None where it is not known."""
-    index = parts.view.index
+    index = script.view.index
     stores = [one for one in index.stores.get("fp32_precision", ()) if full_name(index, one.node) in switches.new]
     old = [one for one in index.attributes.get("allow_tf32", ()) if full_name(index, one) == switches.old]
-    reads = [*(one for one in old if isinstance(one.ctx, ast.Load)), *parts.named(switches.reads)]
+    reads = [*(one for one in old if isinstance(one.ctx, ast.Load)), *script.calls_of(switches.reads)]
     if not stores or not reads:
         return ()
-    if len(reads) < len(old) or parts.named(switches.writes):
+    if len(reads) < len(old) or script.calls_of(switches.writes):
         return None
-    if not all(_is_set(parts, one, switches.value) for one in stores):
+    if not all(_is_set(script, one, switches.value) for one in stores):
         return None
-    pairs = ((one.node, read) for one in stores for read in reads if _is_certain(parts, one.node, read))
+    pairs = ((one.node, read) for one in stores for read in reads if _is_certain(script, one.node, read))
     return next(pairs, None)
 
 
-def _is_set(parts: ScriptAnalysis, store: AttributeWrite, value: str) -> bool:
-    found = values.written_value(parts.view, store.value) if store.value is not None else None
-    return found is not None and values.is_certain(parts.view, found) and found.value == value
+def _is_set(script: ScriptAnalysis, store: AttributeWrite, value: str) -> bool:
+    found = values.written_value(script.view, store.value) if store.value is not None else None
+    return found is not None and values.is_certain(script.view, found) and found.value == value
 
 
-def _is_certain(parts: ScriptAnalysis, first: ast.stmt | ast.expr, then: ast.expr) -> bool:
+def _is_certain(script: ScriptAnalysis, first: ast.stmt | ast.expr, then: ast.expr) -> bool:
     """Whether a run comes to both, one after the other in the same function."""
-    index = parts.view.index
+    index = script.view.index
     is_after = first.lineno < then.lineno and index.function(first) is index.function(then)
-    return is_after and is_reached(parts.view, first) is True and is_reached(parts.view, then) is True
+    return is_after and is_reached(script.view, first) is True and is_reached(script.view, then) is True

@@ -20,30 +20,30 @@ STORES = {
 FUSED_KERNELS = ("torch.backends.cuda.enable_flash_sdp", "torch.backends.cuda.enable_mem_efficient_sdp")
 
 
-def facts(parts: ScriptAnalysis) -> Iterator[Fact]:
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.disables_...` and `code.suppresses_...`."""
     for name, (attribute, full, value) in STORES.items():
         stores = [
-            one for one in parts.view.index.stores.get(attribute, ()) if full_name(parts.view.index, one.node) == full
+            one for one in script.view.index.stores.get(attribute, ()) if full_name(script.view.index, one.node) == full
         ]
-        is_set = [one.node for one in stores if one.value is not None and _is(parts, one.value, value)]
+        is_set = [one.node for one in stores if one.value is not None and _is(script, one.value, value)]
         if is_set or not stores:
-            yield from parts.stated(name, bool(is_set), *is_set)
-    yield from _attention(parts)
+            yield from script.state_fact(name, bool(is_set), *is_set)
+    yield from _attention(script)
 
 
-def _is(parts: ScriptAnalysis, node: ast.expr, value: bool) -> bool:
-    return is_reached(parts.view, node) is True and values.is_true(parts.view, node) is value
+def _is(script: ScriptAnalysis, node: ast.expr, value: bool) -> bool:
+    return is_reached(script.view, node) is True and values.is_true(script.view, node) is value
 
 
-def _attention(parts: ScriptAnalysis) -> Iterator[Fact]:
+def _attention(script: ScriptAnalysis) -> Iterator[Fact]:
     """Both kernels are turned off, and neither on again."""
-    calls = {name: parts.named({name}) for name in FUSED_KERNELS}
+    calls = {name: script.calls_of({name}) for name in FUSED_KERNELS}
     is_off = [
-        len(found) == 1 and all(_is(parts, one, False) for one in found[0].args[:1]) and bool(found[0].args)
+        len(found) == 1 and all(_is(script, one, False) for one in found[0].args[:1]) and bool(found[0].args)
         for found in calls.values()
     ]
     if all(is_off) or not any(calls.values()):
-        yield from parts.stated(
+        yield from script.state_fact(
             "code.disables_fused_attention", all(is_off), *(call for found in calls.values() for call in found)
         )

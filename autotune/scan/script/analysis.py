@@ -1,4 +1,4 @@
-"""What was found in a script, for all that state facts about it."""
+"""The analysis of one script that every detector of facts gets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autotune.pycode.origins import origins
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.consumer_calls import LocatedCall
-from autotune.scan.script.cross_file_calls import trained_elsewhere
+from autotune.scan.script.cross_file_calls import RunTraining, trained_elsewhere
 from autotune.scan.script.loaders import LoaderCall
 from autotune.scan.script.training_loops import TrainingStep
 
@@ -25,18 +25,20 @@ STARTS = frozenset({"train", "fit"})
 
 
 class ScriptAnalysis(Struct, frozen=True, eq=False):
-    """`path` are the calls of the step path, `names` all calls by the full name of what they call.
-
-    `is_whole` says that the script imports no code of its own.
-    """
+    """What was found in a script before facts are stated about it."""
 
     view: ScriptView
-    found: tuple[LocatedCall, ...]
+    run: RunTraining
+    consumer_calls: tuple[LocatedCall, ...]
+    """The calls whose arguments are settings, as far as the script may reach them."""
     steps: tuple[TrainingStep, ...]
-    path: dict[ast.Call, None]
+    step_path: dict[ast.Call, None]
+    """The calls that run with every micro-batch or optimizer step, in their order."""
     loaders: tuple[LoaderCall, ...]
-    names: Mapping[str, Sequence[ast.Call]]
+    calls_by_name: Mapping[str, Sequence[ast.Call]]
+    """All calls by the full name of what they call; "" for what has none."""
     is_whole: bool
+    """Whether the script imports no code of its own."""
 
     @property
     def is_raw(self) -> bool:
@@ -46,20 +48,25 @@ class ScriptAnalysis(Struct, frozen=True, eq=False):
     @property
     def is_own_loop(self) -> bool:
         """Whether the script trains in a loop of its own, in which accelerate may wrap model and optimizer."""
-        has_trainer = any(one.consumer.dialect == "hf_trainer" for one in self.found)
+        has_trainer = any(one.consumer.dialect == "hf_trainer" for one in self.consumer_calls)
         is_changed = bool(self._roots & TRAINER_PACKAGES - {"accelerate"})
         return any(not step.is_hook for step in self.steps) and not has_trainer and not is_changed
+
+    @property
+    def trainers(self) -> list[ast.Call]:
+        """The calls that make a Trainer of transformers or trl, which makes its own loaders."""
+        return [one.node for one in self.consumer_calls if one.call.name.endswith("Trainer")]
 
     @property
     def _roots(self) -> set[str]:
         return {module.split(".")[0].replace("pytorch_", "") for module in self.view.index.imports}
 
-    def named(self, names: Collection[str]) -> list[ast.Call]:
+    def calls_of(self, names: Collection[str]) -> list[ast.Call]:
         """The calls of these full names that the script may reach."""
-        calls = [call for name in sorted(names) for call in self.names.get(name, ())]
+        calls = [call for name in sorted(names) for call in self.calls_by_name.get(name, ())]
         return [call for call in calls if is_reached(self.view, call) is not False]
 
-    def stated(self, name: str, value: Value | None, *nodes: ast.AST, is_certain: bool = False) -> Iterator[Fact]:
+    def state_fact(self, name: str, value: Value | None, *nodes: ast.AST, is_certain: bool = False) -> Iterator[Fact]:
         """The fact; a False only of a script that is all there, unless what is there is enough for it."""
         if value is None or (value is False and not self.is_whole and not is_certain):
             return
@@ -84,9 +91,9 @@ def _is_cli(view: ScriptView, call: ast.Call) -> bool:
     return "LightningCLI" in (last_name(call.func), *bases)
 
 
-def starts_training(view: ScriptView) -> list[ast.Call]:
+def training_starts(script: ScriptAnalysis) -> list[ast.Call]:
     """All calls that train in other code: a library's, or that of a module that the script imports."""
-    return [*trainer_runs(view), *trained_elsewhere(view)]
+    return [*trainer_runs(script.view), *trained_elsewhere(script.view, script.run)]
 
 
 def _is_trainer(view: ScriptView, node: ast.expr) -> bool:

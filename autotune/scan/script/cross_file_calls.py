@@ -1,4 +1,4 @@
-"""What a script and the modules that it imports know of each other: who calls what."""
+"""The training of a run that its files share: which functions of a module train, and who calls them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,32 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct, field
+
 from autotune.pycode.functions import bound, with_callers
 from autotune.pycode.names import READ_LIBRARIES, full_name
 from autotune.pycode.reachability import is_reached
-from autotune.pycode.script_view import ScriptView, TrainingEntryPoint
+from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.training_loops import TrainingStep
 
 LIBRARIES = READ_LIBRARIES | sys.stdlib_module_names
+
+
+class TrainingEntryPoint(Struct, frozen=True):
+    """What another file calls to make this one train: a function, or a class and the method of it that trains."""
+
+    node: ast.AST
+    method: str = ""
+
+
+class RunTraining(Struct, frozen=True, eq=False):
+    """What is known of the training of one run, whichever of its files has it. It grows as the files are read."""
+
+    entry_points: dict[ast.AST, list[TrainingEntryPoint]] = field(default_factory=dict)
+    """The functions and classes of the modules read so far that train."""
+    batch_calls: dict[ast.Call, bool | None] = field(default_factory=dict)
+    """The calls that make what training loops take batches from, each with whether a loop around the training loop
+    starts over with it; None where that is not known."""
 
 
 def called_elsewhere(view: ScriptView) -> frozenset[str]:
@@ -26,7 +45,7 @@ def called_elsewhere(view: ScriptView) -> frozenset[str]:
     return frozenset(found)
 
 
-def entries(view: ScriptView, steps: Iterable[TrainingStep]) -> tuple[TrainingEntryPoint, ...]:
+def entry_points(view: ScriptView, steps: Iterable[TrainingStep]) -> tuple[TrainingEntryPoint, ...]:
     """The functions and classes with which another script makes this one train."""
     found: dict[TrainingEntryPoint, None] = {}
     for step in steps:
@@ -40,11 +59,11 @@ def entries(view: ScriptView, steps: Iterable[TrainingStep]) -> tuple[TrainingEn
     return tuple(found)
 
 
-def trained_elsewhere(view: ScriptView) -> Iterator[ast.Call]:
+def trained_elsewhere(view: ScriptView, run: RunTraining) -> Iterator[ast.Call]:
     """The calls that train in a module that the script imports."""
-    for call in view.index.calls if view.trained else ():
+    for call in view.index.calls if run.entry_points else ():
         nodes = (one.node for one in bound(view.index, call.func))
-        for entry in (one for node in nodes for one in view.trained.get(node, ())):
+        for entry in (one for node in nodes for one in run.entry_points.get(node, ())):
             is_used = not entry.method or entry.method in view.index.called
             if is_used and is_reached(view, call) is not False:
                 yield call

@@ -1,22 +1,24 @@
-"""Which loader is which: what is trained on, what is evaluated on, what they shuffle and hold in memory."""
+"""The data loaders of a script, and which of them is trained on and which is evaluated on."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from autotune.model.evidence import Fact, Value
-from autotune.pycode.functions import uses
+from autotune.model.scanned import ConsumerCall
+from autotune.pycode.functions import called_function, uses
 from autotune.pycode.index import last_name
-from autotune.pycode.script_view import ScriptView
-from autotune.scan.facts import dataset_styles, datasets
-from autotune.scan.script import sample_order
-from autotune.scan.script.batch_sources import made_by
+from autotune.pycode.origins import origins
+from autotune.pycode.script_view import ScriptView, ValueOrigin
 from autotune.scan.script.consumer_calls import LocatedCall
+from autotune.scan.script.cross_file_calls import RunTraining
 from autotune.scan.script.training_loops import TrainingStep
+
+TRAIN, EVAL = "loader#train", "loader#eval"
+"""Their subjects."""
 
 TRAIN_HOOKS = frozenset({"train_dataloader", "get_train_dataloader"})
 EVAL_HOOKS = frozenset(
@@ -27,51 +29,49 @@ EVAL_HOOKS = frozenset(
 TRAIN_NAME = re.compile(r"(^|_)(train(?!ed)|trn|tr(?![a-z]))", re.IGNORECASE)
 EVAL_NAME = re.compile(r"val|eval|test|dev(?!ice)|infer|predict|held_?out", re.IGNORECASE)
 
+MAX_WRAPPERS = 6
+"""Calls around a loader, such as enumerate(tqdm(loader))."""
+
 
 class LoaderCall(Struct, frozen=True, eq=False):
     """A loader's call; `is_train` is None when nothing says what it is for."""
 
     subject: str
     node: ast.Call
+    call: ConsumerCall
     is_train: bool | None
 
 
-def loaders(view: ScriptView, found: Sequence[LocatedCall], steps: Sequence[TrainingStep]) -> tuple[LoaderCall, ...]:
+def loader_calls(
+    view: ScriptView, consumers: Sequence[LocatedCall], steps: Sequence[TrainingStep], run: RunTraining
+) -> tuple[LoaderCall, ...]:
     """The loaders of a script: the first that is trained on is loader#train, the first other one loader#eval."""
-    nodes = [one.node for one in found if one.consumer.kind == "loader"]
-    uses = _uses(view, nodes, steps)
+    loaders = [one for one in consumers if one.consumer.kind == "loader"]
+    uses = _uses(view, [one.node for one in loaders], steps, run)
     named: list[LoaderCall] = []
-    for number, node in enumerate(nodes):
-        is_train = uses.get(node)
-        wanted = {True: "loader#train", False: "loader#eval"}.get(is_train, "") if is_train is not None else ""
-        is_taken = any(one.subject == wanted for one in named)
-        named.append(LoaderCall(wanted if wanted and not is_taken else f"loader#{number}", node, is_train))
+    for number, one in enumerate(loaders):
+        is_train = uses.get(one.node)
+        wanted = "" if is_train is None else TRAIN if is_train else EVAL
+        is_taken = any(other.subject == wanted for other in named)
+        subject = wanted if wanted and not is_taken else f"loader#{number}"
+        named.append(LoaderCall(subject, one.node, one.call, is_train))
     return tuple(named)
 
 
-def facts(view: ScriptView, found: Sequence[LocatedCall], named: Sequence[LoaderCall]) -> Iterator[Fact]:
-    """Facts `loader.*`."""
-    calls = {one.node: one.call for one in found}
-    for loader in named:
-        call = calls[loader.node]
-        stated: dict[str, Value | None] = {
-            "loader.is_train": loader.is_train,
-            "loader.shuffles": sample_order.shuffles(view, loader.node, call),
-            "loader.is_iterated_again": view.fed.get(loader.node),
-            "loader.is_in_memory": datasets.of_loader(view, loader.node),
-            "loader.is_map_style": dataset_styles.of_loader(view, loader.node),
-        }
-        for name, value in stated.items():
-            if value is not None:
-                yield Fact(name, loader.subject, value, (call.location,))
+def dataset_argument(loader: ast.Call) -> ast.expr | None:
+    """The dataset that a DataLoader is given."""
+    named = [keyword.value for keyword in loader.keywords if keyword.arg == "dataset"]
+    return next(iter([*loader.args[:1], *named]), None)
 
 
-def _uses(view: ScriptView, nodes: Sequence[ast.Call], steps: Sequence[TrainingStep]) -> Mapping[ast.Call, bool]:
+def _uses(
+    view: ScriptView, nodes: Sequence[ast.Call], steps: Sequence[TrainingStep], run: RunTraining
+) -> Mapping[ast.Call, bool]:
     """Whether each loader is trained on: as loops use it, else as it is named."""
     if not nodes:
         return {}
-    trained = view.fed.keys()
-    evaluated = {node for loop in _other_loops(view, steps) for node in made_by(view, loop.iter)}
+    trained = run.batch_calls.keys()
+    evaluated = {node for loop in _other_loops(view, steps) for node in _makers(view, loop.iter)}
     found: dict[ast.Call, bool] = {}
     for node in nodes:
         name = _name(view, node)
@@ -84,14 +84,8 @@ def _uses(view: ScriptView, nodes: Sequence[ast.Call], steps: Sequence[TrainingS
     return found | _fitted(view, nodes)
 
 
-def feeds(view: ScriptView, steps: Sequence[TrainingStep]) -> None:
-    """Note what the training steps of a file take their batches from, whichever file makes it."""
-    for step in steps:
-        view.fed.update(_feeding(view, step))
-
-
-def _feeding(view: ScriptView, step: TrainingStep) -> Iterator[tuple[ast.Call, bool | None]]:
-    """The loaders whose batches a training loop takes, and whether a loop around it starts over with them.
+def batch_calls(view: ScriptView, step: TrainingStep) -> Iterator[tuple[ast.Call, bool | None]]:
+    """The calls that make what a training step takes batches from, and whether a loop around starts over with it.
 
     That is known where the loader itself is iterated over, in code that the file runs.
     """
@@ -101,10 +95,10 @@ def _feeding(view: ScriptView, step: TrainingStep) -> Iterator[tuple[ast.Call, b
             function = view.index.function(loop)
             is_run = function is None or any(True for _ in uses(view.index, function))
             again = place + 1 < len(loops) if is_run else None
-            yield from ((node, again) for node in made_by(view, loop.iter))
+            yield from ((node, again) for node in _makers(view, loop.iter))
     for call in view.index.called.get("next", ()):
         if call.args and any(outer in loops for outer in view.index.around(call)):
-            yield from ((node, None) for node in made_by(view, call.args[0]))
+            yield from ((node, None) for node in _makers(view, call.args[0]))
 
 
 def _other_loops(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ast.For | ast.comprehension]:
@@ -159,5 +153,33 @@ def _fitted(view: ScriptView, nodes: Sequence[ast.Call]) -> dict[ast.Call, bool]
         given |= {keyword.arg or "": keyword.value for keyword in call.keywords}
         for name, is_train in (("val_dataloaders", False), ("train_dataloaders", True)):
             if name in given:
-                found |= {node: is_train for node in made_by(view, given[name]) if node in nodes}
+                found |= {node: is_train for node in _makers(view, given[name]) if node in nodes}
     return found
+
+
+def _sources(view: ScriptView, node: ast.AST) -> Iterator[ast.AST]:
+    """All that an expression iterates over may come from, looking through what wraps it."""
+    waiting = [(node, 0)]
+    seen = {node}
+    while waiting:
+        one, depth = waiting.pop()
+        for origin in origins(view, one):
+            yield origin.node
+            inner = [part for part in _wrapped(view, origin) if part not in seen] if depth < MAX_WRAPPERS else []
+            seen.update(inner)
+            waiting += [(part, depth + 1) for part in inner]
+
+
+def _makers(view: ScriptView, node: ast.AST) -> Iterator[ast.Call]:
+    """The calls that may make what an expression iterates over."""
+    return (one for one in _sources(view, node) if isinstance(one, ast.Call))
+
+
+def _wrapped(view: ScriptView, origin: ValueOrigin) -> Iterable[ast.AST]:
+    """What may be the loader inside of an expression: arguments of a wrapper, values of a dict."""
+    node = origin.node
+    if isinstance(node, ast.Call):
+        return [] if origin.path or called_function(view.index, node) else node.args
+    if isinstance(node, ast.Dict | ast.DictComp | ast.Tuple | ast.List):
+        return ast.iter_child_nodes(node)
+    return [node.value] if isinstance(node, ast.Subscript) else []

@@ -12,16 +12,18 @@ from autotune.model.scanned import ConsumerCall
 from autotune.pycode import values
 from autotune.pycode.functions import called_function
 from autotune.pycode.index import last_name
+from autotune.pycode.names import full_name
 from autotune.pycode.script_view import ScriptView
-from autotune.scan.facts.accumulation import divisor
-from autotune.scan.facts.step_path import saves
-from autotune.scan.script.training_loops import TrainingStep
+from autotune.scan.script.training_loops import TrainingStep, divisor
 
 SAVE, EVALUATE = "save loop", "evaluation loop"
 """How the dialect of raw loops calls what takes these intervals."""
 
 UPDATES = ("step", "backward")
 """What a condition of accumulation decides."""
+
+SAVES = frozenset({"save_pretrained", "save_state", "save_checkpoint"})
+"""Methods that write a checkpoint."""
 
 KEYS: Mapping[str, str] = {SAVE: "save_every", EVALUATE: "eval_every"}
 
@@ -40,6 +42,11 @@ def calls(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ConsumerC
             argument = replace(given, key=KEYS[kind], location=location)
             found[kind].append(ConsumerCall("torch", kind, RUN, {KEYS[kind]: argument}, view.place(test)))
     yield from (rows[0] for rows in found.values() if len(rows) == 1)
+
+
+def saves(view: ScriptView, call: ast.Call) -> bool:
+    """Whether a call writes a checkpoint."""
+    return full_name(view.index, call.func) == "torch.save" or last_name(call.func) in SAVES
 
 
 def _tests(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ast.If]:

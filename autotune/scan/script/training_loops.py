@@ -55,7 +55,7 @@ class TrainingStep(Struct, frozen=True, eq=False):
         return not isinstance(self.node, Loop)
 
 
-def steps(view: ScriptView) -> tuple[TrainingStep, ...]:
+def training_steps(view: ScriptView) -> tuple[TrainingStep, ...]:
     """Every training step of the script; a loop with several backwards is one.
 
     A loop with a backward in which no parameter changes measures something: it trains nothing.
@@ -173,6 +173,14 @@ def _leaves_step(view: ScriptView, statement: ast.stmt) -> bool:
 def is_periodic(test: ast.expr) -> bool:
     """Whether a condition holds every N steps."""
     return any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(test))
+
+
+def divisor(test: ast.expr) -> ast.expr | None:
+    """N of `(i + 1) % N == 0`; of `... or i + 1 == len(loader)` as well."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            return node.right
+    return None
 
 
 def _parts(view: ScriptView, node: ast.AST, always: bool) -> list[ast.AST]:

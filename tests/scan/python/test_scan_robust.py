@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scanning import facts, scan
 
 from autotune.errors import UsageError
-from autotune.scan.script import read_script
+from autotune.scan.read_script import read_script
 from autotune.syntax import python
 
 SCRIPTS = sorted((Path(__file__).parents[3] / "fixtures" / "scripts").glob("*.py"))
