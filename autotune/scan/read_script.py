@@ -92,7 +92,7 @@ def read_view(view: ScriptView, run: RunTraining, steps: tuple[TrainingStep, ...
 
     `steps` are its training steps, where find_training has found them already.
     """
-    script = _analyse(view, run, find_training(view, run) if steps is None else steps)
+    script = analyse(view, run, find_training(view, run) if steps is None else steps)
     trains = bool(script.steps) or bool(training_starts(script))
     subjects = {loader.node: loader.subject for loader in script.loaders}
     intervals = save_intervals.calls(view, script.steps) if script.is_own_loop else ()
@@ -110,7 +110,8 @@ def read_view(view: ScriptView, run: RunTraining, steps: tuple[TrainingStep, ...
     )
 
 
-def _analyse(view: ScriptView, run: RunTraining, steps: tuple[TrainingStep, ...]) -> ScriptAnalysis:
+def analyse(view: ScriptView, run: RunTraining, steps: tuple[TrainingStep, ...]) -> ScriptAnalysis:
+    """What the detectors are told of a script; `steps` are its training steps."""
     consumers = locate_calls(view)
     names: dict[str, list[ast.Call]] = defaultdict(list)
     for call in view.index.calls:

@@ -40,10 +40,15 @@ def _flag(name: str, value: str | bool) -> WrittenValue:
     )
 
 
-def looped(body: str, before: str = "") -> ScannedScript:
-    """A script whose loop has `body`, with more code before it."""
+def loop_code(body: str, before: str = "") -> str:
+    """The code of a script whose loop has `body`, with more code before it."""
     lines = textwrap.dedent(body).strip().splitlines()
-    return scan(textwrap.dedent(before) + LOOP.replace("    {body}", "\n".join(f"    {line}" for line in lines)))
+    return textwrap.dedent(before) + LOOP.replace("    {body}", "\n".join(f"    {line}" for line in lines))
+
+
+def looped(body: str, before: str = "") -> ScannedScript:
+    """The script of loop_code."""
+    return scan(loop_code(body, before))
 
 
 def call_of(script: ScannedScript, name: str) -> ConsumerCall:

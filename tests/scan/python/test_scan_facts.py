@@ -3,9 +3,6 @@ from __future__ import annotations
 import pytest
 from scanning import facts, lines, looped, scan
 
-from autotune import catalogue
-from autotune.engine.static import READ_OFF_FILES_TOO
-
 BACKWARD = "loss.backward()\noptimizer.step()\n"
 
 STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
@@ -553,30 +550,3 @@ def test_what_trains() -> None:
 
 def test_facts_have_places() -> None:
     assert lines(looped(STEP, "import torch\nmodel = torch.nn.DataParallel(model)\n"), "code.uses_data_parallel") == [2]
-
-
-EVERYTHING = (
-    looped(SCALED + "scaler.step(optimizer)", "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
-    looped(UNDIVIDED + EVERY_4),
-    scan("from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self):\n        pass\nT().train()"),
-    looped(
-        STEP + "accelerator.backward(loss)",
-        "import torch\nfrom accelerate import Accelerator\n"
-        "accelerator = Accelerator()\ntorch.distributed.init_process_group('nccl')\nsampler.set_epoch(1)\n",
-    ),
-    scan("for epoch in range(2):\n    for x in loader:\n        loss.backward()\n        optimizer.step()", {}),
-    looped("info_nce(x)\nweights = model(x).attentions\n" + STEP),
-)
-
-
-def test_every_fact_of_the_catalogue_is_stated_and_no_other() -> None:
-    of_runs = {name for name in READ_OFF_FILES_TOO if name != "run.framework"}
-    mine = {
-        name for name, entry in catalogue.facts().items() if entry.supplier.startswith(("scan.facts.", "scan.script."))
-    }
-    in_memory = scan(
-        "from torch.utils.data import DataLoader, TensorDataset\nl = DataLoader(TensorDataset(x))\n"
-        "for x in l:\n    model(x).backward(); optimizer.step()"
-    )
-    stated = {name for script in (*EVERYTHING, in_memory) for name in facts(script)}
-    assert stated == mine | of_runs

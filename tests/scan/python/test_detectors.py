@@ -1,0 +1,83 @@
+"""Each detector states its facts of the catalogue, and each such fact has one detector."""
+
+from __future__ import annotations
+
+import pkgutil
+
+import pytest
+from scanning import loop_code
+
+from autotune import catalogue
+from autotune.engine.static import READ_OFF_FILES_TOO
+from autotune.pycode.build_index import build
+from autotune.pycode.work_budget import Work
+from autotune.scan import facts
+from autotune.scan.facts import DETECTORS, Detector
+from autotune.scan.read_script import analyse, find_training, view_script
+from autotune.scan.script.analysis import ScriptAnalysis
+from autotune.scan.script.cross_file_calls import RunTraining
+from autotune.syntax import python
+
+STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"
+
+SCALED = """\
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(x), y)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+"""
+
+EVERY_4 = "if (i + 1) % 4 == 0:\n    optimizer.step()\n    optimizer.zero_grad()\n"
+
+OF_ACCELERATE = """\
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator()
+torch.distributed.init_process_group('nccl')
+sampler.set_epoch(1)
+"""
+
+SCRIPTS = (
+    loop_code(SCALED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
+    loop_code("loss = criterion(model(x), y)\nloss.backward()\n" + EVERY_4),
+    loop_code(STEP + "accelerator.backward(loss)", OF_ACCELERATE),
+    loop_code("info_nce(x)\nweights = model(x).attentions\n" + STEP),
+    "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self):\n        pass\nT().train()",
+    "for epoch in range(2):\n    for x in loader:\n        loss.backward()\n        optimizer.step()",
+    "from torch.utils.data import DataLoader, TensorDataset\nloader = DataLoader(TensorDataset(x))\n"
+    "for x in loader:\n    model(x).backward()\n    optimizer.step()",
+)
+"""Scripts in which each fact is known."""
+
+
+def analysis(code: str) -> ScriptAnalysis:
+    source = python.read(code.encode(), "train.py")
+    view, run = view_script(build(source.tree, Work()), source, "train.py", {}, is_open=False), RunTraining()
+    return analyse(view, run, find_training(view, run))
+
+
+def stated_by(detect: Detector) -> set[str]:
+    return {fact.name for script in map(analysis, SCRIPTS) for fact in detect(script)}
+
+
+@pytest.mark.parametrize("detect", DETECTORS, ids=lambda detect: detect.__module__.rpartition(".")[2])
+def test_a_detector_states_the_facts_of_the_catalogue_that_name_it_and_no_other(detect: Detector) -> None:
+    stated = stated_by(detect)
+    supplier = detect.__module__.removeprefix("autotune.")
+    assert stated
+    assert stated - set(READ_OFF_FILES_TOO) == {
+        name for name, entry in catalogue.facts().items() if entry.supplier == supplier
+    }
+
+
+def test_no_fact_has_two_detectors() -> None:
+    stated = [name for detect in DETECTORS for name in stated_by(detect)]
+    assert len(stated) == len(set(stated))
+
+
+def test_every_module_of_facts_is_a_registered_detector() -> None:
+    modules = {f"autotune.scan.facts.{module.name}" for module in pkgutil.iter_modules(facts.__path__)}
+    assert {detect.__module__ for detect in DETECTORS} == modules
+    assert len(DETECTORS) == len(modules)
+    suppliers = {entry.supplier for entry in catalogue.facts().values() if entry.supplier.startswith("scan.facts.")}
+    assert {f"autotune.{supplier}" for supplier in suppliers} <= modules
