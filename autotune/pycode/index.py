@@ -1,4 +1,4 @@
-"""One pass over a script's tree: what stands where, who binds which name, who calls what."""
+"""The index of a file: its scopes and bindings, its calls, reads and writes."""
 
 from __future__ import annotations
 
@@ -89,37 +89,41 @@ class Nodes(Struct, frozen=True, eq=False):
 
 
 class Index(Struct, frozen=True, eq=False):
-    """The tree with its parents and scopes (of names, calls and definitions), in the order of the file.
-
-    `nodes` are shared by all files that are read together, `program` is what else belongs to the run of this one.
-
-    `called` holds calls by the last part of what they call, `methods` those of methods by the name of their object.
-    `stores` holds attributes that are set, by their name, `items` what is set by a key, by the name of the object.
-    `writes` holds all that may change an object, by the attribute or key that it sets; "" for what may set any.
-    `reads` holds names that are read and `attributes` attributes, `returns` what functions return, `aliases` the names
-    that an import gives, by the last part of what it names. `work` is what may still be spent on following them.
-    """
+    """The tree of one file with its scopes, and its nodes by what they are, in the order of the file."""
 
     tree: ast.Module
     module: Scope
     nodes: Nodes = field(default_factory=Nodes)
+    """Shared by all files that are read together."""
     calls: list[ast.Call] = field(default_factory=list)
     called: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
+    """The calls, by the last part of what they call."""
     functions: list[Function] = field(default_factory=list)
     classes: list[ast.ClassDef] = field(default_factory=list)
     stores: dict[str, list[AttributeWrite]] = field(default_factory=lambda: defaultdict(list))
+    """Where an attribute is set, by its name."""
     items: dict[str, list[AttributeWrite]] = field(default_factory=lambda: defaultdict(list))
+    """Where an item is set by its key, by the name of the object."""
     writes: dict[str, list[AttributeWrite]] = field(default_factory=lambda: defaultdict(list))
+    """All that may change an object, by the attribute or key that it sets; "" for what may set any."""
     methods: dict[str, list[ast.Call]] = field(default_factory=lambda: defaultdict(list))
+    """The calls of methods, by the name of their object."""
     reads: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
+    """Where a name is read."""
     attributes: dict[str, list[ast.Attribute]] = field(default_factory=lambda: defaultdict(list))
+    """The attributes, read or set, by their name."""
     loops: list[ast.For | ast.comprehension] = field(default_factory=list)
     strings: list[ast.Constant] = field(default_factory=list)
     imports: set[str] = field(default_factory=set)
+    """The modules that the file imports."""
     stars: list[str] = field(default_factory=list)
+    """The modules of which it imports every name."""
     aliases: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """The names that imports give, by the last part of what is imported."""
     work: Work = field(default_factory=Work)
+    """What may still be spent on following names."""
     program: FileSet | None = None
+    """The other files of the run; None for a file that is read alone."""
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:

@@ -28,9 +28,6 @@ MAX_ROUNDS = 3
 MAX_ORIGINS = 50
 """Expressions that one may come from; of more nothing is known."""
 
-PREPARES = frozenset({"prepare", "setup", "setup_dataloaders", "prepare_data_loader"})
-"""Methods of accelerate and Fabric that return what they get, wrapped."""
-
 Path = tuple[int, ...]
 
 Step = tuple[ast.AST, Path] | ValueOrigin
@@ -154,13 +151,12 @@ def _changed(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin], na
         yield from later(view, name, _holder(view, owner, bases, name), _known_attributes(view, owner, bases))
 
 
-def changed_attributes(view: ScriptView, made: ast.Call, owner: ast.expr) -> frozenset[str]:
+def changed_attributes(view: ScriptView, made: ast.Call, owner: ast.expr, *, has_setters: bool) -> frozenset[str]:
     """The attributes of the object that a call of a library makes which something changes, and not `owner.name = ...`
-    of its file. Methods of such objects do their work (`fabric.setup(model)`); those that set arguments are
-    TrainingArguments.set_dataloader and its like."""
+    of its file. Methods of such objects do their work (`fabric.setup(model)`); where it `has_setters`, its methods
+    that are called set_... change it."""
     bases = [ValueOrigin(made)]
     is_followed = _known_attributes(view, owner, bases)
-    has_setters = last_name(made.func).endswith("Arguments")
 
     def is_known(at: ScriptView, store: AttributeWrite) -> bool:
         method = store.node.func if isinstance(store.node, ast.Call) else None
@@ -339,14 +335,14 @@ def _looked_up(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
 
 
 def _call(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
-    """What a function of the project returns, what a key or a name is asked for, what accelerate and Fabric wrap."""
+    """What a function of the project returns, what a key or a name is asked for, what a library wraps and returns."""
     function = called_function(view.index, node)
     if function is not None:
         for value in returned(view.index, function):
             yield value, path
     elif last_name(node.func) in ("get", "getattr"):
         yield from _looked_up(view, node, path)
-    elif last_name(node.func) in PREPARES and node.args:
+    elif last_name(node.func) in view.models.return_arguments and node.args:
         place = path[0] if path else 0
         if place < len(node.args) and (path or len(node.args) == 1):
             yield node.args[place], path[1:]

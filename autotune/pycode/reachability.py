@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from autotune.pycode.functions import uses
-from autotune.pycode.index import Index, last_name
+from autotune.pycode.index import last_name
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.values import is_true
 
 MAX_CALLS = 8
 
-DEVICE = re.compile(r"cuda|gpu|device|accelerator", re.IGNORECASE)
-"""What the name of a condition on the hardware has: it holds where there is a GPU, and the facts speak of that."""
-
-RANK = re.compile(r"rank|main_process|is_master|master_process|global_zero", re.IGNORECASE)
-"""What the name of a condition on the process has: it holds in one of them."""
-
 
 def is_reached(view: ScriptView, node: ast.AST, depth: int = 0) -> bool | None:
-    """True when a run on a GPU comes to `node`, False when none does, None when it is not known."""
+    """True when a run comes to `node`, False when none does, None when it is not known.
+
+    What `view.models` assumes of the machine holds.
+    """
     view = view.at(node)
     function: ast.AST | None = None
     found: bool | None = True
@@ -39,13 +35,13 @@ def is_reached(view: ScriptView, node: ast.AST, depth: int = 0) -> bool | None:
 
 
 def holds(view: ScriptView, test: ast.expr) -> bool | None:
-    """Whether a condition holds in a run on a GPU; None when it is not known."""
+    """Whether a condition holds in a run; None when it is not known."""
     if is_main_guard(test):
         return not view.is_module
     known = is_true(view, test)
     if known is not None:
         return known
-    return True if _is_device(view.index, test) or _is_rank(test) else None
+    return True if view.models.assumes(view.index, test) else None
 
 
 def is_main_guard(test: ast.expr) -> bool:
@@ -90,33 +86,3 @@ def _is_called(view: ScriptView, function: ast.AST, depth: int) -> bool | None:
         all_false = bool(reached) and all(one is False for one in reached)
         view.reached[function] = True if any(reached) else False if all_false and not view.is_module else None
     return view.reached[function]
-
-
-def _is_device(index: Index, test: ast.expr) -> bool:
-    """A condition that asks for a GPU: `use_cuda`, `device == "cuda"`, `torch.cuda.device_count() > 1`."""
-    if isinstance(test, ast.UnaryOp):
-        return False
-    if isinstance(test, ast.BoolOp):
-        return isinstance(test.op, ast.And) and all(_is_device(index, one) for one in test.values)
-    if isinstance(test, ast.Compare):
-        right = test.comparators[0]
-        is_other = isinstance(right, ast.Constant) and (right.value is None or "cpu" in str(right.value))
-        return isinstance(test.ops[0], ast.Eq | ast.Gt | ast.GtE) and not is_other and _names(test.left, DEVICE)
-    return _names(test, DEVICE)
-
-
-def _is_rank(test: ast.expr) -> bool:
-    """A condition that one of the processes meets: `rank == 0`, `RANK in {-1, 0}`, `accelerator.is_main_process`."""
-    if isinstance(test, ast.Compare):
-        return isinstance(test.ops[0], ast.Eq | ast.In) and _names(test.left, RANK)
-    return _names(test, RANK)
-
-
-def _names(node: ast.expr, pattern: re.Pattern[str]) -> bool:
-    """Whether a dotted name, or what is called, has the pattern in it."""
-    parts = []
-    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
-        parts.append(node.attr if isinstance(node, ast.Attribute) else "")
-        node = node.func if isinstance(node, ast.Call) else node.value
-    parts.append(node.id if isinstance(node, ast.Name) else "")
-    return any(pattern.search(part) for part in parts)

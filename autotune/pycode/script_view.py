@@ -1,4 +1,4 @@
-"""A script as everything here sees it: its index, its place, and the command line that starts it."""
+"""The view of one file of a run that every reader of code gets, and the records that it remembers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from autotune.model.scanned import WrittenValue
 from autotune.pycode.cli_options import Option
 from autotune.pycode.cli_options import read as read_options
 from autotune.pycode.index import Binding, Index, last_name
+from autotune.pycode.library_models import LibraryModels
 from autotune.syntax.python import Source
 
 
@@ -59,44 +60,50 @@ def no_sections(class_: ast.ClassDef) -> tuple[str, ...]:
 
 
 class ScriptView(Struct, frozen=True, eq=False):
-    """`options` are what the script's parsers accept, by the name under which the script reads it.
+    """One file of a run: its index, its text, and what the command line and the configs of the run give it.
 
-    `flags` is the command line that starts the script, None when it is not known; `is_open` says that it is not, or
-    may have more flags than these. `is_module` says that another script imports this one, and calls its functions with
-    what nobody here knows, unless `views` has that script. `trained` are the functions and classes of the run's
-    modules that train, `fed` the calls that make what training loops of any file take batches from, each with whether
-    a loop around starts over with it, None where that is not known. `origins`, `values`, `entries` and `reached`
-    remember what was followed; what is being followed has an entry that says it is unknown. `following` are the
-    expressions whose value is being worked out, `followed` how often a variable (its first binding) is being followed.
-    `identified` are the expressions of which it is only asked what object they stand for, whatever changes that: what
-    they come from is remembered apart.
-    `views` are those of all files of the run, by their trees: they share all that is remembered, and a node of any of
-    them may be asked for. `documents` reads the config that a script loads. `configured` is what the configs that the
-    command names give, by dotted key, to options that no flag gives; `sections` says below which of these keys the
-    arguments of a class stand, `composed` is what Hydra puts together for the script. `reach` says whether a run comes
-    to a node.
+    The views of a run share all that they remember of nodes, so that each may be asked for a node of another. What is
+    being followed is remembered as unknown: an expression that leads back to itself comes to an end.
     """
 
     index: Index
     source: Source
     file: str
     options: Mapping[str, Option]
+    """What the parsers of the file accept, by the name under which the script reads it."""
     flags: Mapping[str, WrittenValue] | None = None
+    """The command line that starts the script, by option; None when it is not known."""
     is_open: bool = True
+    """Whether the command line is not known, or may have more flags than these."""
     is_module: bool = False
+    """Whether another script imports the file, and calls its functions with what only the views of a run show."""
     origins: dict[tuple[ast.AST, tuple[int, ...], bool], tuple[ValueOrigin, ...]] = field(default_factory=dict)
+    """The origins found so far, by expression, item of it, and whether only its object was asked for."""
     values: dict[ast.AST, WrittenValue] = field(default_factory=dict)
+    """The values found so far."""
     following: list[ast.AST] = field(default_factory=list)
+    """The expressions whose value is being worked out."""
     followed: Counter[Binding | None] = field(default_factory=Counter)
+    """How often a variable, by its first binding, is being followed."""
     identified: list[ast.AST] = field(default_factory=list)
+    """The expressions of which only the object is asked for that they stand for, whatever changes it."""
     entries: dict[ast.AST, DictEntries] = field(default_factory=dict)
+    """The entries of dicts found so far."""
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
+    """Whether a run calls a function, as far as that was asked."""
     views: dict[ast.AST, ScriptView] = field(default_factory=dict)
+    """The views of all files of the run, by their trees; empty for a script that is read alone."""
     documents: Documents = no_document
+    """Reads the config that a script loads."""
     configured: Mapping[str, WrittenValue] = field(default_factory=dict)
+    """What the configs that the command names give, by dotted key, to options that no flag gives."""
     sections: Sections = no_sections
+    """The keys of `configured` below which the arguments of a class stand."""
     composed: Mapping[str, WrittenValue] = field(default_factory=dict)
+    """What Hydra puts together for the script."""
     reach: Reach = unknown_reach
+    """Whether a run comes to a node."""
+    models: LibraryModels = LibraryModels()
 
     def at(self, node: ast.AST) -> ScriptView:
         """The view of the file in which `node` stands."""

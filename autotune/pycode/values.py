@@ -25,10 +25,6 @@ LARGEST_POWER = 64
 MAX_DEPTH = 40
 """Expressions that are worked out one inside another."""
 
-DTYPES = frozenset({"float16", "bfloat16", "float32", "float64", "half", "float", "double", "int8", "uint8"})
-
-DTYPE_NAMES = {"half": "float16", "float": "float32", "double": "float64"}
-
 OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -254,7 +250,7 @@ def _literal(view: ScriptView, node: ast.expr) -> Literal:
         return _comparison(view, node)
     if isinstance(node, ast.Tuple | ast.List):
         return _integers(view, node)
-    return _named(view, node) if isinstance(node, ast.Name | ast.Attribute) else UNKNOWN
+    return _constant(view, node) if isinstance(node, ast.Name | ast.Attribute) else UNKNOWN
 
 
 def _known(view: ScriptView, node: ast.expr) -> Literal:
@@ -322,12 +318,7 @@ def _integers(view: ScriptView, node: ast.Tuple | ast.List) -> Literal:
     return (True, numbers) if numbers and len(numbers) == len(values) else UNKNOWN
 
 
-def _named(view: ScriptView, node: ast.Name | ast.Attribute) -> Literal:
-    """A dtype of torch by its name, and a member of an enum of transformers by its value."""
-    name = full_name(view.index, node) or ""
-    package, last = name.split(".")[0], last_name(node)
-    if package == "torch" and last in DTYPES and name.count(".") == 1:
-        return True, DTYPE_NAMES.get(last, last)
-    if package == "transformers" and last.isupper() and name.count(".") > 1:
-        return True, last.lower()
-    return UNKNOWN
+def _constant(view: ScriptView, node: ast.Name | ast.Attribute) -> Literal:
+    """A constant of a library."""
+    value = view.models.constant(full_name(view.index, node) or "")
+    return UNKNOWN if value is None else (True, value)

@@ -15,6 +15,7 @@ from autotune.pycode.script_view import ScriptView
 from autotune.pycode.values import written_value
 from autotune.pycode.work_budget import Work
 from autotune.scan.configs import recognise
+from autotune.scan.script.training_models import MODELS
 from autotune.syntax.python import Source
 
 
@@ -27,7 +28,7 @@ def read_constants(source: Source, file: str, work: Work | None = None) -> Consu
     runs_others = any(map(_is_exec, source.tree.body))
     if not runs_others and not all(isinstance(node, ast.Assign | ast.Import | ast.Expr) for node in source.tree.body):
         return None
-    view = ScriptView(build(source.tree, work or Work()), source, file, {})
+    view = ScriptView(build(source.tree, work or Work()), source, file, {}, models=MODELS)
     counts = Counter(name for name, _ in _assigned(source.tree))
     found = {name: replace(written_value(view, node), key=name) for name, node in _assigned(source.tree)}
     arguments = {

@@ -27,6 +27,7 @@ from autotune.scan.script.consumers import of_class, of_name
 from autotune.scan.script.cross_file_calls import RunTraining, TrainingEntryPoint
 from autotune.scan.script.loaders import batch_calls, loader_calls
 from autotune.scan.script.training_loops import TrainingStep
+from autotune.scan.script.training_models import MODELS
 from autotune.syntax.python import Source
 
 
@@ -76,7 +77,9 @@ def view_script(
     index: Index, source: Source, file: str, flags: Mapping[str, WrittenValue] | None, *, is_open: bool
 ) -> ScriptView:
     """The view of a script that is started with these flags."""
-    return ScriptView(index, source, file, cli_options.read(index), flags, is_open or flags is None, reach=is_reached)
+    options = cli_options.read(index)
+    is_open = is_open or flags is None
+    return ScriptView(index, source, file, options, flags, is_open, reach=is_reached, models=MODELS)
 
 
 def find_training(view: ScriptView, run: RunTraining) -> tuple[TrainingStep, ...]:

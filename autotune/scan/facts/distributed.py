@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
 from autotune.pycode import values
-from autotune.pycode.escape import stays
+from autotune.pycode.escape import escapes
 from autotune.pycode.index import last_name
 from autotune.pycode.names import package_and_name
 from autotune.pycode.reachability import is_reached
@@ -60,7 +60,7 @@ def _epochs(script: ScriptAnalysis) -> Iterator[Fact]:
     shuffling = [call for call in made if sample_order.is_random(script.view, call)]
     if index.attributes.get("set_epoch"):
         yield from script.state_fact("code.lacks_set_epoch", False, is_certain=True)
-    elif shuffling and has_epochs and len(made) == 1 and (script.is_whole or stays(index, made[0])):
+    elif shuffling and has_epochs and len(made) == 1 and (script.is_whole or not escapes(script.view, made[0])):
         yield from script.state_fact("code.lacks_set_epoch", True, *shuffling)
 
 

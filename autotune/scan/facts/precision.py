@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
 from autotune.pycode import values
-from autotune.pycode.escape import is_handed_on, stays
+from autotune.pycode.escape import escapes, name_escapes
 from autotune.pycode.index import base_name, last_name
 from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.reachability import is_reached
@@ -106,7 +106,9 @@ def _clips(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
     clips = [call for name in sorted(CLIPS) for call in index.called.get(name, ()) if _is_torch(script, call)]
     if not clips:
         yield from script.state_fact("run.clips_scaled_gradients", False)
-    elif not index.called.get("unscale_") and (script.is_whole or all(stays(index, call) for call in scalers)):
+    elif not index.called.get("unscale_") and (
+        script.is_whole or not any(escapes(script.view, call) for call in scalers)
+    ):
         scaled = {index.function(call) for call in index.called.get("scale", ())}
         beside = [call for call in clips if index.function(call) in scaled]
         yield from script.state_fact("run.clips_scaled_gradients", bool(beside) or None, *beside)
@@ -129,7 +131,7 @@ def _update(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
     names = {last_name(one.targets[0]) for one in outer if isinstance(one, ast.Assign)} - {""}
     stepped = [call for call in index.called.get("step", ()) if base_name(call) in names]
     updated = [one for one in index.attributes.get("update", ()) if last_name(one.value) in names]
-    if stepped and (updated or not any(is_handed_on(index, name) for name in names)):
+    if stepped and (updated or not any(name_escapes(script.view, name) for name in names)):
         yield from script.state_fact(
             "code.scaler_lacks_update", (not updated and script.is_whole), *(updated or stepped)
         )

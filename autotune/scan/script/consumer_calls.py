@@ -181,7 +181,9 @@ def _changed(view: ScriptView, node: ast.Call, given: Collection[str]) -> dict[s
         key: [store for store in rows if last_name(store.base) == name] for key, rows in view.index.stores.items()
     }
     own = {key: _set_later(view, key, rows) for key, rows in stores.items() if rows}
-    others = changed_attributes(view, node, outer.targets[0])
+    # TrainingArguments has set_dataloader and its like.
+    has_setters = last_name(node.func).endswith("Arguments")
+    others = changed_attributes(view, node, outer.targets[0], has_setters=has_setters)
     unknown = given if ANY in others else others
     return {**own, **{key: WrittenValue(key, None, view.place(node, key), known=False) for key in unknown}}
 

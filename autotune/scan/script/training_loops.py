@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from autotune.pycode.functions import called_function
 from autotune.pycode.index import Function, last_name
-from autotune.pycode.reachability import RANK, holds
+from autotune.pycode.reachability import holds
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.optimizer_steps import (
     Loop,
@@ -21,6 +21,7 @@ from autotune.scan.script.optimizer_steps import (
     updating,
     without_backward,
 )
+from autotune.scan.script.training_models import RANK
 
 HOOKS = {"training_step": ("Module", "Trainer", "Base", "Model"), "compute_loss": ("Trainer",)}
 """Methods that Lightning and the HF Trainer call once per micro-batch, and how the classes are called that do so."""
