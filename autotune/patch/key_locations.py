@@ -14,13 +14,10 @@ from autotune.model.evidence import Location, Span
 from autotune.model.patch import Edit
 from autotune.model.source import Document, ShellCommand, ShellWord
 from autotune.patch import statement, syntax_for
+from autotune.pycode.cli_options import unwrapped
+from autotune.pycode.functions import defaults
 from autotune.syntax import shell_effect
-from autotune.syntax.edit_python import last_name
-from autotune.syntax.python import Source
-
-_WRAPPERS = ("field", "Field", "Option", "Argument")
-"""Calls that hold the default of an option of a dataclass or of a function."""
-
+from autotune.syntax.python import Source, calls_of, last_name
 
 _POSITIONAL = re.compile(r"(\w+)\[(\d{1,3})\]")
 
@@ -81,7 +78,7 @@ def _named_children(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         yield from ((f"{call}.{one.arg}", one.value) for one in node.keywords if one.arg)
         yield from ((f"{call}[{number}]", one) for number, one in enumerate(node.args))
     elif isinstance(node, ast.arguments):
-        yield from ((f"--{name}", default) for name, default in _defaults_of(node))
+        yield from ((f"--{name}", default) for name, default in defaults(node))
     else:
         yield from _assigned(node)
 
@@ -102,12 +99,6 @@ def key_locations(source: Any, edit: Edit) -> list[KeyLocation]:
     return list({one.span or number: one for number, one in enumerate(found)}.values())
 
 
-def calls(source: Source, name: str) -> list[ast.Call]:
-    """The calls of `name`, whatever stands before it, in the order of the file."""
-    found = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call) and last_name(node.func) == name]
-    return sorted(found, key=lambda call: source.span(call).start)
-
-
 def _in_script(source: Source, key: str) -> Iterator[KeyLocation]:
     head, *below = key.split(".")
     if key.startswith("-"):
@@ -115,14 +106,14 @@ def _in_script(source: Source, key: str) -> Iterator[KeyLocation]:
     elif key.startswith(IMPORT):
         yield from (KeyLocation(source.span(node)) for node in _imported(source.tree, key.removeprefix(IMPORT)))
     elif function := statement.named(key):
-        taken = [value for call in calls(source, function) for value in statement.is_taken_from(call)]
+        taken = [value for call in calls_of(source, function) for value in statement.is_taken_from(call)]
         yield from [KeyLocation(source.span(value)) for value in taken] or [KeyLocation()]
     elif positional := _POSITIONAL.fullmatch(key):
-        for call in calls(source, positional[1]):
+        for call in calls_of(source, positional[1]):
             number = int(positional[2])
             yield KeyLocation(source.span(call.args[number]) if number < len(call.args) else None, call)
     elif below:
-        for call in calls(source, head):
+        for call in calls_of(source, head):
             value = next(_argument(call, below), None)
             yield KeyLocation(None if value is None else source.span(value), call)
     else:
@@ -198,26 +189,9 @@ def _defaults(tree: ast.AST, flag: str) -> Iterator[ast.expr]:
             yield from (one.value for one in node.keywords if one.arg == "default")
         elif isinstance(node, ast.ClassDef):
             fields = ast.Module([one for one in node.body if isinstance(one, ast.Assign | ast.AnnAssign)], [])
-            yield from map(_unwrapped, _named(fields, flag.removeprefix("--")))
+            yield from (unwrapped(one) or one for one in _named(fields, flag.removeprefix("--")))
         elif isinstance(node, ast.arguments):
-            yield from (_unwrapped(one) for name, one in _defaults_of(node) if name == flag.removeprefix("--"))
-
-
-def _defaults_of(node: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
-    """The parameters of a function that have a default."""
-    positional = [*node.posonlyargs, *node.args]
-    given = [*zip(positional[len(positional) - len(node.defaults) :], node.defaults, strict=True)]
-    pairs = [*given, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
-    yield from ((one.arg, default) for one, default in pairs if default is not None)
-
-
-def _unwrapped(value: ast.expr) -> ast.expr:
-    """The default in field(default=4), typer.Option(4) or 4."""
-    if not isinstance(value, ast.Call) or last_name(value.func) not in _WRAPPERS:
-        return value
-    given = next((one.value for one in value.keywords if one.arg in ("default", "default_factory")), None)
-    given = given or (value.args[0] if value.args else value)
-    return given.body if isinstance(given, ast.Lambda) else given
+            yield from (unwrapped(one) or one for name, one in defaults(node) if name == flag.removeprefix("--"))
 
 
 def _words(command: ShellCommand, key: str, old: str) -> Iterator[ShellWord]:

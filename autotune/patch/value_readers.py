@@ -15,7 +15,7 @@ from autotune.model.patch import Edit
 from autotune.model.scanned import TYPED, ConsumerCall, WrittenValue
 from autotune.patch import syntax_for
 from autotune.syntax import python
-from autotune.syntax.edit_python import last_name
+from autotune.syntax.python import last_name
 
 LOGS = ("print", "info", "debug", "warning", "write", "set_description", "set_postfix")
 """Calls that show a value and change nothing."""

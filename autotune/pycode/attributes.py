@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from autotune.pycode import cli_options
 from autotune.pycode.cli_options import Option
 from autotune.pycode.functions import argument, called_class, passed, with_bases
-from autotune.pycode.index import Index, last_name
+from autotune.pycode.index import Index
 from autotune.pycode.mutations import may_happen
 from autotune.pycode.script_view import ScriptView
+from autotune.syntax.python import last_name
 
 PARSES = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from autotune.pycode.index import AttributeWrite, Binding, Index, Nodes, Scope, last_name
+from autotune.pycode.index import AttributeWrite, Binding, Index, Nodes, Scope
 from autotune.pycode.work_budget import Work
+from autotune.syntax.python import last_name
 
 NOT_CODE = frozenset({"annotation", "returns", "ctx", "type_comment", "type_params"})
 """Fields of nodes that say nothing about what runs."""

@@ -10,8 +10,9 @@ from typing import cast
 from msgspec import Struct
 
 from autotune.pycode.functions import called_class, defaults, with_bases
-from autotune.pycode.index import Function, Index, last_name
+from autotune.pycode.index import Function, Index
 from autotune.pycode.names import full_name
+from autotune.syntax.python import last_name
 
 CONSTANT_ACTIONS = {"store_true": False, "store_false": True}
 """Actions of argparse and the value that they have when the flag is absent."""
@@ -99,7 +100,7 @@ def fills(index: Index, function: Function) -> bool:
 def of_constructor(function: Function, sections: Sequence[str]) -> Mapping[str, Option]:
     """The parameters of a constructor whose arguments a config, or a flag, gives below one of these keys."""
     every = function.args
-    given = dict(defaults(function))
+    given = dict(defaults(function.args))
     found = {}
     for argument in (*every.posonlyargs, *every.args, *every.kwonlyargs):
         # Without a default, a config has to give it: where none does, nothing is known.
@@ -252,7 +253,7 @@ def _is_run(index: Index, function: Function) -> bool:
 
 def _parameters(function: Function) -> Iterator[tuple[str, Option]]:
     every = function.args
-    given = dict(defaults(function))
+    given = dict(defaults(function.args))
     for argument in (*every.posonlyargs, *every.args, *every.kwonlyargs):
         if argument.arg in given:
             yield argument.arg, _option(argument.arg, given[argument.arg], argument.annotation)

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable
 from functools import reduce
 
-from autotune.pycode.index import Index, last_name
+from autotune.pycode.index import Index
 from autotune.pycode.script_view import DictEntries, ScriptView
+from autotune.syntax.python import last_name
 
 MAX_DEPTH = 10
 

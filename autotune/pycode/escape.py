@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from autotune.pycode.index import Index, last_name
+from autotune.pycode.index import Index
 from autotune.pycode.script_view import ScriptView
+from autotune.syntax.python import last_name
 
 READERS = frozenset({"enumerate", "iter", "len", "tqdm", "trange", "zip", "islice", "cycle"})
 """Functions that only read what they are given."""

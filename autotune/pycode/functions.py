@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from autotune.pycode.index import Binding, Function, Index, last_name
+from autotune.pycode.index import Binding, Function, Index
 from autotune.pycode.names import full_name
+from autotune.syntax.python import last_name
 
 METHODS = frozenset({"staticmethod", "classmethod"})
 """Decorators that leave what a function returns as it is."""
@@ -35,7 +36,7 @@ def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.exp
     names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     if class_ is not None and not _is_static(function):
         names = names[1:]
-    default = dict(defaults(function)).get(parameter)
+    default = dict(defaults(function.args)).get(parameter)
     for use in uses(index, function):
         outer = index.parents.get(use)
         if isinstance(outer, ast.Call) and outer.func is use:
@@ -87,9 +88,8 @@ def _is_owner(index: Index, node: ast.expr) -> bool:
     return isinstance(index.parents.get(node), ast.Attribute)
 
 
-def defaults(function: Function) -> Iterator[tuple[str, ast.expr]]:
-    """The parameters that have a default."""
-    every = function.args
+def defaults(every: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    """The parameters of a function that have a default, each with it."""
     plain = [*every.posonlyargs, *every.args]
     values = [*[None] * (len(plain) - len(every.defaults)), *every.defaults, *every.kw_defaults]
     for argument, default in zip([*plain, *every.kwonlyargs], values, strict=True):

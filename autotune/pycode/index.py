@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from msgspec import Struct, field
 
 from autotune.pycode.work_budget import Work
+from autotune.syntax.python import last_name
 
 Kind = Literal["value", "item", "parameter", "loop", "with", "import", "function", "class", "other"]
 
@@ -209,13 +210,6 @@ class Index(Struct, frozen=True, eq=False):
         """The class whose body defines `function`."""
         parent = self.parents.get(function)
         return parent if isinstance(parent, ast.ClassDef) else None
-
-
-def last_name(node: ast.AST) -> str:
-    """The last part of a dotted name: "step" of optimizer.step; "" for anything else."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def base_name(call: ast.Call) -> str:

@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.model.scanned import WrittenValue
-from autotune.pycode.index import last_name
 from autotune.pycode.mutations import later
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
+from autotune.syntax.python import last_name
 
 Value = Callable[[ScriptView, ast.AST], WrittenValue]
 """What works out the value of an expression."""

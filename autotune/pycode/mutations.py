@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Iterator
 
 from autotune.pycode.functions import called_class, called_function, with_bases
-from autotune.pycode.index import AttributeWrite, Function, Index, last_name
+from autotune.pycode.index import AttributeWrite, Function, Index
 from autotune.pycode.script_view import ScriptView
+from autotune.syntax.python import last_name
 
 CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
 

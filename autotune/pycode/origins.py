@@ -11,10 +11,11 @@ from autotune.pycode.attributes import PARSES, changes, members, of_field, set_o
 from autotune.pycode.cli_options import Option
 from autotune.pycode.dicts import CHANGES, entries
 from autotune.pycode.functions import bound, called_class, called_function, passed, returned, with_bases
-from autotune.pycode.index import AttributeWrite, Binding, last_name
+from autotune.pycode.index import AttributeWrite, Binding
 from autotune.pycode.mutations import Known, changed_keys, later, sets_global, sets_itself
 from autotune.pycode.names import full_name
 from autotune.pycode.script_view import DictEntries, ScriptView, ValueOrigin
+from autotune.syntax.python import last_name
 
 MAX_DEPTH = 40
 """Names and calls that are followed one after another; more is no script that a person wrote."""

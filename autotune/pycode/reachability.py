@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from autotune.pycode.functions import uses
-from autotune.pycode.index import last_name
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.values import is_true
+from autotune.syntax.python import last_name
 
 MAX_CALLS = 8
 

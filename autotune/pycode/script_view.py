@@ -13,9 +13,9 @@ from autotune.model.evidence import Location
 from autotune.model.scanned import WrittenValue
 from autotune.pycode.cli_options import Option
 from autotune.pycode.cli_options import read as read_options
-from autotune.pycode.index import Binding, Index, last_name
+from autotune.pycode.index import Binding, Index
 from autotune.pycode.library_models import LibraryModels
-from autotune.syntax.python import Source
+from autotune.syntax.python import Source, last_name
 
 
 class ValueOrigin(Struct, frozen=True):

@@ -14,10 +14,11 @@ from autotune.model.scanned import WrittenValue
 from autotune.pycode import loaded_configs
 from autotune.pycode.cli_options import Option, option_name
 from autotune.pycode.dicts import CHANGES
-from autotune.pycode.index import Index, last_name
+from autotune.pycode.index import Index
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView, ValueOrigin
+from autotune.syntax.python import last_name
 
 LARGEST_POWER = 64
 """No larger base or exponent is worked out."""

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from autotune.pycode.index import Binding, Index, Scope, last_name
+from autotune.pycode.index import Binding, Index, Scope
 from autotune.pycode.names import full_name
 from autotune.scan.library import Library
 from autotune.scan.script.cross_file_calls import LIBRARIES
+from autotune.syntax.python import last_name
 
 MAX_IMPORTS = 8
 """Files through which one name is handed on."""

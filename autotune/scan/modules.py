@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import ConsumerCall, WrittenValue
-from autotune.pycode.index import last_name
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
 from autotune.scan.configs import written_values
@@ -19,7 +18,7 @@ from autotune.scan.program import RunProgram
 from autotune.scan.read_script import ScannedScript, find_training, read_view
 from autotune.scan.script.cross_file_calls import RunTraining
 from autotune.scan.script.training_loops import TrainingStep
-from autotune.syntax.python import Source
+from autotune.syntax.python import Source, last_name
 
 NOTHING = (False, "off")
 """Values of facts that a module cannot state: the script that imports it may do otherwise."""

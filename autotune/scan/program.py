@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from autotune.model.scanned import WrittenValue
 from autotune.pycode.functions import called_class
-from autotune.pycode.index import Binding, Index, last_name
+from autotune.pycode.index import Binding, Index
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.configs import written_values
 from autotune.scan.files import DATA
@@ -20,7 +20,7 @@ from autotune.scan.hydra import hydra_values
 from autotune.scan.library import BUNDLE_STEPS, Library
 from autotune.scan.module_graph import NOTHING, Found, Linked
 from autotune.scan.read_script import view_script
-from autotune.syntax.python import Source
+from autotune.syntax.python import Source, last_name
 
 MAX_MODULES = 40
 """Modules of one run that are read; a script of hundreds uses a library that lies beside it."""

@@ -14,7 +14,7 @@ from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.pycode import cli_options, values
 from autotune.pycode.build_index import build
 from autotune.pycode.functions import called_class
-from autotune.pycode.index import Index, last_name
+from autotune.pycode.index import Index
 from autotune.pycode.names import full_name, is_whole
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
@@ -28,7 +28,7 @@ from autotune.scan.script.cross_file_calls import RunTraining, TrainingEntryPoin
 from autotune.scan.script.loaders import batch_calls, loader_calls
 from autotune.scan.script.training_loops import TrainingStep
 from autotune.scan.script.training_models import MODELS
-from autotune.syntax.python import Source
+from autotune.syntax.python import Source, last_name
 
 
 class ScannedScript(Struct, frozen=True):

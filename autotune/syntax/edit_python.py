@@ -11,7 +11,7 @@ from autotune.model.evidence import Span
 from autotune.model.source import Scalar, Splice
 from autotune.syntax.edit_members import BracketGroup, appended
 from autotune.syntax.edit_style import decimal, indent, integer, is_same, line_break, starts_line
-from autotune.syntax.python import Source
+from autotune.syntax.python import Source, calls_of, last_name
 from autotune.syntax.text import Text
 
 _COMMENT = r"\#[^\r\n]*"
@@ -25,7 +25,7 @@ def call_at(source: Source, line: int, name: str) -> ast.Call | None:
 
     None when there is no such call, or more than one.
     """
-    calls = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call) and last_name(node.func) == name]
+    calls = calls_of(source, name)
     starting = [call for call in calls if call.lineno == line]
     around = [call for call in calls if call.lineno <= line <= (call.end_lineno or call.lineno)]
     found = starting or around
@@ -60,11 +60,6 @@ def keyword(source: Source, call: ast.Call, key: str, value: Scalar) -> Splice:
     after = source.text.text[:start] + written + source.text.text[end:]
     _confirm(source, _parsed(source, after), call, key, value)
     return Splice(source.text.span(start, end), written)
-
-
-def last_name(node: ast.expr) -> str:
-    """The last part of a name: "DataLoader" of torch.utils.data.DataLoader; "" for what has none."""
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def literal(value: Scalar, old: str) -> str:

@@ -60,6 +60,19 @@ def read(data: bytes, where: str) -> Source:
     return Source(tree, text, tuple(_comments(text)))
 
 
+def last_name(node: ast.AST) -> str:
+    """The last part of a dotted name: "step" of optimizer.step; "" for anything else."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def calls_of(source: Source, name: str) -> list[ast.Call]:
+    """The calls of `name` ("DataLoader", whatever stands before it), in the order of the file."""
+    found = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call) and last_name(node.func) == name]
+    return sorted(found, key=lambda call: (call.lineno, call.col_offset))
+
+
 def _parse(text: Text) -> ast.Module:
     try:
         return ast.parse(text.text)

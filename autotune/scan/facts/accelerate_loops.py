@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
-from autotune.pycode.index import base_name, last_name
+from autotune.pycode.index import base_name
 from autotune.scan.script.analysis import ScriptAnalysis
+from autotune.syntax.python import last_name
 
 ACCUMULATION = re.compile(r"accum", re.IGNORECASE)
 

@@ -11,12 +11,12 @@ from msgspec import Struct
 from autotune.model.evidence import Fact
 from autotune.pycode import values
 from autotune.pycode.functions import with_callers
-from autotune.pycode.index import last_name
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.optimizer_steps import optimizer_steps, scheduler_steps
 from autotune.scan.script.training_loops import TrainingStep, accumulating, backwards, divisor
+from autotune.syntax.python import last_name
 
 NOT_DIVIDED = "the loss is not divided"
 SCHEDULED = "the scheduler steps every micro-batch"

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
 from autotune.pycode.functions import called_class
-from autotune.pycode.index import last_name
 from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.collation import COLLATORS
 from autotune.scan.script.loaders import TRAIN, dataset_argument
+from autotune.syntax.python import last_name
 
 MAX_WRAPPERS = 6
 """Datasets around a dataset, such as Subset(random_split(...))."""

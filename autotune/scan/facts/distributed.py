@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from autotune.model.evidence import Fact
 from autotune.pycode import values
 from autotune.pycode.escape import escapes
-from autotune.pycode.index import last_name
 from autotune.pycode.names import package_and_name
 from autotune.pycode.reachability import is_reached
 from autotune.scan.script import sample_order
 from autotune.scan.script.analysis import ScriptAnalysis
+from autotune.syntax.python import last_name
 
 SHARDING_CLASSES = frozenset({"DistributedSampler", "DistributedBatchSampler", "DistributedLengthGroupedSampler"})
 SHARDING_FUNCTIONS = frozenset(

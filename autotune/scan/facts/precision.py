@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from autotune.model.evidence import Fact
 from autotune.pycode import values
 from autotune.pycode.escape import escapes, name_escapes
-from autotune.pycode.index import base_name, last_name
+from autotune.pycode.index import base_name
 from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.reachability import is_reached
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.consumer_calls import arguments
 from autotune.scan.script.consumers import AUTOCASTS, FUNCTIONS, SCALERS
+from autotune.syntax.python import last_name
 
 LEGACY = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"})
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from autotune.model.evidence import Fact
 from autotune.pycode import values
 from autotune.pycode.functions import with_callers
-from autotune.pycode.index import last_name
 from autotune.pycode.names import full_name
 from autotune.pycode.reachability import is_main_guard, is_reached
 from autotune.scan.script.analysis import ScriptAnalysis, trainer_runs, training_starts
 from autotune.scan.script.training_models import DEVICE
+from autotune.syntax.python import last_name
 
 CUDA_CALLS = frozenset({"torch.cuda.set_device", "torch.accelerator.current_accelerator"})
 

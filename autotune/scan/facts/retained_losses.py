@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
-from autotune.pycode.index import base_name, last_name
+from autotune.pycode.index import base_name
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.training_loops import TrainingStep
+from autotune.syntax.python import last_name
 
 NO_GRAPH = frozenset({"no_grad", "inference_mode"})
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from autotune.model.evidence import RUN, Fact
 from autotune.pycode import values
 from autotune.pycode.functions import passed
-from autotune.pycode.index import Binding, Index, last_name
+from autotune.pycode.index import Binding, Index
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
@@ -17,6 +17,7 @@ from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.optimizer_steps import Loop
 from autotune.scan.script.save_intervals import saves
 from autotune.scan.script.training_loops import TrainingStep, step_path
+from autotune.syntax.python import last_name
 
 READS = frozenset({"item", "tolist", "cpu"})
 """Methods that wait for the device and bring a tensor's values to the host; numpy() follows cpu()."""

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from autotune.model.evidence import RUN, Fact, Value
 from autotune.pycode.functions import called_class, with_bases
-from autotune.pycode.index import last_name
 from autotune.pycode.origins import origins
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
@@ -17,6 +16,7 @@ from autotune.scan.script.consumer_calls import LocatedCall
 from autotune.scan.script.cross_file_calls import RunTraining, trained_elsewhere
 from autotune.scan.script.loaders import LoaderCall
 from autotune.scan.script.training_loops import TrainingStep
+from autotune.syntax.python import last_name
 
 TRAINER_PACKAGES = frozenset({"trl", "lightning", "accelerate", "sentence_transformers", "deepspeed"})
 """Packages that train, or change how a loop trains, in their own code."""

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from autotune.pycode.functions import called_class
-from autotune.pycode.index import Function, last_name
+from autotune.pycode.index import Function
 from autotune.pycode.origins import origins
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.consumers import ConsumerSpec
 from autotune.scan.script.training_models import DEVICE
+from autotune.syntax.python import last_name
 
 OF_WORKERS = ("num_workers", "pin_memory", "prefetch_factor", "persistent_workers", "multiprocessing_context")
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from autotune.model.evidence import RUN
 from autotune.model.scanned import ConsumerCall, WrittenValue
-from autotune.pycode.index import Index, base_name, last_name
+from autotune.pycode.index import Index, base_name
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
+from autotune.syntax.python import last_name
 
 COLLATORS = "DataCollator"
 """How transformers' own collators are called: they pad and stack what is tokenised already."""

@@ -14,7 +14,7 @@ from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.pycode import cli_options, loaded_configs, values
 from autotune.pycode.dicts import entries
 from autotune.pycode.functions import called_class
-from autotune.pycode.index import AttributeWrite, last_name
+from autotune.pycode.index import AttributeWrite
 from autotune.pycode.mutations import ANY
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import changed_attributes, changed_items, origins
@@ -24,6 +24,7 @@ from autotune.scan.script import collation
 from autotune.scan.script.argument_context import unsaid
 from autotune.scan.script.consumers import CHOICES, ConsumerSpec, consumer, of_class
 from autotune.scan.script.tokenizer_padding import option as padding_option
+from autotune.syntax.python import last_name
 
 BACKENDS = "torch.backends."
 """Attributes of torch whose assignment is a setting."""

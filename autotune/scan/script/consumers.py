@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.pycode.functions import called_class, with_bases
-from autotune.pycode.index import Index, last_name
+from autotune.pycode.index import Index
 from autotune.pycode.names import full_name, package_and_name
+from autotune.syntax.python import last_name
 
 DATALOADER = (
     "dataset",

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 
 from autotune.pycode.functions import called_function, with_callers
-from autotune.pycode.index import Index, base_name, last_name
+from autotune.pycode.index import Index, base_name
 from autotune.pycode.reachability import is_else, is_reached
 from autotune.pycode.script_view import ScriptView
+from autotune.syntax.python import last_name
 
 Loop = ast.For | ast.AsyncFor | ast.While
 

@@ -11,10 +11,10 @@ from autotune.model.evidence import RUN
 from autotune.model.scanned import ConsumerCall
 from autotune.pycode import values
 from autotune.pycode.functions import called_function
-from autotune.pycode.index import last_name
 from autotune.pycode.names import full_name
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.training_loops import TrainingStep, divisor
+from autotune.syntax.python import last_name
 
 SAVE, EVALUATE = "save loop", "evaluation loop"
 """How the dialect of raw loops calls what takes these intervals."""

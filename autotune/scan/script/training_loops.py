@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from autotune.pycode.functions import called_function
-from autotune.pycode.index import Function, last_name
+from autotune.pycode.index import Function
 from autotune.pycode.reachability import holds
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.optimizer_steps import (
@@ -22,6 +22,7 @@ from autotune.scan.script.optimizer_steps import (
     without_backward,
 )
 from autotune.scan.script.training_models import RANK
+from autotune.syntax.python import last_name
 
 HOOKS = {"training_step": ("Module", "Trainer", "Base", "Model"), "compute_loss": ("Trainer",)}
 """Methods that Lightning and the HF Trainer call once per micro-batch, and how the classes are called that do so."""
