@@ -14,6 +14,10 @@ from autotune.model.evidence import Location, Span
 from autotune.model.patch import Edit
 from autotune.model.scanned import TYPED, ConsumerCall, WrittenValue
 from autotune.patch import syntax_for
+from autotune.pycode import cli_options
+from autotune.pycode.build_index import build
+from autotune.pycode.index import Index, base_name
+from autotune.pycode.work_budget import TooComplex, Work
 from autotune.syntax import python
 from autotune.syntax.python import last_name
 
@@ -25,25 +29,29 @@ _NAME, _ITEM, _MEMBER = "name", "item", "member"
 
 
 class _Named(Struct, frozen=True):
-    """A name of a value, how it is read, and the file that it belongs to ("": every one)."""
+    """A name of a value."""
 
     name: str
     kind: str
+    """How it is read."""
     file: str
+    """The file that it belongs to; "" for every one."""
 
 
 class _Target(Struct, frozen=True):
-    """What an expression goes to, and whether just as it is."""
+    """What an expression goes to."""
 
     named: _Named
     is_copy: bool
+    """Whether it goes there just as it is, or as an item of a dict."""
 
 
-class ConstructorCall(Struct, frozen=True):
-    """A function or class of a script: how its code reads what its parameters get."""
+class _Definition(Struct, frozen=True):
+    """A function or class of a script."""
 
     file: str
     kind: str
+    """How its code reads what its parameters get."""
     parameters: tuple[str, ...]
 
 
@@ -65,8 +73,8 @@ def check(
     found = _references(read(at.file), given) if is_file else []
     same = [call.location for call in calls if (call.dialect, call.name) == (consumer.dialect, consumer.name)]
     spans = [(one.file, one.line, max(one.line, one.end_line)) for one in same]
-    trees = {file: python.read(read(file), file).tree for file in (_scripts(at, calls) if consumer.name else ())}
-    for file, line in _lines(trees, at):
+    indexes = {file: _index(read(file), file) for file in (_scripts(at, calls) if consumer.name else ())}
+    for file, line in _lines(indexes, at):
         if not any(file == name and first <= line <= last for name, first, last in spans):
             found.append((file, line))
     if found:
@@ -89,10 +97,10 @@ def recheck(data: bytes, edit: Edit, span: Span, setting: str) -> None:
         start = span.start
         column = start - data.rfind(b"\n", 0, start)
         at = Location(edit.file, data.count(b"\n", 0, start) + 1, "add_argument", column=column, key=edit.key)
-        tree = python.read(data, edit.file).tree
-        named = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _takes(last_name(node.func), calls))
-        within = {line for node in named for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-        lines = [line for _, line in _lines({edit.file: tree}, at) if line not in within]
+        index = _index(data, edit.file)
+        named = (call for call in index.calls if _takes(last_name(call.func), calls))
+        within = {line for call in named for line in range(call.lineno, (call.end_lineno or call.lineno) + 1)}
+        lines = [line for _, line in _lines({edit.file: index}, at) if line not in within]
     if lines:
         raise UsageError(f"it has other readers, at line {', '.join(map(str, lines[:_MOST]))}")
 
@@ -128,17 +136,23 @@ def _scripts(at: Location, calls: Sequence[ConsumerCall]) -> Iterator[str]:
     yield from dict.fromkeys(one.file for one in places if one.file.endswith(".py"))
 
 
-def _lines(trees: Mapping[str, ast.Module], at: Location) -> list[tuple[str, int]]:
+def _index(data: bytes, file: str) -> Index:
+    try:
+        return build(python.read(data, file).tree, Work())
+    except TooComplex as error:
+        raise UsageError(f"{file} is too complex to find the other readers of a value: {error}") from None
+
+
+def _lines(indexes: Mapping[str, Index], at: Location) -> list[tuple[str, int]]:
     """Where scripts read the value. In a log nothing is read, and a name that only repeats it stands for it."""
-    nodes = {file: list(_unlogged(tree)) for file, tree in trees.items()}
-    own = nodes.get(at.file, [node for each in nodes.values() for node in each])
-    is_constant = at.file in nodes and not at.key.startswith("-")
+    own = [indexes[at.file]] if at.file in indexes else list(indexes.values())
+    is_constant = at.file in indexes and not at.key.startswith("-")
     kinds = (_ITEM,) if is_constant and _is_item(own, at) else (_MEMBER, _NAME) if is_constant else (_MEMBER,)
     name = _variable(own, at)
     names = [_Named(name, kind, at.file if kind == _NAME else "") for kind in kinds]
-    names += [_Named(name, _NAME, file) for file in nodes if is_constant and _imports(nodes[file], name)]
-    makers = {one: maker for file in nodes for one, maker in _makers(file, nodes[file])}
-    targets = {file: _targets(file, nodes[file], makers) for file in nodes}
+    for file, index in indexes.items() if is_constant else ():
+        names += [_Named(alias, _NAME, file) for alias in index.aliases.get(name, ())]
+    definitions = {name: one for file, index in indexes.items() for name, one in _definitions(file, index)}
     seen: set[_Named] = set()
     lines: set[tuple[str, int]] = set()
     while names:
@@ -146,119 +160,113 @@ def _lines(trees: Mapping[str, ast.Module], at: Location) -> list[tuple[str, int
         if named in seen:
             continue
         seen.add(named)
-        for file in [named.file] if named.file else nodes:
-            for node in _reads(nodes[file], named.name, named.kind):
-                target = targets[file].get(id(node))
+        for file in [named.file] if named.file else indexes:
+            for node in _reads(indexes[file], named.name, named.kind):
+                target = _target(file, indexes[file], node, definitions)
                 if target is not None and target.is_copy:
                     names.append(target.named)
-                elif target is None or any(_reads(nodes[file], target.named.name, _NAME)):
+                elif target is None or any(_reads(indexes[file], target.named.name, _NAME)):
                     lines.add((file, node.lineno))
     return sorted(lines)
 
 
-def _imports(nodes: Sequence[ast.AST], name: str) -> bool:
-    """Whether a script takes a constant from another file."""
-    return any(isinstance(node, ast.ImportFrom) and any(one.name == name for one in node.names) for node in nodes)
-
-
-def _is_item(nodes: Sequence[ast.AST], at: Location) -> bool:
+def _is_item(indexes: Sequence[Index], at: Location) -> bool:
     """Whether the value stands in a dict, of which it can only be read by its key, or with the whole dict."""
-    places = {(one.lineno, one.col_offset) for node in nodes if isinstance(node, ast.Dict) for one in node.values}
-    return (at.line, at.column - 1) in places
+    dicts = (node for index in indexes for node in ast.walk(index.tree) if isinstance(node, ast.Dict))
+    return (at.line, at.column - 1) in {(one.lineno, one.col_offset) for node in dicts for one in node.values}
 
 
-def _variable(nodes: Sequence[ast.AST], at: Location) -> str:
+def _variable(indexes: Sequence[Index], at: Location) -> str:
     """What the script calls the value: the last part of its key, unless its option says another `dest`."""
-    here = (node for node in nodes if isinstance(node, ast.Call) and node.lineno <= at.line <= (node.end_lineno or 0))
-    given = [one.value for call in here if at.call for one in call.keywords if one.arg == "dest"]
+    calls = (call for index in indexes for call in index.calls if at.call)
+    here = (call for call in calls if call.lineno <= at.line <= (call.end_lineno or 0))
+    given = [one.value for call in here for one in call.keywords if one.arg == "dest"]
     own = next((one.value for one in given if isinstance(one, ast.Constant)), None)
     return str(own or at.key.lstrip("-").replace("-", "_").rpartition(".")[2])
 
 
-def _reads(nodes: Sequence[ast.AST], name: str, kind: str) -> Iterator[ast.expr]:
-    """Each read of a name, of an item, or of an attribute or item. A dict that gets more items is not read there.
+def _definitions(file: str, index: Index) -> Iterator[tuple[str, _Definition]]:
+    """The functions and classes of a script, by name."""
+    for function in index.functions:
+        yield function.name, _Definition(file, _NAME, tuple(one.arg for one in function.args.args))
+    for class_ in index.classes:
+        made = [one.node for one in index.inner[class_].bindings.get("__init__", ())]
+        constructor = next((one for one in made if isinstance(one, ast.FunctionDef)), None)
+        if constructor is not None:
+            yield class_.name, _Definition(file, _NAME, tuple(one.arg for one in constructor.args.args[1:]))
+        else:
+            yield class_.name, _Definition(file, _MEMBER, tuple(cli_options.fields(index, class_)))
+
+
+def _reads(index: Index, name: str, kind: str) -> Iterator[ast.expr]:
+    """Each read of a name, of an item, or of an attribute or item, outside of logs. A dict that gets more items is not
+    read there.
 
     An object that is passed on as a whole is not read: what gets it may read nothing of it.
     """
-    updated = {
-        id(node.func.value)
-        for node in nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update"
-    }
-    for node in nodes:
-        if isinstance(node, ast.expr) and _read_name(node, kind) == name and id(node) not in updated:
-            yield node
+    found: list[ast.expr] = list(index.reads.get(name, ())) if kind == _NAME else []
+    if kind == _MEMBER:
+        found += [one for one in index.attributes.get(name, ()) if isinstance(one.ctx, ast.Load)]
+    if kind != _NAME:
+        keys = (_read_by_key(index, text, kind) for text in index.strings if text.value == name)
+        found += [one for one in keys if one is not None]
+    yield from (one for one in found if not _is_updated(index, one) and not _is_logged(index, one))
 
 
-def _makers(file: str, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ConstructorCall]]:
-    """The functions and classes of a script: what gets their arguments."""
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef):
-            yield node.name, ConstructorCall(file, _NAME, tuple(one.arg for one in node.args.args))
-        elif isinstance(node, ast.ClassDef):
-            methods = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
-            fields = tuple(last_name(one.target) for one in node.body if isinstance(one, ast.AnnAssign))
-            given = tuple(one.arg for one in methods[0].args.args[1:]) if methods else fields
-            yield node.name, ConstructorCall(file, _NAME if methods else _MEMBER, given)
-
-
-def _targets(file: str, nodes: Sequence[ast.AST], makers: Mapping[str, ConstructorCall]) -> Mapping[int, _Target]:
-    """By the id of an expression: the name that it goes to, and whether just as it is, or as an item of a dict.
-
-    A name is assigned, or is a parameter of a function of the scripts, or a field of an object of theirs.
-    """
-    found: dict[int, _Target] = {}
-    for node in nodes:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            found |= _assigned(file, node.targets[0], node.value)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers:
-            maker = makers[node.func.id]
-            given = [*zip(maker.parameters, node.args, strict=False)]
-            given += [(one.arg, one.value) for one in node.keywords if one.arg in maker.parameters and one.arg]
-            owner = maker.file if maker.kind == _NAME else ""
-            found |= {id(value): _Target(_Named(name, maker.kind, owner), True) for name, value in given}
-    return found
-
-
-def _assigned(file: str, target: ast.expr, value: ast.expr) -> dict[int, _Target]:
-    """What goes to a name, and what an object keeps just as it is: `self.workers = workers`."""
-    if isinstance(target, ast.Attribute) and last_name(target.value) == "self":
-        return {id(value): _Target(_Named(target.attr, _MEMBER, ""), True)}
-    if not isinstance(target, ast.Name):
-        return {}
-    whole = [value, *(value.values if isinstance(value, ast.Dict) else ())]
-    named = _Named(target.id, _NAME, file)
-    return {id(part): _Target(named, any(part is one for one in whole)) for part in ast.walk(value)}
-
-
-def _read_name(node: ast.expr, kind: str) -> object:
-    if isinstance(node, ast.Call):
-        return None if kind == _NAME else _asked_for(node, kind)
-    if not isinstance(getattr(node, "ctx", None), ast.Load):
+def _read_by_key(index: Index, key: ast.Constant, kind: str) -> ast.expr | None:
+    """options["workers"], options.get("workers") and getattr(args, "workers"); the environment has names of its own."""
+    outer = index.parents.get(key)
+    if isinstance(outer, ast.Subscript):
+        return outer if outer.slice is key and isinstance(outer.ctx, ast.Load) else None
+    if not isinstance(outer, ast.Call):
         return None
-    if kind == _NAME:
-        return node.id if isinstance(node, ast.Name) else None
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return node.slice.value
-    return node.attr if kind == _MEMBER and isinstance(node, ast.Attribute) else None
-
-
-def _asked_for(call: ast.Call, kind: str) -> object:
-    """The name in options.get("workers"), and in getattr(args, "workers"); the environment has names of its own."""
-    asked = last_name(call.func)
-    given: Sequence[ast.expr] = ()
+    asked = last_name(outer.func)
     if asked == "getattr" and kind == _MEMBER:
-        given = call.args[1:2]
-    elif asked in ("get", "pop") and isinstance(call.func, ast.Attribute) and last_name(call.func.value) != "environ":
-        given = call.args[:1]
-    return given[0].value if given and isinstance(given[0], ast.Constant) else None
+        return outer if outer.args[1:2] == [key] else None
+    is_dict = asked in ("get", "pop") and isinstance(outer.func, ast.Attribute) and base_name(outer) != "environ"
+    return outer if is_dict and outer.args[:1] == [key] else None
 
 
-def _unlogged(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node but those in a call that only shows values."""
-    left = [tree]
-    while left:
-        node = left.pop()
-        if not (isinstance(node, ast.Call) and last_name(node.func) in LOGS):
-            yield node
-            left += ast.iter_child_nodes(node)
+def _is_updated(index: Index, node: ast.expr) -> bool:
+    method = index.parents.get(node)
+    call = index.parents.get(method) if isinstance(method, ast.Attribute) and method.attr == "update" else None
+    return isinstance(call, ast.Call) and call.func is method
+
+
+def _is_logged(index: Index, node: ast.expr) -> bool:
+    return any(isinstance(outer, ast.Call) and last_name(outer.func) in LOGS for outer in index.up(node))
+
+
+def _target(file: str, index: Index, node: ast.expr, definitions: Mapping[str, _Definition]) -> _Target | None:
+    """What an expression goes to: a parameter or a field of the scripts, or a name that is assigned."""
+    outer = index.parents.get(node)
+    keyword = outer if isinstance(outer, ast.keyword) else None
+    call = index.parents.get(keyword) if keyword is not None else outer
+    definition = (
+        definitions.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
+    )
+    if isinstance(call, ast.Call) and definition is not None and node is not call.func:
+        names = definition.parameters
+        given = dict(zip(call.args, names, strict=False)) if keyword is None else {node: keyword.arg}
+        if given.get(node) in names:
+            owner = definition.file if definition.kind == _NAME else ""
+            return _Target(_Named(given[node] or "", definition.kind, owner), True)
+    return _assigned(file, index, node)
+
+
+def _assigned(file: str, index: Index, node: ast.expr) -> _Target | None:
+    """What goes to a name, and what an object keeps just as it is: `self.workers = workers`."""
+    inner: ast.AST = node
+    for outer in index.up(node):
+        if isinstance(outer, ast.stmt):
+            break
+        inner = outer
+    if not isinstance(outer, ast.Assign) or len(outer.targets) != 1 or inner is not outer.value:
+        return None
+    target, value = outer.targets[0], outer.value
+    if isinstance(target, ast.Attribute) and last_name(target.value) == "self":
+        return _Target(_Named(target.attr, _MEMBER, ""), True) if value is node else None
+    if not isinstance(target, ast.Name):
+        return None
+    is_item = isinstance(value, ast.Dict) and any(one is node for one in value.values)
+    return _Target(_Named(target.id, _NAME, file), value is node or is_item)
