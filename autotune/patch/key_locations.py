@@ -14,7 +14,7 @@ from autotune.model.evidence import Location, Span
 from autotune.model.patch import Edit
 from autotune.model.source import Document, ShellCommand, ShellWord
 from autotune.patch import statement, syntax_for
-from autotune.pycode.cli_options import unwrapped
+from autotune.pycode.cli_options import unwrap_default
 from autotune.pycode.functions import defaults
 from autotune.syntax import shell_effect
 from autotune.syntax.python import Source, calls_of, last_name
@@ -189,9 +189,9 @@ def _defaults(tree: ast.AST, flag: str) -> Iterator[ast.expr]:
             yield from (one.value for one in node.keywords if one.arg == "default")
         elif isinstance(node, ast.ClassDef):
             fields = ast.Module([one for one in node.body if isinstance(one, ast.Assign | ast.AnnAssign)], [])
-            yield from (unwrapped(one) or one for one in _named(fields, flag.removeprefix("--")))
+            yield from (unwrap_default(one) or one for one in _named(fields, flag.removeprefix("--")))
         elif isinstance(node, ast.arguments):
-            yield from (unwrapped(one) or one for name, one in defaults(node) if name == flag.removeprefix("--"))
+            yield from (unwrap_default(one) or one for name, one in defaults(node) if name == flag.removeprefix("--"))
 
 
 def _words(command: ShellCommand, key: str, old: str) -> Iterator[ShellWord]:

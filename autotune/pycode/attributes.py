@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from autotune.pycode import cli_options
 from autotune.pycode.cli_options import Option
-from autotune.pycode.functions import argument, called_class, passed, with_bases
+from autotune.pycode.functions import argument, called_class, passed_arguments, with_bases
 from autotune.pycode.index import Index
 from autotune.pycode.mutations import may_happen
 from autotune.pycode.script_view import ScriptView
@@ -31,28 +31,28 @@ def members(view: ScriptView, base: ast.AST, path: tuple[int, ...], name: str) -
     """
     index = view.index
     if isinstance(base, ast.arg) and base.arg != "self":
-        yield from _filled(index, base, name)
+        yield from _options_of_parameter(index, base, name)
     elif isinstance(base, ast.arg) or last_name(base) == "hparams":
-        yield from _own(view, base, name)
+        yield from _values_of_self(view, base, name)
     elif isinstance(base, ast.Name) and (named := called_class(index, base)) is not None:
-        yield from _set_in(index, named, name)
+        yield from _values_set_in_class(index, named, name)
     elif isinstance(base, ast.ClassDef):
-        yield from _set_in(index, base, name)
+        yield from _values_set_in_class(index, base, name)
     elif isinstance(base, ast.Call) and last_name(base.func) in PARSES:
-        known = _parsed(view, base)
+        known = _parsed_options(view, base)
         if path in ((), (0,)) and name in known:
             yield known[name] if _reads_command_line(base) else None
     elif isinstance(base, ast.Call):
-        yield from _of_call(index, base, path, name)
+        yield from _values_of_call(index, base, path, name)
 
 
-def _parsed(view: ScriptView, call: ast.Call) -> Mapping[str, Option]:
+def _parsed_options(view: ScriptView, call: ast.Call) -> Mapping[str, Option]:
     """What `parser.parse_args()` fills: the options of its file's parsers, else of those of the other files; the fields
     of the class itself in `Args().parse_args()`."""
     made = call.func.value if isinstance(call.func, ast.Attribute) else None
     class_ = called_class(view.index, made.func) if isinstance(made, ast.Call) else None
     if class_ is not None:
-        return cli_options.of_class(view.index, class_)
+        return cli_options.class_options(view.index, class_)
     others = [one.options for one in view.views.values()]
     return view.options or {name: one for each in others for name, one in each.items()}
 
@@ -63,7 +63,7 @@ def _reads_command_line(call: ast.Call) -> bool:
     return not is_fixed and all(keyword.arg != "namespace" for keyword in call.keywords)
 
 
-def changes(view: ScriptView, base: ast.expr, name: str) -> Iterator[ast.expr | None]:
+def assigned_values(view: ScriptView, base: ast.expr, name: str) -> Iterator[ast.expr | None]:
     """What the file sets `base.name` to, wherever a run does so under the same name; None for what is not known."""
     index = view.index
     own = last_name(base)
@@ -74,26 +74,26 @@ def changes(view: ScriptView, base: ast.expr, name: str) -> Iterator[ast.expr | 
             yield store.value
 
 
-def of_field(index: Index, holder: Option, name: str) -> Option | None:
+def nested_option(index: Index, holder: Option, name: str) -> Option | None:
     """The field `name` of the dataclass that another field, itself an option, holds: `cfg.data.num_workers`."""
     made = holder.node.func if isinstance(holder.node, ast.Call) else holder.node
     class_ = called_class(index, made)
-    return cli_options.of_class(index, class_, holder.flags[0]).get(name) if class_ is not None else None
+    return cli_options.class_options(index, class_, holder.flags[0]).get(name) if class_ is not None else None
 
 
-def _filled(index: Index, parameter: ast.arg, name: str) -> Iterator[Option]:
+def _options_of_parameter(index: Index, parameter: ast.arg, name: str) -> Iterator[Option]:
     """A field of the class of a parameter that a command line fills."""
     function = index.function(parameter)
-    if function is None or parameter.annotation is None or not cli_options.fills(index, function):
+    if function is None or parameter.annotation is None or not cli_options.fills_parameters(index, function):
         return
     index.place(parameter.annotation, parameter, index.scopes[function])
     class_ = called_class(index, parameter.annotation)
     if class_ is not None:
-        found = cli_options.of_class(index, class_).get(name)
+        found = cli_options.class_options(index, class_).get(name)
         yield from [found] if found is not None else []
 
 
-def _own(view: ScriptView, base: ast.AST, name: str) -> Iterator[ast.expr | Option | None]:
+def _values_of_self(view: ScriptView, base: ast.AST, name: str) -> Iterator[ast.expr | Option | None]:
     """`self.name`, or `self.hparams.name` of Lightning: the constructor's parameter."""
     index = view.index
     function = index.function(base)
@@ -102,26 +102,26 @@ def _own(view: ScriptView, base: ast.AST, name: str) -> Iterator[ast.expr | Opti
         return
     if isinstance(base, ast.arg):
         if base.arg == "self":
-            yield from _set_in(index, class_, name)
+            yield from _values_set_in_class(index, class_, name)
         return
     for constructor in index.inner[class_].bindings.get("__init__", ()):
         if isinstance(constructor.node, ast.FunctionDef):
-            yield from _parameter(view, class_, constructor.node, name)
+            yield from _values_of_parameter(view, class_, constructor.node, name)
 
 
-def _parameter(
+def _values_of_parameter(
     view: ScriptView, class_: ast.ClassDef, constructor: ast.FunctionDef, name: str
 ) -> Iterator[ast.expr | Option | None]:
     """What the constructor's parameter gets: from a config, else from every call."""
     sections = view.sections(class_)
-    option = cli_options.of_constructor(constructor, sections).get(name) if sections else None
+    option = cli_options.constructor_options(constructor, sections).get(name) if sections else None
     if option is not None:
         yield option
     else:
-        yield from [None] if view.is_module and not view.views else passed(view.index, constructor, name)
+        yield from [None] if view.is_module and not view.views else passed_arguments(view.index, constructor, name)
 
 
-def set_on(view: ScriptView, made: ast.AST, name: str) -> Iterator[ast.expr | None]:
+def values_set_by_first_name(view: ScriptView, made: ast.AST, name: str) -> Iterator[ast.expr | None]:
     """What is set on an object by the name that it is first given, where that is another one than it is read by:
     `C = CfgNode(); C.workers = 4; return C`."""
     index = view.index
@@ -136,11 +136,11 @@ def set_on(view: ScriptView, made: ast.AST, name: str) -> Iterator[ast.expr | No
             yield store.value
 
 
-def _set_in(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr | None]:
+def _values_set_in_class(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr | None]:
     """What the body and the methods of the class, or of the nearest base that does, set the attribute to."""
     for one in with_bases(index, class_):
         found = [
-            cli_options.unwrapped(binding.value) if binding.kind == "value" and binding.value else None
+            cli_options.unwrap_default(binding.value) if binding.kind == "value" and binding.value else None
             for binding in index.inner[one].bindings.get(name, ())
         ]
         for store in index.stores.get(name, ()):
@@ -152,13 +152,15 @@ def _set_in(index: Index, class_: ast.ClassDef, name: str) -> Iterator[ast.expr 
             return
 
 
-def _of_call(index: Index, call: ast.Call, path: tuple[int, ...], name: str) -> Iterator[ast.expr | Option | None]:
+def _values_of_call(
+    index: Index, call: ast.Call, path: tuple[int, ...], name: str
+) -> Iterator[ast.expr | Option | None]:
     """A field of what a call makes: a parsed dataclass, a namespace, an instance of a class of this file."""
     classes = cli_options.parsed_classes(index, call)
     if classes:
         place = path[0] if path else 0
         class_ = called_class(index, classes[place]) if place < len(classes) else None
-        field = cli_options.of_class(index, class_).get(name) if class_ else None
+        field = cli_options.class_options(index, class_).get(name) if class_ else None
         if field is not None:
             yield field
         if class_ is not None or not isinstance(call.func, ast.Name):
@@ -169,9 +171,9 @@ def _of_call(index: Index, call: ast.Call, path: tuple[int, ...], name: str) -> 
         is_namespace = last_name(call.func) in NAMESPACES and None not in given
         yield from [given[name]] if is_namespace and name in given else []
     elif _is_dataclass(index, class_):
-        yield None if _sets_itself(index, class_, name) else _field(index, class_, call, name)
+        yield None if _sets_itself(index, class_, name) else _field_value(index, class_, call, name)
     else:
-        yield from _set_in(index, class_, name)
+        yield from _values_set_in_class(index, class_, name)
 
 
 def _sets_itself(index: Index, class_: ast.ClassDef, name: str) -> bool:
@@ -188,11 +190,11 @@ def _is_dataclass(index: Index, class_: ast.ClassDef) -> bool:
     return any(last_name(one) in DATACLASSES for one in decorators) or any(one in DATA_BASES for one in bases)
 
 
-def _field(index: Index, class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
+def _field_value(index: Index, class_: ast.ClassDef, call: ast.Call, name: str) -> ast.expr | None:
     """The value that a dataclass's instance gets for a field: given, or the field's default."""
     fields = cli_options.fields(index, class_)
     if name not in fields:
         return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
     stated = fields[name].value
-    default = cli_options.unwrapped(stated) if stated is not None else None
+    default = cli_options.unwrap_default(stated) if stated is not None else None
     return argument(index, call, list(fields), name, default)

@@ -91,11 +91,11 @@ def _call(index: Index, node: ast.Call, scope: Scope) -> None:
     index.called[last_name(node.func)].append(node)
     if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
         index.methods[node.func.value.id].append(node)
-    for base, key in _changed_by(node):
+    for base, key in _changed_objects(node):
         _write(index, base, node, key)
 
 
-def _changed_by(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+def _changed_objects(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
     """The objects that a call may change, each with the attribute or key that it sets there ("": any)."""
     name = last_name(call.func)
     for one in call.keywords:
@@ -180,7 +180,7 @@ def _assign(index: Index, node: ast.Assign, scope: Scope) -> None:
         _bind(index, target, node, scope, Binding("value", node, node.value))
 
 
-def _annotated(index: Index, node: ast.AnnAssign, scope: Scope) -> None:
+def _annotated_assign(index: Index, node: ast.AnnAssign, scope: Scope) -> None:
     if node.value is not None:
         _bind(index, node.target, node, scope, Binding("value", node, node.value))
 
@@ -189,7 +189,7 @@ def _walrus(index: Index, node: ast.NamedExpr, scope: Scope) -> None:
     scope.bind(node.target.id, Binding("value", node, node.value))
 
 
-def _augmented(index: Index, node: ast.AugAssign, scope: Scope) -> None:
+def _augmented_assign(index: Index, node: ast.AugAssign, scope: Scope) -> None:
     _bind(index, node.target, node, scope, Binding("other", node))
     if isinstance(node.op, ast.BitOr):
         _write(index, node.target, node, "")
@@ -197,10 +197,10 @@ def _augmented(index: Index, node: ast.AugAssign, scope: Scope) -> None:
 
 def _delete(index: Index, node: ast.Delete, scope: Scope) -> None:
     for target in node.targets:
-        _set(index, target, None)
+        _note_write(index, target, None)
 
 
-def _set(index: Index, target: ast.expr, value: ast.expr | None) -> None:
+def _note_write(index: Index, target: ast.expr, value: ast.expr | None) -> None:
     """Note the attribute or key that is set or deleted: a number or a slice is no key of a config, and what a class
     sets on itself is known with the class."""
     if isinstance(target, ast.Attribute) and target.attr == "__dict__":
@@ -256,7 +256,7 @@ def _nonlocal(index: Index, node: ast.Nonlocal, scope: Scope) -> None:
             scope.elsewhere[name] = outer
 
 
-def _caught(index: Index, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
+def _caught_name(index: Index, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
     if node.name:
         scope.bind(node.name, Binding("other", node))
 
@@ -275,10 +275,10 @@ def _bind(index: Index, target: ast.expr, node: ast.AST, scope: Scope, binding: 
             waiting.append((one.value, Binding("other", node)))
         elif isinstance(one, ast.Attribute):
             index.stores[one.attr].append(AttributeWrite(one.value, one, value))
-            _set(index, one, value)
+            _note_write(index, one, value)
         elif isinstance(one, ast.Subscript):
             index.items[last_name(one.value)].append(AttributeWrite(one.value, one, value))
-            _set(index, one, value)
+            _note_write(index, one, value)
 
 
 def _item(bound: Binding, place: int) -> Binding:
@@ -303,9 +303,9 @@ VISITS: Mapping[type, Callable[[Index, Any, Scope], Scope | None]] = {
     ast.YieldFrom: _generator,
     ast.ClassDef: _class,
     ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
+    ast.AnnAssign: _annotated_assign,
     ast.NamedExpr: _walrus,
-    ast.AugAssign: _augmented,
+    ast.AugAssign: _augmented_assign,
     ast.Delete: _delete,
     ast.For: _for,
     ast.AsyncFor: _for,
@@ -315,7 +315,7 @@ VISITS: Mapping[type, Callable[[Index, Any, Scope], Scope | None]] = {
     ast.ImportFrom: _import_from,
     ast.Global: _global,
     ast.Nonlocal: _nonlocal,
-    ast.ExceptHandler: _caught,
-    ast.MatchAs: _caught,
-    ast.MatchStar: _caught,
+    ast.ExceptHandler: _caught_name,
+    ast.MatchAs: _caught_name,
+    ast.MatchStar: _caught_name,
 }

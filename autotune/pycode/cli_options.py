@@ -47,13 +47,13 @@ class Option(Struct, frozen=True, eq=False):
     type: str
 
 
-def read(index: Index) -> Mapping[str, Option]:
+def parser_options(index: Index) -> Mapping[str, Option]:
     """Every option of argparse by the name under which the script reads it; one with two defaults is left out."""
     found: dict[str, Option] = {}
     twice: set[str] = set()
     for call in index.called["add_argument"]:
-        found |= _of_fields(index, call)
-        option = _argparse(index, call)
+        found |= _field_options(index, call)
+        option = _argparse_option(index, call)
         if option is not None:
             name = _destination(call, option.flags[0])
             twice |= {name} & found.keys()
@@ -63,18 +63,18 @@ def read(index: Index) -> Mapping[str, Option]:
     return {name: option for name, option in found.items() if name not in twice}
 
 
-def of_function(index: Index, function: Function) -> Mapping[str, Option]:
+def function_options(index: Index, function: Function) -> Mapping[str, Option]:
     """The options that become parameters of `function`: by click, typer or fire; empty when none of them calls it."""
-    clicked = dict(_clicked(index, function))
+    clicked = dict(_click_options(index, function))
     if clicked:
         return clicked
-    commands = {last_name(_undecorated(one)) for one in function.decorator_list if _is_typer(index, one)}
+    commands = {last_name(_decorator_name(one)) for one in function.decorator_list if _is_typer(index, one)}
     if commands & COMMANDS or _is_run(index, function):
-        return dict(_parameters(function))
+        return dict(_parameter_options(function))
     return {}
 
 
-def of_class(index: Index, class_: ast.ClassDef, owner: str = "") -> Mapping[str, Option]:
+def class_options(index: Index, class_: ast.ClassDef, owner: str = "") -> Mapping[str, Option]:
     """The fields of a dataclass as options; `owner` is the flag of the field that holds the class itself."""
     return {
         name: _option(name, field.value, field.annotation, owner)
@@ -91,13 +91,13 @@ def fields(index: Index, class_: ast.ClassDef) -> dict[str, ast.AnnAssign]:
     return found
 
 
-def fills(index: Index, function: Function) -> bool:
+def fills_parameters(index: Index, function: Function) -> bool:
     """Whether a library calls the function with classes that it fills from the command line: `@draccus.wrap()`."""
-    is_wrapped = any(last_name(_undecorated(one)) in WRAPS for one in function.decorator_list)
+    is_wrapped = any(last_name(_decorator_name(one)) in WRAPS for one in function.decorator_list)
     return is_wrapped or _is_run(index, function)
 
 
-def of_constructor(function: Function, sections: Sequence[str]) -> Mapping[str, Option]:
+def constructor_options(function: Function, sections: Sequence[str]) -> Mapping[str, Option]:
     """The parameters of a constructor whose arguments a config, or a flag, gives below one of these keys."""
     every = function.args
     given = dict(defaults(function.args))
@@ -106,11 +106,11 @@ def of_constructor(function: Function, sections: Sequence[str]) -> Mapping[str, 
         # Without a default, a config has to give it: where none does, nothing is known.
         default = given.get(argument.arg, cast(ast.expr, argument))
         flags = tuple(f"--{section}.{argument.arg}" for section in sections)
-        found[argument.arg] = Option(flags, default, default, None, _annotated(argument.annotation))
+        found[argument.arg] = Option(flags, default, default, None, _annotated_type(argument.annotation))
     return found
 
 
-def unwrapped(value: ast.expr) -> ast.expr | None:
+def unwrap_default(value: ast.expr) -> ast.expr | None:
     """The default in `field(default=4)`, `typer.Option(4)` or `4`; None when there is none."""
     if not isinstance(value, ast.Call) or last_name(value.func) not in ("field", "Option", "Argument", "Field"):
         return value
@@ -127,36 +127,36 @@ def parsed_classes(index: Index, call: ast.Call) -> tuple[ast.expr, ...]:
         given = [*call.args[:1], *(one.value for one in call.keywords if one.arg and one.arg.endswith("class"))]
         return tuple(given[:1])
     parser = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return given_classes(index, parser_of(index, parser)) if parser is not None else ()
+    return classes_of_parser(index, parser_of(index, parser)) if parser is not None else ()
 
 
 def parser_of(index: Index, node: ast.expr) -> ast.Call | None:
     """The call that made a parser of dataclasses."""
-    node = _assigned(index, node)
+    node = _single_value(index, node)
     if isinstance(node, ast.Call) and last_name(node.func) in CLASS_PARSERS:
         return node
     return None
 
 
-def given_classes(index: Index, parser: ast.Call | None) -> tuple[ast.expr, ...]:
+def classes_of_parser(index: Index, parser: ast.Call | None) -> tuple[ast.expr, ...]:
     """The classes given to HfArgumentParser or TrlParser."""
     if parser is None:
         return ()
     named = [one.value for one in parser.keywords if one.arg == "dataclass_types"]
     classes = next(iter([*parser.args[:1], *named]), None)
-    classes = _assigned(index, classes) if classes is not None else None
+    classes = _single_value(index, classes) if classes is not None else None
     if isinstance(classes, ast.Tuple | ast.List):
         return tuple(classes.elts)
     return () if classes is None else (classes,)
 
 
-def _assigned(index: Index, node: ast.expr) -> ast.expr:
+def _single_value(index: Index, node: ast.expr) -> ast.expr:
     """What a name is given, where it is given one thing."""
     values = [binding.value for binding in index.lookup(node)] if isinstance(node, ast.Name) else []
     return values[0] if len(values) == 1 and values[0] is not None else node
 
 
-def _argparse(index: Index, call: ast.Call) -> Option | None:
+def _argparse_option(index: Index, call: ast.Call) -> Option | None:
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     if not names or None in keywords:
@@ -174,14 +174,14 @@ def _argparse(index: Index, call: ast.Call) -> Option | None:
     return Option(flags, default or call, default, None, type_ if is_plain else "")
 
 
-def _of_fields(index: Index, call: ast.Call) -> Mapping[str, Option]:
+def _field_options(index: Index, call: ast.Call) -> Mapping[str, Option]:
     """The fields of a dataclass of which each becomes an option: `for field in fields(Config): ...`."""
     if not call.args or not isinstance(call.args[0], ast.JoinedStr | ast.BinOp):
         return {}
     loops = [outer.iter for outer in index.around(call) if isinstance(outer, ast.For)]
     named = [one.args[0] for one in loops if isinstance(one, ast.Call) and last_name(one.func) == "fields" and one.args]
     class_ = called_class(index, named[0]) if named else None
-    return of_class(index, class_) if class_ is not None else {}
+    return class_options(index, class_) if class_ is not None else {}
 
 
 def _destination(call: ast.Call, flag: str) -> str:
@@ -203,7 +203,7 @@ def _type(node: ast.AST) -> str:
     return name if name in ("int", "float", "str", "bool") else ""
 
 
-def _clicked(index: Index, function: Function) -> Iterator[tuple[str, Option]]:
+def _click_options(index: Index, function: Function) -> Iterator[tuple[str, Option]]:
     """The options of `@click.option("--workers", default=4)`; `is_flag` makes one that takes no value."""
     for call in function.decorator_list:
         if not isinstance(call, ast.Call) or full_name(index, call.func) != "click.option":
@@ -214,11 +214,11 @@ def _clicked(index: Index, function: Function) -> Iterator[tuple[str, Option]]:
         name = next((name for name in names if not name.startswith("-")), option_name(flags[0]))
         is_flag = "is_flag" in keywords
         default, type_ = keywords.get("default"), keywords.get("type")
-        kind = "flag" if is_flag else _clicked_type(type_, default)
+        kind = "flag" if is_flag else _click_type(type_, default)
         yield name, Option(flags, default or call, default, False if is_flag else None, kind)
 
 
-def _clicked_type(type_: ast.expr | None, default: ast.expr | None) -> str:
+def _click_type(type_: ast.expr | None, default: ast.expr | None) -> str:
     """The type that is given, else that of the default value, else text."""
     if type_ is not None:
         name = {"INT": "int", "FLOAT": "float", "STRING": "str", "BOOL": "bool"}.get(last_name(type_), _type(type_))
@@ -226,16 +226,16 @@ def _clicked_type(type_: ast.expr | None, default: ast.expr | None) -> str:
         name = (
             type(default.value).__name__ if isinstance(default, ast.Constant) and default.value is not None else "str"
         )
-    return _by_words(name)
+    return _type_of_words(name)
 
 
-def _undecorated(node: ast.expr) -> ast.expr:
+def _decorator_name(node: ast.expr) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node
 
 
 def _is_typer(index: Index, decorator: ast.expr) -> bool:
     """Whether `@app.command()` belongs to an app that typer made."""
-    base = _undecorated(decorator)
+    base = _decorator_name(decorator)
     if not isinstance(base, ast.Attribute) or not isinstance(base.value, ast.Name):
         return False
     values = [binding.value for binding in index.lookup(base.value)]
@@ -251,7 +251,7 @@ def _is_run(index: Index, function: Function) -> bool:
     )
 
 
-def _parameters(function: Function) -> Iterator[tuple[str, Option]]:
+def _parameter_options(function: Function) -> Iterator[tuple[str, Option]]:
     every = function.args
     given = dict(defaults(function.args))
     for argument in (*every.posonlyargs, *every.args, *every.kwonlyargs):
@@ -260,18 +260,18 @@ def _parameters(function: Function) -> Iterator[tuple[str, Option]]:
 
 
 def _option(name: str, value: ast.expr, annotation: ast.expr | None, owner: str = "") -> Option:
-    default = unwrapped(value)
+    default = unwrap_default(value)
     flags = (f"{owner}.{name}", f"--{name}") if owner else (f"--{name}",)
-    return Option(flags, default or value, default, None, _annotated(annotation))
+    return Option(flags, default or value, default, None, _annotated_type(annotation))
 
 
-def _annotated(annotation: ast.expr | None) -> str:
+def _annotated_type(annotation: ast.expr | None) -> str:
     """The type in `int`, `Optional[int]`, `int | None` or "int"."""
     names = {last_name(node) for node in ast.walk(annotation)} if annotation is not None else set()
     known = names & {"int", "float", "str", "bool"}
-    return _by_words(known.pop()) if len(known) == 1 else ""
+    return _type_of_words(known.pop()) if len(known) == 1 else ""
 
 
-def _by_words(type_: str) -> str:
+def _type_of_words(type_: str) -> str:
     """The type for a parser that reads truth values, as all but argparse do."""
     return "word" if type_ == "bool" else type_

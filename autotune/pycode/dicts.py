@@ -24,7 +24,7 @@ BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.ExceptHandler
 OPEN = DictEntries(is_open=True)
 
 
-def entries(view: ScriptView, node: ast.expr, depth: int = 0) -> DictEntries:
+def dict_entries(view: ScriptView, node: ast.expr, depth: int = 0) -> DictEntries:
     """What the dict of an expression holds."""
     view = view.at(node)
     if depth > MAX_DEPTH:
@@ -33,23 +33,23 @@ def entries(view: ScriptView, node: ast.expr, depth: int = 0) -> DictEntries:
     known = bindings[0].node if bindings else node
     if known not in view.entries:
         view.entries[known] = OPEN  # while it is being followed
-        found = _held(view, node, depth + 1)
+        found = _entries_of_expression(view, node, depth + 1)
         view.entries[known] = found if len(found.values) <= MAX_KEYS else OPEN
     return view.entries[known]
 
 
-def _held(view: ScriptView, node: ast.expr, depth: int) -> DictEntries:
+def _entries_of_expression(view: ScriptView, node: ast.expr, depth: int) -> DictEntries:
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
-        return _merged(_pair(view, key, value, depth) for key, value in pairs)
+        return _merge(_entry_of_pair(view, key, value, depth) for key, value in pairs)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
-        copied = [entries(view, one, depth) for one in node.args]
-        return _merged([*copied, *(_keyword(view, one, depth) for one in node.keywords)])
+        copied = [dict_entries(view, one, depth) for one in node.args]
+        return _merge([*copied, *(_entry_of_keyword(view, one, depth) for one in node.keywords)])
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _merged([entries(view, node.left, depth), entries(view, node.right, depth)])
+        return _merge([dict_entries(view, node.left, depth), dict_entries(view, node.right, depth)])
     if isinstance(node, ast.IfExp):
-        return _either(entries(view, node.body, depth), entries(view, node.orelse, depth))
-    return _name(view, node, depth) if isinstance(node, ast.Name) else OPEN
+        return _join_branches(dict_entries(view, node.body, depth), dict_entries(view, node.orelse, depth))
+    return _entries_of_name(view, node, depth) if isinstance(node, ast.Name) else OPEN
 
 
 def conditions(index: Index, node: ast.AST) -> frozenset[ast.AST]:
@@ -58,29 +58,33 @@ def conditions(index: Index, node: ast.AST) -> frozenset[ast.AST]:
     return frozenset(around | {index.function(node) or index.tree})
 
 
-def _pair(view: ScriptView, key: ast.expr | None, value: ast.expr, depth: int) -> DictEntries:
+def _entry_of_pair(view: ScriptView, key: ast.expr | None, value: ast.expr, depth: int) -> DictEntries:
     if key is None:
-        return entries(view, value, depth)
+        return dict_entries(view, value, depth)
     return DictEntries({str(key.value): (value,)}) if isinstance(key, ast.Constant) else OPEN
 
 
-def _keyword(view: ScriptView, keyword: ast.keyword, depth: int) -> DictEntries:
-    return entries(view, keyword.value, depth) if keyword.arg is None else DictEntries({keyword.arg: (keyword.value,)})
+def _entry_of_keyword(view: ScriptView, keyword: ast.keyword, depth: int) -> DictEntries:
+    return (
+        dict_entries(view, keyword.value, depth)
+        if keyword.arg is None
+        else DictEntries({keyword.arg: (keyword.value,)})
+    )
 
 
-def _name(view: ScriptView, node: ast.Name, depth: int) -> DictEntries:
+def _entries_of_name(view: ScriptView, node: ast.Name, depth: int) -> DictEntries:
     bindings = view.index.lookup(node)
     values = [binding.value for binding in bindings if binding.kind == "value" and binding.value is not None]
     if not bindings or len(values) != len(bindings):
         return OPEN
-    start = reduce(_either, [entries(view, value, depth) for value in values])
+    start = reduce(_join_branches, [dict_entries(view, value, depth) for value in values])
     at = conditions(view.index, bindings[0].node)
-    changes = _changes(view, node, depth)
-    added = [_maybe(change) if conditions(view.index, place) - at else change for place, change in changes]
-    return _merged([start, *added])
+    changes = _later_entries(view, node, depth)
+    added = [_all_optional(change) if conditions(view.index, place) - at else change for place, change in changes]
+    return _merge([start, *added])
 
 
-def _changes(view: ScriptView, node: ast.Name, depth: int) -> list[tuple[ast.AST, DictEntries]]:
+def _later_entries(view: ScriptView, node: ast.Name, depth: int) -> list[tuple[ast.AST, DictEntries]]:
     """What is added to the dict of a name: by update, by key; taking out a key leaves it open."""
     index = view.index
     bindings = index.lookup(node)
@@ -89,16 +93,16 @@ def _changes(view: ScriptView, node: ast.Name, depth: int) -> list[tuple[ast.AST
         base = call.func.value if isinstance(call.func, ast.Attribute) else None
         if last_name(call.func) in CHANGES and isinstance(base, ast.Name) and index.lookup(base) is bindings:
             is_added = last_name(call.func) == "update"
-            added = [entries(view, one, depth) if is_added else OPEN for one in call.args]
-            found.append((call, _merged([*added, *(_keyword(view, one, depth) for one in call.keywords)])))
+            added = [dict_entries(view, one, depth) if is_added else OPEN for one in call.args]
+            found.append((call, _merge([*added, *(_entry_of_keyword(view, one, depth) for one in call.keywords)])))
     for store in index.items.get(node.id, ()):
         if isinstance(store.base, ast.Name) and index.lookup(store.base) is bindings:
             key = store.node.slice if isinstance(store.node, ast.Subscript) else None
-            found.append((store.node, _pair(view, key, store.value, depth) if key and store.value else OPEN))
+            found.append((store.node, _entry_of_pair(view, key, store.value, depth) if key and store.value else OPEN))
     return sorted(found, key=lambda change: getattr(change[0], "lineno", 0))
 
 
-def _merged(parts: Iterable[DictEntries]) -> DictEntries:
+def _merge(parts: Iterable[DictEntries]) -> DictEntries:
     """One after another: a later value replaces an earlier one, unless it may be missing; an open part may any."""
     values: dict[str, tuple[ast.expr, ...]] = {}
     maybe: set[str] = set()
@@ -111,23 +115,23 @@ def _merged(parts: Iterable[DictEntries]) -> DictEntries:
                 maybe.discard(key)
             else:
                 maybe |= {key} - values.keys()
-                values[key] = _together(values.get(key, ()), added)
+                values[key] = _union(values.get(key, ()), added)
         is_open |= part.is_open
     return DictEntries(values, frozenset(maybe), is_open)
 
 
-def _either(one: DictEntries, other: DictEntries) -> DictEntries:
+def _join_branches(one: DictEntries, other: DictEntries) -> DictEntries:
     keys = {**one.values, **other.values}
     both = one.values.keys() & other.values.keys()
-    values = {key: _together(one.values.get(key, ()), other.values.get(key, ())) for key in keys}
+    values = {key: _union(one.values.get(key, ()), other.values.get(key, ())) for key in keys}
     maybe = one.maybe | other.maybe | (keys.keys() - both)
     return DictEntries(values, frozenset(maybe), one.is_open or other.is_open)
 
 
-def _together(some: tuple[ast.expr, ...], more: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
+def _union(some: tuple[ast.expr, ...], more: tuple[ast.expr, ...]) -> tuple[ast.expr, ...]:
     """Each expression once: two branches often hold the same one, and branches of branches multiply."""
     return tuple(dict.fromkeys((*some, *more)))
 
 
-def _maybe(part: DictEntries) -> DictEntries:
+def _all_optional(part: DictEntries) -> DictEntries:
     return DictEntries(part.values, frozenset(part.values), part.is_open)

@@ -16,7 +16,7 @@ MAX_CALLERS = 200
 """Uses of functions that are followed from one place; more is no script that a person wrote."""
 
 
-def bound(index: Index, node: ast.AST) -> Sequence[Binding]:
+def bindings_of(index: Index, node: ast.AST) -> Sequence[Binding]:
     """What binds a name, or the name of a module of the project's own: followed through its imports."""
     if not isinstance(node, ast.Name | ast.Attribute):
         return ()
@@ -27,7 +27,7 @@ def bound(index: Index, node: ast.AST) -> Sequence[Binding]:
     return (index.program.imported(name, index.at(node)) if name is not None and "." in name else ()) or own
 
 
-def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.expr | None]:
+def passed_arguments(index: Index, function: Function, parameter: str) -> Iterator[ast.expr | None]:
     """What each use of the function passes, its default for one that passes nothing; None where it is not known.
 
     Nothing when no file of the run uses the function.
@@ -42,7 +42,7 @@ def passed(index: Index, function: Function, parameter: str) -> Iterator[ast.exp
         if isinstance(outer, ast.Call) and outer.func is use:
             yield argument(index, outer, names, parameter, default)
         elif isinstance(outer, ast.Call) and last_name(outer.func) == "spawn" and outer.args[:1] == [use]:
-            yield _spawned(outer, names[1:], parameter, default)
+            yield _spawned_argument(outer, names[1:], parameter, default)
         else:
             yield None
 
@@ -69,17 +69,17 @@ def _uses(index: Index, function: Function) -> Iterator[ast.expr]:
         if class_ is not None and function.name != "__init__":
             yield from other.attributes.get(function.name, ())
         else:
-            yield from _imported(other, function if class_ is None else class_)
+            yield from _imported_uses(other, function if class_ is None else class_)
 
 
-def _imported(index: Index, definition: Function | ast.ClassDef) -> Iterator[ast.expr]:
+def _imported_uses(index: Index, definition: Function | ast.ClassDef) -> Iterator[ast.expr]:
     """Every read of a function or class of another file, under the name that it has here."""
     names = {definition.name, *index.aliases.get(definition.name, ())}
     reads = (read for name in sorted(names) for read in index.reads.get(name, ()))
     for node in (*reads, *index.attributes.get(definition.name, ())):
         index.work.spend()
         is_asked = isinstance(definition, ast.ClassDef) and _is_owner(index, node)
-        if not is_asked and any(one.node is definition for one in bound(index, node)):
+        if not is_asked and any(one.node is definition for one in bindings_of(index, node)):
             yield node
 
 
@@ -101,7 +101,7 @@ def called_function(index: Index, call: ast.Call) -> Function | None:
     """The function or method of the project that a call runs: `train(...)`, `self.train(...)` in its class, or
     `Config.default()` of another."""
     func = call.func
-    if nodes := [binding.node for binding in bound(index, func)]:
+    if nodes := [binding.node for binding in bindings_of(index, func)]:
         found = nodes[0] if len(nodes) == 1 else None
         return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
     if isinstance(func, ast.Attribute):
@@ -116,7 +116,7 @@ def called_function(index: Index, call: ast.Call) -> Function | None:
 
 def called_class(index: Index, func: ast.AST) -> ast.ClassDef | None:
     """The class of the project that a name stands for."""
-    nodes = [binding.node for binding in bound(index, func)]
+    nodes = [binding.node for binding in bindings_of(index, func)]
     return nodes[0] if len(nodes) == 1 and isinstance(nodes[0], ast.ClassDef) else None
 
 
@@ -144,7 +144,7 @@ def with_callers(index: Index, node: ast.AST) -> Iterator[ast.AST]:
             waiting += uses(index, function)
 
 
-def returned(index: Index, function: Function) -> Sequence[ast.expr]:
+def returned_values(index: Index, function: Function) -> Sequence[ast.expr]:
     """What the function returns; nothing for a coroutine, and where a decorator may change it."""
     decorators = [last_name(one) for one in function.decorator_list]
     if set(decorators) - METHODS or isinstance(function, ast.AsyncFunctionDef):
@@ -170,7 +170,7 @@ def argument(
     return index.unpacked(packed[0], call, parameter, default) if len(packed) == 1 else None
 
 
-def _spawned(call: ast.Call, names: list[str], parameter: str, default: ast.expr | None) -> ast.expr | None:
+def _spawned_argument(call: ast.Call, names: list[str], parameter: str, default: ast.expr | None) -> ast.expr | None:
     """`mp.spawn(main_worker, args=(...))` passes the rank, and then what is in the tuple."""
     packed = next((one.value for one in call.keywords if one.arg == "args"), None)
     if not isinstance(packed, ast.Tuple) or any(isinstance(one, ast.Starred) for one in packed.elts):

@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.model.scanned import WrittenValue
-from autotune.pycode.mutations import later
+from autotune.pycode.mutations import later_values
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
 from autotune.syntax.python import last_name
 
-Value = Callable[[ScriptView, ast.AST], WrittenValue]
+ValueReader = Callable[[ScriptView, ast.AST], WrittenValue]
 """What works out the value of an expression."""
 
 READERS = frozenset(
@@ -73,21 +73,21 @@ class LoadedConfig(Struct, frozen=True):
         return not self.prefix or any(f"{name}.".startswith(f"{self.prefix}.") for name in self.entries)
 
 
-def config_values(view: ScriptView, node: ast.AST, value: Value) -> WrittenValue | None:
+def config_values(view: ScriptView, node: ast.AST, value: ValueReader) -> WrittenValue | None:
     """What a data file says that the expression `node` is asked of, at its place there; None where none does."""
-    found = _inner(view, node, value, 0)
+    found = _config_asked(view, node, value, 0)
     if found is None:
         return None
     if _is_changed(view, found, value):
         return WrittenValue("", None, view.place(node), known=False)
     is_told = found.entries is view.composed or any(map(view.index.called.get, OVERRIDES))
     said = (view.flags or {}).get(found.prefix) if is_told else None
-    return said or (found.entries.get(found.prefix) if found.is_there else _default(view, node, value))
+    return said or (found.entries.get(found.prefix) if found.is_there else _default_value(view, node, value))
 
 
-def subtree(view: ScriptView, node: ast.AST, value: Value) -> Mapping[str, WrittenValue] | None:
+def subtree(view: ScriptView, node: ast.AST, value: ValueReader) -> Mapping[str, WrittenValue] | None:
     """What a data file gives that the expression `node` holds, by the keys below it; None where it holds none."""
-    found = _of_origins(view, node, value, 0)
+    found = _common_config(view, node, value, 0)
     if found is None:
         return None
     start = f"{found.prefix}." if found.prefix else ""
@@ -102,45 +102,45 @@ def _unknown(given: WrittenValue) -> WrittenValue:
     return replace(given, value=None, known=False)
 
 
-def _is_changed(view: ScriptView, held: LoadedConfig, value: Value) -> bool:
+def _is_changed(view: ScriptView, held: LoadedConfig, value: ValueReader) -> bool:
     """Whether the run changes what a file says of a key, or of one above it."""
 
     def holds(section: str, at: ScriptView, base: ast.expr) -> bool:
-        found = [(one, section) for one in _each(at, base, value, 0)]
+        found = [(one, section) for one in _configs_of_origins(at, base, value, 0)]
         if section:
-            found += [(one, section.rpartition(".")[0]) for one in _around(at, base, value)]
+            found += [(one, section.rpartition(".")[0]) for one in _configs_around(at, base, value)]
         return any(one is not None and one.prefix == prefix and bool(one.own & held.made) for one, prefix in found)
 
     keys = held.prefix.split(".")
     changes = (
-        later(view, key, partial(holds, ".".join(keys[:place])), lambda at, store: False)
+        later_values(view, key, partial(holds, ".".join(keys[:place])), lambda at, store: False)
         for place, key in enumerate(keys)
     )
     return any(True for each in changes for _ in each)
 
 
-def _around(view: ScriptView, node: ast.expr, value: Value) -> Iterator[LoadedConfig | None]:
+def _configs_around(view: ScriptView, node: ast.expr, value: ValueReader) -> Iterator[LoadedConfig | None]:
     """What holds `node` as any of its values: `v` of `for k, v in cfg.items()`, `cfg[k]`."""
-    owner, key = _asked(view, node, value)
+    owner, key = _owner_and_key(view, node, value)
     if owner is not None and key is None:
-        yield from _each(view, owner, value, 0)
+        yield from _configs_of_origins(view, owner, value, 0)
     for loop in [one.node for one in origins(view, node)]:
         if isinstance(loop, ast.For | ast.AsyncFor | ast.comprehension):
             over = loop.iter.func if isinstance(loop.iter, ast.Call) else None
             of_dict = over.value if isinstance(over, ast.Attribute) and over.attr in ("items", "values") else loop.iter
-            yield from _each(view.at(loop), of_dict, value, 0)
+            yield from _configs_of_origins(view.at(loop), of_dict, value, 0)
 
 
-def _inner(view: ScriptView, node: ast.AST, value: Value, depth: int) -> LoadedConfig | None:
+def _config_asked(view: ScriptView, node: ast.AST, value: ValueReader, depth: int) -> LoadedConfig | None:
     """What is asked of a file's content, whether the file has the key or not."""
-    owner, key = _asked(view, node, value)
-    held = _of_origins(view, owner, value, depth) if owner is not None and key is not None else None
+    owner, key = _owner_and_key(view, node, value)
+    held = _common_config(view, owner, value, depth) if owner is not None and key is not None else None
     return held.below(key) if held is not None and key is not None else None
 
 
-def _held(view: ScriptView, node: ast.AST, value: Value, depth: int) -> LoadedConfig | None:
+def _config_held(view: ScriptView, node: ast.AST, value: ValueReader, depth: int) -> LoadedConfig | None:
     """What an expression holds of a data file; None for what comes from none, or is not in it."""
-    found = _inner(view, node, value, depth)
+    found = _config_asked(view, node, value, depth)
     if found is not None:
         return found if found.is_there else None
     if isinstance(node, ast.arg):
@@ -148,7 +148,7 @@ def _held(view: ScriptView, node: ast.AST, value: Value, depth: int) -> LoadedCo
         return (
             LoadedConfig(view.composed, "", made, made) if view.composed and _is_composed(view.at(node), node) else None
         )
-    return _read(view.at(node), node, value, depth) if isinstance(node, ast.Call) else None
+    return _read_config(view.at(node), node, value, depth) if isinstance(node, ast.Call) else None
 
 
 def _is_composed(view: ScriptView, parameter: ast.arg) -> bool:
@@ -159,9 +159,9 @@ def _is_composed(view: ScriptView, parameter: ast.arg) -> bool:
     return any(full_name(view.index, one) == HYDRA for one in called)
 
 
-def _of_origins(view: ScriptView, node: ast.AST, value: Value, depth: int) -> LoadedConfig | None:
+def _common_config(view: ScriptView, node: ast.AST, value: ValueReader, depth: int) -> LoadedConfig | None:
     """What all hold that an expression comes from, where that is the same."""
-    found = list(_each(view, node, value, depth))
+    found = list(_configs_of_origins(view, node, value, depth))
     known = [one for one in found if one is not None]
     if not known or len(known) < len(found) or any(not one.is_of(known[0]) for one in known):
         return None
@@ -169,13 +169,15 @@ def _of_origins(view: ScriptView, node: ast.AST, value: Value, depth: int) -> Lo
     return replace(known[0], made=made, own=own)
 
 
-def _each(view: ScriptView, node: ast.AST, value: Value, depth: int) -> Iterator[LoadedConfig | None]:
+def _configs_of_origins(
+    view: ScriptView, node: ast.AST, value: ValueReader, depth: int
+) -> Iterator[LoadedConfig | None]:
     """What each holds that an expression may come from."""
     ends = [one for one in origins(view, node) if not one.path and one.option is None] if depth <= MAX_DEPTH else []
-    yield from (_held(view.at(one.node), one.node, value, depth + 1) for one in ends)
+    yield from (_config_held(view.at(one.node), one.node, value, depth + 1) for one in ends)
 
 
-def _asked(view: ScriptView, node: ast.AST, value: Value) -> tuple[ast.expr | None, str | None]:
+def _owner_and_key(view: ScriptView, node: ast.AST, value: ValueReader) -> tuple[ast.expr | None, str | None]:
     """The object and the key in `cfg.data`, `cfg["data"]`, `cfg.get("data", 0)` and `getattr(cfg, "data")`."""
     if isinstance(node, ast.Attribute):
         return node.value, node.attr
@@ -188,7 +190,7 @@ def _asked(view: ScriptView, node: ast.AST, value: Value) -> tuple[ast.expr | No
     return None, None
 
 
-def _default(view: ScriptView, node: ast.AST, value: Value) -> WrittenValue | None:
+def _default_value(view: ScriptView, node: ast.AST, value: ValueReader) -> WrittenValue | None:
     """What is had where the file does not have the key: `cfg.get("workers", 4)`."""
     if not isinstance(node, ast.Call):
         return None
@@ -200,7 +202,7 @@ def _text(known: WrittenValue) -> str | None:
     return known.value if known.known and isinstance(known.value, str) else None
 
 
-def _read(view: ScriptView, call: ast.Call, value: Value, depth: int) -> LoadedConfig | None:
+def _read_config(view: ScriptView, call: ast.Call, value: ValueReader, depth: int) -> LoadedConfig | None:
     """The file that a call reads, or what it wraps."""
     if (full_name(view.index, call.func) or "") in READERS and call.args:
         try:
@@ -214,7 +216,9 @@ def _read(view: ScriptView, call: ast.Call, value: Value, depth: int) -> LoadedC
     if last_name(call.func) not in WRAPPERS:
         return None
     inside = [*call.args, *(one.value for one in call.keywords if one.arg is None)]
-    found = [(at, one) for at, node in enumerate(inside) if (one := _of_origins(view, node, value, depth)) is not None]
+    found = [
+        (at, one) for at, node in enumerate(inside) if (one := _common_config(view, node, value, depth)) is not None
+    ]
     if len(found) != 1 or not all(_is_override(view, node) for node in inside[found[0][0] + 1 :]):
         return None
     held = found[0][1]
@@ -231,7 +235,7 @@ class _BesideScriptError(Exception):
     """A path is built from `__file__` in a folder of the project: it may be seen from there, or from one above it."""
 
 
-def _path(view: ScriptView, node: ast.AST, value: Value, depth: int) -> str:
+def _path(view: ScriptView, node: ast.AST, value: ValueReader, depth: int) -> str:
     """The file that an expression names, by its last parts: "configs/x.yaml" of `open(ROOT / "configs" / "x.yaml")`."""
     known = _text(value(view, node))
     if known is not None or depth > MAX_DEPTH:
@@ -240,7 +244,7 @@ def _path(view: ScriptView, node: ast.AST, value: Value, depth: int) -> str:
         raise _BesideScriptError
     parts: list[ast.AST] = []
     if isinstance(node, ast.Name):
-        ends = [_opened(one.node) for one in origins(view, node)]
+        ends = [_opened_file(one.node) for one in origins(view, node)]
         parts = ends if len(ends) == 1 and ends[0] is not node else []
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         parts = [node.left, node.right]
@@ -251,6 +255,6 @@ def _path(view: ScriptView, node: ast.AST, value: Value, depth: int) -> str:
     return "/".join(filter(None, (_path(view.at(one), one, value, depth + 1) for one in parts)))
 
 
-def _opened(node: ast.AST) -> ast.AST:
+def _opened_file(node: ast.AST) -> ast.AST:
     """The call in `with open(path) as file`."""
     return node.context_expr if isinstance(node, ast.withitem) else node

@@ -15,7 +15,7 @@ CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
 Holds = Callable[[ScriptView, ast.expr], bool]
 """Whether an expression of a file may stand for an object that is asked for."""
 
-Known = Callable[[ScriptView, AttributeWrite], bool]
+IsKnown = Callable[[ScriptView, AttributeWrite], bool]
 
 ANY = ""
 """The key of a change of which it is not known what it sets."""
@@ -26,16 +26,16 @@ def may_happen(view: ScriptView, node: ast.AST) -> bool:
     return bool(view.identified) or view.reach(view, node) is not False
 
 
-def later(view: ScriptView, key: str, holds: Holds, is_known: Known) -> Iterator[ast.expr | None]:
+def later_values(view: ScriptView, key: str, holds: Holds, is_known: IsKnown) -> Iterator[ast.expr | None]:
     """What changes that `is_known` leaves out set the attribute or key of the object to; None for what is not known."""
     for one in (key, ANY):
-        yield from (store.value for store in _stores(view, one, holds, is_known))
+        yield from (store.value for store in _later_writes(view, one, holds, is_known))
 
 
-def changed_keys(view: ScriptView, holds: Holds, is_known: Known) -> frozenset[str]:
+def changed_keys(view: ScriptView, holds: Holds, is_known: IsKnown) -> frozenset[str]:
     """The attributes and keys of the object that changes set which `is_known` leaves out; ANY where it may be any."""
     keys = {key for one in _files(view) for key in one.index.writes}
-    return frozenset(key for key in keys if any(True for _ in _stores(view, key, holds, is_known)))
+    return frozenset(key for key in keys if any(True for _ in _later_writes(view, key, holds, is_known)))
 
 
 def sets_global(index: Index, name: str) -> bool:
@@ -48,7 +48,7 @@ def _files(view: ScriptView) -> list[ScriptView]:
     return list(view.views.values()) or [view]
 
 
-def _stores(view: ScriptView, key: str, holds: Holds, is_known: Known) -> Iterator[AttributeWrite]:
+def _later_writes(view: ScriptView, key: str, holds: Holds, is_known: IsKnown) -> Iterator[AttributeWrite]:
     """The changes of exactly this key, as it is written, that may be ones of the object."""
     for at in _files(view):
         for store in at.index.writes.get(key, ()):

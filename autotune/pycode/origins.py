@@ -7,12 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from autotune.pycode import cli_options
-from autotune.pycode.attributes import PARSES, changes, members, of_field, set_on
+from autotune.pycode.attributes import PARSES, assigned_values, members, nested_option, values_set_by_first_name
 from autotune.pycode.cli_options import Option
-from autotune.pycode.dicts import CHANGES, entries
-from autotune.pycode.functions import bound, called_class, called_function, passed, returned, with_bases
+from autotune.pycode.dicts import CHANGES, dict_entries
+from autotune.pycode.functions import (
+    bindings_of,
+    called_class,
+    called_function,
+    passed_arguments,
+    returned_values,
+    with_bases,
+)
 from autotune.pycode.index import AttributeWrite, Binding
-from autotune.pycode.mutations import Known, changed_keys, later, sets_global, sets_itself
+from autotune.pycode.mutations import IsKnown, changed_keys, later_values, sets_global, sets_itself
 from autotune.pycode.names import full_name
 from autotune.pycode.script_view import DictEntries, ScriptView, ValueOrigin
 from autotune.syntax.python import last_name
@@ -75,16 +82,16 @@ def _ends(view: ScriptView, node: ast.AST, path: Path, depth: int) -> tuple[Valu
 
 def _steps(view: ScriptView, node: ast.AST, path: Path, depth: int) -> Iterator[Step]:
     if isinstance(node, ast.Name):
-        found = bound(view.index, node)
+        found = bindings_of(view.index, node)
         for binding in found:
-            yield from _binding(view, binding, path)
-        yield from _given([None] if _is_rebound(view, found) else (), node, path)
+            yield from _binding_steps(view, binding, path)
+        yield from _as_steps([None] if _is_rebound(view, found) else (), node, path)
     elif isinstance(node, ast.Attribute):
-        yield from _attribute(view, node, path, depth)
+        yield from _attribute_steps(view, node, path, depth)
     elif isinstance(node, ast.Subscript):
-        yield from _subscript(view, node, path)
+        yield from _subscript_steps(view, node, path)
     elif isinstance(node, ast.Call):
-        yield from _call(view, node, path)
+        yield from _call_steps(view, node, path)
     elif isinstance(node, ast.IfExp):
         yield from [(node.body, path), (node.orelse, path)]
     elif isinstance(node, ast.NamedExpr | ast.Await):
@@ -93,16 +100,16 @@ def _steps(view: ScriptView, node: ast.AST, path: Path, depth: int) -> Iterator[
         yield node.elts[path[0]], path[1:]
 
 
-def _binding(view: ScriptView, binding: Binding, path: Path) -> Iterator[Step]:
+def _binding_steps(view: ScriptView, binding: Binding, path: Path) -> Iterator[Step]:
     if binding.kind in ("value", "item") and binding.value is not None:
         yield binding.value, binding.path + path
     elif binding.kind == "parameter":
-        yield from _parameter(view, binding.node, path)
+        yield from _parameter_steps(view, binding.node, path)
     else:
         yield ValueOrigin(binding.node, path)
 
 
-def _parameter(view: ScriptView, node: ast.AST, path: Path) -> Iterator[Step]:
+def _parameter_steps(view: ScriptView, node: ast.AST, path: Path) -> Iterator[Step]:
     """The option that the parameter is, else what every call in the file passes, where there are no others."""
     function = view.index.parents[view.index.parents[node]]
     if isinstance(function, ast.Lambda) or not isinstance(node, ast.arg) or node.arg == "self":
@@ -112,7 +119,9 @@ def _parameter(view: ScriptView, node: ast.AST, path: Path) -> Iterator[Step]:
     class_ = view.index.method_class(function) if function.name == "__init__" else None
     sections = view.sections(class_) if class_ is not None else ()
     known = (
-        cli_options.of_constructor(function, sections) if sections else cli_options.of_function(view.index, function)
+        cli_options.constructor_options(function, sections)
+        if sections
+        else cli_options.function_options(view.index, function)
     )
     option = known.get(node.arg)
     if option is not None:
@@ -120,36 +129,38 @@ def _parameter(view: ScriptView, node: ast.AST, path: Path) -> Iterator[Step]:
     elif view.is_module and not view.views:
         yield ValueOrigin(node, path)
     else:
-        yield from _given(passed(view.index, function, node.arg), node, path)
+        yield from _as_steps(passed_arguments(view.index, function, node.arg), node, path)
 
 
-def _attribute(view: ScriptView, node: ast.Attribute, path: Path, depth: int) -> Iterator[Step]:
+def _attribute_steps(view: ScriptView, node: ast.Attribute, path: Path, depth: int) -> Iterator[Step]:
     """What the attribute of its base is, and what the script sets it to."""
     if full_name(view.index, node) is not None:
-        found_elsewhere = bound(view.index, node)
+        found_elsewhere = bindings_of(view.index, node)
         for binding in found_elsewhere:
-            yield from _binding(view, binding, path)
-        yield from _given([None] if _is_rebound(view, found_elsewhere) else (), node, path)
-        if found_elsewhere or all(one.kind == "import" for one in bound(view.index, node.value)):
+            yield from _binding_steps(view, binding, path)
+        yield from _as_steps([None] if _is_rebound(view, found_elsewhere) else (), node, path)
+        if found_elsewhere or all(one.kind == "import" for one in bindings_of(view.index, node.value)):
             return
     bases = [one for one in origins(view, node.value, (), depth + 1) if not _is_parser(view, one)]
-    here = list(changes(view, node.value, node.attr))
+    here = list(assigned_values(view, node.value, node.attr))
     for base in bases:
-        inner = of_field(view.index, base.option, node.attr) if base.option is not None else None
+        inner = nested_option(view.index, base.option, node.attr) if base.option is not None else None
         at = view.at(base.node)
         found: list[ast.expr | Option | None] = [inner] if inner is not None else []
         found += members(at, base.node, base.path, node.attr) if inner is None else ()
-        if not base.path and not (at is view and last_name(node.value) in _given_names(at, base.node)):
-            found += set_on(at, base.node, node.attr)
+        if not base.path and not (at is view and last_name(node.value) in _assigned_names(at, base.node)):
+            found += values_set_by_first_name(at, base.node, node.attr)
         if found or not (here and _is_parsed(base)):
-            yield from _given(found or [None], node, path)
-    yield from _given([*here, *_changed(view, node.value, bases, node.attr)], node, path)
+            yield from _as_steps(found or [None], node, path)
+    yield from _as_steps([*here, *_later_attribute_values(view, node.value, bases, node.attr)], node, path)
 
 
-def _changed(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin], name: str) -> Iterator[ast.expr | None]:
+def _later_attribute_values(
+    view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin], name: str
+) -> Iterator[ast.expr | None]:
     """What an attribute of an object is set to beside what `changes` and `set_on` find."""
     if not view.identified:
-        yield from later(view, name, _holder(view, owner, bases, name), _known_attributes(view, owner, bases))
+        yield from later_values(view, name, _holder(view, owner, bases, name), _known_attributes(view, owner, bases))
 
 
 def changed_attributes(view: ScriptView, made: ast.Call, owner: ast.expr, *, has_setters: bool) -> frozenset[str]:
@@ -168,7 +179,7 @@ def changed_attributes(view: ScriptView, made: ast.Call, owner: ast.expr, *, has
     return changed_keys(view, _holder(view, owner, bases, ""), is_known)
 
 
-def _known_attributes(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin]) -> Known:
+def _known_attributes(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin]) -> IsKnown:
     def is_known(at: ScriptView, store: AttributeWrite) -> bool:
         is_here = at.file == view.file and last_name(store.base) == last_name(owner)
         return isinstance(store.node, ast.Attribute) and (is_here or _is_of_maker(at, store, bases))
@@ -176,11 +187,11 @@ def _known_attributes(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOr
     return is_known
 
 
-def _changed_item(view: ScriptView, owner: ast.expr, key: str) -> Iterator[ast.expr | None]:
+def _later_item_values(view: ScriptView, owner: ast.expr, key: str) -> Iterator[ast.expr | None]:
     """What a dict's value for a key is set to beside what `entries` finds."""
     if not view.identified:
         bases = origins(view, owner)
-        yield from later(view, key, _holder(view, owner, bases, key), _known_items(bases))
+        yield from later_values(view, key, _holder(view, owner, bases, key), _known_items(bases))
 
 
 def changed_items(view: ScriptView, owner: ast.expr) -> frozenset[str]:
@@ -189,7 +200,7 @@ def changed_items(view: ScriptView, owner: ast.expr) -> frozenset[str]:
     return changed_keys(view, _holder(view, owner, bases, ""), _known_items(bases))
 
 
-def _known_items(bases: Sequence[ValueOrigin]) -> Known:
+def _known_items(bases: Sequence[ValueOrigin]) -> IsKnown:
     def is_known(at: ScriptView, store: AttributeWrite) -> bool:
         is_method = last_name(getattr(store.node, "func", store.base)) in CHANGES
         is_stored = isinstance(store.node, ast.Subscript) and not isinstance(store.node.ctx, ast.Del)
@@ -263,7 +274,7 @@ def _is_parsed(base: ValueOrigin) -> bool:
     return isinstance(base.node, ast.Call) and last_name(base.node.func) in PARSES
 
 
-def _given_names(view: ScriptView, made: ast.AST) -> tuple[str, ...]:
+def _assigned_names(view: ScriptView, made: ast.AST) -> tuple[str, ...]:
     """The name that an object is first given: what is set by it is a change that is known already."""
     outer = view.index.parents.get(made)
     return tuple(map(last_name, outer.targets)) if isinstance(outer, ast.Assign) else ()
@@ -274,36 +285,36 @@ def _is_parser(view: ScriptView, base: ValueOrigin) -> bool:
     return isinstance(base.node, ast.Call) and full_name(view.index, base.node.func) == "argparse.ArgumentParser"
 
 
-def _subscript(view: ScriptView, node: ast.Subscript, path: Path) -> Iterator[Step]:
+def _subscript_steps(view: ScriptView, node: ast.Subscript, path: Path) -> Iterator[Step]:
     """An item of a tuple, or the value of a dict's key."""
     if not isinstance(node.slice, ast.Constant):
         return
     if isinstance(node.slice.value, int):
         yield node.value, (node.slice.value, *path)
     else:
-        yield from _item(view, node, node.value, str(node.slice.value), path, None)
+        yield from _item_steps(view, node, node.value, str(node.slice.value), path, None)
 
 
-def _item(
+def _item_steps(
     view: ScriptView, node: ast.expr, owner: ast.expr, key: str, path: Path, default: ast.expr | None
 ) -> Iterator[Step]:
     """What a dict holds for a key; `default` where it certainly does not have it, None: `node` itself stands for it."""
-    namespaces = [inner for one in origins(view, owner) for inner in _spread_out(one)]
+    namespaces = [inner for one in origins(view, owner) for inner in _vars_arguments(one)]
     for base in [base for one in namespaces for base in origins(view, one)]:
         found = list(members(view.at(base.node), base.node, base.path, key))
-        yield from _given(found or [None], node, path)
+        yield from _as_steps(found or [None], node, path)
     if namespaces:
         return
     held = _entries(view, owner)
     if key in held.values:
-        yield from _given(_changed_item(view, owner, key), node, path)
+        yield from _as_steps(_later_item_values(view, owner, key), node, path)
     is_there, may_be_missing = key in held.values, key in held.maybe or held.is_open
-    yield from _given(held.values.get(key, ()), node, path)
+    yield from _as_steps(held.values.get(key, ()), node, path)
     if may_be_missing or not is_there:
-        yield from _given([default if not may_be_missing and not is_there else None], node, path)
+        yield from _as_steps([default if not may_be_missing and not is_there else None], node, path)
 
 
-def _spread_out(origin: ValueOrigin) -> Iterator[ast.expr]:
+def _vars_arguments(origin: ValueOrigin) -> Iterator[ast.expr]:
     """The object in `vars(args)`, whose attributes are the keys of what it gives."""
     node = origin.node
     if isinstance(node, ast.Call) and last_name(node.func) == "vars" and len(node.args) == 1 and not origin.path:
@@ -312,15 +323,15 @@ def _spread_out(origin: ValueOrigin) -> Iterator[ast.expr]:
 
 def _entries(view: ScriptView, node: ast.expr) -> DictEntries:
     """What a dict holds, also where a function gets it, or another file makes it."""
-    held = entries(view, node)
+    held = dict_entries(view, node)
     bases = origins(view, node) if held.is_open and not held.values else ()
     made = bases[0].node if len(bases) == 1 and not bases[0].path else None
     if not isinstance(made, ast.Dict | ast.Call) or made is node:
         return held
-    return entries(view.at(made), _first_name(view, made) or made)
+    return dict_entries(view.at(made), _first_name(view, made) or made)
 
 
-def _looked_up(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
+def _lookup_steps(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
     """`cfg.get("workers", 0)` of a dict, `getattr(cfg, "workers", 0)` of an object."""
     asked = node.args if last_name(node.func) == "get" else node.args[1:]
     name = asked[0].value if asked and isinstance(asked[0], ast.Constant) else None
@@ -329,27 +340,27 @@ def _looked_up(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
     if last_name(node.func) == "getattr":
         bases = origins(view, node.args[0])
         for base in bases:
-            yield from _given(members(view.at(base.node), base.node, base.path, name), node, path)
-        yield from _given(_changed(view, node.args[0], bases, name), node, path)
+            yield from _as_steps(members(view.at(base.node), base.node, base.path, name), node, path)
+        yield from _as_steps(_later_attribute_values(view, node.args[0], bases, name), node, path)
     elif isinstance(node.func, ast.Attribute):
-        yield from _item(view, node, node.func.value, name, path, asked[1] if asked[1:] else None)
+        yield from _item_steps(view, node, node.func.value, name, path, asked[1] if asked[1:] else None)
 
 
-def _call(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
+def _call_steps(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
     """What a function of the project returns, what a key or a name is asked for, what a library wraps and returns."""
     function = called_function(view.index, node)
     if function is not None:
-        for value in returned(view.index, function):
+        for value in returned_values(view.index, function):
             yield value, path
     elif last_name(node.func) in ("get", "getattr"):
-        yield from _looked_up(view, node, path)
+        yield from _lookup_steps(view, node, path)
     elif last_name(node.func) in view.models.return_arguments and node.args:
         place = path[0] if path else 0
         if place < len(node.args) and (path or len(node.args) == 1):
             yield node.args[place], path[1:]
 
 
-def _given(found: Iterable[ast.expr | Option | None], node: ast.AST, path: Path) -> Iterator[Step]:
+def _as_steps(found: Iterable[ast.expr | Option | None], node: ast.AST, path: Path) -> Iterator[Step]:
     """What was found as steps; what is not known ends at `node`."""
     for one in found:
         if one is None:

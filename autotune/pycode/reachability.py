@@ -34,7 +34,7 @@ def is_reached(view: ScriptView, node: ast.AST, depth: int = 0) -> bool | None:
     return False if called is False else found and called
 
 
-def holds(view: ScriptView, test: ast.expr) -> bool | None:
+def condition_holds(view: ScriptView, test: ast.expr) -> bool | None:
     """Whether a condition holds in a run; None when it is not known."""
     if is_main_guard(test):
         return not view.is_module
@@ -55,7 +55,7 @@ def _holds_within(view: ScriptView, outer: ast.AST, inner: ast.AST) -> bool | No
         if inner is outer.test:
             return True
         if not is_else(outer, inner):
-            return holds(view, outer.test)
+            return condition_holds(view, outer.test)
         known = is_true(view, outer.test)
         return None if known is None else not known
     if isinstance(outer, ast.ExceptHandler | ast.Match):

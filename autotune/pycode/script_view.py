@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from autotune.model.evidence import Location
 from autotune.model.scanned import WrittenValue
 from autotune.pycode.cli_options import Option
-from autotune.pycode.cli_options import read as read_options
+from autotune.pycode.cli_options import parser_options as read_options
 from autotune.pycode.index import Binding, Index
 from autotune.pycode.library_models import LibraryModels
 from autotune.syntax.python import Source, last_name

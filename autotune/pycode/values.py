@@ -64,7 +64,7 @@ def written_value(view: ScriptView, node: ast.AST) -> WrittenValue:
     view.values[node] = unknown
     view.following.append(node)
     try:
-        found = [of_origin(view, origin, node) for origin in origins(view, node)]
+        found = [value_of_origin(view, origin, node) for origin in origins(view, node)]
     finally:
         view.following.pop()
     value = common_value(found) or replace(unknown, doubt=next((one.doubt for one in found if one.doubt), ""))
@@ -103,17 +103,19 @@ def is_certain(view: ScriptView, found: WrittenValue) -> bool:
     return found.known and not (found.is_default and view.is_open)
 
 
-def of_origin(view: ScriptView, origin: ValueOrigin, asked: ast.AST) -> WrittenValue:
+def value_of_origin(view: ScriptView, origin: ValueOrigin, asked: ast.AST) -> WrittenValue:
     """The value of one origin of the expression `asked`."""
     if origin.option is not None:
-        return of_option(view, origin.option)
+        return value_of_option(view, origin.option)
     unknown = WrittenValue("", None, view.place(asked), known=False)
     if origin.path or not isinstance(origin.node, ast.expr):
         return unknown
     view = view.at(origin.node)
     if isinstance(origin.node, ast.Call):
         return (
-            _converted(view, origin.node) or loaded_configs.config_values(view, origin.node, written_value) or unknown
+            _conversion_value(view, origin.node)
+            or loaded_configs.config_values(view, origin.node, written_value)
+            or unknown
         )
     known, value = _literal(view, origin.node)
     return (
@@ -123,14 +125,14 @@ def of_origin(view: ScriptView, origin: ValueOrigin, asked: ast.AST) -> WrittenV
     )
 
 
-def of_option(view: ScriptView, option: Option) -> WrittenValue:
+def value_of_option(view: ScriptView, option: Option) -> WrittenValue:
     """What the command line says, else the option's default."""
     view = view.at(option.node)
-    found = _of_option(view, option)
-    return replace(found, doubt=_changed_later(view, option))
+    found = _option_value(view, option)
+    return replace(found, doubt=_doubt_of_option(view, option))
 
 
-def _changed_later(view: ScriptView, option: Option) -> str:
+def _doubt_of_option(view: ScriptView, option: Option) -> str:
     """Why the option's value may not be what its parser gave."""
     names = {option_name(flag).rpartition(".")[2] for flag in option.flags}
     every = list(view.views.values()) or [view]
@@ -140,7 +142,7 @@ def _changed_later(view: ScriptView, option: Option) -> str:
     if again:
         return f"the script sets it again at {_line(view, again[0])}"
     calls = [(one.index, call) for one in every for call in one.index.called.get("vars", ())]
-    updates = [call for index, call in calls if _is_changed(index, call, names)]
+    updates = [call for index, call in calls if _is_namespace_changed(index, call, names)]
     return f"the script may change its options at {_line(view, updates[0])} (vars)" if updates else ""
 
 
@@ -158,7 +160,7 @@ def _is_of_other(view: ScriptView, node: ast.AST, base: ast.expr, option: Option
     return last_name(base) == "self" and class_ is not None and not is_field
 
 
-def _is_changed(index: Index, call: ast.Call, options: Collection[str]) -> bool:
+def _is_namespace_changed(index: Index, call: ast.Call, options: Collection[str]) -> bool:
     """Whether what `vars(args)` gives gets other values for one of `options`: it is only shown, or copied, in most
     scripts, and some set another key of it."""
     outer = index.parents.get(call)
@@ -176,12 +178,12 @@ def _may_be(node: ast.AST, options: Collection[str]) -> bool:
     return not isinstance(key, ast.Constant) or key.value in options
 
 
-def _of_option(view: ScriptView, option: Option) -> WrittenValue:
+def _option_value(view: ScriptView, option: Option) -> WrittenValue:
     for flag in option.flags:
         said = (view.flags or {}).get(option_name(flag))
         if said is not None:
-            return _said(option, said)
-    configured = _configured(view, option)
+            return _flag_value(option, said)
+    configured = _config_value(view, option)
     if configured is not None:
         return replace(configured, key="")
     place = view.place(option.node, option.flags[0])
@@ -189,32 +191,32 @@ def _of_option(view: ScriptView, option: Option) -> WrittenValue:
         return WrittenValue("", option.implied, place, is_default=True)
     known, value = _literal(view, option.default)
     default = WrittenValue("", value, place, known=known, is_default=True)
-    return _converted_text(default, value, option.type) if isinstance(value, str) and option.type != "flag" else default
+    return _convert_text(default, value, option.type) if isinstance(value, str) and option.type != "flag" else default
 
 
-def _configured(view: ScriptView, option: Option) -> WrittenValue | None:
+def _config_value(view: ScriptView, option: Option) -> WrittenValue | None:
     """What a config that the command names gives an option, by its whole name: a key of a section is another's."""
     names = (option_name(flag) for flag in option.flags)
     return next((view.configured[name] for name in names if name in view.configured), None)
 
 
-def _said(option: Option, said: WrittenValue) -> WrittenValue:
+def _flag_value(option: Option, said: WrittenValue) -> WrittenValue:
     """What a flag of a command line becomes: a switch its other value, a word what the parser's type makes of it."""
     if option.type == "flag":
         value = (said.value is not False) is not bool(option.implied)
         return replace(said, key="", value=value, known=True)
     if option.type == "word" and said.text is None and said.known:
         return replace(said, key="")
-    return _converted_text(replace(said, key=""), said.text, option.type)
+    return _convert_text(replace(said, key=""), said.text, option.type)
 
 
-def _converted_text(found: WrittenValue, text: str | None, type_: str) -> WrittenValue:
+def _convert_text(found: WrittenValue, text: str | None, type_: str) -> WrittenValue:
     """`found` with the value that a parser's type makes of the text; unknown where it is not one of the types."""
     value = WORDS.get((text or "").lower()) if type_ == "word" else None if text is None else _convert(type_, text)
     return replace(found, value=value, known=value is not None)
 
 
-def _converted(view: ScriptView, call: ast.Call) -> WrittenValue | None:
+def _conversion_value(view: ScriptView, call: ast.Call) -> WrittenValue | None:
     """int(x) and its like: the value of x, converted, at its own place."""
     name = full_name(view.index, call.func) or ""
     if name not in CONVERSIONS or len(call.args) != 1 or call.keywords:
@@ -254,13 +256,13 @@ def _literal(view: ScriptView, node: ast.expr) -> Literal:
     return _constant(view, node) if isinstance(node, ast.Name | ast.Attribute) else UNKNOWN
 
 
-def _known(view: ScriptView, node: ast.expr) -> Literal:
+def _known_value(view: ScriptView, node: ast.expr) -> Literal:
     found = written_value(view, node)
     return found.known, found.value
 
 
 def _unary(view: ScriptView, node: ast.UnaryOp) -> Literal:
-    known, value = _known(view, node.operand)
+    known, value = _known_value(view, node.operand)
     if known and isinstance(node.op, ast.Not):
         return True, not value
     if known and isinstance(value, int | float) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -284,7 +286,7 @@ def _binary(view: ScriptView, node: ast.BinOp) -> Literal:
 
 
 def _number(view: ScriptView, node: ast.expr) -> float | None:
-    _, value = _known(view, node)
+    _, value = _known_value(view, node)
     return value if isinstance(value, int | float) and abs(value) < LARGEST else None
 
 
@@ -294,7 +296,7 @@ def _logical(view: ScriptView, node: ast.BoolOp) -> Literal:
     found = UNKNOWN
     is_open = False
     for operand in node.values:
-        found = _known(view, operand)
+        found = _known_value(view, operand)
         if found[0] and bool(found[1]) is decides:
             return found if not is_open else (True, decides) if isinstance(found[1], bool) else UNKNOWN
         is_open |= not found[0]
@@ -302,7 +304,7 @@ def _logical(view: ScriptView, node: ast.BoolOp) -> Literal:
 
 
 def _comparison(view: ScriptView, node: ast.Compare) -> Literal:
-    (known, left), (also, right) = _known(view, node.left), _known(view, node.comparators[0])
+    (known, left), (also, right) = _known_value(view, node.left), _known_value(view, node.comparators[0])
     kind = type(node.ops[0])
     if not known or not also or len(node.ops) > 1:
         return UNKNOWN
@@ -314,7 +316,7 @@ def _comparison(view: ScriptView, node: ast.Compare) -> Literal:
 
 
 def _integers(view: ScriptView, node: ast.Tuple | ast.List) -> Literal:
-    values = [_known(view, item)[1] for item in node.elts]
+    values = [_known_value(view, item)[1] for item in node.elts]
     numbers = tuple(value for value in values if isinstance(value, int))
     return (True, numbers) if numbers and len(numbers) == len(values) else UNKNOWN
 

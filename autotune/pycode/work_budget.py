@@ -22,7 +22,7 @@ CPU_S = 2.0
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 class TooComplex(BaseException):
@@ -44,10 +44,10 @@ class Work(Struct):
             raise TooComplex("more work than any hand-written file needs")
 
 
-def attempt(name: str, make: Callable[[], Made], leave: Callable[[ScanNote], object]) -> Made | None:
+def attempt(name: str, make: Callable[[], Result], leave: Callable[[ScanNote], object]) -> Result | None:
     """What `make` gives for the file `name`; None when it takes too much or fails: then `leave` is told why."""
     try:
-        with _limited():
+        with _cpu_limit():
             return make()
     except AutotuneError:
         raise
@@ -65,7 +65,7 @@ def attempt(name: str, make: Callable[[], Made], leave: Callable[[ScanNote], obj
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def _cpu_limit() -> Iterator[None]:
     """Raises TooComplex after CPU_S seconds of this process; the time of an inner one is not that of the outer one.
 
     Without a limit in another thread, which may set no handler, and on Windows, which has no such timer.

@@ -22,7 +22,7 @@ from autotune.pycode.work_budget import Work
 from autotune.scan.facts import DETECTORS
 from autotune.scan.script import cross_file_calls, save_intervals, training_loops
 from autotune.scan.script.analysis import ScriptAnalysis, training_starts
-from autotune.scan.script.consumer_calls import assigned_arguments, calls, locate_calls
+from autotune.scan.script.consumer_calls import assigned_arguments, locate_calls, subject_calls
 from autotune.scan.script.consumers import of_class, of_name
 from autotune.scan.script.cross_file_calls import RunTraining, TrainingEntryPoint
 from autotune.scan.script.loaders import batch_calls, loader_calls
@@ -77,7 +77,7 @@ def view_script(
     index: Index, source: Source, file: str, flags: Mapping[str, WrittenValue] | None, *, is_open: bool
 ) -> ScriptView:
     """The view of a script that is started with these flags."""
-    options = cli_options.read(index)
+    options = cli_options.parser_options(index)
     is_open = is_open or flags is None
     return ScriptView(index, source, file, options, flags, is_open, reach=is_reached, models=MODELS)
 
@@ -98,10 +98,10 @@ def read_view(view: ScriptView, run: RunTraining, steps: tuple[TrainingStep, ...
     script = analyse(view, run, find_training(view, run) if steps is None else steps)
     trains = bool(script.steps) or bool(training_starts(script))
     subjects = {loader.node: loader.subject for loader in script.loaders}
-    intervals = save_intervals.calls(view, script.steps) if script.is_own_loop else ()
+    intervals = save_intervals.interval_calls(view, script.steps) if script.is_own_loop else ()
     return ScannedScript(
         file=view.file,
-        calls=(*calls(view, script.consumer_calls, subjects), *intervals),
+        calls=(*subject_calls(view, script.consumer_calls, subjects), *intervals),
         facts=tuple(fact for detect in DETECTORS for fact in detect(script) if trains or fact.value),
         imports=frozenset(view.index.imports),
         options=dict(_options(view)),
@@ -109,7 +109,7 @@ def read_view(view: ScriptView, run: RunTraining, steps: tuple[TrainingStep, ...
         stored=assigned_arguments(view),
         trains=trains,
         entries=cross_file_calls.entry_points(view, script.steps),
-        called=cross_file_calls.called_elsewhere(view),
+        called=cross_file_calls.external_calls(view),
     )
 
 
@@ -128,22 +128,22 @@ def _options(view: ScriptView) -> Iterator[tuple[str, WrittenValue]]:
     """The options of the script's parsers, of its commands, and of the dataclasses that it parses."""
     found = dict(view.options)
     for function in view.index.functions:
-        found |= cli_options.of_function(view.index, function)
+        found |= cli_options.function_options(view.index, function)
     for call in view.index.calls:
         for named in (
             *cli_options.parsed_classes(view.index, call),
-            *cli_options.given_classes(view.index, cli_options.parser_of(view.index, call)),
+            *cli_options.classes_of_parser(view.index, cli_options.parser_of(view.index, call)),
         ):
             class_ = called_class(view.index, named)
-            found |= cli_options.of_class(view.index, class_) if class_ is not None else {}
+            found |= cli_options.class_options(view.index, class_) if class_ is not None else {}
     for name, option in found.items():
-        yield name, replace(values.of_option(view, option), key=name)
+        yield name, replace(values.value_of_option(view, option), key=name)
 
 
 def _parsed_classes(view: ScriptView) -> Iterator[str]:
     for call in view.index.calls:
         parser = cli_options.parser_of(view.index, call) if is_reached(view, call) is not False else None
-        for named in cli_options.given_classes(view.index, parser):
+        for named in cli_options.classes_of_parser(view.index, parser):
             class_, name = called_class(view.index, named), full_name(view.index, named)
             which = of_name(name or "") or (of_class(view.index, class_) if class_ is not None else None)
             yield which.name if which is not None else (name or last_name(named)).split(".")[-1]

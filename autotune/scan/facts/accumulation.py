@@ -15,7 +15,7 @@ from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.optimizer_steps import optimizer_steps, scheduler_steps
-from autotune.scan.script.training_loops import TrainingStep, accumulating, backwards, divisor
+from autotune.scan.script.training_loops import TrainingStep, accumulation_loops, backwards, divisor
 from autotune.syntax.python import last_name
 
 NOT_DIVIDED = "the loss is not divided"
@@ -48,7 +48,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         yield from script.state_fact("code.accumulates", True, *(one.at for one in active))
     elif counted and all(accumulates is False for _, accumulates in counted):
         yield from script.state_fact("code.accumulates", False, *(one.at for one, _ in counted), is_certain=True)
-    yield from _no_sync(script)
+    yield from _no_sync_facts(script)
     for one in active:
         mistakes = list(_mistakes(script, one))
         if mistakes:
@@ -61,7 +61,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
 def _accumulation(script: ScriptAnalysis, step: TrainingStep, training: set[ast.AST]) -> Accumulation | None:
     """What steps the optimizer after the micro-batches of `step`; `training` are the nodes around backwards."""
     view = script.view
-    outer = next(accumulating(view, step), None)
+    outer = next(accumulation_loops(view, step), None)
     for call in optimizer_steps(view):
         around = list(view.index.around(call))
         if (
@@ -93,14 +93,14 @@ def _accumulates(script: ScriptAnalysis, one: Accumulation) -> bool | None:
     """Whether N is more than 1, as far as the script says; not known where 1 is one of several, or a default."""
     if one.every is None:
         return None if script.view.index.called.get("accumulate") else False
-    found = [values.of_origin(script.view, origin, one.every) for origin in origins(script.view, one.every)]
+    found = [values.value_of_origin(script.view, origin, one.every) for origin in origins(script.view, one.every)]
     known = [given.value for given in found if given.known]
     if 1 not in known:
         return True if known else None
     return False if len(found) == 1 and values.is_certain(script.view, found[0]) else None
 
 
-def _no_sync(script: ScriptAnalysis) -> Iterator[Fact]:
+def _no_sync_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     index = script.view.index
     calls: list[ast.AST] = [call for name in SYNCS for call in index.called.get(name, ())]
     calls += [store.node for store in index.stores.get("require_backward_grad_sync", ())]
@@ -126,7 +126,7 @@ def _counts_updates(script: ScriptAnalysis, stepped: ast.Call, every: ast.expr) 
     scheduler = stepped.func.value if isinstance(stepped.func, ast.Attribute) else stepped
     made = [origin.node for origin in origins(script.view, scheduler)]
     given = [one for node in made if isinstance(node, ast.Call) for one in (*node.args, *node.keywords)]
-    return _is_of_updates(script, given, _called(every))
+    return _is_of_updates(script, given, _operand_name(every))
 
 
 def _is_of_updates(script: ScriptAnalysis, given: Sequence[ast.AST], every: object) -> bool:
@@ -146,7 +146,7 @@ def _is_of_updates(script: ScriptAnalysis, given: Sequence[ast.AST], every: obje
 def _divides_by(node: ast.AST, every: object) -> bool:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div | ast.FloorDiv):
         return False
-    return bool(every) and _called(node.right) == every
+    return bool(every) and _operand_name(node.right) == every
 
 
 def _is_number(node: ast.AST) -> bool:
@@ -174,12 +174,12 @@ def _is_factor(script: ScriptAnalysis, every: ast.expr) -> bool:
     for node in script.view.index.inside(script.view.index.tree):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
             operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.value]
-            if any(_called(one) == _called(every) for one in operands):
+            if any(_operand_name(one) == _operand_name(every) for one in operands):
                 return True
     return False
 
 
-def _called(node: ast.expr) -> object:
+def _operand_name(node: ast.expr) -> object:
     """What an operand is called, or its value; float(n) is n."""
     if isinstance(node, ast.Call) and len(node.args) == 1:
         node = node.args[0]

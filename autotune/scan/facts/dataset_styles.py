@@ -98,9 +98,9 @@ def _of_hub(view: ScriptView, node: ast.AST) -> bool | None:
     found: set[bool | None] = set()
     seen = {node: None}
     for one in (waiting := [node]):
-        inner = _inner(one)
+        inner = _source_dataset(one)
         if inner is None:
-            found.add(_loaded(view, one))
+            found.add(_is_loaded_whole(view, one))
             continue
         new = [origin.node for origin in origins(view, inner) if origin.node not in seen]
         seen.update(dict.fromkeys(new))
@@ -108,7 +108,7 @@ def _of_hub(view: ScriptView, node: ast.AST) -> bool | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _inner(node: ast.AST) -> ast.expr | None:
+def _source_dataset(node: ast.AST) -> ast.expr | None:
     """`rows` of `rows.map(...)` and of `rows["train"]`."""
     if isinstance(node, ast.Subscript):
         return node.value
@@ -116,7 +116,7 @@ def _inner(node: ast.AST) -> ast.expr | None:
     return func.value if isinstance(func, ast.Attribute) and func.attr in KEEP else None
 
 
-def _loaded(view: ScriptView, node: ast.AST) -> bool | None:
+def _is_loaded_whole(view: ScriptView, node: ast.AST) -> bool | None:
     name = full_name(view.index, node.func) if isinstance(node, ast.Call) else None
     if not isinstance(node, ast.Call) or name != "datasets.load_dataset":
         return True if name in HUB else None

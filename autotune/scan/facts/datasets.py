@@ -36,19 +36,19 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         is_known = collator is None or (
             isinstance(collator, ast.Call) and last_name(collator.func).startswith(COLLATORS)
         )
-        if "train_dataset" in given and is_known and _is_held(script.view, given["train_dataset"]):
+        if "train_dataset" in given and is_known and _is_in_memory(script.view, given["train_dataset"]):
             yield Fact("loader.is_in_memory", TRAIN, True, (script.view.place(node),))
 
 
 def _of_loader(view: ScriptView, node: ast.Call) -> bool | None:
     """Whether every origin of a DataLoader's dataset holds finished tensors; False when one certainly does not."""
     dataset = dataset_argument(node)
-    is_held = _is_held(view, dataset) if dataset is not None else None
+    is_held = _is_in_memory(view, dataset) if dataset is not None else None
     collates = any(keyword.arg == "collate_fn" for keyword in node.keywords)
     return None if is_held and collates else is_held
 
 
-def _is_held(view: ScriptView, dataset: ast.expr) -> bool | None:
+def _is_in_memory(view: ScriptView, dataset: ast.expr) -> bool | None:
     found = [_holds_tensors(view, origin.node) for origin in origins(view, dataset)]
     if found and all(found):
         return True
@@ -70,10 +70,10 @@ def _holds_tensors(view: ScriptView, node: ast.AST, depth: int = 0) -> bool | No
     if package in ("torchvision", "torchaudio") and name not in ("FakeData",):
         return False
     class_ = called_class(view.index, node.func)
-    return _indexes(view, class_) if class_ is not None else None
+    return _items_in_memory(view, class_) if class_ is not None else None
 
 
-def _indexes(view: ScriptView, class_: ast.ClassDef) -> bool | None:
+def _items_in_memory(view: ScriptView, class_: ast.ClassDef) -> bool | None:
     """Whether items are cut out of lists and tensors that the constructor filled.
 
     False for a dataset whose items take another call to make: they are opened, decoded or tokenised.
@@ -83,21 +83,21 @@ def _indexes(view: ScriptView, class_: ast.ClassDef) -> bool | None:
         called = [one for one in ast.walk(binding.node) if isinstance(one, ast.Call)]
         if any(last_name(one.func) not in CHEAP for one in called):
             return False
-        read = {attribute for one in ast.walk(binding.node) if (attribute := _indexed(one))}
-        held = {name for each in methods.get("__init__", ()) for name in _filled(each.node)}
+        read = {attribute for one in ast.walk(binding.node) if (attribute := _indexed_attribute(one))}
+        held = {name for each in methods.get("__init__", ()) for name in _filled_attributes(each.node)}
         if read and read <= held:
             return True
     return None
 
 
-def _indexed(node: ast.AST) -> str:
+def _indexed_attribute(node: ast.AST) -> str:
     """The attribute of `self.attribute[...]`."""
     target = node.value if isinstance(node, ast.Subscript) else None
     is_own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
     return target.attr if is_own and isinstance(target, ast.Attribute) else ""
 
 
-def _filled(constructor: ast.AST) -> Iterator[str]:
+def _filled_attributes(constructor: ast.AST) -> Iterator[str]:
     """The attributes that a constructor sets to a list that it builds, or to a tensor of torch."""
     for node in ast.walk(constructor):
         value = node.value if isinstance(node, ast.Assign) else None

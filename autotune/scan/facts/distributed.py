@@ -26,15 +26,15 @@ BY_RANK = re.compile(r"rank|world|shard|replica", re.IGNORECASE)
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.uses_data_parallel`, `code.uses_ddp`, `code.shards_data` and what _group and _epochs state."""
-    yield from _group(script)
-    yield from _epochs(script)
+    yield from _backend_facts(script)
+    yield from _set_epoch_facts(script)
     parallel = [call for call in _torch_calls(script, "DataParallel") if is_reached(script.view, call)]
     all_parallel = _torch_calls(script, "DataParallel")
     if parallel or not all_parallel:
         yield from script.state_fact("code.uses_data_parallel", bool(parallel), *parallel)
     ddp = _torch_calls(script, "DistributedDataParallel")
     yield from script.state_fact("code.uses_ddp", bool(ddp), *ddp)
-    sharding = _sharding(script)
+    sharding = _sharding_calls(script)
     if sharding:
         yield from script.state_fact("code.shards_data", True, *sharding)
     elif script.is_raw and _is_unsharded(script):
@@ -43,16 +43,16 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         )
 
 
-def _group(script: ScriptAnalysis) -> Iterator[Fact]:
+def _backend_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """The backend of the only process group, where it is written down."""
     calls = script.calls_of({"torch.distributed.init_process_group"})
-    written = [one for call in calls for one in _arguments(call, "backend")[:1]]
+    written = [one for call in calls for one in _first_argument(call, "backend")[:1]]
     found = values.written_value(script.view, written[0]) if len(calls) == 1 and written else None
     if found is not None and isinstance(found.value, str) and values.is_certain(script.view, found):
         yield from script.state_fact("code.distributed_backend", found.value, calls[0])
 
 
-def _epochs(script: ScriptAnalysis) -> Iterator[Fact]:
+def _set_epoch_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """A DistributedSampler of a loop over epochs that is never told which epoch it is."""
     index = script.view.index
     made = [call for call in _torch_calls(script, "DistributedSampler") if is_reached(script.view, call)]
@@ -64,7 +64,7 @@ def _epochs(script: ScriptAnalysis) -> Iterator[Fact]:
         yield from script.state_fact("code.lacks_set_epoch", True, *shuffling)
 
 
-def _arguments(call: ast.Call, name: str) -> list[ast.expr]:
+def _first_argument(call: ast.Call, name: str) -> list[ast.expr]:
     """The first argument of a call, by place or by name."""
     return [*call.args[:1], *(one.value for one in call.keywords if one.arg == name)]
 
@@ -74,7 +74,7 @@ def _torch_calls(script: ScriptAnalysis, name: str) -> list[ast.Call]:
     return script.calls_of([one for one in script.calls_by_name if package_and_name(one) == ("torch", name)])
 
 
-def _sharding(script: ScriptAnalysis) -> list[ast.Call]:
+def _sharding_calls(script: ScriptAnalysis) -> list[ast.Call]:
     index = script.view.index
     return [call for name in sorted(SHARDING_CLASSES | SHARDING_FUNCTIONS) for call in index.called.get(name, ())]
 

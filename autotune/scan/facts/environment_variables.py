@@ -15,11 +15,11 @@ from autotune.scan.script.analysis import ScriptAnalysis
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.debug_variables` and `code.restricted_links`; none set is said of a script that is all there."""
-    found = [one for store in script.view.index.items.get("environ", ()) for one in _set(script, store)]
+    found = [one for store in script.view.index.items.get("environ", ()) for one in _set_variables(script, store)]
     yield from (fact for fact in environment.variables_set("code", found) if fact.value or script.is_whole)
 
 
-def _set(script: ScriptAnalysis, store: AttributeWrite) -> Iterator[environment.Set]:
+def _set_variables(script: ScriptAnalysis, store: AttributeWrite) -> Iterator[environment.Set]:
     """The variable that an assignment certainly sets to a text that is written down."""
     if (
         not isinstance(store.node, ast.Subscript)

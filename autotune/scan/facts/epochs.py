@@ -9,7 +9,7 @@ from autotune.model.evidence import Fact
 from autotune.pycode import values
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.analysis import ScriptAnalysis
-from autotune.scan.script.optimizer_steps import counts
+from autotune.scan.script.optimizer_steps import counts_up
 from autotune.scan.script.training_loops import TrainingStep
 
 MOST_ARGUMENTS = 2
@@ -21,13 +21,18 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     if not script.is_own_loop or len(script.steps) != 1 or len(script.steps[0].around) != 1:
         return
     step, epochs = script.steps[0], script.steps[0].around[0]
-    if isinstance(step.node, ast.For) and not counts(step.node) and counts(epochs) and not _is_left(step, epochs):
+    if (
+        isinstance(step.node, ast.For)
+        and not counts_up(step.node)
+        and counts_up(epochs)
+        and not _may_end_early(step, epochs)
+    ):
         assert isinstance(epochs, ast.For)
         assert isinstance(epochs.iter, ast.Call)
-        yield from script.state_fact("code.num_epochs", _count(script.view, epochs.iter), epochs)
+        yield from script.state_fact("code.num_epochs", _num_epochs(script.view, epochs.iter), epochs)
 
 
-def _count(view: ScriptView, called: ast.Call) -> int | None:
+def _num_epochs(view: ScriptView, called: ast.Call) -> int | None:
     """What range(...) counts; None where a bound of it is not certain."""
     bounds = [values.written_value(view, each) for each in called.args[:MOST_ARGUMENTS]]
     numbers = [each.value for each in bounds if values.is_certain(view, each)]
@@ -37,7 +42,7 @@ def _count(view: ScriptView, called: ast.Call) -> int | None:
     return max(0, known[-1] - (known[0] if len(known) > 1 else 0)) or None
 
 
-def _is_left(step: TrainingStep, epochs: ast.AST) -> bool:
+def _may_end_early(step: TrainingStep, epochs: ast.AST) -> bool:
     """Whether a break, return or exit in one of the two loops may end training before its last epoch is over."""
     return any(_leaves(node) for loop in (step.node, epochs) for node in ast.walk(loop))
 

@@ -21,12 +21,12 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     if any(index.attributes.get(name) or index.reads.get(name) for name in NO_GRAPH):
         yield from script.state_fact("code.evaluates_with_grad", False)
         return
-    loops = [loop for call in index.called.get("eval", ()) for loop in _loops(script, call)]
+    loops = [loop for call in index.called.get("eval", ()) for loop in _evaluation_loops(script, call)]
     if script.is_whole:
         yield from script.state_fact("code.evaluates_with_grad", bool(loops), *loops)
 
 
-def _loops(script: ScriptAnalysis, call: ast.Call) -> Iterator[ast.For]:
+def _evaluation_loops(script: ScriptAnalysis, call: ast.Call) -> Iterator[ast.For]:
     """The loops behind `model.eval()` in its function that call the model and train nothing."""
     index, model = script.view.index, base_name(call)
     training = {node for step in script.steps for node in (step.node, *step.around)}

@@ -32,11 +32,11 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         methods = [one for one in class_.body if isinstance(one, ast.FunctionDef) and one.name == "compute_loss"]
         if bases & TRAINERS and methods:
             if not _may_be_divided(script, class_):
-                yield from script.state_fact("code.loss_ignores_num_items", not _uses(methods[0]), methods[0])
+                yield from script.state_fact("code.loss_ignores_num_items", not _uses_num_items(methods[0]), methods[0])
             return
 
 
-def _uses(method: ast.FunctionDef) -> bool:
+def _uses_num_items(method: ast.FunctionDef) -> bool:
     packed = [one.arg for one in (method.args.vararg, method.args.kwarg) if one is not None]
     return any(isinstance(node, ast.Name) and node.id in (NUM_ITEMS, *packed) for node in ast.walk(method))
 
@@ -49,17 +49,17 @@ def _may_be_divided(script: ScriptAnalysis, trainer: ast.ClassDef) -> bool:
         return True
     if any(index.stores.get(name) or any(name in index.inner[one].bindings for one in index.classes) for name in SAYS):
         return True
-    return any(_takes_no_keywords(script, one) for one in _models(script, trainer))
+    return any(_takes_no_keywords(script, one) for one in _model_classes(script, trainer))
 
 
-def _models(script: ScriptAnalysis, trainer: ast.ClassDef) -> list[ast.ClassDef]:
+def _model_classes(script: ScriptAnalysis, trainer: ast.ClassDef) -> list[ast.ClassDef]:
     """The classes of this file of which the trainer's model may be; all of them where it cannot be followed."""
     index = script.view.index
     calls = [call for call in index.calls if called_class(index, call.func) is trainer]
     given = [one.value for call in calls for one in call.keywords if one.arg == "model"]
     if "__init__" not in index.inner[trainer].bindings:
         given += [call.args[0] for call in calls if call.args]
-    makers = [_maker(one.node) for model in given for one in origins(script.view, model)]
+    makers = [_class_name(one.node) for model in given for one in origins(script.view, model)]
     classes = [called_class(index, one) for one in makers]
     others = [one for one, class_ in zip(makers, classes, strict=True) if class_ is None]
     if makers and all((full_name(index, one) or "").startswith("transformers.") for one in others):
@@ -67,7 +67,7 @@ def _models(script: ScriptAnalysis, trainer: ast.ClassDef) -> list[ast.ClassDef]
     return index.classes
 
 
-def _maker(node: ast.AST) -> ast.AST:
+def _class_name(node: ast.AST) -> ast.AST:
     """The class in `Model(...)` and `Model.from_pretrained(...)`."""
     made = node.func if isinstance(node, ast.Call) else node
     return made.value if isinstance(made, ast.Attribute) and made.attr in ("from_pretrained", "from_config") else made

@@ -12,7 +12,7 @@ from autotune.pycode.index import base_name
 from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.reachability import is_reached
 from autotune.scan.script.analysis import ScriptAnalysis
-from autotune.scan.script.consumer_calls import arguments
+from autotune.scan.script.consumer_calls import call_arguments
 from autotune.scan.script.consumers import AUTOCASTS, FUNCTIONS, SCALERS
 from autotune.syntax.python import last_name
 
@@ -29,13 +29,13 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     scalers = script.calls_of(SCALERS)
     is_scaled = _is_scaled(script, scalers)
     yield from script.state_fact("run.grad_scaler", is_scaled, *scalers)
-    yield from _autocast(script)
+    yield from _autocast_facts(script)
     legacy = script.calls_of(LEGACY)
     yield from script.state_fact("run.legacy_amp", bool(legacy), *legacy)
     if is_scaled:
-        yield from _clips(script, scalers)
-        yield from _update(script, scalers)
-    halves = _halves(script)
+        yield from _clipping_facts(script, scalers)
+        yield from _update_facts(script, scalers)
+    halves = _half_casts(script)
     yield from script.state_fact("code.trains_half_params", bool(halves), *halves)
 
 
@@ -60,7 +60,7 @@ def _may_scale(script: ScriptAnalysis, scalers: list[ast.Call]) -> bool:
 def _is_enabled(script: ScriptAnalysis, call: ast.Call) -> bool | None:
     """Whether an autocast or GradScaler is made, and enabled."""
     which = FUNCTIONS[full_name(script.view.index, call.func) or ""]
-    found, is_open = arguments(script.view, call, which.parameters)
+    found, is_open = call_arguments(script.view, call, which.parameters)
     if is_reached(script.view, call) is None or is_open:
         return None
     if "enabled" not in found:
@@ -69,7 +69,7 @@ def _is_enabled(script: ScriptAnalysis, call: ast.Call) -> bool | None:
     return bool(given.value) if values.is_certain(script.view, given) else None
 
 
-def _autocast(script: ScriptAnalysis) -> Iterator[Fact]:
+def _autocast_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """The dtype when all autocasts of the script agree; "off" of a raw loop without one."""
     named = script.calls_of(AUTOCASTS)
     calls = [call for call in named if call in script.step_path] or [
@@ -91,7 +91,7 @@ def _is_context(script: ScriptAnalysis, call: ast.Call) -> bool:
 
 def _dtype(script: ScriptAnalysis, call: ast.Call) -> str | None:
     name = full_name(script.view.index, call.func) or ""
-    found, _ = arguments(script.view, call, FUNCTIONS[name].parameters)
+    found, _ = call_arguments(script.view, call, FUNCTIONS[name].parameters)
     if "dtype" in found:
         given = found["dtype"]
         return given.value if given.known and isinstance(given.value, str) else None
@@ -101,7 +101,7 @@ def _dtype(script: ScriptAnalysis, call: ast.Call) -> str | None:
     return DEFAULT_DTYPES.get(str(device.value).split(":")[0]) if device.known else None
 
 
-def _clips(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
+def _clipping_facts(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
     """Gradients clipped beside a scaled backward, and unscale_ nowhere."""
     index = script.view.index
     clips = [call for name in sorted(CLIPS) for call in index.called.get(name, ()) if _is_torch(script, call)]
@@ -125,7 +125,7 @@ def _is_before(first: ast.Call, then: ast.Call) -> bool:
     return (first.lineno, first.col_offset) < (then.lineno, then.col_offset)
 
 
-def _update(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
+def _update_facts(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
     """A GradScaler that steps, and whose update() is never called; not known of one that other names stand for."""
     index = script.view.index
     outer = [index.parents.get(call) for call in scalers]
@@ -138,7 +138,7 @@ def _update(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator[Fact]:
         )
 
 
-def _halves(script: ScriptAnalysis) -> list[ast.Call]:
+def _half_casts(script: ScriptAnalysis) -> list[ast.Call]:
     """`model.half()` or `model.to(torch.float16)` of a model whose parameters an optimizer gets."""
     index = script.view.index
     trained = {base_name(call) for call in index.called.get("parameters", ())} - {""}

@@ -37,19 +37,19 @@ GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.*` that are about no loop in particular."""
-    yield from _cuda(script)
-    yield from _deterministic(script)
-    yield from _profiles(script)
-    yield from _reentrant(script)
-    yield from _numpy(script)
-    yield from _seeds(script)
-    yield from _guard(script)
-    yield from _attentions(script)
+    yield from _cuda_facts(script)
+    yield from _determinism_facts(script)
+    yield from _profiler_facts(script)
+    yield from _checkpoint_facts(script)
+    yield from _numpy_facts(script)
+    yield from _seed_facts(script)
+    yield from _main_guard_facts(script)
+    yield from _attention_facts(script)
     bars = [call for name in BARS for call in script.view.index.called.get(name, ())]
     yield from script.state_fact("code.shows_progress", bool(bars), *bars[:1])
 
 
-def _cuda(script: ScriptAnalysis) -> Iterator[Fact]:
+def _cuda_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """A tensor or model can go to a GPU: .cuda(), a "cuda" device, or a library that looks for one."""
     index = script.view.index
     named = [one for one in index.strings if one.value == "cuda" or str(one.value).startswith("cuda:")]
@@ -59,12 +59,12 @@ def _cuda(script: ScriptAnalysis) -> Iterator[Fact]:
     if places:
         yield from script.state_fact("code.uses_cuda", True, *sorted(places, key=_line)[:1])
     elif not script.is_raw:
-        yield from _cuda_of_library(script)
+        yield from _library_cuda_facts(script)
     elif not any(DEVICE.search(name) for name in (*index.attributes, *index.reads, *index.called)):
         yield from script.state_fact("code.uses_cuda", False)
 
 
-def _cuda_of_library(script: ScriptAnalysis) -> Iterator[Fact]:
+def _library_cuda_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """A Trainer, Accelerator or Fabric uses a GPU unless it is told not to."""
     asked = [one for one in script.consumer_calls if one.consumer.dialect != "torch"]
     told = [one.call.arguments[name] for one in asked for name in ON_CPU if name in one.call.arguments]
@@ -80,7 +80,7 @@ def _line(node: ast.AST) -> int:
     return getattr(node, "lineno", 0)
 
 
-def _deterministic(script: ScriptAnalysis) -> Iterator[Fact]:
+def _determinism_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     view = script.view
     asked: list[ast.AST] = []
     open_: list[ast.AST] = []
@@ -98,7 +98,7 @@ def _deterministic(script: ScriptAnalysis) -> Iterator[Fact]:
         yield from script.state_fact("code.is_deterministic", bool(asked), *asked)
 
 
-def _profiles(script: ScriptAnalysis) -> Iterator[Fact]:
+def _profiler_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """A profiler that nothing limits, around training."""
     view = script.view
     unlimited = [
@@ -134,13 +134,13 @@ def _covers_training(script: ScriptAnalysis, call: ast.Call) -> bool:
     return any(one in inside for start in starts for one in with_callers(index, start))
 
 
-def _reentrant(script: ScriptAnalysis) -> Iterator[Fact]:
+def _checkpoint_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     calls = script.calls_of(CHECKPOINTS)
     without = [call for call in calls if not any(one.arg in ("use_reentrant", None) for one in call.keywords)]
     yield from script.state_fact("code.checkpoint_without_reentrant", bool(without), *without)
 
 
-def _numpy(script: ScriptAnalysis) -> Iterator[Fact]:
+def _numpy_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """A dataset whose items draw from a Generator that its constructor made: every worker has the same copy of it."""
     index = script.view.index
     drawn: list[ast.AST] = []
@@ -165,7 +165,7 @@ def _generators(script: ScriptAnalysis, constructor: ast.FunctionDef) -> Iterato
             yield from node.targets if isinstance(node, ast.Assign) else ()
 
 
-def _seeds(script: ScriptAnalysis) -> Iterator[Fact]:
+def _seed_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """A worker_init_fn, or seed_everything(workers=True)."""
     loaders = [one for one in script.consumer_calls if one.consumer.kind == "loader"]
     given = [(one.node, one.call.arguments.get("worker_init_fn")) for one in loaders]
@@ -179,7 +179,7 @@ def _seeds(script: ScriptAnalysis) -> Iterator[Fact]:
         yield from script.state_fact("code.seeds_workers", False)
 
 
-def _guard(script: ScriptAnalysis) -> Iterator[Fact]:
+def _main_guard_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Whether all that starts training stands below `if __name__ == "__main__"`."""
     index = script.view.index
     starts: list[ast.AST] = [step.node for step in script.steps if not step.is_hook]
@@ -197,7 +197,7 @@ def _is_guarded(script: ScriptAnalysis, node: ast.AST) -> bool:
     return any(isinstance(one, ast.If) and is_main_guard(one.test) for one in script.view.index.around(node))
 
 
-def _attentions(script: ScriptAnalysis) -> Iterator[Fact]:
+def _attention_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Attention weights that a script asks its model for, or reads from what it gave."""
     index = script.view.index
     read = [one for one in index.attributes if ATTENTIONS.fullmatch(one)]

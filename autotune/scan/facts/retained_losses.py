@@ -19,32 +19,32 @@ CUTS = frozenset({"item", "detach", "cpu", "tolist", "float"})
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Fact `code.num_kept_losses_in_step`."""
-    found = [node for step in script.steps for node in _kept(script, step)]
+    found = [node for step in script.steps for node in _retentions(script, step)]
     if script.steps:
         yield from script.state_fact(
             "code.num_kept_losses_in_step", len(found) or (0 if script.is_whole else None), *found
         )
 
 
-def _kept(script: ScriptAnalysis, step: TrainingStep) -> Iterator[ast.AST]:
+def _retentions(script: ScriptAnalysis, step: TrainingStep) -> Iterator[ast.AST]:
     """Where the loss of a step, as its backward had it, is added to a number or put into a list."""
-    loss = _loss(step.backward) if step.backward is not None else ""
+    loss = _loss_name(step.backward) if step.backward is not None else ""
     for node in ast.walk(step.node) if loss else ():
-        kept, into = _parts(node)
+        kept, into = _value_and_container(node)
         if not isinstance(kept, ast.Name) or kept.id != loss or not isinstance(into, ast.Name):
             continue
         if not _is_cut(script, kept) and not _is_without_graph(script, node) and _outlives(script, step, into):
             yield node
 
 
-def _loss(backward: ast.Call) -> str:
+def _loss_name(backward: ast.Call) -> str:
     """The name in loss.backward(), scaler.scale(loss).backward() and accelerator.backward(loss)."""
     scaled = backward.func.value if isinstance(backward.func, ast.Attribute) else None
     given = [*backward.args[:1], *(scaled.args[:1] if isinstance(scaled, ast.Call) else ())]
     return last_name(given[0]) if given else base_name(backward)
 
 
-def _parts(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
+def _value_and_container(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
     """What is kept, and in what, of `into += kept` and `into.append(kept)`."""
     if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
         return node.value, node.target

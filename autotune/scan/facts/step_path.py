@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from autotune.model.evidence import RUN, Fact
 from autotune.pycode import values
-from autotune.pycode.functions import passed
+from autotune.pycode.functions import passed_arguments
 from autotune.pycode.index import Binding, Index
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.optimizer_steps import Loop
-from autotune.scan.script.save_intervals import saves
+from autotune.scan.script.save_intervals import writes_checkpoint
 from autotune.scan.script.training_loops import TrainingStep, step_path
 from autotune.syntax.python import last_name
 
@@ -45,18 +45,20 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     batches = _Batches(view, script.steps)
     patterns: Mapping[str, Callable[[ast.Call], bool]] = {
         "code.num_scalar_reads_in_step": batches.is_read,
-        "code.num_synchronize_in_step": lambda call: _waits(view, call),
+        "code.num_synchronize_in_step": lambda call: _waits_for_device(view, call),
         "code.num_empty_cache_in_step": lambda call: last_name(call.func) == "empty_cache",
         "code.num_gc_in_step": lambda call: full_name(view.index, call.func) == "gc.collect",
         "code.num_blocking_copies_in_step": batches.is_blocking_copy,
         "code.num_barriers_in_step": lambda call: _is_barrier(view, call),
-        "code.num_saves_in_step": lambda call: saves(view, call),
+        "code.num_saves_in_step": lambda call: writes_checkpoint(view, call),
         "code.num_new_iterators_in_step": lambda call: _starts_iterator(view, call),
         "code.num_filled_gradients_in_step": lambda call: (
-            last_name(call.func) == "zero_grad" and _given(view, call, "set_to_none") is False
+            last_name(call.func) == "zero_grad" and _is_keyword_true(view, call, "set_to_none") is False
         ),
         "code.num_retained_graphs_in_step": lambda call: (
-            num_backwards == 1 and last_name(call.func) == "backward" and _given(view, call, "retain_graph") is True
+            num_backwards == 1
+            and last_name(call.func) == "backward"
+            and _is_keyword_true(view, call, "retain_graph") is True
         ),
     }
     unconditional = tuple(step_path(view, script.steps, always=True))
@@ -80,14 +82,14 @@ class _Batches:
     def is_read(self, call: ast.Call) -> bool:
         """`loss.item()`, `x.cpu()`, `float(loss)`: of a tensor that is not known to be on the host."""
         if full_name(self._view.index, call.func) == "float" and len(call.args) == 1:
-            root = _root(call.args[0])
+            root = _root_name(call.args[0])
             return root is not None and "loss" in root.id.lower() and not self._is_number(root)
         if last_name(call.func) not in READS or not isinstance(call.func, ast.Attribute) or call.args:
             return False
         receiver = call.func.value
-        if any(last_name(one.func) in READS for one in _chain(receiver)):
+        if any(last_name(one.func) in READS for one in _method_chain(receiver)):
             return False
-        root = _root(receiver)
+        root = _root_name(receiver)
         package = (full_name(self._view.index, root) or "").split(".")[0] if root is not None else ""
         return package not in HOST_PACKAGES and not self._is_on_host(receiver)
 
@@ -104,7 +106,7 @@ class _Batches:
 
     def is_batch(self, node: ast.expr, depth: int = 0) -> bool:
         """Whether an expression is (a part of) what a training loop iterates over."""
-        root = _root(node)
+        root = _root_name(node)
         bindings = self._view.index.lookup(root) if root is not None and depth <= MAX_DEPTH else ()
         for binding in bindings:
             if binding not in self._known:
@@ -116,10 +118,10 @@ class _Batches:
         if binding.kind == "loop" and binding.value is not None:
             return binding.node in self._loops or self.is_batch(binding.value, depth)
         if binding.kind in ("value", "item") and binding.value is not None:
-            value = _item(binding.value, binding.path)
+            value = _assigned_item(binding.value, binding.path)
             return (isinstance(value, ast.Call) and last_name(value.func) == "next") or self.is_batch(value, depth)
         if binding.kind == "parameter":
-            given = _passed(self._view.index, binding.node)
+            given = _passed_arguments(self._view.index, binding.node)
             return any(one is not None and self.is_batch(one, depth) for one in given)
         return False
 
@@ -150,7 +152,7 @@ class _Batches:
 
     def _is_moved(self, node: ast.expr) -> bool:
         """Whether the name is also given what a model or a move to a device returns."""
-        root = _root(node)
+        root = _root_name(node)
         bindings = self._view.index.lookup(root) if root is not None else []
         return self._moved_by_framework or any(
             binding.value is not None and any(last_name(call.func) in MOVES for call in _calls(binding.value))
@@ -167,7 +169,7 @@ class _Batches:
         )
 
 
-def _waits(view: ScriptView, call: ast.Call) -> bool:
+def _waits_for_device(view: ScriptView, call: ast.Call) -> bool:
     """`torch.cuda.synchronize()`, and the synchronize() of a Stream of torch."""
     if full_name(view.index, call.func) in WAITS:
         return True
@@ -192,28 +194,28 @@ def _starts_iterator(view: ScriptView, call: ast.Call) -> bool:
     return any(isinstance(one, ast.Call) and last_name(one.func).endswith("DataLoader") for one in made)
 
 
-def _given(view: ScriptView, call: ast.Call, name: str) -> bool | None:
+def _is_keyword_true(view: ScriptView, call: ast.Call, name: str) -> bool | None:
     """What a keyword of a call is; None where it is not given, or not known."""
     found = next((one.value for one in call.keywords if one.arg == name), None)
     return values.is_true(view, found) if found is not None else None
 
 
-def _item(value: ast.expr, path: tuple[int, ...]) -> ast.expr:
+def _assigned_item(value: ast.expr, path: tuple[int, ...]) -> ast.expr:
     """The part of `x, y = batch["x"], batch["y"]` that a name is given."""
     while path and isinstance(value, ast.Tuple | ast.List) and path[0] < len(value.elts):
         value, path = value.elts[path[0]], path[1:]
     return value
 
 
-def _passed(index: Index, parameter: ast.AST) -> Iterable[ast.expr | None]:
+def _passed_arguments(index: Index, parameter: ast.AST) -> Iterable[ast.expr | None]:
     """What calls pass for a parameter of a function of the file."""
     function = index.parents[index.parents[parameter]]
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or not isinstance(parameter, ast.arg):
         return ()
-    return passed(index, function, parameter.arg)
+    return passed_arguments(index, function, parameter.arg)
 
 
-def _root(node: ast.expr) -> ast.Name | None:
+def _root_name(node: ast.expr) -> ast.Name | None:
     """The name that a chain of attributes, items and method calls starts from."""
     while not isinstance(node, ast.Name):
         if isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
@@ -227,7 +229,7 @@ def _root(node: ast.expr) -> ast.Name | None:
     return node
 
 
-def _chain(node: ast.expr) -> Iterator[ast.Call]:
+def _method_chain(node: ast.expr) -> Iterator[ast.Call]:
     """The method calls of a chain: cpu() and detach() of x.detach().cpu()."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         if isinstance(node, ast.Call):

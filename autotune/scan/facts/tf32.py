@@ -30,26 +30,26 @@ class Tf32Writes(Struct, frozen=True):
     writes: frozenset[str] = frozenset()
 
 
-def _named(names: str) -> frozenset[str]:
+def _switch_names(names: str) -> frozenset[str]:
     return frozenset(f"{BACKENDS}{name}fp32_precision" for name in names.split(","))
 
 
 MATMUL = Tf32Writes(
-    _named(",cudnn.,cuda.matmul."),
+    _switch_names(",cudnn.,cuda.matmul."),
     "tf32",
     f"{BACKENDS}cuda.matmul.allow_tf32",
     frozenset({"torch.get_float32_matmul_precision"}),
     frozenset({"torch.set_float32_matmul_precision"}),
 )
 
-CUDNN = Tf32Writes(_named(",cudnn.,cudnn.conv.,cudnn.rnn."), "ieee", f"{BACKENDS}cudnn.allow_tf32")
+CUDNN = Tf32Writes(_switch_names(",cudnn.,cudnn.conv.,cudnn.rnn."), "ieee", f"{BACKENDS}cudnn.allow_tf32")
 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Fact `code.mixes_tf32_apis`."""
     if not script.view.index.imports:
         return
-    found = [_raising(script, one) for one in (MATMUL, CUDNN)]
+    found = [_raising_pair(script, one) for one in (MATMUL, CUDNN)]
     raising = next((nodes for nodes in found if nodes), None)
     if raising:
         yield from script.state_fact("code.mixes_tf32_apis", True, *raising)
@@ -57,7 +57,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         yield from script.state_fact("code.mixes_tf32_apis", False)
 
 
-def _raising(script: ScriptAnalysis, switches: Tf32Writes) -> tuple[ast.AST, ...] | None:
+def _raising_pair(script: ScriptAnalysis, switches: Tf32Writes) -> tuple[ast.AST, ...] | None:
     """A new switch that is set and the read that raises; nothing where none does, None where it is not known."""
     index = script.view.index
     stores = [one for one in index.stores.get("fp32_precision", ()) if full_name(index, one.node) in switches.new]

@@ -26,21 +26,21 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         stores = [
             one for one in script.view.index.stores.get(attribute, ()) if full_name(script.view.index, one.node) == full
         ]
-        is_set = [one.node for one in stores if one.value is not None and _is(script, one.value, value)]
+        is_set = [one.node for one in stores if one.value is not None and _is_certainly(script, one.value, value)]
         if is_set or not stores:
             yield from script.state_fact(name, bool(is_set), *is_set)
-    yield from _attention(script)
+    yield from _fused_attention(script)
 
 
-def _is(script: ScriptAnalysis, node: ast.expr, value: bool) -> bool:
+def _is_certainly(script: ScriptAnalysis, node: ast.expr, value: bool) -> bool:
     return is_reached(script.view, node) is True and values.is_true(script.view, node) is value
 
 
-def _attention(script: ScriptAnalysis) -> Iterator[Fact]:
+def _fused_attention(script: ScriptAnalysis) -> Iterator[Fact]:
     """Both kernels are turned off, and neither on again."""
     calls = {name: script.calls_of({name}) for name in FUSED_KERNELS}
     is_off = [
-        len(found) == 1 and all(_is(script, one, False) for one in found[0].args[:1]) and bool(found[0].args)
+        len(found) == 1 and all(_is_certainly(script, one, False) for one in found[0].args[:1]) and bool(found[0].args)
         for found in calls.values()
     ]
     if all(is_off) or not any(calls.values()):

@@ -13,7 +13,7 @@ from autotune.pycode.origins import origins
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.consumer_calls import LocatedCall
-from autotune.scan.script.cross_file_calls import RunTraining, trained_elsewhere
+from autotune.scan.script.cross_file_calls import RunTraining, calls_of_training_modules
 from autotune.scan.script.loaders import LoaderCall
 from autotune.scan.script.training_loops import TrainingStep
 from autotune.syntax.python import last_name
@@ -93,7 +93,7 @@ def _is_cli(view: ScriptView, call: ast.Call) -> bool:
 
 def training_starts(script: ScriptAnalysis) -> list[ast.Call]:
     """All calls that train in other code: a library's, or that of a module that the script imports."""
-    return [*trainer_runs(script.view), *trained_elsewhere(script.view, script.run)]
+    return [*trainer_runs(script.view), *calls_of_training_modules(script.view, script.run)]
 
 
 def _is_trainer(view: ScriptView, node: ast.expr) -> bool:

@@ -23,13 +23,13 @@ INFERENCE = NO_GRADIENTS | {"generate", "eval"}
 TRAINING = frozenset({"backward", "train", "fit", "step"})
 
 
-def unsaid(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> tuple[str, ...]:
+def unknown_arguments(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> tuple[str, ...]:
     """The arguments of a call that are to be taken as unknown.
 
     Workers cannot use CUDA tensors unless they are spawned: a loader that makes them has none for a reason. A device
     map is right for a model that the function around it only runs.
     """
-    if which.kind == "loader" and any(_moves(one) for one in _makers(view, node)):
+    if which.kind == "loader" and any(_moves_to_gpu(one) for one in _batch_code(view, node)):
         return OF_WORKERS
     is_elsewhere = view.is_module and is_reached(view, node) is None
     if which.name == "from_pretrained" and (is_elsewhere or _only_runs(view, node)):
@@ -37,7 +37,7 @@ def unsaid(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> tuple[str, 
     return ()
 
 
-def _makers(view: ScriptView, loader: ast.Call) -> Iterator[ast.AST]:
+def _batch_code(view: ScriptView, loader: ast.Call) -> Iterator[ast.AST]:
     """The code of the file that makes a loader's batches: its collate_fn, and its dataset's items."""
     given = {keyword.arg: keyword.value for keyword in loader.keywords}
     for node in [one for one in (given.get("collate_fn"), given.get("dataset"), *loader.args[:1]) if one is not None]:
@@ -54,7 +54,7 @@ def _name_of(node: ast.AST) -> str:
     return node.name if isinstance(node, Function) else ""
 
 
-def _moves(code: ast.AST) -> bool:
+def _moves_to_gpu(code: ast.AST) -> bool:
     """Whether it puts tensors on a GPU: `.cuda()`, `.to("cuda")`, `.to(device)`, `device="cuda"`."""
     for node in ast.walk(code):
         if not isinstance(node, ast.Call):

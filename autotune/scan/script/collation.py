@@ -36,15 +36,15 @@ TEXTS = frozenset({"labels", "decoder_input_ids"})
 """Columns that a padding of the inputs leaves as they are: where they are token ids, they need another collator."""
 
 
-def doubt(view: ScriptView, tokenizer: ast.Call) -> str:
+def padding_doubt(view: ScriptView, tokenizer: ast.Call) -> str:
     """Why other padding at the call of a tokenizer might break the run; "" where batches are padded, there or later, or
     where what stacks them can be replaced."""
-    if _collates(view, tokenizer) or any(map(_pads, view.index.calls)):
+    if _is_in_collate_function(view, tokenizer) or any(map(_pads, view.index.calls)):
         return ""
     uses = _stackers(view.index)
     if not uses:
         return UNPADDED
-    if _replaceable(view, tokenizer, uses):
+    if _is_replaceable(view, tokenizer, uses):
         return ""
     lines = ", ".join(str(view.place(use).line) for use in uses)
     return (
@@ -53,13 +53,17 @@ def doubt(view: ScriptView, tokenizer: ast.Call) -> str:
     )
 
 
-def calls(view: ScriptView) -> Iterator[ConsumerCall]:
+def collator_calls(view: ScriptView) -> Iterator[ConsumerCall]:
     """What stacks batches of a tokenizer's that pads to a fixed width, and what has to stand there when it does not."""
     for tokenizer in [one for one in view.index.calls if "tokenizer" in last_name(one.func).lower()]:
         uses = _stackers(view.index)
-        if _collates(view, tokenizer) or any(map(_pads, view.index.calls)) or not _replaceable(view, tokenizer, uses):
+        if (
+            _is_in_collate_function(view, tokenizer)
+            or any(map(_pads, view.index.calls))
+            or not _is_replaceable(view, tokenizer, uses)
+        ):
             continue
-        for use in (*uses, *_imported(view.index)):
+        for use in (*uses, *_import_aliases(view.index)):
             key = f"{PADDER}({last_name(tokenizer.func)})" if isinstance(use, ast.Name) else PADDER
             yield ConsumerCall(
                 "torch", "collator", RUN, {key: WrittenValue(key, STACKER, view.place(use))}, view.place(tokenizer)
@@ -69,7 +73,9 @@ def calls(view: ScriptView) -> Iterator[ConsumerCall]:
 
 def is_mapped(view: ScriptView, tokenizer: ast.Call) -> bool:
     """Whether a tokenizer makes samples, which a collator pads: it has no batch to pad, and makes no tensors of one."""
-    return not _collates(view, tokenizer) and all(one.arg != "return_tensors" for one in tokenizer.keywords)
+    return not _is_in_collate_function(view, tokenizer) and all(
+        one.arg != "return_tensors" for one in tokenizer.keywords
+    )
 
 
 def _stackers(index: Index) -> list[ast.Name]:
@@ -77,17 +83,17 @@ def _stackers(index: Index) -> list[ast.Name]:
     return [one for one in index.reads.get(STACKER, ()) if full_name(index, one) == f"transformers.{STACKER}"]
 
 
-def _imported(index: Index) -> list[ast.alias]:
+def _import_aliases(index: Index) -> list[ast.alias]:
     found = [one.node for one in index.module.bindings.get(STACKER, ()) if one.kind == "import"]
     return [node for node in found if isinstance(node, ast.alias) and node.asname is None]
 
 
-def _replaceable(view: ScriptView, tokenizer: ast.Call, uses: list[ast.Name]) -> bool:
+def _is_replaceable(view: ScriptView, tokenizer: ast.Call, uses: list[ast.Name]) -> bool:
     """Whether the collator that pads can stand where the one that stacks does: as a plain name, where the tokenizer has
     its name too, and of inputs alone."""
     index = view.index
     func = tokenizer.func
-    if not uses or not isinstance(func, ast.Name) or len(_imported(index)) != 1:
+    if not uses or not isinstance(func, ast.Name) or len(_import_aliases(index)) != 1:
         return False
     names = index.lookup(func)
     are_given = all(isinstance(index.parents.get(use), ast.keyword) for use in uses)
@@ -107,7 +113,7 @@ def _pads(call: ast.Call) -> bool:
     return name == "pad_sequence" or (name == "pad" and "tokenizer" in base_name(call).lower())
 
 
-def _collates(view: ScriptView, call: ast.Call) -> bool:
+def _is_in_collate_function(view: ScriptView, call: ast.Call) -> bool:
     """Whether a call stands in a collate function: it has all samples of a batch."""
     given = [one.value for each in view.index.calls for one in each.keywords if one.arg in COLLATES]
     made = [origin.node for value in given for origin in origins(view, value)]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.pycode import cli_options, loaded_configs, values
-from autotune.pycode.dicts import entries
+from autotune.pycode.dicts import dict_entries
 from autotune.pycode.functions import called_class
 from autotune.pycode.index import AttributeWrite
 from autotune.pycode.mutations import ANY
@@ -21,9 +21,9 @@ from autotune.pycode.origins import changed_attributes, changed_items, origins
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import DictEntries, ScriptView
 from autotune.scan.script import collation
-from autotune.scan.script.argument_context import unsaid
+from autotune.scan.script.argument_context import unknown_arguments
 from autotune.scan.script.consumers import CHOICES, ConsumerSpec, consumer, of_class
-from autotune.scan.script.tokenizer_padding import option as padding_option
+from autotune.scan.script.tokenizer_padding import padding_option as padding_option
 from autotune.syntax.python import last_name
 
 BACKENDS = "torch.backends."
@@ -54,7 +54,9 @@ def locate_calls(view: ScriptView) -> tuple[LocatedCall, ...]:
     )
 
 
-def calls(view: ScriptView, found: Sequence[LocatedCall], loaders: Mapping[ast.Call, str]) -> tuple[ConsumerCall, ...]:
+def subject_calls(
+    view: ScriptView, found: Sequence[LocatedCall], loaders: Mapping[ast.Call, str]
+) -> tuple[ConsumerCall, ...]:
     """The Calls with their subjects; `loaders` names those of the loaders."""
     numbered: list[ConsumerCall] = []
     num_optimizers = 0
@@ -63,49 +65,61 @@ def calls(view: ScriptView, found: Sequence[LocatedCall], loaders: Mapping[ast.C
         if one.consumer.kind == "optimizer":
             subject, num_optimizers = f"optimizer#{num_optimizers}", num_optimizers + 1
         numbered.append(replace(one.call, subject=subject))
-    return (*_agreed([*numbered, *_switches(view), *_parsed(view)]), *_held_ready(view), *collation.calls(view))
+    return (
+        *_agreeing_calls([*numbered, *_switches(view), *_parsed_class_calls(view)]),
+        *_unused_class_calls(view),
+        *collation.collator_calls(view),
+    )
 
 
-def arguments(view: ScriptView, node: ast.Call, parameters: Sequence[str] = ()) -> tuple[dict[str, WrittenValue], bool]:
+def call_arguments(
+    view: ScriptView, node: ast.Call, parameters: Sequence[str] = ()
+) -> tuple[dict[str, WrittenValue], bool]:
     """The arguments of a call by name, a dict's entries as "name.key"; and whether it may have more."""
     found: dict[str, WrittenValue] = {}
     is_open = any(isinstance(one, ast.Starred) for one in node.args)
-    waiting = [_Possible(name, (one,)) for name, one in zip(parameters, node.args if not is_open else (), strict=False)]
+    waiting = [
+        _PossibleArgument(name, (one,)) for name, one in zip(parameters, node.args if not is_open else (), strict=False)
+    ]
     for keyword in node.keywords:
         read = loaded_configs.subtree(view, keyword.value, values.written_value) if keyword.arg is None else None
         if read is not None:
             found |= {key: replace(one, key=key) for key, one in read.items()}
             continue
-        held = _unpacked(view, keyword.value) if keyword.arg is None else DictEntries({keyword.arg: (keyword.value,)})
-        waiting += _possible(view, held)
+        held = (
+            _unpacked_entries(view, keyword.value)
+            if keyword.arg is None
+            else DictEntries({keyword.arg: (keyword.value,)})
+        )
+        waiting += _possible_arguments(view, held)
         is_open |= held.is_open or bool(held.maybe)
     waiting.reverse()
     while waiting:
         each = waiting.pop()
-        found[each.name], inner = _argument(view, each)
+        found[each.name], inner = _read_argument(view, each)
         waiting += reversed(inner if each.depth < MAX_DEPTH else ())
         if len(found) > MAX_ARGUMENTS:
             return found, True
     return found, is_open
 
 
-def _unpacked(view: ScriptView, node: ast.expr) -> DictEntries:
+def _unpacked_entries(view: ScriptView, node: ast.expr) -> DictEntries:
     """What a dict holds whose entries become arguments; what other code sets in it may be anything."""
-    held = entries(view, node)
+    held = dict_entries(view, node)
     changed = changed_items(view, node) if held.values else frozenset()
     keys = held.values.keys() if ANY in changed else changed & held.values.keys()
     return replace(held, maybe=held.maybe | keys, is_open=held.is_open or bool(changed - keys))
 
 
 def _call(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> ConsumerCall:
-    found, is_open = arguments(view, node, which.parameters)
+    found, is_open = call_arguments(view, node, which.parameters)
     if which.kind == "run" and which.dialect != "torch":
         class_ = called_class(view.index, node.func)
-        found = {**(_fields(view, class_) if class_ is not None else {}), **found}
-        found |= _changed(view, node, found)
+        found = {**(_field_defaults(view, class_) if class_ is not None else {}), **found}
+        found |= _later_arguments(view, node, found)
     if which.name in CHOICES and is_reached(view, node) is None:
         found = {name: replace(given, value=None, known=False) for name, given in found.items()}
-    for name in unsaid(view, node, which):
+    for name in unknown_arguments(view, node, which):
         found[name] = WrittenValue(name, None, view.place(node), known=False)
     given = next((one.value for one in node.keywords if one.arg == "padding"), None)
     decides = padding_option(view, given) if which.name == "tokenizer" and given is not None else None
@@ -114,7 +128,7 @@ def _call(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> ConsumerCall
         del found["padding"]
     padding = found.get("padding")
     if which.name == "tokenizer" and padding is not None and padding.known:
-        found["padding"] = replace(padding, doubt=padding.doubt or collation.doubt(view, node))
+        found["padding"] = replace(padding, doubt=padding.doubt or collation.padding_doubt(view, node))
     name = f"map.{which.name}" if which.name == "tokenizer" and collation.is_mapped(view, node) else which.name
     return ConsumerCall(which.dialect, name, RUN, found, _location(view, node), is_open or which.is_open)
 
@@ -123,7 +137,7 @@ def _location(view: ScriptView, node: ast.AST) -> Location:
     return replace(view.place(node), key="")
 
 
-class _Possible(Struct, frozen=True):
+class _PossibleArgument(Struct, frozen=True):
     """An argument whose value is one of some expressions; `doubt` says why it may be none of them.
 
     `depth` is how many dicts it stands in that are themselves arguments.
@@ -135,13 +149,15 @@ class _Possible(Struct, frozen=True):
     depth: int = 0
 
 
-def _possible(view: ScriptView, held: DictEntries, prefix: str = "", depth: int = 0) -> Iterator[_Possible]:
+def _possible_arguments(
+    view: ScriptView, held: DictEntries, prefix: str = "", depth: int = 0
+) -> Iterator[_PossibleArgument]:
     """The entries of a dict as arguments."""
     for key, possible in held.values.items():
-        yield _Possible(f"{prefix}{key}", possible, _doubt(view, held, key), depth)
+        yield _PossibleArgument(f"{prefix}{key}", possible, _doubt(view, held, key), depth)
 
 
-def _argument(view: ScriptView, asked: _Possible) -> tuple[WrittenValue, Sequence[_Possible]]:
+def _read_argument(view: ScriptView, asked: _PossibleArgument) -> tuple[WrittenValue, Sequence[_PossibleArgument]]:
     """An argument, and the entries of the dict that it is."""
     name, possible, doubt = asked.name, asked.values, asked.doubt
     each = [values.written_value(view, one) for one in possible] if not doubt else []
@@ -153,7 +169,7 @@ def _argument(view: ScriptView, asked: _Possible) -> tuple[WrittenValue, Sequenc
     location = given.location if given.location.key else replace(given.location, key=name)
     found = replace(given, key=name, location=location)
     if len(possible) == 1 and not doubt and not given.known and isinstance(possible[0], ast.Dict | ast.Call | ast.Name):
-        return found, tuple(_possible(view, entries(view, possible[0]), f"{name}.", asked.depth + 1))
+        return found, tuple(_possible_arguments(view, dict_entries(view, possible[0]), f"{name}.", asked.depth + 1))
     return found, ()
 
 
@@ -172,7 +188,7 @@ def _lines(view: ScriptView, nodes: Sequence[ast.expr]) -> str:
     return f"line{'s' if lines[1:] else ''} {', '.join(map(str, lines))}"
 
 
-def _changed(view: ScriptView, node: ast.Call, given: Collection[str]) -> dict[str, WrittenValue]:
+def _later_arguments(view: ScriptView, node: ast.Call, given: Collection[str]) -> dict[str, WrittenValue]:
     """What is set afterwards on the object that gets the arguments `given`: `training_args.optim = ...`."""
     outer = view.index.parents.get(node)
     name = last_name(outer.targets[0]) if isinstance(outer, ast.Assign) else ""
@@ -181,7 +197,7 @@ def _changed(view: ScriptView, node: ast.Call, given: Collection[str]) -> dict[s
     stores = {
         key: [store for store in rows if last_name(store.base) == name] for key, rows in view.index.stores.items()
     }
-    own = {key: _set_later(view, key, rows) for key, rows in stores.items() if rows}
+    own = {key: _later_argument(view, key, rows) for key, rows in stores.items() if rows}
     # TrainingArguments has set_dataloader and its like.
     has_setters = last_name(node.func).endswith("Arguments")
     others = changed_attributes(view, node, outer.targets[0], has_setters=has_setters)
@@ -189,7 +205,7 @@ def _changed(view: ScriptView, node: ast.Call, given: Collection[str]) -> dict[s
     return {**own, **{key: WrittenValue(key, None, view.place(node, key), known=False) for key in unknown}}
 
 
-def _set_later(view: ScriptView, key: str, stores: Sequence[AttributeWrite]) -> WrittenValue:
+def _later_argument(view: ScriptView, key: str, stores: Sequence[AttributeWrite]) -> WrittenValue:
     """The value of an attribute that the script sets: known where it sets it once, and always."""
     store = stores[-1]
     unknown = WrittenValue(key, None, view.place(store.node, key), known=False)
@@ -206,7 +222,7 @@ def assigned_arguments(view: ScriptView) -> Mapping[str, WrittenValue]:
     for key, rows in view.index.stores.items():
         own = [store for store in rows if any(_is_parsed(view, one.node) for one in origins(view, store.base))]
         if own:
-            found[key] = _set_later(view, key, own)
+            found[key] = _later_argument(view, key, own)
     return found
 
 
@@ -215,18 +231,18 @@ def _is_parsed(view: ScriptView, node: ast.AST) -> bool:
     return parser is not None and cli_options.parser_of(view.at(node).index, parser) is not None
 
 
-def _agreed(found: Sequence[ConsumerCall]) -> Iterator[ConsumerCall]:
+def _agreeing_calls(found: Sequence[ConsumerCall]) -> Iterator[ConsumerCall]:
     """The Calls, where several for one subject keep only what all of them say."""
     groups: dict[tuple[str, str, str], list[ConsumerCall]] = defaultdict(list)
     for call in found:
         groups[call.dialect, call.name, call.subject].append(call)
-    common = {key: _common(group) for key, group in groups.items() if len(group) > 1}
+    common = {key: _disagreeing_arguments(group) for key, group in groups.items() if len(group) > 1}
     for call in found:
         unknown = common.get((call.dialect, call.name, call.subject), {})
         yield replace(call, arguments={**call.arguments, **unknown})
 
 
-def _common(group: Sequence[ConsumerCall]) -> dict[str, WrittenValue]:
+def _disagreeing_arguments(group: Sequence[ConsumerCall]) -> dict[str, WrittenValue]:
     """The arguments that not all calls of a group give alike, as unknown ones."""
     given: dict[str, list[WrittenValue]] = defaultdict(list)
     for call in group:
@@ -252,28 +268,28 @@ def _switches(view: ScriptView) -> Iterator[ConsumerCall]:
             yield ConsumerCall("torch", name, RUN, {"value": argument}, _location(view, store.node))
 
 
-def _parsed(view: ScriptView) -> Iterator[ConsumerCall]:
+def _parsed_class_calls(view: ScriptView) -> Iterator[ConsumerCall]:
     """The defaults of a class that extends a library's arguments and that a parser fills."""
     for node in view.index.calls:
         parser = cli_options.parser_of(view.index, node) if is_reached(view, node) is not False else None
-        for named in cli_options.given_classes(view.index, parser):
+        for named in cli_options.classes_of_parser(view.index, parser):
             class_ = called_class(view.index, named)
             which = of_class(view.index, class_) if class_ is not None else None
             if class_ is not None and which is not None:
-                given = _fields(view, class_)
+                given = _field_defaults(view, class_)
                 yield ConsumerCall(which.dialect, which.name, RUN, given, _location(view, class_), view.is_open)
 
 
-def _held_ready(view: ScriptView) -> Iterator[ConsumerCall]:
+def _unused_class_calls(view: ScriptView) -> Iterator[ConsumerCall]:
     """The defaults of a class that extends a library's arguments and that its file holds ready for others."""
     for class_ in view.index.classes if not view.views else ():
         which = of_class(view.index, class_)
         if which is not None and which.kind == "run" and not view.index.reads.get(class_.name):
-            given = {name: given for name, given in _fields(view, class_).items() if given.known}
+            given = {name: given for name, given in _field_defaults(view, class_).items() if given.known}
             yield ConsumerCall(which.dialect, which.name, RUN, given, _location(view, class_), is_open=True)
 
 
-def _fields(view: ScriptView, class_: ast.ClassDef) -> dict[str, WrittenValue]:
+def _field_defaults(view: ScriptView, class_: ast.ClassDef) -> dict[str, WrittenValue]:
     """The defaults of a class that extends a library's arguments, at their places."""
-    fields = cli_options.of_class(view.index, class_)
-    return {name: replace(values.of_option(view, field), key=name) for name, field in fields.items()}
+    fields = cli_options.class_options(view.index, class_)
+    return {name: replace(values.value_of_option(view, field), key=name) for name, field in fields.items()}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from autotune.pycode.functions import bound, with_callers
+from autotune.pycode.functions import bindings_of, with_callers
 from autotune.pycode.names import READ_LIBRARIES, full_name
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
@@ -34,7 +34,7 @@ class RunTraining(Struct, frozen=True, eq=False):
     starts over with it; None where that is not known."""
 
 
-def called_elsewhere(view: ScriptView) -> frozenset[str]:
+def external_calls(view: ScriptView) -> frozenset[str]:
     """The full names of what the script certainly calls of modules that may be its own: "engine.train_one_epoch"."""
     found = set()
     for call in view.index.calls:
@@ -59,10 +59,10 @@ def entry_points(view: ScriptView, steps: Iterable[TrainingStep]) -> tuple[Train
     return tuple(found)
 
 
-def trained_elsewhere(view: ScriptView, run: RunTraining) -> Iterator[ast.Call]:
+def calls_of_training_modules(view: ScriptView, run: RunTraining) -> Iterator[ast.Call]:
     """The calls that train in a module that the script imports."""
     for call in view.index.calls if run.entry_points else ():
-        nodes = (one.node for one in bound(view.index, call.func))
+        nodes = (one.node for one in bindings_of(view.index, call.func))
         for entry in (one for node in nodes for one in run.entry_points.get(node, ())):
             is_used = not entry.method or entry.method in view.index.called
             if is_used and is_reached(view, call) is not False:

@@ -74,14 +74,14 @@ def _uses(
     evaluated = {node for loop in _other_loops(view, steps) for node in _makers(view, loop.iter)}
     found: dict[ast.Call, bool] = {}
     for node in nodes:
-        name = _name(view, node)
+        name = _use_by_name(view, node)
         if node in trained:
             found[node] = True
         elif name is not None:
             found[node] = name
         elif node in evaluated and trained:
             found[node] = False
-    return found | _fitted(view, nodes)
+    return found | _uses_in_fit(view, nodes)
 
 
 def batch_calls(view: ScriptView, step: TrainingStep) -> Iterator[tuple[ast.Call, bool | None]]:
@@ -107,12 +107,12 @@ def _other_loops(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[as
     yield from (node for node in view.index.loops if node not in training)
 
 
-def _name(view: ScriptView, node: ast.Call) -> bool | None:
+def _use_by_name(view: ScriptView, node: ast.Call) -> bool | None:
     """Whether the loader is for training, as its method, its function or the name that it is given says."""
     function = view.index.function(node)
     if function is not None and function.name in TRAIN_HOOKS | EVAL_HOOKS:
         return function.name in TRAIN_HOOKS
-    names = list(_given_names(view, node))
+    names = list(_assigned_names(view, node))
     if function is not None and "load" in function.name.lower():
         names.append(function.name)
     for name in names:
@@ -123,7 +123,7 @@ def _name(view: ScriptView, node: ast.Call) -> bool | None:
     return None
 
 
-def _given_names(view: ScriptView, node: ast.expr) -> Iterator[str]:
+def _assigned_names(view: ScriptView, node: ast.expr) -> Iterator[str]:
     """The key of a dict, the keyword and the variable that a value goes to, from the inside."""
     inner: ast.AST = node
     for outer in view.index.around(node):
@@ -134,18 +134,18 @@ def _given_names(view: ScriptView, node: ast.expr) -> Iterator[str]:
             yield outer.arg or ""
         elif isinstance(outer, ast.Assign | ast.AnnAssign):
             target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
-            yield last_name(_target(target, outer.value, node))
+            yield last_name(_assigned_target(target, outer.value, node))
         inner = outer
 
 
-def _target(target: ast.expr, value: ast.expr | None, node: ast.expr) -> ast.expr:
+def _assigned_target(target: ast.expr, value: ast.expr | None, node: ast.expr) -> ast.expr:
     """The target of `a, b = x, y` that gets `node`."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and node in value.elts:
         return dict(zip(value.elts, target.elts, strict=False)).get(node, target)
     return target
 
 
-def _fitted(view: ScriptView, nodes: Sequence[ast.Call]) -> dict[ast.Call, bool]:
+def _uses_in_fit(view: ScriptView, nodes: Sequence[ast.Call]) -> dict[ast.Call, bool]:
     """What `trainer.fit(model, train, val)` of Lightning says."""
     found: dict[ast.Call, bool] = {}
     for call in view.index.called.get("fit", ()):
@@ -165,7 +165,9 @@ def _sources(view: ScriptView, node: ast.AST) -> Iterator[ast.AST]:
         one, depth = waiting.pop()
         for origin in origins(view, one):
             yield origin.node
-            inner = [part for part in _wrapped(view, origin) if part not in seen] if depth < MAX_WRAPPERS else []
+            inner = (
+                [part for part in _wrapped_loaders(view, origin) if part not in seen] if depth < MAX_WRAPPERS else []
+            )
             seen.update(inner)
             waiting += [(part, depth + 1) for part in inner]
 
@@ -175,7 +177,7 @@ def _makers(view: ScriptView, node: ast.AST) -> Iterator[ast.Call]:
     return (one for one in _sources(view, node) if isinstance(one, ast.Call))
 
 
-def _wrapped(view: ScriptView, origin: ValueOrigin) -> Iterable[ast.AST]:
+def _wrapped_loaders(view: ScriptView, origin: ValueOrigin) -> Iterable[ast.AST]:
     """What may be the loader inside of an expression: arguments of a wrapper, values of a dict."""
     node = origin.node
     if isinstance(node, ast.Call):

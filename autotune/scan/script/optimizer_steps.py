@@ -41,7 +41,7 @@ def scheduler_steps(view: ScriptView) -> tuple[ast.Call, ...]:
     return tuple(call for call in view.index.called.get("step", ()) if SCHEDULER.search(base_name(call)))
 
 
-def updating(view: ScriptView) -> set[Loop]:
+def update_loops(view: ScriptView) -> set[Loop]:
     """The loops in which parameters change: an optimizer steps, is handed on, or `p.data -= lr * p.grad`."""
     index = view.index
     stepped = [call for call in index.called.get("step", ()) if not OTHER_STEPS.search(base_name(call))]
@@ -51,10 +51,10 @@ def updating(view: ScriptView) -> set[Loop]:
     return {loop for node in nodes for loop in loops_around(view, node)}
 
 
-def without_backward(view: ScriptView) -> Iterator[list[Loop]]:
+def loops_without_backward(view: ScriptView) -> Iterator[list[Loop]]:
     """The loops, from the inside, around an update whose backward other code has."""
-    yield from _handed_on(view)
-    yield from _cleared(view)
+    yield from _loops_delegating_updates(view)
+    yield from _loops_clearing_gradients(view)
 
 
 def loops_around(view: ScriptView, node: ast.AST) -> list[Loop]:
@@ -63,7 +63,7 @@ def loops_around(view: ScriptView, node: ast.AST) -> list[Loop]:
     return [outer for one in callers for outer in view.index.around(one) if isinstance(outer, Loop)]
 
 
-def counts(loop: ast.AST) -> bool:
+def counts_up(loop: ast.AST) -> bool:
     """`for ... in range(...)`."""
     return isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "range"
 
@@ -97,14 +97,14 @@ def _is_in_arithmetic(index: Index, gradient: ast.AST) -> bool:
     return isinstance(outer, ast.BinOp | ast.AugAssign)
 
 
-def _handed_on(view: ScriptView) -> Iterator[list[Loop]]:
+def _loops_delegating_updates(view: ScriptView) -> Iterator[list[Loop]]:
     """The loops around `loss_scaler(loss, optimizer, ...)`, as timm has it: the backward and the step are in it."""
     for call in view.index.calls:
         is_scaler = last_name(call.func).lower().endswith("scaler")
         if not call.args or not _is_loss(call.args[0]) or not (is_scaler or _takes_optimizer(call)):
             continue
         loops = loops_around(view, call) if called_function(view.index, call) is None and may_run(view, call) else []
-        if loops and isinstance(loops[0], ast.For) and not counts(loops[0]):
+        if loops and isinstance(loops[0], ast.For) and not counts_up(loops[0]):
             yield loops
 
 
@@ -114,7 +114,7 @@ def _is_loss(node: ast.expr) -> bool:
     return "loss" in last_name(node).lower()
 
 
-def _cleared(view: ScriptView) -> Iterator[list[Loop]]:
+def _loops_clearing_gradients(view: ScriptView) -> Iterator[list[Loop]]:
     """The loops that clear the gradients of an optimizer and step it, around a backward that other code has."""
     clears = [call for call in view.index.called.get("zero_grad", ())[:MAX_UPDATES] if may_run(view, call)]
     cleared = {(loops[0], base_name(call)) for call in clears if (loops := loops_around(view, call))}

@@ -28,10 +28,10 @@ SAVES = frozenset({"save_pretrained", "save_state", "save_checkpoint"})
 KEYS: Mapping[str, str] = {SAVE: "save_every", EVALUATE: "eval_every"}
 
 
-def calls(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ConsumerCall]:
+def interval_calls(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ConsumerCall]:
     """A Call for each interval that one condition of the training loops states; none where several do."""
     found: dict[str, list[ConsumerCall]] = {SAVE: [], EVALUATE: []}
-    for test in _tests(view, steps):
+    for test in _conditions(view, steps):
         every = divisor(test.test)
         kind = _kind(view, test)
         if every is not None and kind:
@@ -44,19 +44,19 @@ def calls(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ConsumerC
     yield from (rows[0] for rows in found.values() if len(rows) == 1)
 
 
-def saves(view: ScriptView, call: ast.Call) -> bool:
+def writes_checkpoint(view: ScriptView, call: ast.Call) -> bool:
     """Whether a call writes a checkpoint."""
     return full_name(view.index, call.func) == "torch.save" or last_name(call.func) in SAVES
 
 
-def _tests(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ast.If]:
+def _conditions(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ast.If]:
     """The conditions in the loops of the training steps, each once. What counts epochs is no interval of steps: its
     value is not the one that the run shows."""
     inside = (node for step in steps for node in view.index.inside(step.node))
     yield from dict.fromkeys(node for node in inside if isinstance(node, ast.If))
 
 
-def _calls(view: ScriptView, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
+def _unconditional_calls(view: ScriptView, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
     """The calls of statements that no further condition decides."""
     for statement in body:
         if not isinstance(statement, ast.If | ast.Try | ast.For | ast.While):
@@ -65,11 +65,11 @@ def _calls(view: ScriptView, body: Sequence[ast.stmt]) -> Iterator[ast.Call]:
 
 def _kind(view: ScriptView, test: ast.If) -> str:
     """What a condition decides: that it saves, or else that it evaluates; "" for anything else."""
-    made = list(_calls(view, test.body))
+    made = list(_unconditional_calls(view, test.body))
     if any(last_name(call.func) in UPDATES for call in made):
         return ""
     bodies = dict.fromkeys(body for call in made if (body := called_function(view.index, call)) is not None)
     made += [node for body in bodies for node in view.index.inside(body) if isinstance(node, ast.Call)]
-    if any(saves(view, call) for call in made):
+    if any(writes_checkpoint(view, call) for call in made):
         return SAVE
     return EVALUATE if any(last_name(call.func) == "eval" and not call.args for call in made) else ""

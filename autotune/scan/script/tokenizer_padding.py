@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from autotune.model.scanned import WrittenValue
 from autotune.pycode import values
-from autotune.pycode.functions import bound
+from autotune.pycode.functions import bindings_of
 from autotune.pycode.index import Binding
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
@@ -20,20 +20,20 @@ KEY = "pad_to_max_length"
 FIXED = "max_length"
 
 
-def option(view: ScriptView, node: ast.expr) -> WrittenValue | None:
+def padding_option(view: ScriptView, node: ast.expr) -> WrittenValue | None:
     """The option that makes the padding `node` a fixed width, true where it does; None where no option decides."""
-    for test, yes, no in _choices(view, node):
+    for test, yes, no in _conditional_values(view, node):
         ends = origins(view, test)
-        given = values.of_option(view, ends[0].option) if len(ends) == 1 and ends[0].option is not None else None
+        given = values.value_of_option(view, ends[0].option) if len(ends) == 1 and ends[0].option is not None else None
         is_fixed = [_is_fixed(view, one) for one in (yes, no)]
         if given is not None and given.known and isinstance(given.value, bool) and is_fixed == [True, False]:
             return replace(given, key=KEY)
     return None
 
 
-def _choices(view: ScriptView, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+def _conditional_values(view: ScriptView, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
     """The test, what holds where it does, and what else, of a conditional expression or of an if with an else."""
-    found = bound(view.index, node)
+    found = bindings_of(view.index, node)
     for value in [node, *(one.value for one in found)]:
         if isinstance(value, ast.IfExp):
             yield value.test, value.body, value.orelse

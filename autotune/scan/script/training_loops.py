@@ -10,16 +10,16 @@ from msgspec import Struct
 
 from autotune.pycode.functions import called_function
 from autotune.pycode.index import Function
-from autotune.pycode.reachability import holds
+from autotune.pycode.reachability import condition_holds
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.optimizer_steps import (
     Loop,
-    counts,
+    counts_up,
     loops_around,
+    loops_without_backward,
     may_run,
     optimizer_steps,
-    updating,
-    without_backward,
+    update_loops,
 )
 from autotune.scan.script.training_models import RANK
 from autotune.syntax.python import last_name
@@ -63,12 +63,12 @@ def training_steps(view: ScriptView) -> tuple[TrainingStep, ...]:
     A loop with a backward in which no parameter changes measures something: it trains nothing.
     """
     found: dict[ast.AST, TrainingStep] = {}
-    changing = updating(view)
+    changing = update_loops(view)
     for call in backwards(view):
         loops = loops_around(view, call) if may_run(view, call) else []
         if not changing.isdisjoint(loops):
             found.setdefault(loops[0], TrainingStep(loops[0], tuple(loops[1:]), call))
-    for loops in without_backward(view):
+    for loops in loops_without_backward(view):
         if not any(loops[0] in (step.node, *step.around) for step in found.values()):
             found[loops[0]] = TrainingStep(loops[0], tuple(loops[1:]))
     for function in view.index.functions:
@@ -90,15 +90,15 @@ def step_path(view: ScriptView, found: Sequence[TrainingStep], *, always: bool =
     """
     path: dict[ast.Call, None] = {}
     for step in found:
-        for one in (step.node, *accumulating(view, step)):
-            path.update(dict.fromkeys(_calls(view, one.body, {step.node}, 0, always)))
+        for one in (step.node, *accumulation_loops(view, step)):
+            path.update(dict.fromkeys(_certain_calls(view, one.body, {step.node}, 0, always)))
     return path
 
 
-def accumulating(view: ScriptView, step: TrainingStep) -> Iterator[Loop]:
+def accumulation_loops(view: ScriptView, step: TrainingStep) -> Iterator[Loop]:
     """The loop around `for micro_step in range(n)` that steps the optimizer once for all of them."""
     inner = step.node
-    if not counts(inner) or not step.around:
+    if not counts_up(inner) or not step.around:
         return
     for call in optimizer_steps(view):
         loops = loops_around(view, call)
@@ -119,11 +119,11 @@ def _is_backward(view: ScriptView, call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and (function is None or function.name != "backward")
 
 
-def _calls(
+def _certain_calls(
     view: ScriptView, body: Sequence[ast.stmt], seen: set[ast.AST], depth: int, always: bool
 ) -> Iterator[ast.Call]:
     """The calls that a block certainly makes each time, those of the script's own functions included, once each."""
-    waiting: list[ast.AST] = list(reversed(_certain(view, body, always)))
+    waiting: list[ast.AST] = list(reversed(_certain_statements(view, body, always)))
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Call):
@@ -131,8 +131,8 @@ def _calls(
             function = called_function(view.index, node)
             if function is not None and function not in seen and depth < MAX_CALLS and not _evaluates(view, function):
                 seen.add(function)
-                yield from _calls(view, function.body, seen, depth + 1, always)
-        waiting.extend(reversed(_parts(view, node, always)))
+                yield from _certain_calls(view, function.body, seen, depth + 1, always)
+        waiting.extend(reversed(_certain_children(view, node, always)))
 
 
 def _evaluates(view: ScriptView, function: Function) -> bool:
@@ -140,7 +140,7 @@ def _evaluates(view: ScriptView, function: Function) -> bool:
     return any(view.index.function(call) is function for call in view.index.called.get("eval", ()))
 
 
-def _certain(view: ScriptView, body: Sequence[ast.stmt], always: bool) -> list[ast.stmt]:
+def _certain_statements(view: ScriptView, body: Sequence[ast.stmt], always: bool) -> list[ast.stmt]:
     """The statements up to one that skips the rest of most steps; `always`: of steps that are not known."""
     place = next((place for place, statement in enumerate(body) if _skips(view, statement, always)), len(body))
     return list(body[: place + 1])
@@ -163,7 +163,7 @@ def _is_undecided(view: ScriptView, test: ast.expr) -> bool:
     nodes = list(ast.walk(test))
     is_rare = any(RARE.search(last_name(one)) or RANK.search(last_name(one)) for one in nodes)
     is_missing = any(isinstance(one, ast.Constant) and one.value is None for one in nodes)
-    return holds(view, test) is None and not is_rare and not is_missing
+    return condition_holds(view, test) is None and not is_rare and not is_missing
 
 
 def _leaves_step(view: ScriptView, statement: ast.stmt) -> bool:
@@ -185,12 +185,12 @@ def divisor(test: ast.expr) -> ast.expr | None:
     return None
 
 
-def _parts(view: ScriptView, node: ast.AST, always: bool) -> list[ast.AST]:
+def _certain_children(view: ScriptView, node: ast.AST, always: bool) -> list[ast.AST]:
     """What certainly runs when `node` does, in its order."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
         return []
     if isinstance(node, ast.If):
-        return [node.test, *(_certain(view, node.body, always) if holds(view, node.test) else [])]
+        return [node.test, *(_certain_statements(view, node.body, always) if condition_holds(view, node.test) else [])]
     if isinstance(node, ast.IfExp):
         return [node.test]
     if isinstance(node, ast.BoolOp):
@@ -198,11 +198,13 @@ def _parts(view: ScriptView, node: ast.AST, always: bool) -> list[ast.AST]:
     if isinstance(node, ast.Match):
         return [node.subject]
     if isinstance(node, ast.Try):
-        return [*_certain(view, node.body, always), *node.finalbody]
+        return [*_certain_statements(view, node.body, always), *node.finalbody]
     if isinstance(node, ast.With | ast.AsyncWith):
-        return [] if _is_evaluation(node) else [*node.items, *_certain(view, node.body, always)]
+        return [] if _is_evaluation(node) else [*node.items, *_certain_statements(view, node.body, always)]
     if isinstance(node, Loop):
-        return [node.test] if isinstance(node, ast.While) else [node.iter, *_certain(view, node.body, always)]
+        return (
+            [node.test] if isinstance(node, ast.While) else [node.iter, *_certain_statements(view, node.body, always)]
+        )
     if isinstance(node, ast.expr_context | ast.operator):
         return []
     return list(ast.iter_child_nodes(node))
