@@ -35,7 +35,7 @@ class KeyLocation(Struct, frozen=True):
 
 
 def key_of(at: Location, argument: str) -> str:
-    """How an edit names the value at `at`, which `argument` of a consumer gets: `places` finds it by that.
+    """How an edit names the value at `at`, which `argument` of a consumer gets: `key_locations` finds it by that.
 
     "--workers" is the default of an option, "DataLoader.num_workers" what a call gets, "WORKERS" a name, and
     "set_num_threads()" what a function takes that sets it.
@@ -84,7 +84,7 @@ def _named_children(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def key_locations(source: Any, edit: Edit) -> list[KeyLocation]:
-    """The places of an edit's key in a file that `spell.read` read, in the order of the file.
+    """The places of an edit's key in a file that `syntax_for.read` read, in the order of the file.
 
     What a call gets has a place in each call of that name, also where that call lacks it; so has a flag in each command
     that runs the program of the key. A key that nothing has yet has one place: where it would be added.

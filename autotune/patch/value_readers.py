@@ -234,7 +234,7 @@ def _is_updated(index: Index, node: ast.expr) -> bool:
 
 
 def _is_logged(index: Index, node: ast.expr) -> bool:
-    return any(isinstance(outer, ast.Call) and last_name(outer.func) in LOGS for outer in index.up(node))
+    return any(isinstance(outer, ast.Call) and last_name(outer.func) in LOGS for outer in index.ancestors(node))
 
 
 def _target(file: str, index: Index, node: ast.expr, definitions: Mapping[str, _Definition]) -> _Target | None:
@@ -257,7 +257,7 @@ def _target(file: str, index: Index, node: ast.expr, definitions: Mapping[str, _
 def _assigned(file: str, index: Index, node: ast.expr) -> _Target | None:
     """What goes to a name, and what an object keeps just as it is: `self.workers = workers`."""
     inner: ast.AST = node
-    for outer in index.up(node):
+    for outer in index.ancestors(node):
         if isinstance(outer, ast.stmt):
             break
         inner = outer

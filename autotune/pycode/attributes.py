@@ -83,7 +83,7 @@ def nested_option(index: Index, holder: Option, name: str) -> Option | None:
 
 def _options_of_parameter(index: Index, parameter: ast.arg, name: str) -> Iterator[Option]:
     """A field of the class of a parameter that a command line fills."""
-    function = index.function(parameter)
+    function = index.enclosing_function(parameter)
     if function is None or parameter.annotation is None or not cli_options.fills_parameters(index, function):
         return
     index.place(parameter.annotation, parameter, index.scopes[function])
@@ -96,7 +96,7 @@ def _options_of_parameter(index: Index, parameter: ast.arg, name: str) -> Iterat
 def _values_of_self(view: ScriptView, base: ast.AST, name: str) -> Iterator[ast.expr | Option | None]:
     """`self.name`, or `self.hparams.name` of Lightning: the constructor's parameter."""
     index = view.index
-    function = index.function(base)
+    function = index.enclosing_function(base)
     class_ = index.method_class(function) if function else None
     if class_ is None:
         return
@@ -144,7 +144,7 @@ def _values_set_in_class(index: Index, class_: ast.ClassDef, name: str) -> Itera
             for binding in index.inner[one].bindings.get(name, ())
         ]
         for store in index.stores.get(name, ()):
-            function = index.function(store.node)
+            function = index.enclosing_function(store.node)
             if last_name(store.base) == "self" and function and index.method_class(function) is one:
                 found.append(store.value)
         if found:
@@ -178,7 +178,7 @@ def _values_of_call(
 
 def _sets_itself(index: Index, class_: ast.ClassDef, name: str) -> bool:
     """Whether a method of the class sets the attribute (__post_init__)."""
-    functions = [index.function(store.node) for store in index.stores.get(name, ())]
+    functions = [index.enclosing_function(store.node) for store in index.stores.get(name, ())]
     return any(function is not None and index.method_class(function) is class_ for function in functions)
 
 

@@ -178,7 +178,7 @@ def _field_options(index: Index, call: ast.Call) -> Mapping[str, Option]:
     """The fields of a dataclass of which each becomes an option: `for field in fields(Config): ...`."""
     if not call.args or not isinstance(call.args[0], ast.JoinedStr | ast.BinOp):
         return {}
-    loops = [outer.iter for outer in index.around(call) if isinstance(outer, ast.For)]
+    loops = [outer.iter for outer in index.ancestors_in_function(call) if isinstance(outer, ast.For)]
     named = [one.args[0] for one in loops if isinstance(one, ast.Call) and last_name(one.func) == "fields" and one.args]
     class_ = called_class(index, named[0]) if named else None
     return class_options(index, class_) if class_ is not None else {}

@@ -54,8 +54,8 @@ def _entries_of_expression(view: ScriptView, node: ast.expr, depth: int) -> Dict
 
 def conditions(index: Index, node: ast.AST) -> frozenset[ast.AST]:
     """The branches and loops around `node` in its function, and the function itself."""
-    around = {one for one in index.around(node) if isinstance(one, BRANCHES)}
-    return frozenset(around | {index.function(node) or index.tree})
+    around = {one for one in index.ancestors_in_function(node) if isinstance(one, BRANCHES)}
+    return frozenset(around | {index.enclosing_function(node) or index.tree})
 
 
 def _entry_of_pair(view: ScriptView, key: ast.expr | None, value: ast.expr, depth: int) -> DictEntries:

@@ -105,7 +105,7 @@ def called_function(index: Index, call: ast.Call) -> Function | None:
         found = nodes[0] if len(nodes) == 1 else None
         return found if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef) else None
     if isinstance(func, ast.Attribute):
-        around = index.function(call)
+        around = index.enclosing_function(call)
         is_self = isinstance(func.value, ast.Name) and func.value.id in ("self", "cls")
         class_ = (index.method_class(around) if around else None) if is_self else called_class(index, func.value)
         nodes = [binding.node for binding in index.inner[class_].bindings.get(func.attr, ())] if class_ else []
@@ -138,7 +138,7 @@ def with_callers(index: Index, node: ast.AST) -> Iterator[ast.AST]:
     seen: set[ast.AST] = set()
     for one in (waiting := [node]):
         yield one
-        function = index.function(one)
+        function = index.enclosing_function(one)
         if function is not None and function not in seen and len(waiting) < MAX_CALLERS:
             seen.add(function)
             waiting += uses(index, function)

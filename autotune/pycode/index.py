@@ -179,28 +179,28 @@ class Index(Struct, frozen=True, eq=False):
         self.work.spend()
         return self.scopes[name].lookup(name.id)
 
-    def up(self, node: ast.AST) -> Iterator[ast.AST]:
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around `node`, from the inside."""
         while node in self.parents:
             self.work.spend()
             node = self.parents[node]
             yield node
 
-    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+    def ancestors_in_function(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around `node` that belong to the same function, or to the module."""
-        for outer in self.up(node):
+        for outer in self.ancestors(node):
             if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
                 return
             yield outer
 
-    def function(self, node: ast.AST) -> Function | None:
+    def enclosing_function(self, node: ast.AST) -> Function | None:
         """The function around `node`; None at module or class level."""
-        for outer in self.up(node):
+        for outer in self.ancestors(node):
             if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
                 return outer
         return None
 
-    def inside(self, node: ast.AST) -> Iterator[ast.AST]:
+    def descendants(self, node: ast.AST) -> Iterator[ast.AST]:
         """The node and all nodes in it, in no order that matters."""
         for inner in ast.walk(node):
             self.work.spend()

@@ -153,7 +153,7 @@ def _config_held(view: ScriptView, node: ast.AST, value: ValueReader, depth: int
 
 def _is_composed(view: ScriptView, parameter: ast.arg) -> bool:
     """Whether a function gets what Hydra puts together: `@hydra.main(...)`."""
-    function = view.index.function(parameter)
+    function = view.index.enclosing_function(parameter)
     decorators = function.decorator_list if function is not None else []
     called = [one.func for one in decorators if isinstance(one, ast.Call)]
     return any(full_name(view.index, one) == HYDRA for one in called)

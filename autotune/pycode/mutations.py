@@ -66,7 +66,7 @@ def _is_followed(view: ScriptView, store: AttributeWrite) -> bool:
 
 def sets_itself(view: ScriptView, made: ast.AST, base: ast.expr, key: str) -> bool:
     """Whether a method that sets `self` by names that are not known does so for the object that a call makes."""
-    function = view.index.function(base)
+    function = view.index.enclosing_function(base)
     own = view.index.method_class(function) if function is not None else None
     class_ = called_class(view.index, made.func) if isinstance(made, ast.Call) else None
     if function is None or own is None or class_ is None or own not in with_bases(view.index, class_):

@@ -158,7 +158,7 @@ def _attribute_steps(view: ScriptView, node: ast.Attribute, path: Path, depth: i
 def _later_attribute_values(
     view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin], name: str
 ) -> Iterator[ast.expr | None]:
-    """What an attribute of an object is set to beside what `changes` and `set_on` find."""
+    """What an attribute of an object is set to beside what `assigned_values` and `values_set_by_first_name` find."""
     if not view.identified:
         yield from later_values(view, name, _holder(view, owner, bases, name), _known_attributes(view, owner, bases))
 
@@ -188,14 +188,14 @@ def _known_attributes(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOr
 
 
 def _later_item_values(view: ScriptView, owner: ast.expr, key: str) -> Iterator[ast.expr | None]:
-    """What a dict's value for a key is set to beside what `entries` finds."""
+    """What a dict's value for a key is set to beside what `dict_entries` finds."""
     if not view.identified:
         bases = origins(view, owner)
         yield from later_values(view, key, _holder(view, owner, bases, key), _known_items(bases))
 
 
 def changed_items(view: ScriptView, owner: ast.expr) -> frozenset[str]:
-    """The keys of a dict that something changes beside what `entries` finds; ANY where it may be any."""
+    """The keys of a dict that something changes beside what `dict_entries` finds; ANY where it may be any."""
     bases = origins(view, owner)
     return changed_keys(view, _holder(view, owner, bases, ""), _known_items(bases))
 

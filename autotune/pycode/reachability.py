@@ -21,7 +21,7 @@ def is_reached(view: ScriptView, node: ast.AST, depth: int = 0) -> bool | None:
     function: ast.AST | None = None
     found: bool | None = True
     inner = node
-    for outer in view.index.up(node):
+    for outer in view.index.ancestors(node):
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             function = outer
             break

@@ -154,9 +154,11 @@ def _line(view: ScriptView, node: ast.AST) -> str:
 
 def _is_of_other(view: ScriptView, node: ast.AST, base: ast.expr, option: Option) -> bool:
     """Whether an attribute that is set is no field that an option fills: `self.workers = workers` of a data module."""
-    function = view.index.function(node)
+    function = view.index.enclosing_function(node)
     class_ = view.index.method_class(function) if function is not None else None
-    is_field = view.index.function(option.node) is None and any(one is class_ for one in view.index.up(option.node))
+    is_field = view.index.enclosing_function(option.node) is None and any(
+        one is class_ for one in view.index.ancestors(option.node)
+    )
     return last_name(base) == "self" and class_ is not None and not is_field
 
 

@@ -46,7 +46,7 @@ def _divisions(script: ScriptAnalysis, backward: ast.Call) -> Iterator[ast.AST]:
         for given in (argument, *bound):
             if isinstance(given, ast.BinOp) and _is_divided(given.op, given.right):
                 yield given
-        function = index.function(backward)
+        function = index.enclosing_function(backward)
         for node in ast.walk(function or index.tree):
             is_same = isinstance(node, ast.AugAssign) and last_name(node.target) == last_name(argument) != ""
             if is_same and isinstance(node, ast.AugAssign) and _is_divided(node.op, node.value):

@@ -63,7 +63,7 @@ def _accumulation(script: ScriptAnalysis, step: TrainingStep, training: set[ast.
     view = script.view
     outer = next(accumulation_loops(view, step), None)
     for call in optimizer_steps(view):
-        around = list(view.index.around(call))
+        around = list(view.index.ancestors_in_function(call))
         if (
             outer is not None
             and outer in around
@@ -86,7 +86,7 @@ def _around_backwards(script: ScriptAnalysis) -> set[ast.AST]:
     """What stands around a backward: `if i % n_critic == 0` that trains a GAN's generator accumulates nothing."""
     index = script.view.index
     uses = (one for call in backwards(script.view) for one in with_callers(index, call))
-    return {outer for one in uses for outer in index.around(one)}
+    return {outer for one in uses for outer in index.ancestors_in_function(one)}
 
 
 def _accumulates(script: ScriptAnalysis, one: Accumulation) -> bool | None:
@@ -115,8 +115,8 @@ def _mistakes(script: ScriptAnalysis, one: Accumulation) -> Iterator[tuple[str, 
     if _is_undivided(script, backward, one.every):
         yield NOT_DIVIDED, backward
     for call in scheduler_steps(script.view):
-        is_direct = call in script.step_path and one.step.node in script.view.index.around(call)
-        is_in_step = is_direct and one.step.node in script.view.index.around(one.at)
+        is_direct = call in script.step_path and one.step.node in script.view.index.ancestors_in_function(call)
+        is_in_step = is_direct and one.step.node in script.view.index.ancestors_in_function(one.at)
         if is_in_step and _counts_updates(script, call, one.every):
             yield SCHEDULED, call
 
@@ -171,7 +171,7 @@ def _is_undivided(script: ScriptAnalysis, backward: ast.Call, every: ast.expr) -
 
 def _is_factor(script: ScriptAnalysis, every: ast.expr) -> bool:
     """Whether the script divides or multiplies by N, or by what N is called, anywhere."""
-    for node in script.view.index.inside(script.view.index.tree):
+    for node in script.view.index.descendants(script.view.index.tree):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
             operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.value]
             if any(_operand_name(one) == _operand_name(every) for one in operands):

@@ -30,7 +30,7 @@ def _evaluation_loops(script: ScriptAnalysis, call: ast.Call) -> Iterator[ast.Fo
     """The loops behind `model.eval()` in its function that call the model and train nothing."""
     index, model = script.view.index, base_name(call)
     training = {node for step in script.steps for node in (step.node, *step.around)}
-    block = index.function(call) or index.tree
+    block = index.enclosing_function(call) or index.tree
     for node in ast.walk(block):
         if not isinstance(node, ast.For) or node in training or node.lineno < call.lineno or not model:
             continue

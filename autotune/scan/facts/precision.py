@@ -110,8 +110,8 @@ def _clipping_facts(script: ScriptAnalysis, scalers: list[ast.Call]) -> Iterator
     elif not index.called.get("unscale_") and (
         script.is_whole or not any(escapes(script.view, call) for call in scalers)
     ):
-        scaled = {index.function(call) for call in index.called.get("scale", ())}
-        beside = [call for call in clips if index.function(call) in scaled]
+        scaled = {index.enclosing_function(call) for call in index.called.get("scale", ())}
+        beside = [call for call in clips if index.enclosing_function(call) in scaled]
         yield from script.state_fact("run.clips_scaled_gradients", bool(beside) or None, *beside)
     elif len(clips) == 1 and any(_is_before(one, clips[0]) for one in index.called.get("unscale_", ())):
         yield from script.state_fact("run.clips_scaled_gradients", False)

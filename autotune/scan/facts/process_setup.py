@@ -126,7 +126,7 @@ def _is_enabled(script: ScriptAnalysis, call: ast.Call) -> bool | None:
 def _covers_training(script: ScriptAnalysis, call: ast.Call) -> bool:
     """Whether the `with` statement of a profiler has a training loop in it, or runs a function that has one."""
     index = script.view.index
-    block = next((one for one in index.around(call) if isinstance(one, ast.With)), None)
+    block = next((one for one in index.ancestors_in_function(call) if isinstance(one, ast.With)), None)
     if block is None or not any(item.context_expr is call for item in block.items):
         return False
     inside = set(ast.walk(block))
@@ -184,7 +184,7 @@ def _main_guard_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     index = script.view.index
     starts: list[ast.AST] = [step.node for step in script.steps if not step.is_hook]
     starts += training_starts(script)
-    uses = {one for start in starts for one in with_callers(index, start) if index.function(one) is None}
+    uses = {one for start in starts for one in with_callers(index, start) if index.enclosing_function(one) is None}
     reaching = [one for one in uses if is_reached(script.view, one) is not False]
     outside = [one for one in reaching if not _is_guarded(script, one)]
     if outside:
@@ -194,7 +194,9 @@ def _main_guard_facts(script: ScriptAnalysis) -> Iterator[Fact]:
 
 
 def _is_guarded(script: ScriptAnalysis, node: ast.AST) -> bool:
-    return any(isinstance(one, ast.If) and is_main_guard(one.test) for one in script.view.index.around(node))
+    return any(
+        isinstance(one, ast.If) and is_main_guard(one.test) for one in script.view.index.ancestors_in_function(node)
+    )
 
 
 def _attention_facts(script: ScriptAnalysis) -> Iterator[Fact]:

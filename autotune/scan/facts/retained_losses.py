@@ -70,6 +70,6 @@ def _outlives(script: ScriptAnalysis, step: TrainingStep, into: ast.Name) -> boo
 
 def _is_without_graph(script: ScriptAnalysis, node: ast.AST) -> bool:
     """Whether `with torch.no_grad():` stands around it."""
-    blocks = [one for one in script.view.index.around(node) if isinstance(one, ast.With)]
+    blocks = [one for one in script.view.index.ancestors_in_function(node) if isinstance(one, ast.With)]
     names = {last_name(getattr(item.context_expr, "func", item.context_expr)) for one in blocks for item in one.items}
     return bool(names & NO_GRAPH)

@@ -81,5 +81,5 @@ def _is_set(script: ScriptAnalysis, store: AttributeWrite, value: str) -> bool:
 def _is_certain(script: ScriptAnalysis, first: ast.stmt | ast.expr, then: ast.expr) -> bool:
     """Whether a run comes to both, one after the other in the same function."""
     index = script.view.index
-    is_after = first.lineno < then.lineno and index.function(first) is index.function(then)
+    is_after = first.lineno < then.lineno and index.enclosing_function(first) is index.enclosing_function(then)
     return is_after and is_reached(script.view, first) is True and is_reached(script.view, then) is True

@@ -74,7 +74,7 @@ def _is_gpu(target: ast.expr) -> bool:
 
 def _only_runs(view: ScriptView, node: ast.Call) -> bool:
     """Whether the function around a call runs the model without gradients, and keeps it to itself."""
-    function = view.index.function(node)
+    function = view.index.enclosing_function(node)
     if function is None:
         return False
     names = {last_name(one) for one in ast.walk(function) if isinstance(one, ast.Name | ast.Attribute)}

@@ -118,4 +118,4 @@ def _is_in_collate_function(view: ScriptView, call: ast.Call) -> bool:
     given = [one.value for each in view.index.calls for one in each.keywords if one.arg in COLLATES]
     made = [origin.node for value in given for origin in origins(view, value)]
     named = {last_name(one) for node in made if isinstance(node, ast.expr) for one in ast.walk(node)} - {""}
-    return any(outer in made or getattr(outer, "name", "") in named for outer in view.index.up(call))
+    return any(outer in made or getattr(outer, "name", "") in named for outer in view.index.ancestors(call))

@@ -50,7 +50,7 @@ def entry_points(view: ScriptView, steps: Iterable[TrainingStep]) -> tuple[Train
     found: dict[TrainingEntryPoint, None] = {}
     for step in steps:
         for one in () if step.is_hook else with_callers(view.index, step.node):
-            function = view.index.function(one)
+            function = view.index.enclosing_function(one)
             class_ = view.index.method_class(function) if function is not None else None
             if function is None or not isinstance(view.index.parents[class_ or function], ast.Module):
                 continue

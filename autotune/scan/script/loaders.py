@@ -92,12 +92,12 @@ def batch_calls(view: ScriptView, step: TrainingStep) -> Iterator[tuple[ast.Call
     loops = () if step.is_hook else (step.node, *step.around)
     for place, loop in enumerate(loops):
         if isinstance(loop, ast.For | ast.AsyncFor):
-            function = view.index.function(loop)
+            function = view.index.enclosing_function(loop)
             is_run = function is None or any(True for _ in uses(view.index, function))
             again = place + 1 < len(loops) if is_run else None
             yield from ((node, again) for node in _makers(view, loop.iter))
     for call in view.index.called.get("next", ()):
-        if call.args and any(outer in loops for outer in view.index.around(call)):
+        if call.args and any(outer in loops for outer in view.index.ancestors_in_function(call)):
             yield from ((node, None) for node in _makers(view, call.args[0]))
 
 
@@ -109,7 +109,7 @@ def _other_loops(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[as
 
 def _use_by_name(view: ScriptView, node: ast.Call) -> bool | None:
     """Whether the loader is for training, as its method, its function or the name that it is given says."""
-    function = view.index.function(node)
+    function = view.index.enclosing_function(node)
     if function is not None and function.name in TRAIN_HOOKS | EVAL_HOOKS:
         return function.name in TRAIN_HOOKS
     names = list(_assigned_names(view, node))
@@ -126,7 +126,7 @@ def _use_by_name(view: ScriptView, node: ast.Call) -> bool | None:
 def _assigned_names(view: ScriptView, node: ast.expr) -> Iterator[str]:
     """The key of a dict, the keyword and the variable that a value goes to, from the inside."""
     inner: ast.AST = node
-    for outer in view.index.around(node):
+    for outer in view.index.ancestors_in_function(node):
         if isinstance(outer, ast.Dict) and inner in outer.values:
             key = outer.keys[outer.values.index(inner)]
             yield str(key.value) if isinstance(key, ast.Constant) else ""

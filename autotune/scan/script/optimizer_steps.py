@@ -60,7 +60,7 @@ def loops_without_backward(view: ScriptView) -> Iterator[list[Loop]]:
 def loops_around(view: ScriptView, node: ast.AST) -> list[Loop]:
     """The loops around a node, then those around the calls of its function that may be run, from the inside."""
     callers = (one for one in with_callers(view.index, node) if is_reached(view, one) is not False)
-    return [outer for one in callers for outer in view.index.around(one) if isinstance(outer, Loop)]
+    return [outer for one in callers for outer in view.index.ancestors_in_function(one) if isinstance(outer, Loop)]
 
 
 def counts_up(loop: ast.AST) -> bool:
@@ -73,7 +73,7 @@ def may_run(view: ScriptView, node: ast.AST) -> bool:
     if is_reached(view, node) is False:
         return False
     inner = node
-    for outer in view.index.around(node):
+    for outer in view.index.ancestors_in_function(node):
         names = map(last_name, ast.walk(outer.test)) if isinstance(outer, ast.If) and not is_else(outer, inner) else ()
         if any(map(TRIAL.search, names)):
             return False

@@ -52,7 +52,7 @@ def writes_checkpoint(view: ScriptView, call: ast.Call) -> bool:
 def _conditions(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ast.If]:
     """The conditions in the loops of the training steps, each once. What counts epochs is no interval of steps: its
     value is not the one that the run shows."""
-    inside = (node for step in steps for node in view.index.inside(step.node))
+    inside = (node for step in steps for node in view.index.descendants(step.node))
     yield from dict.fromkeys(node for node in inside if isinstance(node, ast.If))
 
 
@@ -60,7 +60,7 @@ def _unconditional_calls(view: ScriptView, body: Sequence[ast.stmt]) -> Iterator
     """The calls of statements that no further condition decides."""
     for statement in body:
         if not isinstance(statement, ast.If | ast.Try | ast.For | ast.While):
-            yield from (node for node in view.index.inside(statement) if isinstance(node, ast.Call))
+            yield from (node for node in view.index.descendants(statement) if isinstance(node, ast.Call))
 
 
 def _kind(view: ScriptView, test: ast.If) -> str:
@@ -69,7 +69,7 @@ def _kind(view: ScriptView, test: ast.If) -> str:
     if any(last_name(call.func) in UPDATES for call in made):
         return ""
     bodies = dict.fromkeys(body for call in made if (body := called_function(view.index, call)) is not None)
-    made += [node for body in bodies for node in view.index.inside(body) if isinstance(node, ast.Call)]
+    made += [node for body in bodies for node in view.index.descendants(body) if isinstance(node, ast.Call)]
     if any(writes_checkpoint(view, call) for call in made):
         return SAVE
     return EVALUATE if any(last_name(call.func) == "eval" and not call.args for call in made) else ""

@@ -115,7 +115,7 @@ def _is_hook(view: ScriptView, function: Function) -> bool:
 
 def _is_backward(view: ScriptView, call: ast.Call) -> bool:
     """Not the backward of an autograd function that the script defines."""
-    function = view.index.function(call)
+    function = view.index.enclosing_function(call)
     return isinstance(call.func, ast.Attribute) and (function is None or function.name != "backward")
 
 
@@ -137,7 +137,7 @@ def _certain_calls(
 
 def _evaluates(view: ScriptView, function: Function) -> bool:
     """Whether a function puts a model into evaluation mode."""
-    return any(view.index.function(call) is function for call in view.index.called.get("eval", ()))
+    return any(view.index.enclosing_function(call) is function for call in view.index.called.get("eval", ()))
 
 
 def _certain_statements(view: ScriptView, body: Sequence[ast.stmt], always: bool) -> list[ast.stmt]:
@@ -168,7 +168,7 @@ def _is_undecided(view: ScriptView, test: ast.expr) -> bool:
 
 def _leaves_step(view: ScriptView, statement: ast.stmt) -> bool:
     """`continue`, and a `return` outside of loops; a `break`, and a `return` in the loop, end the training."""
-    is_inside = any(isinstance(one, Loop) for one in view.index.around(statement))
+    is_inside = any(isinstance(one, Loop) for one in view.index.ancestors_in_function(statement))
     return isinstance(statement, ast.Continue) or (isinstance(statement, ast.Return) and not is_inside)
 
 
