@@ -1,1 +1,1 @@
-"""Reads Python code: names, values, where they are written, and which statements a run reaches. Runs nothing."""
+"""A library that reads Python code: names, origins of values, dicts, mutations, reachability. It runs nothing."""

@@ -1,4 +1,4 @@
-"""What an attribute of an object is: a field of a class, a value set on self, an option of a parser."""
+"""The values of an attribute of an object: a field of its class, a value set on self, an option of a parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dict holds that is passed on as **kwargs: its literal, and what is added to it afterwards."""
+"""The entries of a dict: those of its literal, and those that are added afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls of a script's own function pass for its parameters, and what the function returns."""
+"""The call graph of a project: which function a call runs, what it passes for a parameter, and who calls whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers of code assume of code that they do not read: the functions of libraries, and the machine."""
+"""Models of what is not read: the functions and constants of libraries, and conditions on the machine."""
 
 from __future__ import annotations
 

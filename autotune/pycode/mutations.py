@@ -1,4 +1,4 @@
-"""What changes an object after it is made, in any file of the run: `cfg["workers"] = 8`, `setattr(cfg, key, value)`."""
+"""The writes that change an object after it is made, in any file of the run: `cfg["workers"] = 8`, `setattr(...)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The full name of what an expression names: "torch.utils.data.DataLoader" however it was imported."""
+"""The full name of an expression, "torch.utils.data.DataLoader" however it was imported, and libraries by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the value of an expression is written: followed through names, parameters, attributes and returns."""
+"""The origins of a value: the expressions that it comes from, through names, parameters, attributes and returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the script comes to a statement: the conditions around it, and around the calls of its function."""
+"""Reachability: whether a run comes to a statement, by the conditions around it and around its callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an expression's value is, where that is certain, and where a person would edit it."""
+"""The value of an expression, where it is certain, with the place where a person would edit it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a file on which the work has no end, or fails: it is named and left, and the others are read."""
+"""The work that one file may take, and the note that is left of a file that takes more or fails."""
 
 from __future__ import annotations
 

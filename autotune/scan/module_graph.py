@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from autotune.pycode.index import Binding, Index, Scope
 from autotune.pycode.names import full_name
 from autotune.scan.library import Library
-from autotune.scan.script.cross_file_calls import LIBRARIES
+from autotune.scan.script.run_training import LIBRARIES
 from autotune.syntax.python import last_name
 
 MAX_IMPORTS = 8

@@ -16,7 +16,7 @@ from autotune.scan.configs import written_values
 from autotune.scan.library import Library
 from autotune.scan.program import RunProgram
 from autotune.scan.read_script import ScannedScript, find_training, read_view
-from autotune.scan.script.cross_file_calls import RunTraining
+from autotune.scan.script.run_training import RunTraining
 from autotune.scan.script.training_loops import TrainingStep
 from autotune.syntax.python import Source, last_name
 

@@ -20,12 +20,12 @@ from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
 from autotune.scan.facts import DETECTORS
-from autotune.scan.script import cross_file_calls, save_intervals, training_loops
+from autotune.scan.script import run_training, save_intervals, training_loops
 from autotune.scan.script.analysis import ScriptAnalysis, training_starts
 from autotune.scan.script.consumer_calls import assigned_arguments, locate_calls, subject_calls
 from autotune.scan.script.consumers import of_class, of_name
-from autotune.scan.script.cross_file_calls import RunTraining, TrainingEntryPoint
 from autotune.scan.script.loaders import batch_calls, loader_calls
+from autotune.scan.script.run_training import RunTraining, TrainingEntryPoint
 from autotune.scan.script.training_loops import TrainingStep
 from autotune.scan.script.training_models import MODELS
 from autotune.syntax.python import Source, last_name
@@ -108,8 +108,8 @@ def read_view(view: ScriptView, run: RunTraining, steps: tuple[TrainingStep, ...
         parses=tuple(dict.fromkeys(_parsed_classes(view))),
         stored=assigned_arguments(view),
         trains=trains,
-        entries=cross_file_calls.entry_points(view, script.steps),
-        called=cross_file_calls.external_calls(view),
+        entries=run_training.entry_points(view, script.steps),
+        called=run_training.external_calls(view),
     )
 
 

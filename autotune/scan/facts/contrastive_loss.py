@@ -1,4 +1,4 @@
-"""Losses that compare the samples of a micro-batch with one another: what is learned hangs on how many there are."""
+"""Losses that compare the samples of a micro-batch with one another: the micro-batch size changes what is learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a dataset is one of indices or a stream, where its class leaves no doubt."""
+"""Whether a dataset is map-style or iterable, where its class leaves no doubt."""
 
 from __future__ import annotations
 

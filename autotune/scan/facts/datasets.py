@@ -1,4 +1,4 @@
-"""Datasets: whether a batch has anything left to prepare."""
+"""Whether a dataset holds finished tensors in memory: a batch of it needs no preparation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.analysis import ScriptAnalysis
-from autotune.scan.script.collation import COLLATORS
 from autotune.scan.script.loaders import TRAIN, dataset_argument
+from autotune.scan.script.padding import COLLATORS
 from autotune.syntax.python import last_name
 
 MAX_WRAPPERS = 6

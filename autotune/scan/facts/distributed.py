@@ -25,7 +25,8 @@ BY_RANK = re.compile(r"rank|world|shard|replica", re.IGNORECASE)
 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
-    """Facts `code.uses_data_parallel`, `code.uses_ddp`, `code.shards_data`, `code.distributed_backend`, `code.lacks_set_epoch`."""
+    """Facts `code.uses_data_parallel`, `code.uses_ddp`, `code.shards_data`, `code.distributed_backend` and
+    `code.lacks_set_epoch`."""
     yield from _backend_facts(script)
     yield from _set_epoch_facts(script)
     parallel = [call for call in _torch_calls(script, "DataParallel") if is_reached(script.view, call)]

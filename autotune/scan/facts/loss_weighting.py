@@ -1,4 +1,4 @@
-"""Whether the loss of an own compute_loss weighs every item of a step alike, where the Trainer leaves that to it.
+"""Whether a compute_loss of the script weighs every item of a step alike, where the Trainer leaves that to it.
 
 transformers 5.23 trainer.py: training_step divides by the accumulation steps unless the model takes keyword arguments
 (model_accepts_loss_kwargs, which __init__ sets over what a class says) or loss_is_scaled_for_ga says otherwise.

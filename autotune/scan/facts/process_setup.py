@@ -1,4 +1,4 @@
-"""What a script does that a rule wants to know: CUDA, determinism, profilers, workers' seeds."""
+"""Facts on the training process: CUDA, determinism, profilers, seeds of workers, the main guard, a progress bar."""
 
 from __future__ import annotations
 

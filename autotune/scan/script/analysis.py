@@ -13,8 +13,8 @@ from autotune.pycode.origins import origins
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.consumer_calls import LocatedCall
-from autotune.scan.script.cross_file_calls import RunTraining, calls_of_training_modules
 from autotune.scan.script.loaders import LoaderCall
+from autotune.scan.script.run_training import RunTraining, calls_of_training_modules
 from autotune.scan.script.training_loops import TrainingStep
 from autotune.syntax.python import last_name
 

@@ -1,4 +1,4 @@
-"""The calls of a script as Calls: every argument by its name, with its value where that is certain."""
+"""The calls of a script that settings go to: every argument by its name, with its value where that is certain."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from autotune.pycode.names import full_name
 from autotune.pycode.origins import changed_attributes, changed_items, origins
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import DictEntries, ScriptView
-from autotune.scan.script import collation
-from autotune.scan.script.argument_context import unknown_arguments
+from autotune.scan.script import padding
 from autotune.scan.script.consumers import CHOICES, ConsumerSpec, consumer, of_class
-from autotune.scan.script.tokenizer_padding import padding_option as padding_option
+from autotune.scan.script.unknown_arguments import unknown_arguments
 from autotune.syntax.python import last_name
 
 BACKENDS = "torch.backends."
@@ -68,7 +67,7 @@ def subject_calls(
     return (
         *_agreeing_calls([*numbered, *_switches(view), *_parsed_class_calls(view)]),
         *_unused_class_calls(view),
-        *collation.collator_calls(view),
+        *padding.collator_calls(view),
     )
 
 
@@ -122,14 +121,14 @@ def _call(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> ConsumerCall
     for name in unknown_arguments(view, node, which):
         found[name] = WrittenValue(name, None, view.place(node), known=False)
     given = next((one.value for one in node.keywords if one.arg == "padding"), None)
-    decides = padding_option(view, given) if which.name == "tokenizer" and given is not None else None
+    decides = padding.padding_option(view, given) if which.name == "tokenizer" and given is not None else None
     if decides is not None:
         found[decides.key] = decides
         del found["padding"]
-    padding = found.get("padding")
-    if which.name == "tokenizer" and padding is not None and padding.known:
-        found["padding"] = replace(padding, doubt=padding.doubt or collation.padding_doubt(view, node))
-    name = f"map.{which.name}" if which.name == "tokenizer" and collation.is_mapped(view, node) else which.name
+    pads = found.get("padding")
+    if which.name == "tokenizer" and pads is not None and pads.known:
+        found["padding"] = replace(pads, doubt=pads.doubt or padding.padding_doubt(view, node))
+    name = f"map.{which.name}" if which.name == "tokenizer" and padding.is_mapped(view, node) else which.name
     return ConsumerCall(which.dialect, name, RUN, found, _location(view, node), is_open or which.is_open)
 
 

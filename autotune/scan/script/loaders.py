@@ -13,7 +13,7 @@ from autotune.pycode.functions import called_function, uses
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView, ValueOrigin
 from autotune.scan.script.consumer_calls import LocatedCall
-from autotune.scan.script.cross_file_calls import RunTraining
+from autotune.scan.script.run_training import RunTraining
 from autotune.scan.script.training_loops import TrainingStep
 from autotune.syntax.python import last_name
 

@@ -1,4 +1,4 @@
-"""Where a script changes parameters: the calls that step an optimizer, and the loops around them."""
+"""The calls that step an optimizer or change parameters, and the loops around them."""
 
 from __future__ import annotations
 

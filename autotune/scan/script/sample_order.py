@@ -1,4 +1,4 @@
-"""In which order a loader takes its samples: drawn at random, or as they lie."""
+"""Whether a loader or a sampler draws its samples at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw loops that save or evaluate every N steps: `if step % args.save_every == 0: torch.save(...)`."""
+"""The intervals at which a raw loop saves or evaluates: `if step % args.save_every == 0: torch.save(...)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training script is assumed to run on, and what the functions of training libraries do with their arguments."""
+"""The models of training libraries and of a GPU machine with which training scripts are read."""
 
 from __future__ import annotations
 

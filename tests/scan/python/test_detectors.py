@@ -15,7 +15,7 @@ from autotune.scan import facts
 from autotune.scan.facts import DETECTORS, Detector
 from autotune.scan.read_script import analyse, find_training, view_script
 from autotune.scan.script.analysis import ScriptAnalysis
-from autotune.scan.script.cross_file_calls import RunTraining
+from autotune.scan.script.run_training import RunTraining
 from autotune.syntax import python
 
 STEP = "loss = criterion(model(x), y)\nloss.backward()\noptimizer.step()\n"

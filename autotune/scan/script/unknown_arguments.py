@@ -1,4 +1,4 @@
-"""Circumstances in which an argument says nothing about how training should be set up."""
+"""The arguments of a call that are taken as unknown, because the code around the call is the reason for them."""
 
 from __future__ import annotations
 
