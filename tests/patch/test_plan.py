@@ -578,6 +578,15 @@ def test_a_constant_with_other_readers_is_by_hand(project: Project) -> None:
     assert change.by_hand.endswith("BATCH has other readers, at " + f"{project.root}/train.py:11")
 
 
+def test_a_constant_of_another_file_is_read_under_the_name_that_its_import_gives(project: Project) -> None:
+    text = "from conf import BATCH as SIZE\n" + script("DataLoader([1], batch_size=SIZE)").replace(
+        "lr=0.1", "lr=0.1 * SIZE"
+    )
+    project.write(train_py=text, conf_py="BATCH = 4\n")
+    (change,) = project.changes("train.py", {"loader.batch_size": 4}, {"loader.batch_size": 8}, line=13)
+    assert change.by_hand.endswith("BATCH has other readers, at " + f"{project.root}/train.py:12")
+
+
 def test_a_value_that_two_keys_are_made_of_is_by_hand(project: Project) -> None:
     config = "output_dir: out\nrows: 8\nper_device_train_batch_size: ${rows}\nsave_steps: ${rows}\n"
     project.write(train_py=TRAINER, args_yaml=config)
