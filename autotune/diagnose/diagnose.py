@@ -41,7 +41,7 @@ from autotune.model.report import Report, Step
 from autotune.model.rule import Rule
 from autotune.predict.combine import CPUS
 from autotune.predict.threads import undisturbed
-from autotune.scan.command import outside, pins, scan_command
+from autotune.scan.command import files_outside, project_pins, scan_command
 
 Show = Callable[[progress.Status], None]
 
@@ -90,11 +90,11 @@ def diagnose(options: DiagnoseOptions, show: Show, *, cwd: Path, environ: Mappin
     if collected.sampled is not None:
         facts += machine.sampled_facts(collected.sampled)
     run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
-    beyond = outside(options.words, cwd=cwd, root=root, environ=environ)
+    beyond = files_outside(options.words, cwd=cwd, root=root, environ=environ)
     run = replace(run, notes=tuple(f"{file} lies outside {root}: change it by hand" for file in beyond))
     facts += (*storage(collected.recordings, collected.effects.redirected), *attachments.facts(cwd))
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
-    known = ManifestData(run, facts, versions, *static, pins=pins(bundle, cwd=cwd, root=root))
+    known = ManifestData(run, facts, versions, *static, pins=project_pins(bundle, cwd=cwd, root=root))
     collect.write_manifest(collected, manifest.stored(known))
     try:
         outcome.check(run, collected)

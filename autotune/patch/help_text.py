@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from autotune.model.evidence import Span
 from autotune.model.patch import Edit
-from autotune.patch.key_locations import items, key_locations
+from autotune.patch.key_locations import key_locations, values_of_key
 from autotune.syntax import python
 from autotune.syntax.python import Source
 
@@ -21,14 +21,14 @@ _SPELLED = rb"(?i:\bdefaults?(?:\s+value)?(?:\s+is\s|\s+to\s|\s*[:=])|[(\[]defau
 _SAFE = re.compile(r"[\w.,:/+-]+", re.ASCII)
 
 
-def edits(data: bytes, edit: Edit) -> Iterator[Edit]:
+def help_edits(data: bytes, edit: Edit) -> Iterator[Edit]:
     """The edit of the help of an option, whose default `edit` changes; none where that is spelled in no help."""
     if not edit.key.startswith("-"):
         return
     source = python.read(data, edit.file)
-    for old, new in ((edit.old, edit.new), (_plain(edit.old), _plain(edit.new))):
+    for old, new in ((edit.old, edit.new), (_unquoted(edit.old), _unquoted(edit.new))):
         of_help = replace(edit, key=f"{edit.key}{_MARK}", old=old, new=new)
-        if _SAFE.fullmatch(new) and span(data, source, of_help) is not None:
+        if _SAFE.fullmatch(new) and help_span(data, source, of_help) is not None:
             yield of_help
             return
 
@@ -38,14 +38,14 @@ def is_help_default(edit: Edit) -> bool:
     return edit.key.endswith(_MARK)
 
 
-def span(data: bytes, source: Source, edit: Edit) -> Span | None:
+def help_span(data: bytes, source: Source, edit: Edit) -> Span | None:
     """Where the help spells the old default; None where it does not."""
     defaults = key_locations(source, replace(edit, key=edit.key.removesuffix(_MARK)))
     default = defaults[edit.occurrence - 1].span if edit.occurrence <= len(defaults) else None
-    return None if default is None else _spelled(data, source, default, edit.old)
+    return None if default is None else _spelled_default(data, source, default, edit.old)
 
 
-def _spelled(data: bytes, source: Source, default: Span, value: str) -> Span | None:
+def _spelled_default(data: bytes, source: Source, default: Span, value: str) -> Span | None:
     """The one place in the help beside a default that says `value`."""
     pattern = _SPELLED % re.escape(value.encode())
     helps = [source.span(text) for text in _helps(source, default)]
@@ -58,11 +58,11 @@ def _helps(source: Source, default: Span) -> Iterator[ast.expr]:
     for call in (node for node in ast.walk(source.tree) if isinstance(node, ast.Call)):
         values = {one.arg: one.value for one in call.keywords}
         if any(source.span(one) == default for one in (*call.args, *values.values())):
-            texts = [*items(values.get("metadata"), "help"), values.get("help")]
+            texts = [*values_of_key(values.get("metadata"), "help"), values.get("help")]
             yield from (text for text in texts if isinstance(text, ast.Constant))
 
 
-def _plain(literal: str) -> str:
+def _unquoted(literal: str) -> str:
     """The text of a string without its quotes; anything else as it is."""
     try:
         value = ast.literal_eval(literal)

@@ -47,7 +47,7 @@ def install(
     e.g. "linux_x86_64", None when it is not known. Of `pins`, the project's, those that the release does not meet are
     named: installing that file again would take it back. Raises UsageError for a text that is no requirement.
     """
-    asked = _parsed(requirement)
+    asked = _parse_requirement(requirement)
     package = canonicalize_name(asked.name)
     row = _table().get(package)
     if row is None:
@@ -57,31 +57,33 @@ def install(
     for wheel in wheels:
         against = list(_against(wheel, row["seen"], known, platform))
         if not against:
-            fitting = _fitting(package, wheel, row, known, python)
-            return replace(fitting, why="; ".join([fitting.why, *_pinned(package, wheel["release"], pins)]))
+            fitting = _fitting_install(package, wheel, row, known, python)
+            return replace(fitting, why="; ".join([fitting.why, *_unmet_pins(package, wheel["release"], pins)]))
         reasons.append(against)
     return _not_fitting(requirement, package, row, reasons)
 
 
-def _fitting(package: str, wheel: Mapping[str, Any], row: Any, known: Mapping[str, Release], python: str) -> Install:
+def _fitting_install(
+    package: str, wheel: Mapping[str, Any], row: Any, known: Mapping[str, Release], python: str
+) -> Install:
     pip = f"{shlex.quote(python)} -m pip"
     command = f"{pip} install {wheel['install'].format_map({'pip': pip, **_words(known)})}"
-    needs = " and ".join(f"{_NAMES.get(name, name)} {_dotted(known[name])}" for name in wheel["needs"])
+    needs = " and ".join(f"{_NAMES.get(name, name)} {_dotted_release(known[name])}" for name in wheel["needs"])
     return Install(package, True, command, f"a wheel for {needs} is published (as of {row['checked']})")
 
 
-def _pinned(package: str, release: str, pins: Iterable[Pin]) -> Iterator[str]:
+def _unmet_pins(package: str, release: str, pins: Iterable[Pin]) -> Iterator[str]:
     """What to say of the pins that `release` ("" for the one that is installed) does not meet."""
     for pin in pins:
-        bound = _parsed(pin.requirement)
+        bound = _parse_requirement(pin.requirement)
         if release and canonicalize_name(bound.name) == package and not bound.specifier.contains(release):
             yield f"{pin.place} pins {pin.requirement}: change it too"
 
 
 def _words(known: Mapping[str, Release]) -> dict[str, str]:
     """What the table's commands may name."""
-    words = {name: _dotted(release) for name, release in known.items()}
-    words.update((f"{name}_minor", _dotted(release[:2])) for name, release in known.items())
+    words = {name: _dotted_release(release) for name, release in known.items()}
+    words.update((f"{name}_minor", _dotted_release(release[:2])) for name, release in known.items())
     words["python_tag"] = "cp" + "".join(map(str, known.get("python", ())[:2]))
     return words
 
@@ -113,10 +115,10 @@ def _against(
         have, word = known.get(name), _NAMES.get(name, name)
         if have is None:
             yield False, f"{word} is not known"
-        elif name in seen and _above(have, seen[name]):
-            yield False, f"{word} {_dotted(have)} is newer than the table ({seen[name]})"
-        elif have < Version(first).release or (last and _above(have, last)):
-            yield True, f"it needs {word} {_range(first, last)}, not {_dotted(have)}"
+        elif name in seen and _is_above(have, seen[name]):
+            yield False, f"{word} {_dotted_release(have)} is newer than the table ({seen[name]})"
+        elif have < Version(first).release or (last and _is_above(have, last)):
+            yield True, f"it needs {word} {_range(first, last)}, not {_dotted_release(have)}"
 
 
 def _range(first: str, last: str) -> str:
@@ -125,16 +127,16 @@ def _range(first: str, last: str) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _above(have: Release, last: str) -> bool:
+def _is_above(have: Release, last: str) -> bool:
     limit = Version(last).release
     return have[: len(limit)] > limit
 
 
-def _dotted(release: Release) -> str:
+def _dotted_release(release: Release) -> str:
     return ".".join(map(str, release))
 
 
-def _parsed(requirement: str) -> Requirement:
+def _parse_requirement(requirement: str) -> Requirement:
     try:
         return Requirement(requirement)
     except InvalidRequirement as error:

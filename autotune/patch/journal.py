@@ -160,25 +160,25 @@ def journals(folder: Path) -> tuple[Journal, ...]:
 
     Raises UsageError when the disk does not give one of them: it may be healthy, so nothing is done without it.
     """
-    return tuple(each for each in map(_loaded, _numbered(folder)) if isinstance(each, Journal))
+    return tuple(each for each in map(_load_journal, _numbered_folders(folder)) if isinstance(each, Journal))
 
 
-def damaged(folder: Path) -> tuple[Damaged, ...]:
+def damaged_journals(folder: Path) -> tuple[Damaged, ...]:
     """The folders below `folder` whose journal makes no sense. Raises UsageError as `journals` does."""
-    return tuple(each for each in map(_loaded, _numbered(folder)) if isinstance(each, Damaged))
+    return tuple(each for each in map(_load_journal, _numbered_folders(folder)) if isinstance(each, Damaged))
 
 
 def quarantine(one: Damaged, disk: Disk) -> None:
     """Rename a folder so that it is no patch any more; all that it keeps stays in it."""
-    disk.replace(one.folder, damaged_journals(one.folder))
+    disk.replace(one.folder, quarantine_path(one.folder))
 
 
-def damaged_journals(folder: Path) -> Path:
+def quarantine_path(folder: Path) -> Path:
     """What a folder with a damaged journal is renamed to."""
     return folder.with_name(f"{folder.name}{_ASIDE}")
 
 
-def _numbered(folder: Path) -> list[Path]:
+def _numbered_folders(folder: Path) -> list[Path]:
     try:
         numbered = sorted((one for one in folder.iterdir() if one.name.isdecimal()), key=lambda one: int(one.name))
         return [one for one in numbered if (one / _NAME).is_file()]
@@ -188,7 +188,7 @@ def _numbered(folder: Path) -> list[Path]:
         raise _unreadable(folder, error) from error
 
 
-def _loaded(folder: Path) -> Journal | Damaged:
+def _load_journal(folder: Path) -> Journal | Damaged:
     try:
         data = (folder / _NAME).read_bytes()
     except OSError as error:

@@ -41,7 +41,7 @@ def key_of(at: Location, argument: str) -> str:
     "set_num_threads()" what a function takes that sets it.
     """
     if at.call in functions() and not at.key.startswith("-"):
-        return statement.key(at.call)
+        return statement.statement_key(at.call)
     key = at.key.partition("=")[0] or argument
     return key if key.startswith("-") or not at.call else f"{at.call}.{key}"
 
@@ -80,7 +80,7 @@ def _named_children(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     elif isinstance(node, ast.arguments):
         yield from ((f"--{name}", default) for name, default in defaults(node))
     else:
-        yield from _assigned(node)
+        yield from _assigned_values(node)
 
 
 def key_locations(source: Any, edit: Edit) -> list[KeyLocation]:
@@ -105,8 +105,8 @@ def _in_script(source: Source, key: str) -> Iterator[KeyLocation]:
         yield from (KeyLocation(source.span(node)) for node in _defaults(source.tree, key))
     elif key.startswith(IMPORT):
         yield from (KeyLocation(source.span(node)) for node in _imported(source.tree, key.removeprefix(IMPORT)))
-    elif function := statement.named(key):
-        taken = [value for call in calls_of(source, function) for value in statement.is_taken_from(call)]
+    elif function := statement.function_of_key(key):
+        taken = [value for call in calls_of(source, function) for value in statement.value_arguments(call)]
         yield from [KeyLocation(source.span(value)) for value in taken] or [KeyLocation()]
     elif positional := _POSITIONAL.fullmatch(key):
         for call in calls_of(source, positional[1]):
@@ -117,7 +117,7 @@ def _in_script(source: Source, key: str) -> Iterator[KeyLocation]:
             value = next(_argument(call, below), None)
             yield KeyLocation(None if value is None else source.span(value), call)
     else:
-        nodes = sorted(_named(source.tree, key), key=lambda node: source.span(node).start)
+        nodes = sorted(_values_of_name(source.tree, key), key=lambda node: source.span(node).start)
         yield from (KeyLocation(source.span(node)) for node in nodes)
 
 
@@ -143,23 +143,23 @@ def _argument(call: ast.Call, names: Sequence[str]) -> Iterator[ast.expr]:
     """The keyword of a call; names[1:] are keys of the dicts that it is given."""
     values = [one.value for one in call.keywords if one.arg == names[0]]
     for name in names[1:]:
-        values = [item for value in values for item in items(value, name)]
+        values = [item for value in values for item in values_of_key(value, name)]
     yield from values
 
 
-def items(value: ast.expr | None, name: str) -> Iterator[ast.expr]:
+def values_of_key(value: ast.expr | None, name: str) -> Iterator[ast.expr]:
     """What stands in a dict for the key `name`."""
     if isinstance(value, ast.Dict):
         yield from (item for key, item in zip(value.keys, value.values, strict=True) if _is_text(key, name))
 
 
-def _named(tree: ast.AST, name: str) -> Iterator[ast.expr]:
+def _values_of_name(tree: ast.AST, name: str) -> Iterator[ast.expr]:
     """What a name, an attribute or the key of a dict is given."""
     for node in ast.walk(tree):
-        yield from (value for given, value in _assigned(node) if given == name)
+        yield from (value for given, value in _assigned_values(node) if given == name)
 
 
-def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+def _assigned_values(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """The names, attributes and keys that a node gives a value."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         yield from _pairs(node.targets[0], node.value)
@@ -189,7 +189,7 @@ def _defaults(tree: ast.AST, flag: str) -> Iterator[ast.expr]:
             yield from (one.value for one in node.keywords if one.arg == "default")
         elif isinstance(node, ast.ClassDef):
             fields = ast.Module([one for one in node.body if isinstance(one, ast.Assign | ast.AnnAssign)], [])
-            yield from (unwrap_default(one) or one for one in _named(fields, flag.removeprefix("--")))
+            yield from (unwrap_default(one) or one for one in _values_of_name(fields, flag.removeprefix("--")))
         elif isinstance(node, ast.arguments):
             yield from (unwrap_default(one) or one for name, one in defaults(node) if name == flag.removeprefix("--"))
 
@@ -200,11 +200,11 @@ def _words(command: ShellCommand, key: str, old: str) -> Iterator[ShellWord]:
     for word, behind in zip(command.words, (*command.words[1:], None), strict=True):
         text = _text(word)
         name, joined, _ = text.partition("=")
-        if _bare(name) == _bare(key) and (joined or name.startswith("-")):
+        if _bare_flag(name) == _bare_flag(key) and (joined or name.startswith("-")):
             yield word if joined or behind is None or _is_alone(text, _text(behind), old) else behind
 
 
-def _bare(flag: str) -> str:
+def _bare_flag(flag: str) -> str:
     """--num-workers and --num_workers are one flag; +key=value is an addition of Hydra's."""
     return flag.lstrip("-+~").replace("-", "_")
 

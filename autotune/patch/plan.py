@@ -60,13 +60,15 @@ def plan(
     wanted: Iterable[RequestedChange], bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
 ) -> tuple[PlannedChange, ...]:
     """One Draft for each change, in their order; `read` gives the bytes of a file that the bundle names."""
-    planned = _together([_guarded(each, bundle, read, versions) for each in wanted], read)
-    planned = [_computed(each, planned, bundle) for each in planned]
+    planned = _without_conflicts([_plan_guarded(each, bundle, read, versions) for each in wanted], read)
+    planned = [_without_computed_edits(each, planned, bundle) for each in planned]
     changes = [each.change for each in planned]
     return tuple(replace(each, change=_with_needs(each, changes)) for each in planned)
 
 
-def _computed(draft: PlannedChange, planned: Sequence[PlannedChange], bundle: Bundle | None) -> PlannedChange:
+def _without_computed_edits(
+    draft: PlannedChange, planned: Sequence[PlannedChange], bundle: Bundle | None
+) -> PlannedChange:
     """The draft; nothing has to be written for a change that the framework makes itself with an edited one."""
     names = {follows(name, draft.change.setting) for name in (bundle.dialects if bundle is not None else ())}
     is_made = any(
@@ -75,7 +77,7 @@ def _computed(draft: PlannedChange, planned: Sequence[PlannedChange], bundle: Bu
     return replace(draft, change=replace(draft.change, edits=(), by_hand="")) if is_made else draft
 
 
-def _together(planned: Sequence[PlannedChange], read: Read) -> list[PlannedChange]:
+def _without_conflicts(planned: Sequence[PlannedChange], read: Read) -> list[PlannedChange]:
     """The drafts; one whose edits conflict with those before it becomes manual."""
     edits: dict[str, tuple[Edit, ...]] = {}
     drafts = []
@@ -95,28 +97,28 @@ def _together(planned: Sequence[PlannedChange], read: Read) -> list[PlannedChang
     return drafts
 
 
-def _guarded(
+def _plan_guarded(
     wanted: RequestedChange, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
 ) -> PlannedChange:
     """What cannot be planned is by hand; so is what a bug of the planning hits, which says so: the report is kept."""
     try:
-        return _planned(wanted, bundle, read, versions)
+        return _plan_change(wanted, bundle, read, versions)
     except UsageError as error:
         why = error.what
     except Exception as error:
         why = f"autotune failed to plan it, please report this ({type(error).__name__}: {error})"
-    return PlannedChange(replace(_unplanned(wanted), by_hand=f"{_line(wanted.change)}: {why}"))
+    return PlannedChange(replace(_manual_change(wanted), by_hand=f"{_line(wanted.change)}: {why}"))
 
 
 def _with_needs(planned: PlannedChange, changes: Sequence[PatchChange]) -> PatchChange:
     return replace(planned.change, needs=dependencies(planned.change, changes, planned.calls))
 
 
-def _planned(
+def _plan_change(
     wanted: RequestedChange, bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
 ) -> PlannedChange:
     change, setting = wanted.change, wanted.setting
-    result = _unplanned(wanted)
+    result = _manual_change(wanted)
     place = _place(setting, bundle.calls) if bundle is not None and setting is not None else None
     if bundle is None or place is None:
         followed = _not_followed(setting, bundle.calls, read) if bundle is not None and setting is not None else ""
@@ -125,14 +127,14 @@ def _planned(
         call = ConsumerCall("torch", setting.spelling, RUN, {}, place)
         edit = _statement(read(place.file), place.file, call.name, change.new)
         return PlannedChange(replace(result, edits=(edit,)), (call,))
-    parts = _parts(bundle.calls, place)
+    parts = _consumer_calls(bundle.calls, place)
     framework = dialects()[parts[0].dialect]["frameworks"][0]
     arguments = {
         **_arguments(change, place, parts[0], framework, versions),
         **worker_options.worker_arguments(change, parts, framework, versions),
     }
     _check(change, parts)
-    edits = tuple(_edits(_missing(arguments, parts, versions), parts, bundle.calls, read))
+    edits = tuple(_edits(_stale_arguments(arguments, parts, versions), parts, bundle.calls, read))
     if edits and parts[0].location.file != TYPED:
         edits += tuple(collator.edits(read(parts[0].location.file), change, parts[0], bundle.calls))
     return PlannedChange(replace(result, edits=edits), parts, arguments)
@@ -141,13 +143,17 @@ def _planned(
 def _statement(data: bytes, file: str, function: str, value: Value) -> Edit:
     """The edit that adds the call of `function`. Raises UsageError, which says why, where none can be added."""
     edit = Edit(
-        file, statement.key(function.rpartition(".")[2]), "", syntax_for.literal(value, file), sha256=sha256(data)
+        file,
+        statement.statement_key(function.rpartition(".")[2]),
+        "",
+        syntax_for.literal(value, file),
+        sha256=sha256(data),
     )
     resolve(data, edit)
     return edit
 
 
-def _unplanned(wanted: RequestedChange) -> PatchChange:
+def _manual_change(wanted: RequestedChange) -> PatchChange:
     change = wanted.change
     return PatchChange(
         setting=change.setting,
@@ -176,7 +182,7 @@ def _is_at(call: Location, seen: Location | None) -> bool:
     return seen is not None and call.file == seen.file and call.line <= seen.line <= max(call.line, call.end_line)
 
 
-def _parts(calls: Sequence[ConsumerCall], place: Location) -> tuple[ConsumerCall, ...]:
+def _consumer_calls(calls: Sequence[ConsumerCall], place: Location) -> tuple[ConsumerCall, ...]:
     """The calls that reach the consumer of `place`: the one that has it first, then the others of its dialect."""
     holder = next((call for call in calls if _holds(call, place)), None)
     if holder is None:
@@ -232,7 +238,7 @@ def _check(change: SettingChange, parts: Sequence[ConsumerCall]) -> None:
         raise UsageError("packing needs a max_length, and none is set: set one first")
 
 
-def _missing(
+def _stale_arguments(
     arguments: Mapping[str, Value | None], parts: Sequence[ConsumerCall], versions: Mapping[str, Version]
 ) -> Mapping[str, Value | None]:
     """The arguments that have another value now: given, or by default where nothing gives them."""
@@ -257,7 +263,7 @@ def _edits(
             value_readers.check(given, parts[0], calls, read)
         yield edit
         if given is not None and given.is_default and edit.file != TYPED:
-            yield from help_text.edits(read(edit.file), edit)
+            yield from help_text.help_edits(read(edit.file), edit)
 
 
 def _edit(key: str, value: Value | None, given: WrittenValue | None, parts: Sequence[ConsumerCall], read: Read) -> Edit:
@@ -265,7 +271,7 @@ def _edit(key: str, value: Value | None, given: WrittenValue | None, parts: Sequ
     if given is not None and given.text is not None:
         worker_options.remove_flag(given.location.key.partition("=")[0], value)
     if given is not None and given.location.file == TYPED:
-        return _typed(given, value, takes_value)
+        return _command_line_edit(given, value, takes_value)
     if given is not None:
         at, data = given.location, read(given.location.file)
         splice = syntax_for.replaced(data, at, value, takes_value=takes_value)
@@ -282,7 +288,7 @@ def _edit(key: str, value: Value | None, given: WrittenValue | None, parts: Sequ
     return to_symbolic(data, added, splice)
 
 
-def _typed(given: WrittenValue, value: Value | None, takes_value: bool) -> Edit:
+def _command_line_edit(given: WrittenValue, value: Value | None, takes_value: bool) -> Edit:
     """An edit of the command line, which is in no file: its key is the flag, and nothing is spliced."""
     flag = given.location.key.partition("=")[0]
     if given.value is True and value is False and not takes_value:  # a flag that stands alone is left out
@@ -317,7 +323,7 @@ def _not_followed(setting: Setting, calls: Sequence[ConsumerCall], read: Read) -
     at = unknown.location
     if unknown.doubt or at.span is None or at.file == TYPED:
         return unknown.doubt
-    return f"the value is computed there: {syntax_for.shown(syntax_for.text(read(at.file), at.span))}"
+    return f"the value is computed there: {syntax_for.on_one_line(syntax_for.text(read(at.file), at.span))}"
 
 
 def _by_hand(change: SettingChange, setting: Setting | None, reason: str = "") -> str:

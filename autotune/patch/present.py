@@ -12,7 +12,7 @@ from autotune.patch import three_way_undo
 from autotune.patch.journal import WRITTEN, Journal, sha256
 
 
-class Present(Struct, frozen=True):
+class PresentFile(Struct, frozen=True):
     """One file of a patch as it is `now`, and the same `without` the patch. `is_edited` says that it is not as the
     patch left it."""
 
@@ -22,7 +22,7 @@ class Present(Struct, frozen=True):
     is_edited: bool
 
 
-def present(journal: Journal) -> tuple[Present, ...]:
+def present_files(journal: Journal) -> tuple[PresentFile, ...]:
     """The files of a patch that is in them; none where all or a part of it was taken back, or a file is gone.
 
     Raises UsageError where the lines that it wrote were edited since: `where` is the file and the line.
@@ -40,12 +40,12 @@ def present(journal: Journal) -> tuple[Present, ...]:
 def is_present(journal: Journal) -> bool:
     """Whether all that a patch wrote is in the files, as it wrote it."""
     try:
-        return bool(present(journal))
+        return bool(present_files(journal))
     except UsageError:
         return False
 
 
-def _present(journal: Journal, index: int) -> Present | None:
+def _present(journal: Journal, index: int) -> PresentFile | None:
     """None where the file has not all of the patch, or nobody knows what that was."""
     row = journal.files[index]
     path = Path(row.path)
@@ -53,9 +53,11 @@ def _present(journal: Journal, index: int) -> Present | None:
     if (sha256(before), sha256(after)) != (row.before, row.after):
         return None
     if now == after:
-        return Present(path, before, now, is_edited=False)
+        return PresentFile(path, before, now, is_edited=False)
     try:
         is_whole = three_way_undo.is_whole(before, after, now)
-        return Present(path, three_way_undo.undo_hunks(before, after, now), now, is_edited=True) if is_whole else None
+        return (
+            PresentFile(path, three_way_undo.undo_hunks(before, after, now), now, is_edited=True) if is_whole else None
+        )
     except UsageError as error:
         raise UsageError(error.what, where=f"{path}:{error.where}", to_do=error.to_do) from None

@@ -39,14 +39,14 @@ def resolve(data: bytes, edit: Edit, *, is_changed: bool = False) -> Splice | No
     """
     source = syntax_for.read(data, edit.file)
     if help_text.is_help_default(edit) and isinstance(source, Source):
-        at = help_text.span(data, source, edit)
+        at = help_text.help_span(data, source, edit)
         return None if at is None else Splice(at, edit.new)
-    found = _place(data, source, edit, is_changed)
+    found = _location_of(data, source, edit, is_changed)
     if found.span is not None:
-        return _replaced(data, source, edit, found.span)
+        return _replacement(data, source, edit, found.span)
     if edit.old:
         raise UsageError("it no longer exists")
-    return _added(data, source, edit, found)
+    return _addition(data, source, edit, found)
 
 
 def to_symbolic(data: bytes, edit: Edit, splice: Splice) -> Edit:
@@ -104,12 +104,12 @@ class ResolvedChange(Struct, frozen=True):
 def resolve_change(change: PatchChange, read: Callable[[str], bytes]) -> ResolvedChange:
     """The change for the files as they are now; `read` gives the bytes of a file that an edit names."""
     try:
-        pairs = [(edit, _current(edit, change.setting, read)) for edit in change.edits]
+        pairs = [(edit, _current_edit(edit, change.setting, read)) for edit in change.edits]
     except UsageError as error:
         return ResolvedChange(change, stale=error)
     edits = tuple(now for _, now in pairs if now is not None)
     is_made = any(now is None and not help_text.is_help_default(edit) for edit, now in pairs)
-    return ResolvedChange(replace(change, edits=edits), tuple(_moved(pairs, read)), is_made=is_made)
+    return ResolvedChange(replace(change, edits=edits), tuple(_moved_lines(pairs, read)), is_made=is_made)
 
 
 def drop_incomplete_pairs(changes: Sequence[ResolvedChange]) -> Iterator[ResolvedChange]:
@@ -120,7 +120,7 @@ def drop_incomplete_pairs(changes: Sequence[ResolvedChange]) -> Iterator[Resolve
     for each in changes:
         others = [one for one in changes if one.is_made and is_pair(each.change, one.change)]
         is_left = any(edit.file != TYPED and not help_text.is_help_default(edit) for edit in each.change.edits)
-        yield replace(each, stale=each.stale or _half(each, others[0])) if others and is_left else each
+        yield replace(each, stale=each.stale or _incomplete_pair(each, others[0])) if others and is_left else each
 
 
 def line_of(data: bytes, place: int) -> int:
@@ -128,7 +128,7 @@ def line_of(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def _current(edit: Edit, setting: str, read: Callable[[str], bytes]) -> Edit | None:
+def _current_edit(edit: Edit, setting: str, read: Callable[[str], bytes]) -> Edit | None:
     """The edit for the bytes that its file has now; None where they have the new value."""
     if edit.file == TYPED:
         return edit
@@ -147,7 +147,7 @@ def _current(edit: Edit, setting: str, read: Callable[[str], bytes]) -> Edit | N
     return None if splice is None else replace(edit, sha256=digest, occurrence=occurrence)
 
 
-def _moved(pairs: Iterable[tuple[Edit, Edit | None]], read: Callable[[str], bytes]) -> Iterator[str]:
+def _moved_lines(pairs: Iterable[tuple[Edit, Edit | None]], read: Callable[[str], bytes]) -> Iterator[str]:
     for edit, now in pairs:
         if now is not None and edit.sha256 and now.sha256 != edit.sha256:
             data = read(edit.file)
@@ -157,7 +157,7 @@ def _moved(pairs: Iterable[tuple[Edit, Edit | None]], read: Callable[[str], byte
             yield f"{edit.file} changed since the diagnosis: {edit.key} was found at line {line}"
 
 
-def _half(half: ResolvedChange, made: ResolvedChange) -> UsageError:
+def _incomplete_pair(half: ResolvedChange, made: ResolvedChange) -> UsageError:
     change, other = half.change, made.change
     at = next(edit.file for edit in change.edits if edit.file != TYPED)
     why = f"{change.setting} = {change.new} depends on that; nothing was changed"
@@ -165,32 +165,32 @@ def _half(half: ResolvedChange, made: ResolvedChange) -> UsageError:
     return UsageError(what, where=at, to_do=TO_DO)
 
 
-def _place(data: bytes, source: Any, edit: Edit, is_changed: bool) -> KeyLocation:
+def _location_of(data: bytes, source: Any, edit: Edit, is_changed: bool) -> KeyLocation:
     """The place that the edit means."""
     found = key_locations(source, edit)
     if is_changed and len(found) > 1:
-        raise UsageError(_several(data, edit, found))
+        raise UsageError(_several_locations(data, edit, found))
     if is_changed and found:
         return found[0]
     if edit.occurrence > len(found):
-        raise UsageError(_several(data, edit, found) if found else "it no longer exists")
+        raise UsageError(_several_locations(data, edit, found) if found else "it no longer exists")
     return found[edit.occurrence - 1]
 
 
-def _several(data: bytes, edit: Edit, found: Sequence[KeyLocation]) -> str:
+def _several_locations(data: bytes, edit: Edit, found: Sequence[KeyLocation]) -> str:
     if isinstance(found[0].holder, ast.Call):
         return f"{edit.key.partition('.')[0]} is called at {len(found)} places now"
     lines = " and ".join(str(line_of(data, one.span.start)) for one in found if one.span is not None)
     return f"it is at lines {lines} now" if lines else f"{len(found)} commands could get it"
 
 
-def _replaced(data: bytes, source: Any, edit: Edit, span: Span) -> Splice | None:
+def _replacement(data: bytes, source: Any, edit: Edit, span: Span) -> Splice | None:
     now = syntax_for.text(data, span)
     if now == edit.new or (now and not edit.old and _is_value(now, edit)):
         return None
     if now != edit.old:
-        was = f", not {syntax_for.shown(edit.old)}" if edit.old else ""
-        raise UsageError(f"it is {syntax_for.shown(now)} now{was}")
+        was = f", not {syntax_for.on_one_line(edit.old)}" if edit.old else ""
+        raise UsageError(f"it is {syntax_for.on_one_line(now)} now{was}")
     splice = Splice(span, edit.new)
     if isinstance(source, Source):
         _check_expression(data, edit.new)
@@ -209,9 +209,9 @@ def _check_expression(data: bytes, written: str) -> None:
     except SyntaxError:
         node = None
     if node is None or (isinstance(node, ast.Tuple) and not written.lstrip().startswith("(")):
-        raise UsageError(f"{syntax_for.shown(written)} is no expression")
+        raise UsageError(f"{syntax_for.on_one_line(written)} is no expression")
     if not written.isascii() and detect_encoding(BytesIO(data).readline)[0] not in ("utf-8", "utf-8-sig"):
-        raise UsageError(f"{syntax_for.shown(written)} cannot be written in a file that is not UTF-8")
+        raise UsageError(f"{syntax_for.on_one_line(written)} cannot be written in a file that is not UTF-8")
 
 
 def _confirm(data: bytes, source: Document, edit: Edit, splice: Splice) -> None:
@@ -219,18 +219,18 @@ def _confirm(data: bytes, source: Document, edit: Edit, splice: Splice) -> None:
     at = next(number for number, entry in enumerate(source.entries) if entry.span == splice.span)
     entries = syntax_for.read(edit_effect.spliced(data, splice), edit.file).entries
     if len(entries) != len(source.entries):
-        raise UsageError(f"{syntax_for.shown(edit.new)} is no value in its place")
+        raise UsageError(f"{syntax_for.on_one_line(edit.new)} is no value in its place")
     entry = entries[at]
     edit_effect.confirm(
         data, splice, lambda after: cast(Document, syntax_for.read(after, edit.file)), entry.path, entry.value
     )
 
 
-def _added(data: bytes, source: Any, edit: Edit, place: KeyLocation) -> Splice:
+def _addition(data: bytes, source: Any, edit: Edit, place: KeyLocation) -> Splice:
     value = syntax_for.value(edit.new, edit.file)
     if isinstance(source, Source):
-        if statement.named(edit.key):
-            return statement.added(source, edit.key, value)
+        if statement.function_of_key(edit.key):
+            return statement.added_statement(source, edit.key, value)
         if not isinstance(place.holder, ast.Call):
             raise UsageError("it no longer exists")
         return syntax_for.argument(source, place.holder, edit.key.partition(".")[2], value)

@@ -82,8 +82,8 @@ def stage(values: Stage) -> GeneratedScript:
     }
     return GeneratedScript(
         name="stage_data.py",
-        text=_filled("stage", constants, comments),
-        to_fill=_empty(constants),
+        text=_fill_template("stage", constants, comments),
+        to_fill=_empty_constants(constants),
         needed_bytes=values.num_bytes,
         free_bytes=values.free_bytes,
         takes_s=takes_s,
@@ -118,8 +118,8 @@ def tokenise(values: Tokenise) -> GeneratedScript:
     tokens = _product(values.num_samples, values.mean_tokens)
     return GeneratedScript(
         name="tokenise_once.py",
-        text=_filled("tokenise", constants, comments),
-        to_fill=_empty(constants),
+        text=_fill_template("tokenise", constants, comments),
+        to_fill=_empty_constants(constants),
         # The cache of map, and the copy that save_to_disk makes of it.
         needed_bytes=_product(tokens, 2 * _TOKEN_BYTES),
         free_bytes=values.free_bytes,
@@ -134,7 +134,7 @@ def _tokenise_s(values: Tokenise) -> float | None:
     return _ratio(_product(per_sample_s, values.num_samples), values.num_proc)
 
 
-def _filled(script: str, constants: dict[str, str | float | None], comments: dict[str, str]) -> str:
+def _fill_template(script: str, constants: dict[str, str | float | None], comments: dict[str, str]) -> str:
     template = resources.files("autotune.patch").joinpath("scripts", f"{script}.py.txt").read_text(encoding="utf-8")
     lines = [_line(name, value, comments.get(name, "")) for name, value in constants.items()]
     return template.replace(_MARK, "\n".join(lines) + "\n", 1)
@@ -145,7 +145,7 @@ def _line(name: str, value: str | float | None, comment: str) -> str:
     return f"{name} = {value!r}" + (f"  # {mark}{comment}" if comment else "")
 
 
-def _empty(constants: dict[str, str | float | None]) -> tuple[str, ...]:
+def _empty_constants(constants: dict[str, str | float | None]) -> tuple[str, ...]:
     return tuple(name for name, value in constants.items() if value == "")
 
 

@@ -13,22 +13,22 @@ _MARK = "()"
 """What stands behind the function in the key of an edit: "set_num_threads()" is what the function takes."""
 
 
-def added(source: Source, key: str, value: Scalar) -> Splice:
+def added_statement(source: Source, key: str, value: Scalar) -> Splice:
     """The statement that gives the function of `key` its value. Raises UsageError, which says why, where none can be
     added."""
-    return edit_statement.inserted(source, functions()[named(key)], value, beside=tuple(functions().values()))
+    return edit_statement.inserted(source, functions()[function_of_key(key)], value, beside=tuple(functions().values()))
 
 
-def key(name: str) -> str:
+def statement_key(name: str) -> str:
     return f"{name}{_MARK}"
 
 
-def named(key: str) -> str:
+def function_of_key(key: str) -> str:
     """The function whose value a key means; "" for a key of another kind."""
     name = key.removesuffix(_MARK)
     return name if name != key and name in functions() else ""
 
 
-def is_taken_from(call: ast.Call) -> list[ast.expr]:
+def value_arguments(call: ast.Call) -> list[ast.expr]:
     """What a function takes: its first argument, by place or by name."""
     return [*call.args, *(one.value for one in call.keywords if one.arg)][:1]

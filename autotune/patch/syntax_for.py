@@ -79,14 +79,14 @@ def value(written: str, name: str) -> Scalar:
         pattern = {"json": '{"v": %s}', "toml": "v = %s", "yaml": "v: %s"}[syntax]
         entries = read((pattern % written).encode(), name).entries
         if [entry.path for entry in entries] != [("v",)] or isinstance(entries[0].value, tuple):
-            raise UsageError(f"{shown(written)} is no plain value")
+            raise UsageError(f"{on_one_line(written)} is no plain value")
         return cast(Scalar, entries[0].value)
     try:
         return cast(Scalar, ast.literal_eval(written))
     except (ValueError, SyntaxError):
         if syntax == "shell":
             return written
-        raise UsageError(f"{shown(written)} is not a plain value") from None
+        raise UsageError(f"{on_one_line(written)} is not a plain value") from None
 
 
 def read(data: bytes, name: str) -> Any:
@@ -112,11 +112,11 @@ def _literal(data: bytes, at: Location, span: Span) -> str:
     if not nodes or any(isinstance(node, ast.expr) and not isinstance(node, _CONSTANT) for node in nodes):
         if at.key.startswith("-"):
             raise UsageError(f"its option has no default to change: give {at.key} on the command line")
-        raise UsageError(f"it is not a plain value there: {shown(written)}")
+        raise UsageError(f"it is not a plain value there: {on_one_line(written)}")
     return written
 
 
-def shown(written: str) -> str:
+def on_one_line(written: str) -> str:
     """An expression on one line of a message."""
     line = " ".join(written.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -26,7 +26,7 @@ def undo_hunks(before: bytes, after: bytes, now: bytes) -> bytes:
     A hunk that a person took back already is left alone. Raises UsageError, whose `where` is the line of `now`, where
     the lines that the patch wrote are not there any more: `to_do` says what they were before it.
     """
-    current, found = _found(before, after, now)
+    current, found = _find_hunks(before, after, now)
     for span, hunk in sorted(found, key=lambda pair: pair[0], reverse=True):
         current[slice(*span)] = hunk.old
     return b"".join(current)
@@ -35,11 +35,11 @@ def undo_hunks(before: bytes, after: bytes, now: bytes) -> bytes:
 def is_whole(before: bytes, after: bytes, now: bytes) -> bool:
     """Whether `now` has all that led from `before` to `after`: nothing of it was taken back. Raises UsageError like
     `taken_back`."""
-    current, found = _found(before, after, now)
+    current, found = _find_hunks(before, after, now)
     return all(current[slice(*span)] != hunk.old for span, hunk in found)
 
 
-def _found(before: bytes, after: bytes, now: bytes) -> tuple[Lines, list[tuple[tuple[int, int], PatchHunk]]]:
+def _find_hunks(before: bytes, after: bytes, now: bytes) -> tuple[Lines, list[tuple[tuple[int, int], PatchHunk]]]:
     """The lines of `now`, and where each hunk stands in them: from, to."""
     old, new, current = (data.splitlines(keepends=True) for data in (before, after, now))
     places = _places(new, current)
@@ -80,7 +80,7 @@ def _span(hunk: PatchHunk, new: Lines, current: Lines, places: Sequence[int | No
         return at, at
     if len(moved) == 1 and current[moved[0] : moved[0] + size] == written:
         return moved[0], moved[0] + size
-    raise _edited(hunk, new, current, (above + 1, below))
+    raise _edited_error(hunk, new, current, (above + 1, below))
 
 
 def _moved(written: Lines, current: Lines, places: Sequence[int | None]) -> list[int]:
@@ -103,22 +103,24 @@ def _beside(hunk: PatchHunk, places: Sequence[int | None]) -> int | None:
     return above + 1 if above is not None else below
 
 
-def _edited(hunk: PatchHunk, new: Lines, current: Lines, at: tuple[int, int]) -> UsageError:
+def _edited_error(hunk: PatchHunk, new: Lines, current: Lines, at: tuple[int, int]) -> UsageError:
     """`at` is where the lines of the hunk would stand in the file as it is now: from, to."""
     first, last = at
     written, there = new[hunk.first : hunk.last], [line for line in current[first:last] if line.strip()]
-    was = f"Before the patch it was {_shown(hunk.old)}." if hunk.old else "Before the patch there was no such line."
+    was = (
+        f"Before the patch it was {_on_one_line(hunk.old)}." if hunk.old else "Before the patch there was no such line."
+    )
     return UsageError(_what(hunk, written, there), where=str(min(first, max(0, len(current) - 1)) + 1), to_do=was)
 
 
 def _what(hunk: PatchHunk, written: Lines, there: Lines) -> str:
     if not written:
-        return f"the patch removed {_shown(hunk.old)} here, and the lines around it were edited since"
+        return f"the patch removed {_on_one_line(hunk.old)} here, and the lines around it were edited since"
     if not there:
-        return f"the patch wrote {_shown(written)} here, but it is gone"
-    return f"the patch wrote {_shown(written)} here, but it was edited since and is {_shown(there)} now"
+        return f"the patch wrote {_on_one_line(written)} here, but it is gone"
+    return f"the patch wrote {_on_one_line(written)} here, but it was edited since and is {_on_one_line(there)} now"
 
 
-def _shown(lines: Lines) -> str:
+def _on_one_line(lines: Lines) -> str:
     text = " / ".join(line.decode("utf-8", "backslashreplace").strip() for line in lines)
     return repr(text if len(text) <= 120 else f"{text[:120]}...")

@@ -90,15 +90,15 @@ def recheck(data: bytes, edit: Edit, span: Span, setting: str) -> None:
     calls, keys = _consumers(setting)
     head, dot, _ = edit.key.partition(".")
     if not edit.file.endswith(".py"):
-        lines = [line for _, line in _put(data, Location(edit.file, 1, key=edit.key), keys)]
-    elif dot and not edit.key.startswith("-") and _takes(head, calls):
+        lines = [line for _, line in _interpolations(data, Location(edit.file, 1, key=edit.key), keys)]
+    elif dot and not edit.key.startswith("-") and _takes_setting(head, calls):
         return
     else:
         start = span.start
         column = start - data.rfind(b"\n", 0, start)
         at = Location(edit.file, data.count(b"\n", 0, start) + 1, "add_argument", column=column, key=edit.key)
         index = _index(data, edit.file)
-        named = (call for call in index.calls if _takes(last_name(call.func), calls))
+        named = (call for call in index.calls if _takes_setting(last_name(call.func), calls))
         within = {line for call in named for line in range(call.lineno, (call.end_lineno or call.lineno) + 1)}
         lines = [line for _, line in _lines({edit.file: index}, at) if line not in within]
     if lines:
@@ -112,16 +112,16 @@ def _consumers(setting: str) -> tuple[frozenset[tuple[str, str]], frozenset[str]
     return frozenset((name, one.call) for name, one in found), frozenset(key for _, one in found for key in one.keys)
 
 
-def _takes(name: str, calls: frozenset[tuple[str, str]]) -> bool:
+def _takes_setting(name: str, calls: frozenset[tuple[str, str]]) -> bool:
     return bool(name) and any(name == call or (call and is_own(dialect, name)) for dialect, call in calls)
 
 
 def _references(data: bytes, given: WrittenValue) -> list[tuple[str, int]]:
     """The lines of a config that put ${key} into other values, where those are more than the one at hand."""
-    return _put(data, given.location, [given.key])
+    return _interpolations(data, given.location, [given.key])
 
 
-def _put(data: bytes, at: Location, keys: Iterable[str]) -> list[tuple[str, int]]:
+def _interpolations(data: bytes, at: Location, keys: Iterable[str]) -> list[tuple[str, int]]:
     entries = getattr(syntax_for.read(data, at.file), "entries", ())
     own = next((entry.key for entry in entries if entry.span == at.span), at.key)
     lines = [(at.file, entry.line) for entry in entries if f"${{{own}}}" in entry.text]
@@ -251,10 +251,10 @@ def _target(file: str, index: Index, node: ast.expr, definitions: Mapping[str, _
         if given.get(node) in names:
             owner = definition.file if definition.kind == _NAME else ""
             return _Target(_Named(given[node] or "", definition.kind, owner), True)
-    return _assigned(file, index, node)
+    return _assignment_target(file, index, node)
 
 
-def _assigned(file: str, index: Index, node: ast.expr) -> _Target | None:
+def _assignment_target(file: str, index: Index, node: ast.expr) -> _Target | None:
     """What goes to a name, and what an object keeps just as it is: `self.workers = workers`."""
     inner: ast.AST = node
     for outer in index.ancestors(node):

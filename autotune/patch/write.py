@@ -54,17 +54,17 @@ def write(
     """
     disk = disk or Disk()
     real = [(path.resolve(), before, after) for path, before, after in files]
-    with _locked(store.folder):
-        _recovered(store, disk)
+    with _lock(store.folder):
+        _recover_locked(store, disk)
         for path, before, _ in real:
             _check(path, sha256(before), disk)
         _check_places([path for path, _, _ in real], store)
         journal = _kept(store.folder, title, real, changes, disk)
         try:
-            _put([(journal.after(index), path) for index, (path, _, _) in enumerate(real)], disk)
+            _copy_files([(journal.after(index), path) for index, (path, _, _) in enumerate(real)], disk)
             return with_state(journal, WRITTEN, disk)
         except OSError as error:
-            raise _refused(error, _taken_back(journal, store, disk)) from error
+            raise _refused_error(error, _taken_back(journal, store, disk)) from error
 
 
 def undo(store: PatchStore, number: int | None = None, disk: Disk | None = None) -> Journal:
@@ -78,35 +78,35 @@ def undo(store: PatchStore, number: int | None = None, disk: Disk | None = None)
     the patch themselves were edited since.
     """
     disk = disk or Disk()
-    with _locked(store.folder):
-        for ended in reversed(_recovered(store, disk)):
+    with _lock(store.folder):
+        for ended in reversed(_recover_locked(store, disk)):
             if number in (None, ended.number):
                 return ended
-        journal = _chosen(store, number)
+        journal = _chosen_journal(store, number)
         for index, each in enumerate(journal.files):
             _check_unchanged(journal.before(index), each.before, disk)
         _check_places([Path(each.path) for each in journal.files], store)
         try:
-            journal = _met(journal, disk)
+            journal = _without_edits(journal, disk)
             for index, each in enumerate(journal.files):
                 if index not in journal.restored:
                     _check(Path(each.path), each.after, disk)
             return _take_back(with_state(journal, UNDOING, disk), store, disk)
         except OSError as error:
-            raise _refused(error, "`autotune undo` completes it") from error
+            raise _refused_error(error, "`autotune undo` completes it") from error
 
 
-def _met(journal: Journal, disk: Disk) -> Journal:
+def _without_edits(journal: Journal, disk: Disk) -> Journal:
     """The journal for the files as they are now, where a person changed some of them since they were written."""
     states: list[tuple[bytes, bytes]] = []
     merged: list[int] = []
     restored: list[int] = []
     for index, row in enumerate(journal.files):
-        before, now = disk.read(journal.before(index)), _now(Path(row.path), disk)
+        before, now = disk.read(journal.before(index)), _contents_now(Path(row.path), disk)
         if now == before:
             restored.append(index)
         elif sha256(now) != row.after:
-            before = _merged(journal, index, now, disk)
+            before = _merge_file(journal, index, now, disk)
             (restored if before == now else merged).append(index)
         states.append((before, now))
     if not (merged or restored):
@@ -114,7 +114,7 @@ def _met(journal: Journal, disk: Disk) -> Journal:
     return journals.without_hunks(journal, states, merged, restored, disk)
 
 
-def _merged(journal: Journal, index: int, now: bytes, disk: Disk) -> bytes:
+def _merge_file(journal: Journal, index: int, now: bytes, disk: Disk) -> bytes:
     """File `index` without the patch and with what a person wrote into it since."""
     row = journal.files[index]
     _check_unchanged(journal.after(index), row.after, disk)
@@ -128,7 +128,7 @@ def _merged(journal: Journal, index: int, now: bytes, disk: Disk) -> bytes:
         ) from None
 
 
-def _now(path: Path, disk: Disk) -> bytes:
+def _contents_now(path: Path, disk: Disk) -> bytes:
     try:
         return disk.read(path)
     except OSError as error:
@@ -137,7 +137,7 @@ def _now(path: Path, disk: Disk) -> bytes:
 
 def is_interrupted(store: PatchStore) -> bool:
     """Whether a crash left a patch half written or half undone, or a journal makes no sense; nothing is changed."""
-    return bool(journals.damaged(store.folder) or _unfinished(store))
+    return bool(journals.damaged_journals(store.folder) or _unfinished(store))
 
 
 def recover(store: PatchStore, disk: Disk | None = None) -> tuple[Journal, ...]:
@@ -150,8 +150,8 @@ def recover(store: PatchStore, disk: Disk | None = None) -> tuple[Journal, ...]:
     if not is_interrupted(store):  # nearly always: no lock
         return ()
     try:
-        with _locked(store.folder, _NOT_YET):
-            return _recovered(store, disk or Disk())
+        with _lock(store.folder, _NOT_YET):
+            return _recover_locked(store, disk or Disk())
     except _BusyError:
         return ()
 
@@ -160,21 +160,21 @@ def _set_aside(damaged: Sequence[Damaged]) -> UsageError:
     reasons = "; ".join(each.why for each in damaged)
     return UsageError(
         f"a damaged journal ({reasons}) was set aside: what it wrote stays, and undo does not know it",
-        where=" and ".join(str(journals.damaged_journals(each.folder)) for each in damaged),
+        where=" and ".join(str(journals.quarantine_path(each.folder)) for each in damaged),
         to_do="The files before and after the patch are stored there (before-0, after-0, ...): compare them.",
     )
 
 
-def _recovered(store: PatchStore, disk: Disk) -> tuple[Journal, ...]:
+def _recover_locked(store: PatchStore, disk: Disk) -> tuple[Journal, ...]:
     """The lock is held: what is unfinished now, nobody works on. Raises UsageError where a journal was set aside: what
     was asked for may have been that patch."""
-    damaged = journals.damaged(store.folder)
+    damaged = journals.damaged_journals(store.folder)
     try:
         for each in damaged:
             journals.quarantine(each, disk)
         recovered = tuple(_take_back(each, store, disk) for each in _unfinished(store))
     except OSError as error:
-        raise _refused(error, _NOT_YET) from error
+        raise _refused_error(error, _NOT_YET) from error
     if damaged:
         raise _set_aside(damaged)
     return recovered
@@ -198,7 +198,7 @@ def _take_back(journal: Journal, store: PatchStore, disk: Disk) -> Journal:
         for index, (path, each) in enumerate(zip(paths, journal.files, strict=True))
         if not store.holds(path) or _digest(path, disk) != each.before
     ]
-    _put([(journal.before(index), paths[index]) for index, is_ours in changed if is_ours], disk)
+    _copy_files([(journal.before(index), paths[index]) for index, is_ours in changed if is_ours], disk)
     left = tuple(index for index, is_ours in changed if not is_ours)
     return with_state(replace(journal, left=left), LEFT if left else UNDONE, disk)
 
@@ -228,7 +228,7 @@ def _taken_back(journal: Journal, store: PatchStore, disk: Disk) -> str:
     return f"all files were restored{exceptions}" if exceptions else "nothing was changed"
 
 
-def _put(files: Sequence[tuple[Path, Path]], disk: Disk) -> None:
+def _copy_files(files: Sequence[tuple[Path, Path]], disk: Disk) -> None:
     """Let each second path have the bytes of the first; its permissions stay.
 
     All bytes are on the disk before the first file is replaced, so that a full disk changes none.
@@ -250,7 +250,7 @@ def _kept(
     try:
         return journals.begin(folder, title, files, changes, disk)
     except OSError as error:
-        raise _refused(error, "nothing was changed") from error
+        raise _refused_error(error, "nothing was changed") from error
 
 
 def _check(path: Path, digest: str, disk: Disk) -> None:
@@ -293,7 +293,7 @@ def _check_places(paths: Sequence[Path], store: PatchStore) -> None:
             raise UsageError(f"the file lies outside the project {store.root}; nothing was changed", where=str(path))
 
 
-def _chosen(store: PatchStore, number: int | None) -> Journal:
+def _chosen_journal(store: PatchStore, number: int | None) -> Journal:
     root = store.root
     known = {each.number: each for each in journals.journals(store.folder)}
     written = [each.number for each in known.values() if each.state == WRITTEN]
@@ -308,13 +308,13 @@ def _chosen(store: PatchStore, number: int | None) -> Journal:
     return known[wanted]
 
 
-def _refused(error: OSError, state: str) -> UsageError:
+def _refused_error(error: OSError, state: str) -> UsageError:
     what = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"cannot be written: {error.strerror}"
     return UsageError(f"{what}; {state}", where=str(error.filename or ""))
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, without: str = "nothing was changed") -> Iterator[None]:
+def _lock(folder: Path, without: str = "nothing was changed") -> Iterator[None]:
     """Hold the lock of `folder`; the system takes it away from a process that dies.
 
     `without` says how things stand where the lock cannot be made.
@@ -327,7 +327,7 @@ def _locked(folder: Path, without: str = "nothing was changed") -> Iterator[None
         folder.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w")
     except OSError as error:
-        raise _refused(error, without) from error
+        raise _refused_error(error, without) from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

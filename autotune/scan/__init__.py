@@ -27,6 +27,6 @@ def scan(
     found = find(paths, root=root, exclude=exclude)
     if not found.files:
         return Scanned((), found.notes, found.num_files)
-    from autotune.scan.bundles import bundled  # the readers of scripts and configs: most folders have none to read
+    from autotune.scan.bundles import read_bundles  # the readers of scripts and configs: most folders have none to read
 
-    return bundled(found, root, exclude, versions)
+    return read_bundles(found, root, exclude, versions)

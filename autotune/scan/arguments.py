@@ -39,7 +39,7 @@ def facts(
     A release that still accepts them has none, and a range in which all releases do.
     """
     allowed = ranges or {}
-    found = [one for call in calls for one in _removed(call) if not _is_accepted(one, versions, allowed)]
+    found = [one for call in calls for one in _removed_arguments(call) if not _is_accepted(one, versions, allowed)]
     package = next((one.package for one in found if one.package in versions), found[0].package if found else "")
     of_one = [one for one in found if one.package == package]
     if not of_one:
@@ -67,7 +67,7 @@ def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[
     return asked is not None and asked.high is not None and not is_before(one.since, asked.high)
 
 
-def _removed(call: ConsumerCall) -> Iterator[Removed]:
+def _removed_arguments(call: ConsumerCall) -> Iterator[Removed]:
     for library in _libraries():
         if _is_meant(library, call):
             for name, row in library["arguments"].items():

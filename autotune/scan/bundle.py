@@ -30,7 +30,7 @@ from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
 from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
 from autotune.scan.library import Library
-from autotune.scan.modules import first, read_whole
+from autotune.scan.modules import first_of_each, read_whole
 from autotune.scan.ranges import Range
 from autotune.scan.read_script import read_script
 from autotune.scan.settings import settings_of
@@ -181,7 +181,7 @@ def bundle(
         name=parts.files[0],
         files=parts.files,
         dialects=tuple(dict.fromkeys(call.dialect for call in parts.calls)),
-        facts=first(facts),
+        facts=first_of_each(facts),
         settings=settings,
         ignored=tuple(one for name in parts.files for one in library.ignored.get(name, ())),
         calls=parts.calls,

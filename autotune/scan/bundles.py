@@ -17,7 +17,9 @@ from autotune.scan.files import FileSearch
 from autotune.scan.library import Library
 
 
-def bundled(found: FileSearch, root: Path, exclude: Sequence[str], versions: Mapping[str, Version] | None) -> Scanned:
+def read_bundles(
+    found: FileSearch, root: Path, exclude: Sequence[str], versions: Mapping[str, Version] | None
+) -> Scanned:
     """What `scan` gives of the files that were found."""
     real = Path(os.path.realpath(root))
     library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)

@@ -20,8 +20,8 @@ from autotune.scan.declared import Declared
 from autotune.scan.files import read_file
 from autotune.scan.launch import CONFIGS, Launch, launches
 from autotune.scan.library import Library
-from autotune.scan.missing_keys import absent
-from autotune.scan.unset_statements import unset
+from autotune.scan.missing_keys import missing_settings
+from autotune.scan.unset_statements import unset_settings
 from autotune.syntax import shell
 
 
@@ -52,7 +52,7 @@ def scan_command(
     text, name = source
     try:
         arguments = called.arguments if called.is_shell else None
-        commands = _started(launches(shell.read(text.encode(), name, arguments), name), argv)
+        commands = _process_commands(launches(shell.read(text.encode(), name, arguments), name), argv)
     except UsageError:
         return None
     made = ((launch, library.begun(launch.file, partial(of_launch, library, launch))) for launch in commands)
@@ -60,10 +60,10 @@ def scan_command(
     whole = library.attempt(name, partial(_whole, *found[0], library, versions)) if len(found) == 1 else None
     if bug := next((note for note in library.notes if note.is_bug), None):
         raise InternalError(f"{bug.where}: {bug.why}")
-    return _placed(whole, real, _links(called)) if whole is not None else None
+    return _with_absolute_files(whole, real, _links(called)) if whole is not None else None
 
 
-def _started(commands: Sequence[Launch], argv: Sequence[str]) -> tuple[Launch, ...]:
+def _process_commands(commands: Sequence[Launch], argv: Sequence[str]) -> tuple[Launch, ...]:
     """The commands that may have made a process with this `argv`, with the configs that only `argv` names."""
     own = [one for one in commands if argv and _starts(one, argv[0])] or list(commands)
     said = tuple(word.rpartition("=")[2] for word in argv[1:] if word.endswith(CONFIGS))
@@ -83,12 +83,12 @@ def _is_open(launch: Launch) -> bool:
 def _whole(launch: Launch, parts: BundleFiles, library: Library, versions: Mapping[str, Version]) -> Bundle:
     """The bundle of a command, with the settings that nobody gives."""
     whole, script = bundle(parts, library, versions, ()), script_name(library, launch)
-    whole = replace(whole, settings=(*whole.settings, *absent(whole, versions)))
-    more = unset(whole, script, library, versions) if script is not None else ()
+    whole = replace(whole, settings=(*whole.settings, *missing_settings(whole, versions)))
+    more = unset_settings(whole, script, library, versions) if script is not None else ()
     return replace(whole, settings=(*whole.settings, *more))
 
 
-def outside(
+def files_outside(
     words: Sequence[str], *, cwd: Path, root: Path, environ: Mapping[str, str] = os.environ
 ) -> tuple[Path, ...]:
     """The real paths of the script and of the configs that a command names which lie outside `root`: they are not
@@ -99,7 +99,7 @@ def outside(
     return tuple(dict.fromkeys(file for file in files if not file.is_relative_to(real)))
 
 
-def pins(found: Bundle | None, *, cwd: Path, root: Path) -> tuple[Pin, ...]:
+def project_pins(found: Bundle | None, *, cwd: Path, root: Path) -> tuple[Pin, ...]:
     """What the project's files bound of packages, seen from the script, or from `cwd` where no bundle is known."""
     real, here = Path(os.path.realpath(root)), Path(os.path.realpath(cwd))
     if found is not None:
@@ -116,7 +116,7 @@ def _links(called: Invocation) -> Mapping[str, str]:
     return {os.path.realpath(called.file): os.path.normpath(called.file)}
 
 
-def _placed(found: Bundle, root: Path, links: Mapping[str, str]) -> Bundle:
+def _with_absolute_files(found: Bundle, root: Path, links: Mapping[str, str]) -> Bundle:
     """The bundle with absolute files in its settings and calls; `links` are those that a run names otherwise."""
 
     def placed(location: Location) -> Location:

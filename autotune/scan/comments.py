@@ -11,7 +11,7 @@ from autotune.model.source import Comment
 _MARK = re.compile(r"autotune:\s*ignore(?P<file>-file)?\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?P<reason>.*)")
 
 
-def ignored(comments: Sequence[Comment], file: str) -> tuple[tuple[IgnoreComment, ...], tuple[ScanNote, ...]]:
+def ignore_comments(comments: Sequence[Comment], file: str) -> tuple[tuple[IgnoreComment, ...], tuple[ScanNote, ...]]:
     """The rules that the comments of `file` silence, and a note for each comment that is not honoured.
 
     A comment on a line of its own is for the next line that is none, and for its own: what a config lacks is reported

@@ -9,7 +9,7 @@ from autotune.catalogue.coercion import typed
 from autotune.catalogue.dialects import about
 from autotune.model.evidence import RUN, Fact, Location, Setting, Value
 from autotune.model.scanned import ConsumerCall, WrittenValue
-from autotune.scan.configs import matching
+from autotune.scan.configs import matching_arguments
 from autotune.scan.framework_defaults import num_processes, whole
 from autotune.scan.launch import Launch
 
@@ -55,9 +55,9 @@ def _checkpoints(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fac
 
 def _fsdp(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
     """torch's FSDP; that of torch_xla has other versions and its own checkpointing."""
-    if _says(calls, "fsdp_xla"):
+    if _arguments_about(calls, "fsdp_xla"):
         return
-    asked, legacy = _says(calls, "fsdp"), _says(calls, "fsdp_legacy")
+    asked, legacy = _arguments_about(calls, "fsdp"), _arguments_about(calls, "fsdp_legacy")
     version = named.get("fsdp.version")
     if asked:
         yield _fact("fsdp", True, asked[0].location)
@@ -72,7 +72,7 @@ def _offloads(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
     zero = {"optimizer": named.get("zero.offload_optimizer"), "parameters": named.get("zero.offload_param")}
     found: dict[str, Location | None] = {}
     for what in ("optimizer", "parameters", "activations"):
-        setting, given = zero.get(what), _says(calls, f"offload_{what}")
+        setting, given = zero.get(what), _arguments_about(calls, f"offload_{what}")
         if setting is not None and setting.value in ("cpu", "nvme"):
             found[what] = setting.location
         elif given:
@@ -98,7 +98,7 @@ def _batches(calls: Sequence[ConsumerCall], named: Settings, launches: Sequence[
 
 
 def _model(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:
-    lora = _says(calls, "lora")
+    lora = _arguments_about(calls, "lora")
     adapters = [call.location for call in calls if call.name == "LoraConfig"]
     if lora or adapters:
         yield _fact("is_lora", True, lora[0].location if lora else adapters[0])
@@ -122,9 +122,11 @@ def _size(call: ConsumerCall) -> tuple[float, Location] | None:
     return PARAMETERS_PER_LAYER * layers * width**2 / 1e9, shape[0].location
 
 
-def _says(calls: Sequence[ConsumerCall], what: str) -> list[WrittenValue]:
+def _arguments_about(calls: Sequence[ConsumerCall], what: str) -> list[WrittenValue]:
     """The arguments that match what the dialects say about `what`."""
-    return [given for call in calls for pattern in about(call.dialect, what) for given in matching(call, pattern)]
+    return [
+        given for call in calls for pattern in about(call.dialect, what) for given in matching_arguments(call, pattern)
+    ]
 
 
 def _fact(name: str, value: Value, *places: Location | None) -> Fact:

@@ -59,12 +59,12 @@ def recognise(values: Mapping[str, object], syntax: str) -> str | None:
     """The dialect of a file or a command line with these dotted keys; of two, the one that extends the other."""
     keys = _Keys(values, frozenset(holder for key in values for holder in _holders(key)))
     written = {name: dialect for name, dialect in dialects().items() if syntax in dialect.get("syntaxes", ())}
-    found = [name for name, dialect in written.items() if _is(keys, dialect)]
+    found = [name for name, dialect in written.items() if _is_dialect(keys, dialect)]
     own = [name for name in found if not any(other != name and extends(other, name) for other in found)]
     return own[0] if len(own) == 1 else None
 
 
-def matching(call: ConsumerCall, pattern: str) -> list[WrittenValue]:
+def matching_arguments(call: ConsumerCall, pattern: str) -> list[WrittenValue]:
     """The known arguments that match "key" or "key=value"; those below a key match it too."""
     key, has_value, value = pattern.partition("=")
     return [
@@ -82,7 +82,7 @@ def _holders(key: str) -> Iterable[str]:
     return (".".join(parts[: end + 1]) for end in range(len(parts)))
 
 
-def _is(keys: _Keys, dialect: Mapping[str, Any]) -> bool:
+def _is_dialect(keys: _Keys, dialect: Mapping[str, Any]) -> bool:
     return any(
         all(map(keys.have, table.get("all", ())))
         and all(any(map(keys.have, group)) for group in table.get("some", ()))
@@ -99,7 +99,7 @@ def written_values(document: Document, file: str) -> dict[str, WrittenValue]:
 
 def as_written(document: Document, file: str) -> dict[str, WrittenValue]:
     """Every value of a data file by its dotted key, an interpolation as the text that it is."""
-    return {entry.key: _given(entry, file) for entry in document.entries}
+    return {entry.key: _value_of_entry(entry, file) for entry in document.entries}
 
 
 def resolve_reference(written: Mapping[str, WrittenValue]) -> dict[str, WrittenValue]:
@@ -108,7 +108,7 @@ def resolve_reference(written: Mapping[str, WrittenValue]) -> dict[str, WrittenV
     return {key: _target(key, written) for key in written}
 
 
-def _given(entry: DataValue, file: str) -> WrittenValue:
+def _value_of_entry(entry: DataValue, file: str) -> WrittenValue:
     location = Location(file, entry.line, column=entry.column, key=entry.key, span=entry.span)
     return WrittenValue(entry.key, _value(entry.value), location, known=not isinstance(entry.value, tuple))
 

@@ -29,8 +29,8 @@ def read_constants(source: Source, file: str, work: Work | None = None) -> Consu
     if not runs_others and not all(isinstance(node, ast.Assign | ast.Import | ast.Expr) for node in source.tree.body):
         return None
     view = ScriptView(build(source.tree, work or Work()), source, file, {}, models=MODELS)
-    counts = Counter(name for name, _ in _assigned(source.tree))
-    found = {name: replace(written_value(view, node), key=name) for name, node in _assigned(source.tree)}
+    counts = Counter(name for name, _ in _assignments(source.tree))
+    found = {name: replace(written_value(view, node), key=name) for name, node in _assignments(source.tree)}
     arguments = {
         name: replace(one, known=one.known and counts[name] == 1, is_default=runs_others) for name, one in found.items()
     }
@@ -40,7 +40,7 @@ def read_constants(source: Source, file: str, work: Work | None = None) -> Consu
     return ConsumerCall(dialect, "", RUN, arguments, Location(file, 1), is_open=runs_others)
 
 
-def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             yield node.targets[0].id, node.value

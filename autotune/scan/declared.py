@@ -95,7 +95,7 @@ class Declared(Struct):
 
     def _of_file(self, name: str) -> Releases:
         # Most projects pin nothing where a script stands.
-        from autotune.scan.requirements import bounded, python, requirements, versions
+        from autotune.scan.requirements import bounded_requirements, python, requirements, versions
 
         real, base = os.path.realpath(self.root / name), posixpath.basename(name)
         if not Path(real).is_relative_to(self.root):
@@ -105,7 +105,7 @@ class Declared(Struct):
             named = python(data, base) if base in (PYTHON, "pyproject.toml") else None
             if base == PYTHON:
                 return Releases(python=named or ())
-            pins = [Pin(text, f"{name}:{line}" if line else name) for text, line in bounded(data, base)]
+            pins = [Pin(text, f"{name}:{line}" if line else name) for text, line in bounded_requirements(data, base)]
             return Releases(versions(data, base), ranges(requirements(data, base)), tuple(pins), named or ())
         except OSError as error:
             self.notes.append(ScanNote(name, unread(error, LIMIT)))

@@ -34,7 +34,9 @@ AUTO_DTYPE_SINCE = (5,)
 """The transformers release whose from_pretrained takes the checkpoint's dtype unless it is told one."""
 
 
-def completed(found: Settings, calls: Sequence[ConsumerCall], versions: Mapping[str, Version]) -> tuple[Setting, ...]:
+def complete_settings(
+    found: Settings, calls: Sequence[ConsumerCall], versions: Mapping[str, Version]
+) -> tuple[Setting, ...]:
     """All settings whose value is known, with those that follow from them."""
     known = {key: setting for key, setting in found.items() if setting.value is not None}
     for make in (_evaluation_interval, _accumulation, _compile, _autocast, _tf32):

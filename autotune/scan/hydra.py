@@ -63,8 +63,8 @@ class _UnknownError(Exception):
 
 def hydra_calls(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> list[ConsumerCall]:
     """The configs of a script that `flags` start, as Calls; what others say instead is left out of them."""
-    parts = _composed(library, script, flags)
-    written = _overridden(library, script, flags, _written(library, parts))
+    parts = _composed_files(library, script, flags)
+    written = _with_overrides(library, script, flags, _values_of_files(library, parts))
     values = resolve_reference(written)
     calls = []
     for part in dict.fromkeys(parts):
@@ -72,18 +72,20 @@ def hydra_calls(library: Library, script: str, flags: Mapping[str, WrittenValue]
         call = read_config(document, part.file, "yaml") if document is not None else None
         if document is not None and call is not None:
             own = as_written(document, part.file)
-            counted = {key for key, one in own.items() if written.get(_key(part.package, key)) == _at(part, one)}
+            counted = {
+                key for key, one in own.items() if written.get(_key(part.package, key)) == _in_package(part, one)
+            }
             calls.append(_under(call, part.package, {key: values[_key(part.package, key)] for key in counted}))
     return calls
 
 
 def hydra_values(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> dict[str, WrittenValue]:
     """What Hydra puts together for a script, by dotted key: interpolations are followed in the whole."""
-    parts = _composed(library, script, flags)
-    return resolve_reference(_overridden(library, script, flags, _written(library, parts))) if parts else {}
+    parts = _composed_files(library, script, flags)
+    return resolve_reference(_with_overrides(library, script, flags, _values_of_files(library, parts))) if parts else {}
 
 
-def _written(library: Library, parts: Sequence[_Part]) -> dict[str, WrittenValue]:
+def _values_of_files(library: Library, parts: Sequence[_Part]) -> dict[str, WrittenValue]:
     """What the files say together, by dotted key, as it is written there."""
     found: dict[str, WrittenValue] = {}
     for part in parts:
@@ -94,26 +96,26 @@ def _written(library: Library, parts: Sequence[_Part]) -> dict[str, WrittenValue
             continue
         given = library.attempt(part.file, partial(as_written, document, part.file)) or {}
         own = {key: one for key, one in given.items() if key.partition(".")[0] != "defaults"}
-        found |= {_key(part.package, key): _at(part, one) for key, one in own.items()}
+        found |= {_key(part.package, key): _in_package(part, one) for key, one in own.items()}
     return found
 
 
-def _at(part: _Part, given: WrittenValue) -> WrittenValue:
+def _in_package(part: _Part, given: WrittenValue) -> WrittenValue:
     return replace(given, key=_key(part.package, given.key))
 
 
-def _overridden(
+def _with_overrides(
     library: Library, script: str, flags: Mapping[str, WrittenValue], written: Mapping[str, WrittenValue]
 ) -> dict[str, WrittenValue]:
     """`written` with what the command says instead; below a key that it sets nothing is known."""
     named = _main(library, script)
     groups = dict(_choices(library, named[0], flags)) if named is not None else {}
-    said = {key: _said(one) for key, one in flags.items() if key not in groups}
+    said = {key: _override_value(one) for key, one in flags.items() if key not in groups}
     below = {key for key in written if any(key.startswith(f"{one}.") for one in said)}
     return {key: _unknown(one) if key in below else one for key, one in written.items()} | said
 
 
-def _said(given: WrittenValue) -> WrittenValue:
+def _override_value(given: WrittenValue) -> WrittenValue:
     """The value of an override; words that Hydra reads in its own way ("null", "[1,2]", "${k}") are not known."""
     is_plain = not isinstance(given.value, str) or (PLAIN.fullmatch(given.value) and given.value.lower() != "null")
     return given if is_plain else _unknown(given)
@@ -139,7 +141,7 @@ def _main(library: Library, script: str) -> tuple[str, str] | None:
     return None
 
 
-def _composed(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> tuple[_Part, ...]:
+def _composed_files(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> tuple[_Part, ...]:
     """The files in the order in which a later one counts; nothing where that is not known."""
     named = _main(library, script)
     if named is None or flags.keys() & CHOOSES or any((one.text or "").startswith("{") for one in flags.values()):

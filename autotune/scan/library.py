@@ -16,12 +16,12 @@ from autotune.errors import UsageError
 from autotune.model.scanned import IgnoreComment, ScanNote
 from autotune.model.source import Document
 from autotune.pycode.work_budget import STEPS, Work, attempt
-from autotune.scan.comments import ignored
+from autotune.scan.comments import ignore_comments
 from autotune.scan.files import SYNTAXES, File, is_relevant, matches, read_below, sibling_files
 
 if TYPE_CHECKING:
     from autotune.pycode.index import Index, Nodes
-    from autotune.scan.module_graph import Linked
+    from autotune.scan.module_graph import ModuleGraph
     from autotune.syntax import python, shell
     from autotune.syntax.python import Source
 
@@ -48,7 +48,7 @@ class Library(Struct):
     main: Work = field(default_factory=lambda: Work(BUNDLE_STEPS))
     reading: Work = field(default_factory=Work)
     nodes: Nodes | None = None
-    linked: Linked | None = None
+    linked: ModuleGraph | None = None
     followed: int = 0
     _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
@@ -185,6 +185,6 @@ class Library(Struct):
         except UsageError as error:
             self.notes.append(ScanNote(error.where or file.name, error.what, is_error=True))
             return None
-        self.ignored[file.name], notes = ignored(parsed.comments, file.name)
+        self.ignored[file.name], notes = ignore_comments(parsed.comments, file.name)
         self.notes += notes
         return parsed

@@ -14,7 +14,7 @@ BARE = ("torch",)
 """Dialects of calls that a script makes itself: what they lack is added at the call."""
 
 
-def absent(found: Bundle, versions: Mapping[str, Version]) -> Iterator[Setting]:
+def missing_settings(found: Bundle, versions: Mapping[str, Version]) -> Iterator[Setting]:
     """A Setting without a value for each that the main library takes and nobody gives it, with its consumer's place.
 
     It is trusted where no script of the user's could give the value: then the library's own default was in force.

@@ -23,20 +23,20 @@ MAX_IMPORTS = 8
 SOURCES = ("", "src/")
 """Folders beside which a package lies: its own, and that of a project which is installed to be edited."""
 
-Found = tuple[tuple[Binding, ...], str | None]
+FoundBindings = tuple[tuple[Binding, ...], str | None]
 """What binds a name, and the file in which it does."""
 
-NOTHING: Found = ((), None)
+NOTHING: FoundBindings = ((), None)
 
 
-class Linked(Struct, eq=False):
+class ModuleGraph(Struct, eq=False):
     """`modules` are files by the name of a module and the folder beside which it is named, `names` what binds a full
     name in a file, `used` the files in which the names stand that a file imports, `sets` the names of modules that a
     file sets."""
 
     library: Library
     modules: dict[tuple[str, str], str | None] = field(default_factory=dict)
-    names: dict[tuple[str, str], Found] = field(default_factory=dict)
+    names: dict[tuple[str, str], FoundBindings] = field(default_factory=dict)
     used: dict[str, frozenset[str]] = field(default_factory=dict)
     sets: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
 
@@ -66,14 +66,14 @@ class Linked(Struct, eq=False):
                     return found
         return None
 
-    def imported(self, name: str, beside: str, depth: int = MAX_IMPORTS) -> Found:
+    def imported(self, name: str, beside: str, depth: int = MAX_IMPORTS) -> FoundBindings:
         """What binds the last part of a full name in the module that the parts before it name."""
         if (name, beside) not in self.names:
             self.names[name, beside] = NOTHING
             self.names[name, beside] = self._imported(name, beside, depth)
         return self.names[name, beside]
 
-    def _imported(self, name: str, beside: str, depth: int) -> Found:
+    def _imported(self, name: str, beside: str, depth: int) -> FoundBindings:
         if name.partition(".")[0] in LIBRARIES:
             return NOTHING
         module, _, last = name.rpartition(".")

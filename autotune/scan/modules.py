@@ -40,7 +40,7 @@ def read_whole(
     script calls a function of a module, what the function does counts, with what the script passes, and a loop in it is
     the script's own. Paths are seen from the file `beside`; `configs` are what the command names.
     """
-    program = RunProgram(library, beside or name, _configured(library, configs))
+    program = RunProgram(library, beside or name, _config_values(library, configs))
     view = program.start(source, name, flags, is_open=is_open)
     alone = _read(library, program.alone(view), RunTraining()) if view is not None else None
     if view is None or alone is None:
@@ -58,7 +58,7 @@ def read_whole(
         return None
     if not (script.trains or script.parses or flags is not None):
         return script, (name,)
-    whole = reduce(joined, reversed(modules), script)
+    whole = reduce(join_module, reversed(modules), script)
     return whole, tuple(dict.fromkeys((name, *_files(whole, modules))))
 
 
@@ -72,7 +72,7 @@ def _starts(tree: ast.Module) -> bool:
     )
 
 
-def _configured(library: Library, configs: Iterable[str]) -> dict[str, WrittenValue]:
+def _config_values(library: Library, configs: Iterable[str]) -> dict[str, WrittenValue]:
     """What configs give, by dotted key; of one that two give, the later counts."""
     documents = ((name, document) for name in configs if (document := library.document(name)) is not None)
     found = (library.attempt(name, partial(written_values, document, name)) for name, document in documents)
@@ -101,7 +101,7 @@ def _files(whole: ScannedScript, modules: Iterable[ScannedScript]) -> Iterator[s
         yield from sorted(given.location.file for given in call.arguments.values())
 
 
-def first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+def first_of_each(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """One fact of each name and subject."""
     found: dict[tuple[str, str], Fact] = {}
     for fact in facts:
@@ -109,16 +109,16 @@ def first(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     return tuple(found.values())
 
 
-def joined(script: ScannedScript, module: ScannedScript) -> ScannedScript:
+def join_module(script: ScannedScript, module: ScannedScript) -> ScannedScript:
     """What a module adds: calls for which the script has none of its own, and what it certainly does."""
     if not (module.calls or module.trains):
         return replace(script, options={**module.options, **script.options})
-    own = {_kind(call) for call in script.calls}
-    calls = tuple(call for call in module.calls if _kind(call) not in own)
+    own = {_call_identity(call) for call in script.calls}
+    calls = tuple(call for call in module.calls if _call_identity(call) not in own)
     return replace(
         script,
         calls=(*script.calls, *calls),
-        facts=first([*script.facts, *(fact for fact in module.facts if fact.value not in NOTHING)]),
+        facts=first_of_each([*script.facts, *(fact for fact in module.facts if fact.value not in NOTHING)]),
         parses=tuple(dict.fromkeys([*script.parses, *module.parses])),
         options={**module.options, **script.options},
         stored={**module.stored, **script.stored},
@@ -126,6 +126,6 @@ def joined(script: ScannedScript, module: ScannedScript) -> ScannedScript:
     )
 
 
-def _kind(call: ConsumerCall) -> tuple[str, str, str]:
+def _call_identity(call: ConsumerCall) -> tuple[str, str, str]:
     """What a script has one of: a training loader, a TrainingArguments, a switch of torch."""
     return call.dialect, call.subject, call.name if call.subject == RUN else ""

@@ -8,7 +8,7 @@ from autotune.catalogue.dialects import extends
 from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import ConsumerCall
-from autotune.scan.configs import matching
+from autotune.scan.configs import matching_arguments
 
 TOGETHER = " + "
 
@@ -30,5 +30,5 @@ def facts(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:
 
 def _places(call: ConsumerCall, pattern: str) -> list[Location]:
     """Where the call says all parts of a pattern; nowhere when it lacks one."""
-    found = [[given.location for given in matching(call, part)] for part in pattern.split(TOGETHER)]
+    found = [[given.location for given in matching_arguments(call, part)] for part in pattern.split(TOGETHER)]
     return [place for one in found for place in one] if all(found) else []

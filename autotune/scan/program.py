@@ -18,7 +18,7 @@ from autotune.scan.configs import written_values
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_values
 from autotune.scan.library import BUNDLE_STEPS, Library
-from autotune.scan.module_graph import NOTHING, Found, Linked
+from autotune.scan.module_graph import NOTHING, FoundBindings, ModuleGraph
 from autotune.scan.read_script import view_script
 from autotune.syntax.python import Source, last_name
 
@@ -61,10 +61,10 @@ class RunProgram(Struct, eq=False):
     uses: dict[ast.AST, Sequence[ast.expr]] = field(default_factory=dict)
 
     @property
-    def linked(self) -> Linked:
+    def linked(self) -> ModuleGraph:
         """What all scripts of the scan know of the modules."""
         if self.library.linked is None:
-            self.library.linked = Linked(self.library)
+            self.library.linked = ModuleGraph(self.library)
         return self.library.linked
 
     def start(
@@ -112,7 +112,7 @@ class RunProgram(Struct, eq=False):
     def imported(self, name: str, index: Index) -> Sequence[Binding]:
         return self._imported(name, self.views[index.tree].file)[0]
 
-    def _imported(self, name: str, beside: str) -> Found:
+    def _imported(self, name: str, beside: str) -> FoundBindings:
         """What binds a full name, in a file whose view is there from then on."""
         found, file = self.linked.imported(name, beside)
         return (found, file) if file is not None and self.module(file) is not None else NOTHING

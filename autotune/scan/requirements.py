@@ -57,10 +57,10 @@ def python(data: bytes, name: str) -> Version | None:
     """
     text = data.decode("utf-8", errors="replace")
     if name.endswith(".toml"):
-        wanted = _table(_parsed(text, name), "project").get("requires-python")
+        wanted = _table(_parse_toml(text, name), "project").get("requires-python")
         found = PYTHON.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
     else:
-        lines = [line for line in map(_plain, text.splitlines()) if line and not line.startswith("#")]
+        lines = [line for line in map(_single_blanks, text.splitlines()) if line and not line.startswith("#")]
         found = PLAIN.fullmatch(lines[0]) if len(lines) == 1 else None
     return version(found[1]) if found else None
 
@@ -69,16 +69,16 @@ def requirements(data: bytes, name: str) -> Iterator[str]:
     """What the file `name` asks for, a requirement each, poetry's in plain bounds; nothing of a lock file."""
     text = data.decode("utf-8", errors="replace")
     if name.endswith((".yml", ".yaml")):
-        yield from (_plain(line).removeprefix("-").strip(" \"'") for line in text.splitlines())
+        yield from (_single_blanks(line).removeprefix("-").strip(" \"'") for line in text.splitlines())
     elif name.endswith(".toml"):
-        document = _parsed(text, name)
+        document = _parse_toml(text, name)
         yield from _of_project(document)
         yield from (f"{package}{_bounds(wanted)}" for package, wanted in _of_poetry(document) if package != "python")
     elif not name.endswith(".lock"):
-        yield from map(_plain, text.splitlines())
+        yield from map(_single_blanks, text.splitlines())
 
 
-def bounded(data: bytes, name: str) -> Iterator[tuple[str, int | None]]:
+def bounded_requirements(data: bytes, name: str) -> Iterator[tuple[str, int | None]]:
     """Requirements of the file `name` that a newer release may not meet, each with its line, None where that is unsure.
 
     As "transformers==4.40" and "torch>=2.1,<2.5", without extras; none of a conda package.
@@ -98,18 +98,18 @@ def _lines(data: bytes) -> Mapping[str, int]:
     found: dict[str, list[int]] = {}
     for number, line in enumerate(data.decode("utf-8", errors="replace").splitlines(), start=1):
         for text in QUOTED.findall(line):
-            found.setdefault(_plain(text), []).append(number)
+            found.setdefault(_single_blanks(text), []).append(number)
     return {text: numbers[0] for text, numbers in found.items() if len(numbers) == 1}
 
 
-def _plain(line: str) -> str:
+def _single_blanks(line: str) -> str:
     """With single blanks: the patterns take their time over many."""
     return " ".join(line.split())
 
 
 def _pins(data: bytes, name: str) -> Iterator[Pin]:
     if name.endswith((".toml", ".lock")):
-        yield from _of_toml(_parsed(data.decode("utf-8", errors="replace"), name))
+        yield from _of_toml(_parse_toml(data.decode("utf-8", errors="replace"), name))
     else:
         pattern = CONDA if name.endswith((".yml", ".yaml")) else EXACT
         yield from _matches(pattern, requirements(data, name))
@@ -119,7 +119,7 @@ def _matches(pattern: re.Pattern[str], lines: Iterable[str]) -> Iterator[Pin]:
     return ((found[1], found[2]) for line in lines if (found := pattern.match(line)))
 
 
-def _parsed(text: str, name: str) -> Mapping[str, Any]:
+def _parse_toml(text: str, name: str) -> Mapping[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # int() refuses a number of 5,000 digits
@@ -145,7 +145,9 @@ def _of_project(document: Mapping[str, Any]) -> Iterator[str]:
     project = _table(document, "project")
     groups = [*_table(project, "optional-dependencies").values(), *_table(document, "dependency-groups").values()]
     for lines in (project.get("dependencies"), *groups):
-        yield from (_plain(line) for line in (lines if isinstance(lines, list) else ()) if isinstance(line, str))
+        yield from (
+            _single_blanks(line) for line in (lines if isinstance(lines, list) else ()) if isinstance(line, str)
+        )
 
 
 def _of_poetry(document: Mapping[str, Any]) -> Iterator[Pin]:
@@ -153,7 +155,7 @@ def _of_poetry(document: Mapping[str, Any]) -> Iterator[Pin]:
     for package, row in _table(_table(_table(document, "tool"), "poetry"), "dependencies").items():
         wanted = row.get("version") if isinstance(row, dict) and not row.keys() & CONDITIONS else row
         if isinstance(wanted, str):
-            yield package, _plain(wanted)
+            yield package, _single_blanks(wanted)
 
 
 def _bounds(wanted: str) -> str:

@@ -18,7 +18,7 @@ from autotune.catalogue.dialects import DialectReading, Version, is_own, reading
 from autotune.model.evidence import RUN, Location, Setting, Value
 from autotune.model.scanned import ConsumerCall
 from autotune.scan import framework_defaults
-from autotune.scan.configs import matching
+from autotune.scan.configs import matching_arguments
 
 SUBJECTS = {"loader": "loader#train", "optimizer": "optimizer#0", "run": RUN}
 """What the settings of a config or a Trainer belong to."""
@@ -44,9 +44,9 @@ def settings_of(calls: Sequence[ConsumerCall], versions: Mapping[str, Version]) 
     A setting that is given, and whose value cannot be known, is left out: no later call and no default speaks for it.
     """
     consumers = [_consumer(call, versions) for call in merge_consumers(calls)]
-    given = _first(one for consumer in consumers for one in _given(consumer))
+    given = _first(one for consumer in consumers for one in _given_settings(consumer))
     default = _first(one for consumer in consumers for one in _defaults(consumer))
-    return framework_defaults.completed(default | given, calls, versions)
+    return framework_defaults.complete_settings(default | given, calls, versions)
 
 
 def merge_consumers(calls: Sequence[ConsumerCall]) -> list[ConsumerCall]:
@@ -55,17 +55,17 @@ def merge_consumers(calls: Sequence[ConsumerCall]) -> list[ConsumerCall]:
     for position, call in enumerate(calls):
         key = (call.dialect, call.subject, "" if is_own(call.dialect, call.name) else str(position))
         first = found.get(key)
-        found[key] = call if first is None else _joined(first, call)
+        found[key] = call if first is None else _join_calls(first, call)
     return list(found.values())
 
 
-def _joined(first: ConsumerCall, then: ConsumerCall) -> ConsumerCall:
+def _join_calls(first: ConsumerCall, then: ConsumerCall) -> ConsumerCall:
     arguments = {**then.arguments, **first.arguments}
     return replace(first, arguments=arguments, is_open=first.is_open or then.is_open)
 
 
 def _consumer(call: ConsumerCall, versions: Mapping[str, Version]) -> ConsumerValues:
-    own = tuple(_named(reading, call) for reading in readings(call.dialect, versions) if _reads(reading, call))
+    own = tuple(_named_reading(reading, call) for reading in readings(call.dialect, versions) if _reads(reading, call))
     defaults = {key: value for reading in own if _has_defaults(reading, call) for key, value in reading.default.items()}
     absent = {key: value for key, value in defaults.items() if key not in call.arguments}
     known = {key: one.value for key, one in call.arguments.items() if one.known and one.value is not None}
@@ -86,14 +86,14 @@ def _has_defaults(reading: DialectReading, call: ConsumerCall) -> bool:
     return not call.is_open and (bool(call.name) or reading.is_main or not reading.call)
 
 
-def _named(reading: DialectReading, call: ConsumerCall) -> DialectReading:
+def _named_reading(reading: DialectReading, call: ConsumerCall) -> DialectReading:
     """The reading of a function that takes the value: its key is that of the first argument."""
     if call.name and call.name == reading.keys[0]:
         return replace(reading, keys=tuple(call.arguments)[:1] or ("",))
     return reading
 
 
-def _given(consumer: ConsumerValues) -> Iterator[Setting]:
+def _given_settings(consumer: ConsumerValues) -> Iterator[Setting]:
     """What the arguments give; value None where a key is there and cannot be known."""
     for reading in consumer.readings:
         keys = [key for key in _keys(reading) if key in consumer.call.arguments]
@@ -129,7 +129,7 @@ def _value(reading: DialectReading, consumer: ConsumerValues) -> Value | None:
     values, kind = consumer.values, catalogue.kinds()[reading.setting]
     if not all(same(_other(key, consumer), wanted) for key, wanted in reading.only.items()):
         return None
-    if any(matching(consumer.call, pattern) for pattern in reading.unless):
+    if any(matching_arguments(consumer.call, pattern) for pattern in reading.unless):
         return None
     for name, row in reading.values.items():
         if all(key in values and same(values[key], wanted) for key, wanted in row.items()):

@@ -30,7 +30,7 @@ What only a call turns on (anomaly detection, deterministic algorithms) is chang
 """
 
 
-def unset(found: Bundle, script: str, library: Library, versions: Mapping[str, Version]) -> Iterator[Setting]:
+def unset_settings(found: Bundle, script: str, library: Library, versions: Mapping[str, Version]) -> Iterator[Setting]:
     """A Setting without a value for each that the bundle's files do not give: with the place of its statement in
     `script`, which is an empty span, or with the reason why it has none.
 
@@ -50,7 +50,7 @@ def _place(
     found: Bundle, script: str, library: Library, function: str, words: Sequence[str]
 ) -> tuple[Location | None, str]:
     for file in found.files:
-        line, word = _named(library, file, words)
+        line, word = _first_line_with(library, file, words)
         if word:
             return None, f"what {file}:{line} makes of {word} is not known"
     source = library.python(script)
@@ -63,7 +63,7 @@ def _place(
     return Location(script, at.line, span=source.text.span(at.end, at.end)), ""
 
 
-def _named(library: Library, file: str, words: Sequence[str]) -> tuple[int, str]:
+def _first_line_with(library: Library, file: str, words: Sequence[str]) -> tuple[int, str]:
     """The first line of a file that has one of the words, and the word; "" where none has."""
     if file not in library.files:  # the command line
         return 0, ""

@@ -17,7 +17,7 @@ from autotune.model.patch import PatchChange
 from autotune.patch import journal as journals
 from autotune.patch.file import NAME, loads
 from autotune.patch.journal import WRITTEN, Journal
-from autotune.patch.present import is_present, present
+from autotune.patch.present import is_present, present_files
 from autotune.report.gains import basis
 from autotune.verify import sides
 from autotune.verify.sides import Sides
@@ -111,7 +111,7 @@ def _written_patches(root: Path) -> list[Journal]:
 def _edited(journal: Journal) -> UsageError | None:
     """Why a written patch cannot be measured whose lines were edited since; None where they were not."""
     try:
-        present(journal)
+        present_files(journal)
     except UsageError as error:
         to_do = f"{error.to_do} verify needs that line as the patch wrote it, or as it was before."
         return UsageError(error.what, where=error.where, to_do=to_do)
@@ -143,7 +143,7 @@ def _written(words: tuple[str, ...], journal: Journal, root: Path) -> tuple[Side
     """A patch that was written, and its run."""
     run = apply.run_of(journal.title)
     changes = _changes(root, journal, words)
-    compared = sides.written(words, journal.number, present(journal), changes)
+    compared = sides.written(words, journal.number, present_files(journal), changes)
     return replace(compared, predicted=predicted(changes, run, root)), run
 
 

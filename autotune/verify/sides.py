@@ -18,7 +18,7 @@ from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
 from autotune.patch.command_line import is_too_complex, line_at, with_values
-from autotune.patch.present import Present
+from autotune.patch.present import PresentFile
 
 
 class Sides(Struct, frozen=True):
@@ -70,7 +70,7 @@ def patched(
     )
 
 
-def written(words: Sequence[str], number: int, files: Sequence[Present], changes: Sequence[PatchChange]) -> Sides:
+def written(words: Sequence[str], number: int, files: Sequence[PresentFile], changes: Sequence[PatchChange]) -> Sides:
     """Patch `number`, which is in its `files` already: as they are now, against the same without its lines.
 
     Where `words` have what `changes` type, the first side has them as they were before.

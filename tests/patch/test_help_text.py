@@ -16,7 +16,7 @@ def with_help(text: str, old: str, new: str) -> str:
     """The script when the first `default=old` becomes `new`, with what its help says."""
     data = text.encode()
     edit = Edit("a.py", "--n", old, new, sha256=sha256(data))
-    return apply_edits(data, [edit, *help_text.edits(data, edit)]).decode()
+    return apply_edits(data, [edit, *help_text.help_edits(data, edit)]).decode()
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_the_help_of_another_option_stays() -> None:
 
 def test_what_is_no_option_has_no_help() -> None:
     data = b"f(default=64, help='default: 64')"
-    assert not list(help_text.edits(data, Edit("a.py", "f.default", "64", "128", sha256=sha256(data))))
+    assert not list(help_text.help_edits(data, Edit("a.py", "f.default", "64", "128", sha256=sha256(data))))

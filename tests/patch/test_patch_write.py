@@ -338,13 +338,13 @@ def test_a_disk_that_fails_during_recovery_is_no_traceback(project: Path) -> Non
 def test_a_patch_that_is_written_meanwhile_is_not_taken_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other process ends between the look at the journals and the lock."""
     journal = with_state(write(store(project), "t", files(project)), "writing", Disk())
-    real = written._locked
+    real = written._lock
 
     def late(folder: Path, without: str) -> AbstractContextManager[None]:
         with_state(journal, "written", Disk())
         return real(folder, without)
 
-    monkeypatch.setattr(written, "_locked", late)
+    monkeypatch.setattr(written, "_lock", late)
     assert recover(store(project)) == ()
     assert contents(project) == AFTER
 

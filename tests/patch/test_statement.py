@@ -8,5 +8,7 @@ from autotune.patch import statement
 
 def test_the_key_of_a_function_names_it() -> None:
     assert functions()["set_num_threads"] == "torch.set_num_threads"
-    assert statement.named(statement.key("set_num_threads")) == "set_num_threads"
-    assert [statement.named(key) for key in ("set_num_threads", "DataLoader.num_workers", "f()", "--lr")] == [""] * 4
+    assert statement.function_of_key(statement.statement_key("set_num_threads")) == "set_num_threads"
+    assert [statement.function_of_key(key) for key in ("set_num_threads", "DataLoader.num_workers", "f()", "--lr")] == [
+        ""
+    ] * 4

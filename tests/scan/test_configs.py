@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autotune.catalogue.dialects import dialects, readings
 from autotune.model.scanned import ConsumerCall
-from autotune.scan.configs import matching, read_config, recognise
+from autotune.scan.configs import matching_arguments, read_config, recognise
 from autotune.scan.settings import settings_of
 from autotune.syntax import json, toml, yaml
 
@@ -446,7 +446,7 @@ def test_arguments_that_match_a_pattern() -> None:
     )
     assert call is not None
     keys = {
-        pattern: [one.key for one in matching(call, pattern)]
+        pattern: [one.key for one in matching_arguments(call, pattern)]
         for pattern in ("adapter=*lora", "adapter=lora", "fsdp", "fsdp.0", "fsdp_config", "base*", "b=*")
     }
     assert keys == {

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from autotune.errors import UsageError
 from autotune.scan.ranges import ranges
-from autotune.scan.requirements import bounded, python, requirements, versions
+from autotune.scan.requirements import bounded_requirements, python, requirements, versions
 
 
 def read(text: str, name: str = "requirements.txt") -> dict[str, tuple[int, ...]]:
@@ -212,4 +212,4 @@ old = ["trl<0.10", "peft<0.12"]
     ],
 )
 def test_what_bounds_from_above_has_its_line(name: str, text: str, expected: list[tuple[str, int | None]]) -> None:
-    assert list(bounded(text.encode(), name)) == expected
+    assert list(bounded_requirements(text.encode(), name)) == expected

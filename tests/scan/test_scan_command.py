@@ -9,7 +9,7 @@ import pytest
 from autotune.model.evidence import Setting
 from autotune.model.scanned import TYPED, Bundle, Pin
 from autotune.scan import scan as scan_files
-from autotune.scan.command import outside, pins, scan_command
+from autotune.scan.command import files_outside, project_pins, scan_command
 
 SCRIPT = """\
 import argparse
@@ -165,12 +165,14 @@ def test_pins_are_those_of_the_nearest_folder_of_the_script(project: Path) -> No
     (project / "requirements-dev.txt").write_text("torch<2.5\n")
     both = (Pin("torch<2.5", "requirements-dev.txt:1"), Pin("transformers==4.40", "requirements.txt:3"))
     found = scan(project, "train.py")
-    assert pins(found, cwd=project / "inner", root=project) == both
-    assert pins(None, cwd=project, root=project) == both
+    assert project_pins(found, cwd=project / "inner", root=project) == both
+    assert project_pins(None, cwd=project, root=project) == both
     (project / "inner" / "requirements.txt").write_text("transformers<4.39\n")
-    assert pins(None, cwd=project / "inner", root=project) == (Pin("transformers<4.39", "inner/requirements.txt:1"),)
-    assert pins(found, cwd=project / "inner", root=project) == both
-    assert pins(None, cwd=project.parent, root=project) == ()
+    assert project_pins(None, cwd=project / "inner", root=project) == (
+        Pin("transformers<4.39", "inner/requirements.txt:1"),
+    )
+    assert project_pins(found, cwd=project / "inner", root=project) == both
+    assert project_pins(None, cwd=project.parent, root=project) == ()
 
 
 @pytest.mark.parametrize(
@@ -221,8 +223,8 @@ def test_what_lies_outside_the_root_is_named(project: Path, tmp_path_factory) ->
     (elsewhere / "a.yaml").write_text("")
     (project / "b.yaml").write_text("")
     words = ["train.py", f"--config={elsewhere}/a.yaml", "b.yaml", "missing.yaml"]
-    assert outside(words, cwd=project, root=project) == (elsewhere / "a.yaml",)
-    assert outside(["../x.py"], cwd=project, root=project) == ()
+    assert files_outside(words, cwd=project, root=project) == (elsewhere / "a.yaml",)
+    assert files_outside(["../x.py"], cwd=project, root=project) == ()
 
 
 def test_a_command_whose_files_take_too_much_work_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

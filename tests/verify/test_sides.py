@@ -9,7 +9,7 @@ from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.model.verified import AFTER, BEFORE
 from autotune.patch.journal import PatchStore
-from autotune.patch.present import present
+from autotune.patch.present import present_files
 from autotune.verify import sides
 
 WORDS = ("train.py", "--workers", "0")
@@ -56,7 +56,7 @@ def test_what_is_typed_already_is_taken_back_on_the_first_side(tmp_path, words, 
     journal = patch.write(
         PatchStore(tmp_path, tmp_path / "patches"), "1 of 2 changes of run r", [(path, b"old", b"new")]
     )
-    written = sides.written(words, journal.number, present(journal), [made]).words
+    written = sides.written(words, journal.number, present_files(journal), [made]).words
     assert (written[BEFORE], written[AFTER]) == (before, words)
     assert sides.is_typed(words, made) == ("2" not in words)
 
@@ -93,7 +93,7 @@ def test_a_written_patch_is_compared_with_what_was_before(tmp_path) -> None:
     path.write_bytes(b"old\n")
     store = PatchStore(tmp_path, tmp_path / "patches")
     journal = patch.write(store, "1 of 2 changes of run r", [(path, b"old\n", b"new\n")])
-    found = sides.written(WORDS, 1, present(journal), [change()])
+    found = sides.written(WORDS, 1, present_files(journal), [change()])
     assert (found.files[BEFORE], found.files[AFTER]) == ({path: b"old\n"}, {path: b"new\n"})
     assert found.against == "patch 1 (applied)"
 
@@ -105,7 +105,7 @@ def test_what_was_edited_elsewhere_since_is_on_both_sides(tmp_path) -> None:
     store = PatchStore(tmp_path, tmp_path / "patches")
     journal = patch.write(store, "1 of 2 changes of run r", [(path, b"old\n", b"new\n") for path in paths])
     paths[0].write_bytes(b"mine\nnew\n")
-    found = sides.written(WORDS, 1, present(journal), [change()])
+    found = sides.written(WORDS, 1, present_files(journal), [change()])
     assert found.files[BEFORE] == {paths[0]: b"mine\nold\n", paths[1]: b"old\n"}
     assert found.files[AFTER] == {paths[0]: b"mine\nnew\n", paths[1]: b"new\n"}
     assert found.against == (
