@@ -37,7 +37,7 @@ class Library(Struct):
     `notes` say what could not be read; `ignored` are comments, by file. `main` is the work that is left for the file
     whose bundles are being gathered: a command, or a script or config that no command names. `reading` is what is left
     for the file that is being read now: all files that are read together spend of it. `followed` counts the modules
-    that scripts follow, `linked` is what these know of each other.
+    that scripts follow, `module_graph` is what these know of each other.
     """
 
     root: Path
@@ -48,7 +48,7 @@ class Library(Struct):
     main: Work = field(default_factory=lambda: Work(BUNDLE_STEPS))
     reading: Work = field(default_factory=Work)
     nodes: Nodes | None = None
-    linked: ModuleGraph | None = None
+    module_graph: ModuleGraph | None = None
     followed: int = 0
     _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)

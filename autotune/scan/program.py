@@ -61,11 +61,11 @@ class RunProgram(Struct, eq=False):
     uses: dict[ast.AST, Sequence[ast.expr]] = field(default_factory=dict)
 
     @property
-    def linked(self) -> ModuleGraph:
+    def module_graph(self) -> ModuleGraph:
         """What all scripts of the scan know of the modules."""
-        if self.library.linked is None:
-            self.library.linked = ModuleGraph(self.library)
-        return self.library.linked
+        if self.library.module_graph is None:
+            self.library.module_graph = ModuleGraph(self.library)
+        return self.library.module_graph
 
     def start(
         self, source: Source, file: str, flags: Mapping[str, WrittenValue] | None, *, is_open: bool
@@ -114,19 +114,19 @@ class RunProgram(Struct, eq=False):
 
     def _imported(self, name: str, beside: str) -> FoundBindings:
         """What binds a full name, in a file whose view is there from then on."""
-        found, file = self.linked.imported(name, beside)
+        found, file = self.module_graph.imported(name, beside)
         return (found, file) if file is not None and self.module(file) is not None else NOTHING
 
     def importers(self, index: Index) -> Sequence[Index]:
         file = self.views[index.tree].file
         if file not in self.importing:
-            others = [one for one in self._files() if one != file and file in self.linked.used_by(one)]
+            others = [one for one in self._files() if one != file and file in self.module_graph.used_by(one)]
             self.importing[file] = [view.index for one in others if (view := self.module(one)) is not None]
         return self.importing[file]
 
     def is_set(self, index: Index, name: str) -> bool:
         file = self.views[index.tree].file
-        found = [self.linked.set_by(one) for one in (*self._files(), *self._packages())]
+        found = [self.module_graph.set_by(one) for one in (*self._files(), *self._packages())]
         return any((file, one) in each for each in found for one in (name, ""))
 
     def _files(self) -> list[str]:
@@ -137,7 +137,7 @@ class RunProgram(Struct, eq=False):
             for file in (waiting := list(found)):
                 if len(found) > MAX_FILES or self.library.main.left < BUNDLE_STEPS // 2:
                     break
-                new = sorted(self.linked.used_by(file) - found.keys())
+                new = sorted(self.module_graph.used_by(file) - found.keys())
                 found.update(dict.fromkeys(new))
                 waiting += new
             self.near = list(found)
