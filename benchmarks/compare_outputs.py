@@ -22,9 +22,47 @@ from typing import Any
 FORMATS = ("text", "json", "sarif", "github", "gitlab", "markdown")
 
 TEXTS = frozenset(
-    "message name summary note why why_not reason text markdown description shortDescription fullDescription help "
-    "helpUri title what to_do meaning details content snippet manual doubt because remark verdict outlook useless right "
-    "not_looked_at notes worth labels fingerprint fingerprints partialFingerprints version tool advice".split()
+    [
+        "message",
+        "name",
+        "summary",
+        "note",
+        "why",
+        "why_not",
+        "reason",
+        "text",
+        "markdown",
+        "description",
+        "shortDescription",
+        "fullDescription",
+        "help",
+        "helpUri",
+        "title",
+        "what",
+        "to_do",
+        "meaning",
+        "details",
+        "content",
+        "snippet",
+        "manual",
+        "doubt",
+        "because",
+        "remark",
+        "verdict",
+        "outlook",
+        "useless",
+        "right",
+        "not_looked_at",
+        "notes",
+        "worth",
+        "labels",
+        "fingerprint",
+        "fingerprints",
+        "partialFingerprints",
+        "version",
+        "tool",
+        "advice",
+    ]
 )
 """Keys whose values are read by a person, or made of such a text."""
 

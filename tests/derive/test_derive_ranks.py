@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.derive.build import Script, derive, facts, facts_of, recording, sample, steps
 
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording
-from tests.derive.build import Script, derive, facts, facts_of, recording, sample, steps
 
 NUM_STEPS = 4
 LINE = "work (train.py:3)"
