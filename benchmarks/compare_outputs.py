@@ -21,52 +21,15 @@ from typing import Any
 
 FORMATS = ("text", "json", "sarif", "github", "gitlab", "markdown")
 
-TEXTS = frozenset(
-    [
-        "message",
-        "name",
-        "summary",
-        "note",
-        "why",
-        "why_not",
-        "reason",
-        "text",
-        "markdown",
-        "description",
-        "shortDescription",
-        "fullDescription",
-        "help",
-        "helpUri",
-        "title",
-        "what",
-        "to_do",
-        "meaning",
-        "details",
-        "content",
-        "snippet",
-        "manual",
-        "doubt",
-        "because",
-        "remark",
-        "verdict",
-        "outlook",
-        "useless",
-        "right",
-        "not_looked_at",
-        "notes",
-        "worth",
-        "labels",
-        "fingerprint",
-        "fingerprints",
-        "partialFingerprints",
-        "version",
-        "tool",
-        "advice",
-    ]
-)
+TEXTS = {
+    "message", "name", "summary", "note", "why", "why_not", "reason", "text", "markdown", "description",
+    "shortDescription", "fullDescription", "help", "helpUri", "title", "what", "to_do", "meaning", "details", "content",
+    "snippet", "manual", "doubt", "because", "remark", "verdict", "outlook", "useless", "right", "not_looked_at",
+    "notes", "worth", "labels", "fingerprint", "fingerprints", "partialFingerprints", "version", "tool", "advice",
+}  # fmt: skip
 """Keys whose values are read by a person, or made of such a text."""
 
-RESULTS = ("same", "same but for texts", "differs", "failed")
+RESULTS = ("same", "same but for texts", "differs", "refused by both", "refused by one")
 
 
 def main() -> None:
@@ -84,8 +47,7 @@ def main() -> None:
         (work / name).mkdir(exist_ok=True)
         for tree in trees:
             for form in FORMATS:
-                said = autotune(checkout, ["check", "--format", form, "."], tree)
-                (work / name / f"check-{tree.name}.{form}").write_text(said)
+                write(work / name / f"check-{tree.name}.{form}", checkout, ["check", "--format", form, "."], tree)
         for run in runs:
             reported(checkout, run, work / name)
     report(work)
@@ -95,14 +57,16 @@ def recorded(before: Path, work: Path, scripts: list[Path]) -> list[Path]:
     """A project for each script, with the run in it that `before` has measured."""
     found = []
     for script in scripts:
-        project = work / "runs" / script.stem
-        if not project.exists():
+        run, project = work / "runs" / script.stem, work / "project" / script.stem
+        if not run.exists():
+            shutil.rmtree(project, ignore_errors=True)
             project.mkdir(parents=True)
             (project / "pyproject.toml").write_text('[project]\nname = "compared"\n')
             shutil.copy(script, project)
             autotune(before, ["diagnose", script.name, "--steps", "60"], project)
-        if list(project.glob(".autotune/runs/*/run.json")):
-            found.append(project)
+            shutil.copytree(project, run, symlinks=True)
+        if list(run.glob(".autotune/runs/*/run.json")):
+            found.append(run)
     return found
 
 
@@ -116,15 +80,21 @@ def copied(tree: Path, work: Path) -> Path:
 
 
 def reported(checkout: Path, run: Path, folder: Path) -> None:
-    """The run as both outputs of diagnose and as a patch, loaded in a copy, for a load writes the patch file anew."""
-    project = run.parent.parent / "loaded" / run.name
+    """The run as both outputs of diagnose and as a patch: in its own place, as it was recorded."""
+    project = run.parent.parent / "project" / run.name
     shutil.rmtree(project, ignore_errors=True)
     shutil.copytree(run, project, symlinks=True)
     recording = next(project.glob(".autotune/runs/*"))
     for form in ("text", "json"):
-        said = autotune(checkout, ["diagnose", "--load", str(recording), "--format", form], project)
-        (folder / f"diagnose-{run.name}.{form}").write_text(said)
-    (folder / f"patch-{run.name}.text").write_text(autotune(checkout, ["apply", "--diff"], project))
+        words = ["diagnose", "--load", str(recording), "--format", form]
+        write(folder / f"diagnose-{run.name}.{form}", checkout, words, project)
+    write(folder / f"patch-{run.name}.text", checkout, ["apply", "--diff"], project)
+
+
+def write(to: Path, checkout: Path, words: list[str], cwd: Path) -> None:
+    """The output of a command, unless an earlier call wrote it: delete it to have it made anew."""
+    if not to.exists():
+        to.write_text(autotune(checkout, words, cwd))
 
 
 def autotune(checkout: Path, words: list[str], cwd: Path) -> str:
@@ -135,9 +105,11 @@ def autotune(checkout: Path, words: list[str], cwd: Path) -> str:
     )
     if ended.returncode not in (0, 1) or "Traceback" in ended.stderr:
         return f"FAILED {ended.returncode}: {ended.stderr[-2000:]}"
-    said = ended.stdout.replace(str(checkout), "CHECKOUT").replace(str(cwd), "PROJECT")
-    said = re.sub(r"\b\d+(\.\d+)? (ms|s|min) (ago|for|to)\b", "TIME", said)
-    return re.sub(r'"seconds": [\d.]+|in \d+(\.\d+)? m?s\b|\d+ (seconds?|minutes?) ago', "TIME", said)
+    said = (
+        ended.stdout.replace(sys.executable, "PYTHON").replace(str(checkout), "CHECKOUT").replace(str(cwd), "PROJECT")
+    )
+    said = re.sub(r'"seconds": [\d.]+', '"seconds": 0', said)
+    return re.sub(r"(?<=in )\d+(\.\d+)? m?s\b|\d+ (seconds?|minutes?) ago", "TIME", said)
 
 
 def report(work: Path) -> None:
@@ -149,7 +121,7 @@ def report(work: Path) -> None:
         result = compared(old.name, old.read_text(), new.read_text())
         kind = f"{old.name.partition('-')[0]} {old.suffix[1:]}"
         counts.setdefault(kind, Counter())[result] += 1
-        if result not in RESULTS[:2]:
+        if result in ("differs", "refused by one"):
             differing.append(f"{result}: {old.name}")
     print(f"{'output':<20} {'files':>6} " + " ".join(f"{result:>20}" for result in RESULTS))
     for kind, found in sorted(counts.items()):
@@ -160,11 +132,11 @@ def report(work: Path) -> None:
 def compared(name: str, old: str, new: str) -> str:
     """One of RESULTS."""
     if old.startswith("FAILED") or new.startswith("FAILED"):
-        return "same" if old == new else "failed"
+        return "refused by both" if old.startswith("FAILED") and new.startswith("FAILED") else "refused by one"
     if old == new:
         return "same"
     if name.endswith((".json", ".sarif", ".gitlab")):
-        sides = [without_texts(json.loads(re.sub(r"\bTIME\b", '"seconds": 0', side))) for side in (old, new)]
+        sides = [without_texts(json.loads(side)) for side in (old, new)]
         return "same but for texts" if sides[0] == sides[1] else "differs"
     return "differs"
 
