@@ -209,7 +209,8 @@ def test_changes_are_written_all_together_or_all_by_hand() -> None:
     assert confirmation.written_together([workers, is_so]) == (workers, is_so)
     first, second, third = confirmation.written_together([workers, threads, is_so])
     assert (first.edits, second, third) == ((), threads, is_so)
-    assert first.by_hand == ("loader.num_workers = 2: it depends on train.num_threads, which has to be changed by hand")
+    assert first.by_hand.startswith("loader.num_workers = 2: ")
+    assert "train.num_threads" in first.by_hand
 
 
 def test_where_one_is_altering_each_needs_all_others() -> None:
