@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from autotune import catalogue
+
 ROOT = Path(__file__).parents[1]
 PAGES = ["CONTRIBUTING.md", "docs/architecture.md", "fixtures/README.md", "fixtures/labelled/README.md"]
 TOP = ("autotune", "rules", "tests", "benchmarks", "fixtures", "docs")
@@ -25,6 +27,9 @@ WALKS = [
 ]
 NO_PACKAGE = {"benchmarks", "builders", "ci", "fixtures", "matrix", "rules"}
 """Folders of tests/ that test something else than a package of autotune/, or hold no tests."""
+
+FILES = {"patch.yaml", "recording-*.json", "what-ifs.md", ".autotune/runs/<id>"}
+"""Files that autotune writes, as the glossary names them."""
 
 
 def text(page: str) -> str:
@@ -94,3 +99,43 @@ def test_folders_of_tests_are_packages() -> None:
     folders = {file.parent.relative_to(ROOT / "tests") for file in (ROOT / "tests").rglob("test_*.py")}
     mirrored = [folder for folder in folders if folder.parts and folder.parts[0] not in NO_PACKAGE]
     assert [str(folder) for folder in mirrored if not (ROOT / "autotune" / folder).is_dir()] == []
+
+
+def test_the_architecture_names_every_package() -> None:
+    packages = [file.parent.name for file in (ROOT / "autotune").glob("*/__init__.py")]
+    assert [name for name in packages if f"`autotune/{name}/`" not in text("docs/architecture.md")] == []
+
+
+def known_words() -> set[str]:
+    """Facts, settings, fields of records, keys of JSON documents, verbs, and options of the command line."""
+    schemas = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "autotune").rglob("*.schema.json"))
+    cli = list((ROOT / "autotune" / "cli").glob("*.py"))
+    options = "".join(file.read_text(encoding="utf-8") for file in cli)
+    model = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "autotune" / "model").glob("*.py"))
+    fields = set(re.findall(r"^    (\w+): ", model, re.MULTILINE))
+    keys = {*re.findall(r'"(\w+)":', schemas), *re.findall(r'"(--[a-z-]+)[/"]', options)}
+    return {*catalogue.facts(), *catalogue.settings(), *fields, *keys, *(file.stem for file in cli)}
+
+
+def exists(word: str, known: set[str]) -> bool:
+    is_path = word.endswith(("/", ".py", ".toml"))
+    return any(folder.joinpath(word).exists() for folder in (ROOT, ROOT / "autotune")) if is_path else word in known
+
+
+def test_the_glossary_names_what_exists() -> None:
+    known = known_words()
+    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "autotune").rglob("*.py"))
+    defined = set(re.findall(r"^(?:class )?([A-Z]\w+)(?=[(:]| =|: )", source, re.MULTILINE))
+    rows = [line.split(" | ") for line in text("docs/words.md").splitlines() if line.startswith("| ")][1:]
+    assert rows and {len(row) for row in rows} == {5}
+    for term, _, where, in_code, _ in rows:
+        words = [word for code in re.findall(r"`([^`]+)`", where) for word in parts(code, known)]
+        assert [word for word in words if not exists(word, known)] == [], term
+        assert [word for word in re.findall(r"`([^`]+)`", in_code) if not exists(word, defined)] == [], term
+
+
+def parts(code: str, known: set[str]) -> list[str]:
+    """The names in a code span: a fact is one, `trials[].changes` are two."""
+    if code in known or code in FILES or "/" in code:
+        return [] if code in FILES else [code]
+    return re.findall(r"--[a-z-]+|[a-z_]{2,}", code)
