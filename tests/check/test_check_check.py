@@ -196,7 +196,7 @@ def test_this_machine_is_added_on_request(project) -> None:
         ({"paths": "gone"}, "gone"),
         ({"select": ("XX",)}, "XX"),
         ({"baseline": Path("gone.json")}, "gone.json"),
-        ({"profile": "gone.json"}, "gone.json"),
+        ({"profile": "gone.json"}, "there is no such run or recording"),
     ],
 )
 def test_wrong_usage_names_what_is_wrong(options: dict[str, object], named: str, project) -> None:
