@@ -3,7 +3,7 @@
     python -m benchmarks.accuracy --corpus FOLDER          every case, diagnosed and scored
     python -m benchmarks.accuracy.measure --corpus FOLDER  the labels: what each hand fix gains
 
-Both are started from the root of the checkout. See labels.toml for the cases.
+Both are started from the root of the checkout. The cases are in fixtures/labelled.
 """
 
 import sys

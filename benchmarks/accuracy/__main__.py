@@ -1,6 +1,6 @@
 """Runs the tool on the labelled cases and scores it: macro-F1 over kinds, each rule, top-1 cause, false alarms.
 
-python -m benchmarks.accuracy [--corpus FOLDER] [--subset | --drawing N | --only ID ...] [--out FOLDER] [--json FILE]
+python -m benchmarks.accuracy [--corpus FOLDER] [--subset | --set NAME | --only ID ...] [--out FOLDER] [--json FILE]
     [--least F1]
 
 Each case is diagnosed with zero edits in a fresh folder, a static one is checked. Only cases whose label holds count
@@ -67,8 +67,8 @@ def chosen(labels: Labels, given: argparse.Namespace) -> list[Case]:
     wanted = [case for case in labels.cases if given.corpus or not case.corpus]
     if given.only:
         return [case for case in wanted if case.id in given.only]
-    drawn = [case for case in wanted if given.drawing in (None, case.drawing)]
-    return [case for case in drawn if case.in_subset or not given.subset]
+    of_set = [case for case in wanted if given.set_name in (None, case.set_name)]
+    return [case for case in of_set if case.in_subset or not given.subset]
 
 
 def holds(case: Case, rows: dict[str, measuring.Json]) -> bool:
@@ -120,15 +120,10 @@ def interval(values: tuple[float, float, float]) -> str:
 
 
 def grouped(rows: Sequence[Judged]) -> dict[str, Sequence[Judged]]:
-    measured = [row for row in rows if not row.case.is_static]
-    parts = {
-        "own": [row for row in measured if not row.case.corpus],
-        "public": [row for row in measured if row.case.corpus],
-        "static": [row for row in rows if row.case.is_static],
-    }
-    later = sorted({row.case.drawing for row in rows} - {1})
-    drawn = {f"drawing {number}": [row for row in measured if row.case.drawing == number] for number in later}
-    return {"measured": measured, **parts, **drawn}
+    """All measured cases, then those of each set."""
+    names = dict.fromkeys(row.case.set_name for row in rows)
+    of_sets = {name: [row for row in rows if row.case.set_name == name] for name in names}
+    return {"measured": [row for row in rows if not row.case.is_static], **of_sets}
 
 
 def text(rows: Sequence[Judged], results: dict[str, measuring.Json], left_out: Sequence[str]) -> str:
@@ -159,7 +154,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--corpus", type=Path, metavar="FOLDER", help="folder with prepare.sh, for the public scripts")
     parser.add_argument("--subset", action="store_true", help="a fixed choice of own scripts, about three minutes")
     parser.add_argument(
-        "--drawing", type=int, metavar="N", help="only the cases that were written together as number N"
+        "--set", dest="set_name", choices=cases.set_names(), help="only the cases of this folder of fixtures/labelled"
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="ID")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each result here, and use what is kept")

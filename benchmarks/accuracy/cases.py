@@ -1,4 +1,4 @@
-"""The labelled cases of labels.toml, and how one is laid out in a folder, as it is or with its change made."""
+"""The labelled cases of fixtures/labelled, and how one is laid out in a folder, as it is or with its change made."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import corpus
 import measuring
 
 HERE = Path(__file__).resolve().parent
+LABELLED = measuring.ROOT / "fixtures" / "labelled"
 HEALTHY = "healthy"
 
 
@@ -32,18 +33,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One labelled case.
+    """One labelled case of the set `set_name`, a folder of fixtures/labelled.
 
     `kind` is a key of the table [kinds] or "healthy". `expect` are rules that must be reported (the first one names the
     cause), `also` rules that may be; every other one must stay silent, and `silent` names those that tempt.
     `change` is the hand fix of a fault; of a healthy case what tempts, and does not pay. Both sides are measured over
     `steps` steps from the end of step `warmup` on, 0 meaning from the start of the process; `work` is what a step does
-    after the change relative to before, in samples or useful tokens. A case is a script of scripts/, or a public script
-    of the corpus with `plant` put into it. A static case, of static/, is read and not run: nothing of it is measured.
-    Cases of one `drawing` were written together, by people who had not seen how the tool does on them or on any other.
+    after the change relative to before, in samples or useful tokens. A case is a script of its set's folder, or a
+    public script of the corpus with `plant` put into it. A case of the set "static" is read and not run: nothing of it
+    is measured.
     """
 
     id: str
+    set_name: str
     kind: str
     framework: str
     variant: str
@@ -62,35 +64,50 @@ class Case:
     warmup: int = 5
     steps: int = 30
     work: float = 1.0
-    drawing: int = 1
-    is_static: bool = False
     in_subset: bool = False
 
     @property
     def is_healthy(self) -> bool:
         return self.kind == HEALTHY
 
+    @property
+    def is_static(self) -> bool:
+        return self.set_name == "static"
+
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """All cases in file order, the rules that name each kind, and rules that are true of a machine, not of a script."""
+    """All cases, set by set in file order; the rules that name each kind; rules about the machine, never scored."""
 
     cases: tuple[Case, ...]
     kinds: Mapping[str, tuple[str, ...]]
     unscored: tuple[str, ...]
 
 
-def read(path: Path = HERE / "labels.toml") -> Labels:
-    """The labels of one file. Raises TypeError for a key that no case has."""
-    rows = tomllib.loads(path.read_text(encoding="utf-8"))
-    kinds, unscored = rows.pop("kinds"), rows.pop("unscored")
-    cases = tuple(parsed(name, row) for name, row in rows.items())
-    return Labels(cases, {kind: tuple(rules) for kind, rules in kinds.items()}, tuple(unscored))
+def read() -> Labels:
+    """The labels of all sets. Raises TypeError for a key that no case has."""
+    kinds = toml(LABELLED / "kinds.toml")
+    cases = tuple(parsed(name, path.parent.name, row) for path in label_files() for name, row in toml(path).items())
+    rules = {kind: tuple(rules) for kind, rules in kinds["kinds"].items()}
+    return Labels(cases, rules, tuple(kinds["unscored"]))
 
 
-def parsed(name: str, row: measuring.Json) -> Case:
+def label_files() -> list[Path]:
+    """One for each set: those that the tool was developed on first, then the blind ones in their order."""
+    return sorted(LABELLED.glob("*/labels.toml"), key=lambda path: (path.parent.name.startswith("blind-"), path))
+
+
+def set_names() -> list[str]:
+    return [path.parent.name for path in label_files()]
+
+
+def toml(path: Path) -> measuring.Json:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def parsed(name: str, set_name: str, row: measuring.Json) -> Case:
     change = Change(**frozen(row.pop("change", {})))
-    return Case(id=name, change=change, **frozen(row))
+    return Case(id=name, set_name=set_name, change=change, **frozen(row))
 
 
 def frozen(row: measuring.Json) -> measuring.Json:
@@ -130,8 +147,7 @@ def own(case: Case, folder: Path) -> corpus.Case:
 
 def own_source(case: Case) -> Path:
     """The script of a case that is not of the corpus, or the folder that it is."""
-    scripts = "scripts" if case.drawing == 1 else f"scripts_{case.drawing}"
-    return HERE / ("static" if case.is_static else scripts) / main_file(case)
+    return LABELLED / case.set_name / main_file(case)
 
 
 def main_file(case: Case) -> str:
@@ -157,5 +173,5 @@ def stamp(case: Case) -> str:
     return digest.hexdigest()[:12]
 
 
-REMARKS = ("id", "kind", "framework", "variant", "why", "expect", "also", "silent", "issue", "in_subset", "drawing")
+REMARKS = ("id", "set_name", "kind", "framework", "variant", "why", "expect", "also", "silent", "issue", "in_subset")
 """Fields that no measurement depends on."""

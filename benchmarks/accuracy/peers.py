@@ -235,7 +235,7 @@ def arguments(names: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep each answer here, and use what is kept")
     parser.add_argument("--again", action="store_true", help="ask also for what is kept in --out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to this file")
-    parser.set_defaults(subset=False)
+    parser.set_defaults(subset=False, set_name=None)
     return parser.parse_args()
 
 

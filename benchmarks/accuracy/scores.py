@@ -123,7 +123,7 @@ SCORES: Mapping[str, Callable[[Sequence[Judged]], float | None]] = {
 def summary(rows: Sequence[Judged]) -> dict[str, tuple[float, float, float]]:
     """Each score that one of the cases is about, with its 95 % bootstrap interval over cases."""
     return {
-        name: measuring.interval(rows, lambda drawn, score=score: score(drawn) or 0.0)
+        name: measuring.interval(rows, lambda sample, score=score: score(sample) or 0.0)
         for name, score in SCORES.items()
         if score(rows) is not None
     }

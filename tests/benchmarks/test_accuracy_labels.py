@@ -1,4 +1,4 @@
-"""The labelled cases of benchmarks/accuracy: their labels are sound, and each can be laid out as it is and changed."""
+"""The labelled cases of fixtures/labelled: their labels are sound, and each can be laid out as it is and changed."""
 
 from __future__ import annotations
 
@@ -44,9 +44,21 @@ def test_there_are_enough_cases_of_every_sort(labels):
     assert len(measured) >= 60
     assert len({case.kind for case in faults}) >= 20
     assert sum(case.is_healthy for case in measured) >= 20
-    first = [case for case in faults if case.drawing == 1]
-    assert 0.45 <= sum(bool(case.corpus) for case in first) / len(first) <= 0.55
+    ours = [case.set_name for case in faults if case.set_name in ("own", "public")]
+    assert 0.45 <= ours.count("public") / len(ours) <= 0.55
     assert {"raw", "hf_trainer", "accelerate", "lightning"} <= {case.framework for case in faults}
+
+
+def test_an_id_is_one_case(labels):
+    ids = Counter(case.id for case in labels.cases)
+    assert max(ids.values()) == 1
+
+
+def test_public_scripts_are_one_set_and_no_file_of_a_set_lacks_a_label(cases, labels):
+    assert {case.set_name for case in labels.cases if case.corpus} == {"public"}
+    labelled = {cases.own_source(case) for case in labels.cases if not case.corpus}
+    files = {path for path in cases.LABELLED.glob("*/*") if path.name not in ("labels.toml", "__pycache__")}
+    assert files == labelled
 
 
 def test_every_cause_that_users_ask_for_is_a_case(labels):

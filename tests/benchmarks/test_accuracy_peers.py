@@ -27,8 +27,8 @@ def peer(peers):
 
 @pytest.fixture
 def judge(peers, labels, peer):
-    def judged(kind, codes, **more):
-        case = peers.cases.Case(kind, kind, "raw", "", "why", **more)
+    def judged(kind, codes, *, set_name="own", **more):
+        case = peers.cases.Case(kind, set_name, kind, "raw", "", "why", **more)
         said = [code if isinstance(code, tuple) else (code, False) for code in codes]
         return peers.judge(peer, case, labels, said)
 
@@ -61,9 +61,9 @@ def test_what_is_said_low_counts_where_it_is_right_and_is_never_an_alarm(judge):
 
 def test_advice_about_a_gpu_is_neutral_where_none_runs(judge):
     assert judge("healthy", ["COPY"]).false == ()
-    assert judge("healthy", ["COPY"], is_static=True).false == ("COPY",)
+    assert judge("healthy", ["COPY"], set_name="static").false == ("COPY",)
     assert not judge("copies", ["COPY"]).named
-    assert judge("copies", ["COPY"], is_static=True).named
+    assert judge("copies", ["COPY"], set_name="static").named
 
 
 def test_a_code_that_nobody_mapped_is_wrong_and_blamed_on_no_kind(judge):
@@ -73,7 +73,7 @@ def test_a_code_that_nobody_mapped_is_wrong_and_blamed_on_no_kind(judge):
 
 def test_a_tool_that_does_not_rank_has_no_first(peers, labels):
     plain = peers.Peer("two", "two==1", "none", False, neutral=(), codes={"INPUT": ("padding",)})
-    case = peers.cases.Case("a", "padding", "raw", "", "why")
+    case = peers.cases.Case("a", "own", "padding", "raw", "", "why")
     assert peers.judge(plain, case, labels, [("INPUT", False)]).is_first is None
 
 

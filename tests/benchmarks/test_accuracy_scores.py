@@ -24,7 +24,8 @@ def judge(scores):
     labels = cases.Labels((), kinds, ("EN009",))
 
     def judged(kind, reported, *, first=(), expect=(), also=(), is_static=False):
-        case = cases.Case(kind, kind, "raw", "", "why", expect=tuple(expect), also=tuple(also), is_static=is_static)
+        name = "static" if is_static else "own"
+        case = cases.Case(kind, name, kind, "raw", "", "why", expect=tuple(expect), also=tuple(also))
         return scores.judge(case, labels, reported, first)
 
     return judged

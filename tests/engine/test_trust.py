@@ -81,10 +81,10 @@ def test_true_is_not_one() -> None:
 
 
 def test_a_place_that_may_not_decide_is_not_trusted_and_says_why() -> None:
-    doubted = replace(static(4, 7), why_not="the script sets it again at line 9")
+    doubted = replace(static(4, 7), why_not="the reason")
     (found,) = located([OBSERVED], [doubted])
     assert not found.trusted
-    assert found.why_not == "the script sets it again at line 9"
+    assert found.why_not == "the reason"
     assert found.location == doubted.location  # a person finds it there
 
 

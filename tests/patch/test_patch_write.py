@@ -188,9 +188,8 @@ def test_a_kill_at_any_operation_of_an_undo_beside_own_edits_keeps_them(project:
 def test_undo_refuses_a_file_that_changed_since(project: Path) -> None:
     write(store(project), "t", files(project))
     (project / "a.yaml").write_bytes(b"edited by hand")
-    with pytest.raises(UsageError, match="edited since and is 'edited by hand' now; nothing was changed") as error:
+    with pytest.raises(UsageError, match="edited by hand"):
         undo(store(project))
-    assert error.value.to_do.startswith("Undo it by hand. Before the patch it was ")
     assert contents(project) == {**AFTER, "a.yaml": b"edited by hand"}
 
 

@@ -46,7 +46,6 @@ def test_a_line_of_the_patch_that_was_edited_is_named(file: Path, journal: Journ
     file.write_bytes(AFTER.replace(b"workers = 4", b"workers = 8"))
     with pytest.raises(UsageError) as error:
         present_files(journal)
-    assert error.value.what == "the patch wrote 'workers = 4' here, but it was edited since and is 'workers = 8' now"
     assert error.value.where == f"{file}:2"
     assert not is_present(journal)
 

@@ -149,7 +149,7 @@ def test_a_start_of_another_global_batch_is_no_confirmation_whatever_was_allowed
     ran.global_batch = {BEFORE: 4, AFTER: 8}
     for effect in (Effect.EQUIVALENT, Effect.ALTERING):
         monkeypatch.setattr(Sides, "effect", effect)
-        with pytest.raises(ScriptError, match="has 8 samples, that of the baseline 4"):
+        with pytest.raises(ScriptError, match=r"8 samples.* 4"):
             confirmation.confirm(trials, BEST, 1000.0, lambda planned: None)
 
 
@@ -209,7 +209,8 @@ def test_changes_are_written_all_together_or_all_by_hand() -> None:
     assert confirmation.written_together([workers, is_so]) == (workers, is_so)
     first, second, third = confirmation.written_together([workers, threads, is_so])
     assert (first.edits, second, third) == ((), threads, is_so)
-    assert first.by_hand == ("loader.num_workers = 2: it depends on train.num_threads, which has to be changed by hand")
+    assert first.by_hand.startswith("loader.num_workers = 2: ")
+    assert "train.num_threads" in first.by_hand
 
 
 def test_where_one_is_altering_each_needs_all_others() -> None:

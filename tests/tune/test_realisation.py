@@ -161,12 +161,10 @@ def test_a_loop_that_accumulates_by_itself_is_said_to_be_one(script) -> None:
     reason = settable(seen, "train.accumulation_steps", RUN)
     assert reason.startswith("the loop itself accumulates: ")
     found = space(seen.evidence, {"batch"}, {Effect.ALTERING}, partial(settable, seen))
-    left = {one.setting: one.why for one in found.left_out if one.why != "not among the knobs"}
+    left = {one.setting: one.why for one in found.left_out}
     assert found.axes == ()
-    assert left == {
-        "train.accumulation_steps": reason,
-        "loader.batch_size": "it can only change together with train.accumulation_steps",
-    }
+    assert left["train.accumulation_steps"] == reason
+    assert "train.accumulation_steps" in left["loader.batch_size"]
 
 
 def test_frameworks_take_their_own_words(script, tmp_path) -> None:

@@ -94,7 +94,7 @@ def test_what_is_learned_changes_only_where_that_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("fact", "value", "because"),
     [
-        ("code__accumulation_mistake", "the loss is not divided", "the loss is not divided"),
+        ("code__accumulation_mistake", "the mistake in words", "the mistake in words"),
         ("code__loss_ignores_num_items", True, "an overridden compute_loss does not use num_items_in_batch"),
         ("code__lacks_accumulate", True, "an Accelerator is created, but the loop enters neither"),
         ("code__divides_loss_again", True, "a loss that the script divided by the accumulation steps"),
