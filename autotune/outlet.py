@@ -16,6 +16,8 @@ _ACTED_ON = re.compile(
     "\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # marks of direction; characters that are not seen
     "\ud800-\udfff]"  # no character: bytes of a name that are no UTF-8
 )
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
 _COMMAND = re.compile(r"^([^\S\n]*)(?=::)|(?<=##)(?=\[|vso\[)", re.MULTILINE)
 """GitHub's runner takes blanks of every kind away before it looks for a command."""
 
@@ -32,6 +34,11 @@ def escape_marks(text: str) -> str:
 
 def _written_out(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
+
+
+def clean(text: str) -> str:
+    """`text` in one line, with single spaces and without the colours of a terminal."""
+    return plain(" ".join(_COLOURS.sub("", text).split()))
 
 
 def print_stdout(text: str) -> None:

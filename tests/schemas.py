@@ -40,7 +40,7 @@ class Schema:
 
 SCHEMAS = (
     Schema("model/recording.schema.json", recording.Recording, "autotune Recording", has_version=True),
-    Schema("model/manifest.schema.json", manifest.Stored, "autotune run.json"),
+    Schema("model/manifest.schema.json", manifest.StoredManifest, "autotune run.json"),
     Schema("collect/request.schema.json", request_document.RequestDocument, "autotune Request"),
     Schema("report/json/report.schema.json", documents.ReportDocument, "autotune diagnose --format json"),
     Schema("report/json/check.schema.json", documents.CheckDocument, "autotune check --format json"),
@@ -103,7 +103,7 @@ def _short(part: Json) -> Json:
     return {**found, "anyOf": choices} if choices else found
 
 
-OPEN = (manifest.Stored,)
+OPEN = (manifest.StoredManifest,)
 """run.json has more keys than those of a diagnosis."""
 
 

@@ -6,22 +6,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from autotune import patch, state
-from autotune.apply.apply import PATCHES, patch_store
+from autotune.apply.written_patches import PATCHES, patch_store
 from autotune.errors import UsageError
+from autotune.model.applied import Undone, UndoneFile, UndoneState
 from autotune.patch import journal as journals
 from autotune.patch.journal import WRITTEN, Journal
-
-
-class Undone(Struct, frozen=True):
-    """The patch that was taken back, of the project at `root`. `newer` says of a patch that was written after it into
-    another project how that is taken back, "" where there is none."""
-
-    root: Path
-    journal: Journal
-    newer: str = ""
 
 
 def undo(number: int | None, *, cwd: Path) -> Undone:
@@ -32,42 +22,58 @@ def undo(number: int | None, *, cwd: Path) -> Undone:
         raise UsageError(
             "there is no applied patch to undo",
             where=str(cwd),
-            to_do=_newer(None, 0) or "undo works only in the project where `apply` ran, not in a copied or moved one.",
+            to_do=_newer_elsewhere(None, 0)
+            or "undo works only in the project where `apply` ran, not in a copied or moved one.",
         )
-    written_ns = max((_written_ns(one) for one in _written(store.folder)), default=0)
-    newer = _newer(store.root, written_ns) if number is None else ""
+    written_ns = max(map(_written_ns, _written_patches(store.folder)), default=0)
+    newer = _newer_elsewhere(store.root, written_ns) if number is None else ""
     try:
-        return Undone(store.root, patch.undo(store, number), newer)
+        journal = patch.undo(store, number)
     except UsageError as error:
         if newer and not written_ns:
             error.to_do = newer
         raise
+    files = tuple(_undone_file(journal, index) for index in range(len(journal.files)))
+    return Undone(store.root, journal.number, journal.title, files, newer)
 
 
-def _newer(root: Path | None, written_ns: int) -> str:
-    """Of the newest patch of another project than `root` that was written after `written_ns`; "" without one."""
-    others = ((other, one) for other in state.projects() if other != root for one in _of_project(other))
-    found = max(((_written_ns(one), other, one) for other, one in others), key=lambda row: row[0], default=None)
-    if found is None or found[0] <= written_ns:
+def _newer_elsewhere(root: Path | None, written_ns: int) -> str:
+    """How to undo the newest patch of another project than `root` that was written after `written_ns`; "" without
+    one."""
+    patches = [
+        (_written_ns(one), other, one) for other in state.projects() if other != root for one in _patches_of(other)
+    ]
+    last_ns, other, newest = max(patches, key=lambda each: each[0], default=(0, None, None))
+    if other is None or newest is None or last_ns <= written_ns:
         return ""
-    _, other, one = found
-    command = f"cd {shlex.quote(str(other))} && autotune undo {one.number}"
+    command = f"cd {shlex.quote(str(other))} && autotune undo {newest.number}"
     return f"The last `autotune apply` wrote into {other}. To undo it: `{command}`"
 
 
-def _of_project(root: Path) -> Sequence[Journal]:
+def _patches_of(root: Path) -> Sequence[Journal]:
     """The written patches of another project; none where they cannot be read, which is for an undo there to say."""
-    known = state.known_project(root)
+    folder = state.known_project(root)
     try:
-        return _written(known / PATCHES) if known is not None else ()
+        return _written_patches(folder / PATCHES) if folder is not None else ()
     except UsageError:
         return ()
 
 
-def _written(folder: Path) -> Sequence[Journal]:
+def _written_patches(folder: Path) -> Sequence[Journal]:
     return [one for one in journals.journals(folder) if one.state == WRITTEN]
 
 
-def _written_ns(one: Journal) -> int:
+def _written_ns(journal: Journal) -> int:
     """When it was written: an undo writes its folder again, and then it is not written any more."""
-    return one.folder.stat().st_mtime_ns
+    return journal.folder.stat().st_mtime_ns
+
+
+def _undone_file(journal: Journal, index: int) -> UndoneFile:
+    became: UndoneState = "reverted"
+    if index in journal.left:
+        became = "changed since"
+    elif index in journal.merged:
+        became = "edits kept"
+    elif index in journal.restored:
+        became = "restored before"
+    return UndoneFile(Path(journal.files[index].path), became, journal.before(index))

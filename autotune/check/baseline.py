@@ -9,14 +9,18 @@ text out of theirs: a code host takes another fingerprint for another alert, and
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from autotune import reading
+from autotune.check.suppression import finding_places, suppress
 from autotune.errors import UsageError
+from autotune.model.checked import BASELINE, CheckedBundle, Silenced
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
 
@@ -26,10 +30,37 @@ LARGEST = 20_000_000
 """Bytes of a baseline, and of a file that it speaks of."""
 
 
+def suppress_known(
+    bundles: Sequence[CheckedBundle], file: Path, name: str, root: Path, *, is_written: bool
+) -> list[CheckedBundle]:
+    """The bundles without the findings that the baseline in `file` has; `is_written` makes it of these findings first.
+
+    `name` is the file as the user named it. Raises UsageError for a file that cannot be used.
+    """
+    if is_written:
+        counts = write(
+            file,
+            ((one, place) for each in bundles for one in each.findings for place in finding_places(one, each)),
+            root,
+        )
+    else:
+        counts = read(file)
+    return [suppress_by_baseline(each, counts, root, name) for each in bundles]
+
+
+def suppress_by_baseline(checked: CheckedBundle, counts: Counter[str], root: Path, file: str) -> CheckedBundle:
+    """Silence the findings all of whose places `counts` still holds, and count them off; the others show a new one."""
+
+    def judge(finding: Finding, place: Location) -> Silenced | None:
+        mark = fingerprint(finding, place, root)
+        counts[mark] -= 1
+        return Silenced(finding, BASELINE, file) if counts[mark] >= 0 else None
+
+    return suppress(checked, judge)
+
+
 def read(file: Path) -> Counter[str]:
     """How many findings of each fingerprint the baseline holds. Raises UsageError for another kind of file."""
-    import json  # only --baseline needs it
-
     try:
         document = json.loads(reading.read(file, follow=True, most_bytes=LARGEST))
         if document["schema"] != SCHEMA:
@@ -48,11 +79,9 @@ def _rewrite_hint(file: Path) -> str:
 
 def write(file: Path, findings: Iterable[tuple[Finding, Location]], root: Path) -> Counter[str]:
     """Write the baseline of `findings`, one row of it for each of their places, and return what `read` would."""
-    import json  # only --baseline needs it
-
-    found = [(finding, place, fingerprint(finding, place, root)) for finding, place in findings]
-    counts = Counter(mark for _, _, mark in found)
-    rows = {mark: {"rule": finding.rule.id, "file": place.file} for finding, place, mark in found}
+    marked = [(finding, place, fingerprint(finding, place, root)) for finding, place in findings]
+    counts = Counter(mark for _, _, mark in marked)
+    rows = {mark: {"rule": finding.rule.id, "file": place.file} for finding, place, mark in marked}
     document = {"schema": SCHEMA, "findings": sorted(_rows(rows, counts), key=lambda row: list(map(str, row.values())))}
     try:
         file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -63,8 +92,6 @@ def write(file: Path, findings: Iterable[tuple[Finding, Location]], root: Path) 
 
 def fingerprint(finding: Finding, place: Location, root: Path) -> str:
     """What stays the same about a finding while other lines of the file change."""
-    from hashlib import sha256  # loads OpenSSL; only a baseline needs it
-
     parts = (finding.rule.id, place.file, place.key or place.call, _line(root / place.file, place.line))
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 

@@ -1,4 +1,10 @@
-"""check: from files to findings, without a run."""
+"""check: from files to findings, without a run.
+
+1. Find the project and its configuration, and select the rules.
+2. Scan the files: a bundle for each training run that they describe.
+3. Judge each bundle by the rules, with what is known of the machine and of a recorded profile.
+4. Leave out what comments, the configuration or the baseline silence.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +18,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune import catalogue, reading
+from autotune import reading
 from autotune.catalogue.dialects import Version
-from autotune.check import baseline, configuration, suppression
+from autotune.check import configuration, suppression
 from autotune.engine.load import load_rules
-from autotune.model.checked import Checked, CheckedBundle, Gate
-from autotune.model.evidence import Evidence, Fact, Location, Setting
+from autotune.model.checked import Checked, CheckedBundle
+from autotune.model.evidence import Evidence, Fact, Location
 from autotune.model.rule import Rule, Severity
 from autotune.model.scanned import Bundle, ScanNote
 from autotune.scan import scan
 
 if TYPE_CHECKING:
-    from autotune.model.report import Report
+    from autotune.check.profile import Profile
 
 
 class CheckOptions(Struct, frozen=True):
@@ -57,25 +63,23 @@ def check(options: CheckOptions, *, cwd: Path) -> Checked:
     folder = _common_folder(paths)
     root = _root(folder, cwd)
     config = configuration.read(folder, root)
-    every_rule = load_rules()
-    rules = configuration.selected_rules(every_rule, config, options.select, options.ignore)
-    known, versions = _environment(options.python, cwd) if options.env else ((), None)
-    profile = _load(options.profile, cwd)
+    all_rules = load_rules()
+    rules = configuration.select_rules(all_rules, config, options.select, options.ignore)
+    machine_facts, versions = _environment(options.python, cwd) if options.env else ((), None)
+    profile = _load_profile(options.profile, cwd)
     scanned = scan(paths, root=root, exclude=config.exclude, versions=versions)
-    observed = _observed(profile.evidence, root) if profile is not None else None
-    recorded = scanned.bundles if len(scanned.bundles) == 1 else _recorded(scanned.bundles, profile)
-    evidence = [(bundle, observed if bundle in recorded else None) for bundle in scanned.bundles]
-    bundles, left = _all_judged(evidence, rules, known) if evidence else ([], [])
-    bundles = [suppression.suppressed_by_comment(each, config) for each in _once(bundles)]
-    bundles = _without_baseline(bundles, options, root, cwd)
+    observed = profile.observed(scanned.bundles, root) if profile is not None else [None] * len(scanned.bundles)
+    judged, unjudged = _judge(scanned.bundles, rules, machine_facts, observed)
+    reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
+    reported = _without_baseline(reported, options, root, cwd)
     return Checked(
         root=str(root),
-        bundles=tuple(bundles),
-        notes=(*config.notes, *scanned.notes, *left, *suppression.unknown_rules(scanned.bundles, every_rule)),
+        bundles=tuple(reported),
+        notes=(*config.notes, *scanned.notes, *unjudged, *suppression.unknown_rules(scanned.bundles, all_rules)),
         num_files=scanned.num_files,
         num_rules=len(rules),
         fail_on=options.fail_on,
-        gates=tuple(_gates(options, profile, cwd)) if profile is not None else (),
+        gates=tuple(profile.gates(options.maxima, options.max_regression, options.against, cwd)) if profile else (),
         cwd=os.path.realpath(cwd),
     )
 
@@ -103,8 +107,7 @@ def _root(folder: Path, cwd: Path) -> Path:
 
 def _environment(python: str | None, cwd: Path) -> tuple[tuple[Fact, ...], Mapping[str, Version]]:
     """Facts of this machine, and the versions of the packages that the script will find."""
-    from autotune import machine  # psutil and the GPU's library; only --env needs them
-    from autotune.diagnose import requirements
+    from autotune import machine, requirements  # psutil and the GPU's library; only --env needs them
     from autotune.machine.software import release
 
     requirements.check_packages()
@@ -113,69 +116,47 @@ def _environment(python: str | None, cwd: Path) -> tuple[tuple[Fact, ...], Mappi
     return machine.facts(found), versions
 
 
-def _load(name: str | None, cwd: Path) -> Report | None:
+def _load_profile(name: str | None, cwd: Path) -> Profile | None:
     if name is None:
         return None
-    from autotune.diagnose import diagnose  # all that reads recordings; only --profile needs it
+    from autotune.check import profile  # all that reads recordings; only --profile needs it
 
-    return diagnose.load(name, cwd=cwd)
+    return profile.load(name, cwd)
 
 
-def _all_judged(
-    evidence: Sequence[tuple[Bundle, Evidence | None]], rules: Sequence[Rule], known: Sequence[Fact]
+def _judge(
+    bundles: Sequence[Bundle],
+    rules: Sequence[Rule],
+    machine_facts: Sequence[Fact],
+    observed: Sequence[Evidence | None],
 ) -> tuple[list[CheckedBundle], list[ScanNote]]:
-    """Each bundle with what was observed of it, judged; and notes on those for which that took too much or failed."""
+    """Each bundle, judged; and notes on those for which that took too much or failed."""
+    if not bundles:
+        return [], []
     from autotune.pycode.work_budget import attempt  # a tree in which nothing trains has no bundles
 
-    left: list[ScanNote] = []
-    made = (
-        attempt(bundle.name, partial(_judged, bundle, rules, known, observed), left.append)
-        for bundle, observed in evidence
+    notes: list[ScanNote] = []
+    judged = (
+        attempt(bundle.name, partial(_judge_bundle, bundle, rules, machine_facts, seen), notes.append)
+        for bundle, seen in zip(bundles, observed, strict=True)
     )
-    return [each for each in made if each is not None], left
+    return [each for each in judged if each is not None], notes
 
 
-def _judged(bundle: Bundle, rules: Sequence[Rule], known: Sequence[Fact], observed: Evidence | None) -> CheckedBundle:
+def _judge_bundle(
+    bundle: Bundle, rules: Sequence[Rule], machine_facts: Sequence[Fact], observed: Evidence | None
+) -> CheckedBundle:
     """What the rules say about the files of one run, this machine and, where one is given, its recording."""
     from autotune.engine.evaluate import evaluate  # as above
     from autotune.engine.evidence import join, observed_over
 
-    read = join((*known, *bundle.facts), bundle.settings)
+    read = join((*machine_facts, *bundle.facts), bundle.settings)
     evidence = observed_over(read, observed) if observed is not None else read
-    found = evaluate(rules, evidence, static=True)
-    return CheckedBundle(bundle, found.findings, found.skipped, len(found.passed))
+    evaluation = evaluate(rules, evidence, static=True)
+    return CheckedBundle(bundle, evaluation.findings, evaluation.skipped, len(evaluation.passed))
 
 
-def _recorded(bundles: Sequence[Bundle], profile: Report | None) -> tuple[Bundle, ...]:
-    """The bundles of several that a recording is of: its command names the script or config that they begin with."""
-    command = profile.run.command if profile is not None else ()
-    named = {os.path.normpath(word) for word in command if Path(word).suffix}
-    return tuple(one for one in bundles if any(one.name == name or name.endswith(f"/{one.name}") for name in named))
-
-
-def _observed(profile: Evidence, root: Path) -> Evidence:
-    """What a run showed. What it had from files is left out: they may have changed, and are read again."""
-    from autotune.engine.evidence import NOT_SEEN  # only --profile needs it
-
-    facts = {
-        owner: {
-            name: value for name, value in known.items() if not catalogue.facts()[name].supplier.startswith("scan.")
-        }
-        for owner, known in profile.facts.items()
-    }
-    seen = {key: setting for key, setting in profile.settings.items() if setting.why_not != NOT_SEEN}
-    return Evidence(facts, {key: _seen(setting, root) for key, setting in seen.items()})
-
-
-def _seen(setting: Setting, root: Path) -> Setting:
-    """A setting of a run with the name of its file below `root`, and without a place that files gave to it."""
-    place = None if setting.trusted else setting.location
-    if place is not None and Path(place.file).is_relative_to(root):
-        place = replace(place, file=Path(place.file).relative_to(root).as_posix())
-    return replace(setting, location=place, trusted=False, why_not="")
-
-
-def _once(bundles: Sequence[CheckedBundle]) -> Iterator[CheckedBundle]:
+def _without_repeats(bundles: Sequence[CheckedBundle]) -> Iterator[CheckedBundle]:
     """A script that two commands start is two bundles; what is wrong at a place is said once."""
     seen: set[tuple[str, Location | None]] = set()
     for each in bundles:
@@ -186,25 +167,11 @@ def _once(bundles: Sequence[CheckedBundle]) -> Iterator[CheckedBundle]:
 
 
 def _without_baseline(
-    bundles: Sequence[CheckedBundle], options: CheckOptions, root: Path, cwd: Path
+    bundles: list[CheckedBundle], options: CheckOptions, root: Path, cwd: Path
 ) -> list[CheckedBundle]:
     file = options.write_baseline or options.baseline
     if file is None:
-        return list(bundles)
-    if options.write_baseline is not None:
-        found = [
-            (one, place) for each in bundles for one in each.findings for place in suppression.places_of(one, each)
-        ]
-        counts = baseline.write(cwd / file, found, root)
-    else:
-        counts = baseline.read(cwd / file)
-    return [suppression.suppressed_by_baseline(each, counts, root, str(file)) for each in bundles]
+        return bundles
+    from autotune.check import baseline  # JSON and OpenSSL; only a baseline needs them
 
-
-def _gates(options: CheckOptions, profile: Report, cwd: Path) -> Iterator[Gate]:
-    from autotune.check import gate
-
-    yield from gate.limits(profile, options.maxima)
-    before = _load(options.against, cwd)
-    if options.max_regression is not None and before is not None:
-        yield gate.regression(profile, before, options.max_regression)
+    return baseline.suppress_known(bundles, cwd / file, str(file), root, is_written=options.write_baseline is not None)

@@ -60,7 +60,7 @@ def read(folder: Path, root: Path) -> Configuration:
     return Configuration(notes=tuple(notes))
 
 
-def selected_rules(
+def select_rules(
     rules: Sequence[Rule], config: Configuration, select: Sequence[str], ignore: Sequence[str]
 ) -> tuple[Rule, ...]:
     """The rules to use: `select` of the command line replaces that of the file, `ignore` adds to it.
@@ -68,24 +68,22 @@ def selected_rules(
     Raises UsageError for a name that no rule begins with.
     """
     ids = [rule.id for rule in rules]
-    _check(ids, (*select, *ignore), "--select or --ignore")
-    _check(ids, (*config.select, *config.ignore, *chain(*config.per_file_ignores.values())), config.file)
+    _refuse_unknown(ids, (*select, *ignore), "--select or --ignore")
+    _refuse_unknown(ids, (*config.select, *config.ignore, *chain(*config.per_file_ignores.values())), config.file)
     wanted, unwanted = select or config.select, (*ignore, *config.ignore)
     return tuple(
-        rule
-        for rule in rules
-        if (not wanted or rule_selectors(wanted, rule.id)) and not rule_selectors(unwanted, rule.id)
+        rule for rule in rules if (not wanted or matches_rule(wanted, rule.id)) and not matches_rule(unwanted, rule.id)
     )
 
 
-def rule_selectors(selectors: Iterable[str], rule: str) -> bool:
+def matches_rule(selectors: Iterable[str], rule: str) -> bool:
     """Whether one of `selectors`, ids or beginnings of ids, means `rule`."""
     return any(rule.startswith(selector) for selector in selectors)
 
 
-def _check(ids: Sequence[str], selectors: Iterable[str], where: str) -> None:
+def _refuse_unknown(ids: Sequence[str], selectors: Iterable[str], where: str) -> None:
     for selector in selectors:
-        if not any(rule_selectors([selector], rule) for rule in ids):
+        if not any(matches_rule([selector], rule) for rule in ids):
             raise UsageError(f'no rule is called "{selector}"', where=where, to_do="`autotune rules` lists them.")
 
 
@@ -121,8 +119,8 @@ def _configuration(table: Mapping[str, Any], file: Path, folder: str) -> Configu
     return Configuration(
         select=_texts(table, "select", file),
         ignore=_texts(table, "ignore", file),
-        exclude=tuple(_below(folder, pattern) for pattern in _texts(table, "exclude", file)),
-        per_file_ignores={_below(folder, pattern): _texts(per_file, pattern, file) for pattern in per_file},
+        exclude=tuple(_relative_to_root(folder, pattern) for pattern in _texts(table, "exclude", file)),
+        per_file_ignores={_relative_to_root(folder, pattern): _texts(per_file, pattern, file) for pattern in per_file},
         file=str(file),
     )
 
@@ -134,6 +132,6 @@ def _texts(table: Mapping[str, Any], key: str, file: Path) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _below(folder: str, pattern: str) -> str:
+def _relative_to_root(folder: str, pattern: str) -> str:
     """A pattern relative to `folder`; a bare name means a file or folder at any depth and stays."""
     return pattern if "/" not in pattern.strip("/") or folder == "." else f"{folder}/{pattern.lstrip('/')}"

@@ -1,44 +1,28 @@
-"""Findings that are not reported: a comment, the configuration or the baseline says so."""
+"""Findings that are not reported, because a comment or the configuration says so; the baseline is in baseline.py."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from msgspec.structs import replace
 
-from autotune.check import baseline
-from autotune.check.configuration import Configuration, rule_selectors
-from autotune.model.checked import CheckedBundle, Silenced
+from autotune.check.configuration import Configuration, matches_rule
+from autotune.model.checked import COMMENT, CONFIGURATION, CheckedBundle, Silenced
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
 from autotune.model.rule import Rule
 from autotune.model.scanned import Bundle, IgnoreComment, ScanNote
 from autotune.scan.files import matches
 
-COMMENT, CONFIGURATION, BASELINE = "comment", "configuration", "baseline"
-
 Judge = Callable[[Finding, Location], Silenced | None]
 
 
-def suppressed_by_comment(checked: CheckedBundle, configuration: Configuration) -> CheckedBundle:
+def suppress_by_person(checked: CheckedBundle, configuration: Configuration) -> CheckedBundle:
     """Silence the findings all of whose places a comment or per-file-ignores covers; the others keep an open place."""
-    return _sorted_out(checked, lambda finding, place: _by_person(finding, place, checked, configuration))
+    return suppress(checked, lambda finding, place: _judge_of_person(finding, place, checked, configuration))
 
 
-def suppressed_by_baseline(checked: CheckedBundle, counts: Counter[str], root: Path, file: str) -> CheckedBundle:
-    """Silence the findings all of whose places `counts` still holds, and count them off; the others show a new one."""
-
-    def judge(finding: Finding, place: Location) -> Silenced | None:
-        mark = baseline.fingerprint(finding, place, root)
-        counts[mark] -= 1
-        return Silenced(finding, BASELINE, file) if counts[mark] >= 0 else None
-
-    return _sorted_out(checked, judge)
-
-
-def places_of(finding: Finding, checked: CheckedBundle) -> tuple[Location, ...]:
+def finding_places(finding: Finding, checked: CheckedBundle) -> tuple[Location, ...]:
     """Where a finding stands; the bundle's main file when nothing shows it.
 
     Where a value stands is one place; what a script does, it may do in several.
@@ -58,21 +42,22 @@ def unknown_rules(bundles: Iterable[Bundle], rules: Iterable[Rule]) -> Iterator[
             yield ScanNote(where, f'this comment suppresses nothing: no rule is called "{each.rule}"{why}')
 
 
-def _sorted_out(checked: CheckedBundle, judge: Judge) -> CheckedBundle:
-    kept: list[Finding] = []
+def suppress(checked: CheckedBundle, judge: Judge) -> CheckedBundle:
+    """Silence the findings of all of whose places `judge` says so; the others show the first of their open places."""
+    reported: list[Finding] = []
     silenced: list[Silenced] = []
     for finding in checked.findings:
-        places = places_of(finding, checked)
+        places = finding_places(finding, checked)
         answers = [judge(finding, place) for place in places]
         is_open = [place for place, answer in zip(places, answers, strict=True) if answer is None]
         if is_open:
-            kept.append(replace(finding, location=is_open[0]) if is_open[0].line else finding)
+            reported.append(replace(finding, location=is_open[0]) if is_open[0].line else finding)
         else:
             silenced += [answer for answer in answers[:1] if answer is not None]
-    return replace(checked, findings=tuple(kept), silenced=(*checked.silenced, *silenced))
+    return replace(checked, findings=tuple(reported), silenced=(*checked.silenced, *silenced))
 
 
-def _by_person(
+def _judge_of_person(
     finding: Finding, place: Location, checked: CheckedBundle, configuration: Configuration
 ) -> Silenced | None:
     rule = finding.rule.id
@@ -80,7 +65,7 @@ def _by_person(
         if each.rule == rule and each.file == place.file and _covers(each, place):
             return Silenced(finding, COMMENT, each.reason)
     for pattern, selectors in configuration.per_file_ignores.items():
-        if matches(place.file, [pattern]) and rule_selectors(selectors, rule):
+        if matches(place.file, [pattern]) and matches_rule(selectors, rule):
             return Silenced(finding, CONFIGURATION, f"per-file-ignores of {pattern}")
     return None
 

@@ -18,7 +18,7 @@ from autotune.outlet import print_stderr
 
 BUG = 4
 INTERRUPTED = 130
-_OF_THE_SYSTEM = (
+_SYSTEM_ERRORS = (
     *(errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EISDIR, errno.ELOOP, errno.EMFILE),
     *(errno.ENAMETOOLONG, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS),
 )
@@ -64,7 +64,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         if VERBS[cmd_name].measures:
-            from autotune.diagnose import requirements  # the others import nothing of it
+            from autotune import requirements  # the others measure nothing
 
             requirements.check()
         module, attribute = VERBS[cmd_name].target.split(":")
@@ -105,7 +105,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments` and return the exit code that DESIGN gives each outcome."""
     try:
-        _say_interrupted(arguments)
+        _warn_of_interruption(arguments)
         result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False, obj=tuple(arguments))
     except AutotuneError as error:
         print_stderr(f"autotune: {error}")
@@ -119,7 +119,7 @@ def run(arguments: Sequence[str]) -> int:
         print_stderr("autotune: interrupted")
         return INTERRUPTED
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM and error.filename is not None:
+        if isinstance(error, OSError) and error.errno in _SYSTEM_ERRORS and error.filename is not None:
             print_stderr(f"autotune: {error.filename}: {error.strerror}")
             return UsageError.exit_code
         print_stderr(_bug_report())
@@ -127,7 +127,7 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _say_interrupted(arguments: Sequence[str]) -> None:
+def _warn_of_interruption(arguments: Sequence[str]) -> None:
     """Say that a crash of apply or undo left something half written; only these two end it."""
     if arguments and arguments[0] in ("apply", "undo"):
         return

@@ -9,12 +9,12 @@ from pathlib import Path
 from autotune.errors import UsageError
 
 
-def has_colour(output: Path | None) -> bool:
+def has_colour(output: Path | None = None) -> bool:
     """Whether the reader sees colours: on a terminal, unless NO_COLOR is set."""
     return output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def show(text: str, output: Path | None) -> None:
+def show(text: str, output: Path | None = None) -> None:
     """Print `text`, or write it to the file `output`. Raises UsageError when that cannot be written."""
     if output is None:
         print(text, end="", flush=True)

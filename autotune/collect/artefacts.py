@@ -222,7 +222,7 @@ def _last(root: Path, cwd: Path) -> Path:
     return next(own, newest)
 
 
-def passed_over(cwd: Path) -> Path | None:
+def newest_run_elsewhere(cwd: Path) -> Path | None:
     """The newest run of the project, if `last` means an older run that was started in `cwd`; else None."""
     root = project_root(cwd)
     newest = _newest(root)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from autotune import machine
 from autotune.collect import artefacts
 from autotune.engine.fixes import applying_fixes
-from autotune.model.evidence import RUN, Evidence, Fact, Value
+from autotune.model.evidence import RUN, Evidence, Value
 from autotune.model.finding import Finding, GeneratedScript, Install
 from autotune.model.rule import Fix
 from autotune.model.scanned import Pin
 from autotune.patch.installs import install
 from autotune.patch.script_templates import Stage, Tokenise, stage, tokenise
 
-Place = Callable[[str], str]
+ScriptPath = Callable[[str], str]
 """The path of the generated script of this name, "" where there is none."""
 
 RELEASES = {
@@ -33,7 +32,7 @@ RELEASES = {
 
 
 def with_attachments(
-    finding: Finding, evidence: Evidence, python: str, place: Place, pins: Iterable[Pin] = ()
+    finding: Finding, evidence: Evidence, python: str, script_path: ScriptPath, pins: Iterable[Pin] = ()
 ) -> Finding:
     """`finding` with the install and the script that its advice needs.
 
@@ -43,12 +42,12 @@ def with_attachments(
     return replace(
         finding,
         install=_install(fixes, evidence, python or "python", tuple(pins)),
-        script=_script(fixes, evidence, finding.subject, place),
+        script=_script(fixes, evidence, finding.subject, script_path),
     )
 
 
-def disk_facts(folder: Path) -> Place:
-    """Those that an earlier `write` left in `folder`."""
+def written_scripts(folder: Path) -> ScriptPath:
+    """The paths of the scripts that an earlier `write` left in `folder`."""
     return lambda name: str(folder / name) if (folder / name).is_file() else ""
 
 
@@ -59,51 +58,25 @@ def write(findings: Iterable[Finding]) -> None:
             artefacts.write_text(Path(finding.script.path), finding.script.text)
 
 
-def facts(cwd: Path) -> Iterator[Fact]:
-    """Where there is room on this machine for what the scripts write."""
-    disk, free = machine.local_disk(), machine.free_bytes(cwd)
-    if disk is not None:
-        yield Fact("machine.local_folder", RUN, str(disk[0]))
-        yield Fact("machine.local_free_bytes", RUN, disk[1])
-    if free is not None:
-        yield Fact("machine.cwd_free_bytes", RUN, free)
-
-
-def data_facts(subject: str, path: Path) -> Iterator[Fact]:
-    """What is read from `path`, and its size; a whole tree is not measured: that takes long where it matters.
-
-    `datasets` names the first of its Arrow files, and the others lie beside it.
-    """
-    is_arrow = path.suffix == ".arrow"
-    yield Fact("loader.data_path", subject, str(path.parent if is_arrow else path))
-    try:
-        files = [each for each in path.parent.iterdir() if each.is_file()] if is_arrow else [path]
-        sizes = [each.stat().st_size for each in files]
-    except OSError:
-        return
-    if is_arrow or path.is_file():
-        yield Fact("loader.data_bytes", subject, sum(sizes))
-
-
 def _install(fixes: Iterable[Fix], evidence: Evidence, python: str, pins: tuple[Pin, ...]) -> Install | None:
     """Of several installs the first that fits, else the first."""
     values = {name: evidence.lookup(RUN, fact) for name, fact in RELEASES.items()}
     known = {name: value for name, value in values.items() if isinstance(value, tuple)}
     platform = _text(evidence.lookup(RUN, "machine.platform")) or None
-    found = [install(fix.install, known, platform, python=python, pins=pins) for fix in fixes if fix.install]
-    return next((each for each in found if each.fits), found[0] if found else None)
+    installs = [install(fix.install, known, platform, python=python, pins=pins) for fix in fixes if fix.install]
+    return next((each for each in installs if each.fits), installs[0] if installs else None)
 
 
-def _script(fixes: Iterable[Fix], evidence: Evidence, subject: str, place: Place) -> GeneratedScript | None:
+def _script(fixes: Iterable[Fix], evidence: Evidence, subject: str, script_path: ScriptPath) -> GeneratedScript | None:
     kind = next((fix.script for fix in fixes if fix.script), None)
     if kind is None:
         return None
-    made = MAKERS[kind](evidence, subject)
-    path = place(_named(made.name, subject))
-    return replace(made, path=path) if path else None
+    script = MAKERS[kind](evidence, subject)
+    path = script_path(_file_name(script.name, subject))
+    return replace(script, path=path) if path else None
 
 
-def _named(name: str, subject: str) -> str:
+def _file_name(name: str, subject: str) -> str:
     """A name of its own for every loader that needs one: "stage_data.py" of loader#train, "stage_data_2.py"."""
     file, number = Path(name), subject.partition("#")[2]
     return name if number in ("", "train") else f"{file.stem}_{number}{file.suffix}"

@@ -17,7 +17,7 @@ SHARING = ("threads", "workers")
 """The what-ifs of changes that share the CPUs, each by one finding at most."""
 
 
-def settled(findings: Sequence[Finding], evidence: Evidence) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def resolve(findings: Sequence[Finding], evidence: Evidence) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """The findings whose changes hold beside each other, and those that another takes the gain of.
 
     Where workers and threads together are hardly faster than the better of the two, the other is left out, with what it

@@ -1,46 +1,47 @@
-"""diagnose: from a command, or a stored run, to a Report."""
+"""diagnose: from a command, or a stored run, to a Report.
+
+1. Measure a few steps of the command.
+2. Read its files, and ask the machine.
+3. Store all of it beside the Recordings: `load` reports from there.
+4. Build the report: evidence, findings, gains, recommendations (build_report.py).
+5. Write the scripts and the patch that it proposes.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune import collect, derive, machine, predict
+from autotune import collect, machine, requirements
 from autotune.collect import artefacts, lock, progress, stale_runs
-from autotune.collect.scratch_changes import FileChange
 from autotune.diagnose import (
     attachments,
-    command_history,
-    cpu_conflicts,
+    construction,
+    disk_facts,
     manifest,
     missing_package,
     outcome,
     outlook,
-    prediction_history,
-    requirements,
     write_patch,
 )
+from autotune.diagnose.build_report import build_report, together
 from autotune.diagnose.manifest import ManifestData
-from autotune.engine.coverage import coverage
-from autotune.engine.evaluate import decline, evaluate
-from autotune.engine.evidence import EvidenceError, join, observed_over
+from autotune.engine.evidence import EvidenceError
 from autotune.engine.load import load_rules
-from autotune.engine.recommend import ranked, recommend, sort_by_gain
+from autotune.engine.recommend import ranked
 from autotune.errors import ScriptError, UsageError
+from autotune.history import commands, predictions
 from autotune.invocation import invoked
 from autotune.machine.software import release
-from autotune.model.evidence import RUN, Evidence, Fact, Value
-from autotune.model.finding import Finding, Gain, Passed
+from autotune.model.evidence import Fact
 from autotune.model.recording import Recording
-from autotune.model.report import Report, Step
-from autotune.model.rule import Rule
-from autotune.predict.combine import CPUS
-from autotune.predict.threads import undisturbed
+from autotune.model.report import Report
+from autotune.model.scanned import Bundle
 from autotune.scan.command import files_outside, project_pins, scan_command
 
 Show = Callable[[progress.Status], None]
@@ -59,7 +60,6 @@ class DiagnoseOptions(Struct, frozen=True):
     price: float | None = None
     lock: bool = True
     stdout: int | None = None
-    rules: Path | None = None
     asked: outlook.OutlookRequest = outlook.NOTHING
 
 
@@ -69,47 +69,24 @@ def diagnose(options: DiagnoseOptions, show: Show, *, cwd: Path, environ: Mappin
     Raises UsageError and BusyError before anything was started, ScriptError when there was nothing to measure.
     """
     requirements.check()
-    rules = load_rules(options.rules)
-    python, why = machine.find_python(options.words, options.python, environ, cwd)
-    command = collect.plan_command(options.words, python, cwd, environ)
-    root = artefacts.command_root(cwd, command.script)
-    stale_runs.remove_leftovers(root)
-    with lock.one_measurement(invoked(options.words, cwd).title) if options.lock else nullcontext():
-        facts = machine.facts({}, environ=environ)
-        folder = artefacts.new_run(root)
-        show(progress.Status())
-        collected = collect.collect(
-            options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout, protected=root
-        )
-    python, why = outcome.interpreter(collected, python, why)
-    versions = machine.software(python)
+    rules = load_rules()
+    measured = _measure(options, show, cwd, environ)
+    versions = machine.software(measured.python)
     releases = {name: version for name, text in versions.items() if (version := release(text)) is not None}
-    argv = collected.recordings[0].process["argv"] if collected.recordings else ()
+    recordings, root = measured.collected.recordings, measured.root
+    argv = recordings[0].process["argv"] if recordings else ()
     bundle = scan_command(options.words, cwd=cwd, root=root, versions=releases, environ=environ, argv=argv)
-    facts += machine.software_facts(versions)
-    if collected.sampled is not None:
-        facts += machine.sampled_facts(collected.sampled)
-    run = outcome.summarise(collected, options.words, python, why, options.request.keep_going, cwd)
-    beyond = files_outside(options.words, cwd=cwd, root=root, environ=environ)
-    run = replace(run, notes=tuple(f"{file} lies outside {root}: change it by hand" for file in beyond))
-    facts += (*storage(collected.recordings, collected.effects.redirected), *attachments.facts(cwd))
-    static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
-    known = ManifestData(run, facts, versions, *static, pins=project_pins(bundle, cwd=cwd, root=root))
-    collect.write_manifest(collected, manifest.stored(known))
-    try:
-        outcome.check(run, collected)
-    except ScriptError as error:
-        error.to_do += missing_package.hint(options.words, run, collected.raised, cwd, environ)
-        raise
-    artefacts.mark_last(folder, cwd)
-    command_history.store(
-        folder, command_history.StoredCommand(folder.name, options.words, cwd, options.python), run.command
-    )
-    report = build(collected.recordings, known, rules, options.price, lambda name: str(folder / name))
+    known = _manifest_data(measured, bundle, versions, options, cwd, environ)
+    collect.write_manifest(measured.collected, manifest.to_json(known))
+    _refuse_failed(measured, known, options, cwd, environ)
+    artefacts.mark_last(measured.folder, cwd)
+    command = commands.StoredCommand(measured.folder.name, options.words, cwd, options.python)
+    commands.store(measured.folder, command, known.run.command)
+    report = build_report(recordings, known, rules, options.price, lambda name: str(measured.folder / name))
     attachments.write(report.evaluation.findings)
-    patch = write_patch.write(report, bundle, releases, write_patch.PatchTarget(root, folder, cwd, environ))
-    report = replace(report, patch=patch, calibration=str(prediction_history.calibration(root) or ""))
-    return _finished(report, collected.recordings, options.asked)
+    target = construction.PatchTarget(root, measured.folder, cwd, environ)
+    report = replace(report, patch=write_patch.write(report, bundle, releases, target))
+    return _finish(report, recordings, options.asked, root)
 
 
 def load(
@@ -117,7 +94,6 @@ def load(
     *,
     cwd: Path,
     price: float | None = None,
-    rules: Path | None = None,
     asked: outlook.OutlookRequest = outlook.NOTHING,
 ) -> Report:
     """The Report of a stored run, or of one Recording made elsewhere; of a search it is that of its diagnosis.
@@ -132,130 +108,82 @@ def load(
         raise UsageError("this run has no Recording: its script reached no step", where=str(path))
     file = path / artefacts.MANIFEST if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
-    known = manifest.restored(row, recordings, path)
+    known = manifest.from_json(row, recordings, path)
     try:
-        report = build(recordings, known, load_rules(rules), price, attachments.disk_facts(path))
+        report = build_report(recordings, known, load_rules(), price, attachments.written_scripts(path))
     except EvidenceError as error:
         raise UsageError(f"it contradicts itself: {error}", where=str(path), to_do="Diagnose again.") from error
-    told = prediction_history.calibration(artefacts.project_root(cwd))
-    report = replace(report, patch=write_patch.written(path), name=name, calibration=str(told or ""))
-    return _finished(report, recordings, asked)
+    report = replace(report, patch=write_patch.patch_file(path), name=name)
+    return _finish(report, recordings, asked, artefacts.project_root(cwd))
 
 
-def build(
-    recordings: Sequence[Recording],
-    known: ManifestData,
-    rules: Sequence[Rule],
-    price: float | None,
-    place: attachments.Place,
-) -> Report:
-    """The Report of Recordings and their run; pure: reads nothing from this machine.
+class Measurement(Struct, frozen=True):
+    """A run of the project at `root` that was measured, and the machine before it."""
 
-    `place` says where the generated script of a name is, or will be.
-    """
-    evidence, step = _known(recordings, known)
-    evaluation = evaluate(rules, evidence)
-    evaluation, declined = decline(evaluation, lambda finding: _gain(finding, evidence))
-    settled, left_out = cpu_conflicts.settled(evaluation.findings, evidence)
-    passed = (*evaluation.passed, *(Passed(one.rule, one.subject, _note(one)) for one in left_out))
-    evaluation, declined = replace(evaluation, findings=settled, passed=passed), (*declined, *left_out)
-    findings = [
-        attachments.with_attachments(one, evidence, known.run.python, place, known.pins) for one in evaluation.findings
-    ]
-    recommendations = recommend(findings, lambda several: _together(several, evidence))
-    planned = _integer(evidence, "run.num_planned_steps")
-    notes = (*known.run.notes, *outcome.notes(evidence, recordings, declined))
-    return Report(
-        run=replace(known.run, planned_steps=planned, notes=notes),
-        machine=_part({fact.name: fact.value for fact in known.facts}, "machine"),
-        software=dict(known.versions),
-        step=step,
-        evidence=evidence,
-        evaluation=replace(evaluation, findings=sort_by_gain(recommendations)),
-        recommendations=recommendations,
-        price_per_hour=price,
-        coverage=coverage(evaluation, evidence, known.run),
+    root: Path
+    folder: Path
+    collected: collect.Collected
+    machine_facts: tuple[Fact, ...]
+    python: str
+    python_from: str
+    """How the interpreter is known."""
+
+
+def _measure(options: DiagnoseOptions, show: Show, cwd: Path, environ: Mapping[str, str]) -> Measurement:
+    python, why = machine.find_python(options.words, options.python, environ, cwd)
+    command = collect.plan_command(options.words, python, cwd, environ)
+    root = artefacts.command_root(cwd, command.script)
+    stale_runs.remove_leftovers(root)
+    with lock.one_measurement(invoked(options.words, cwd).title) if options.lock else nullcontext():
+        facts = machine.facts({}, environ=environ)
+        folder = artefacts.new_run(root)
+        show(progress.Status())
+        collected = collect.collect(
+            options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout, protected=root
+        )
+    return Measurement(root, folder, collected, facts, *outcome.interpreter(collected, python, why))
+
+
+def _manifest_data(
+    measured: Measurement,
+    bundle: Bundle | None,
+    versions: Mapping[str, str],
+    options: DiagnoseOptions,
+    cwd: Path,
+    environ: Mapping[str, str],
+) -> ManifestData:
+    """All that is known of the run beside its Recordings."""
+    collected, root = measured.collected, measured.root
+    facts = measured.machine_facts + machine.software_facts(versions)
+    if collected.sampled is not None:
+        facts += machine.sampled_facts(collected.sampled)
+    run = outcome.summarise(
+        collected, options.words, measured.python, measured.python_from, options.request.keep_going, cwd
     )
+    beyond = files_outside(options.words, cwd=cwd, root=root, environ=environ)
+    run = replace(run, notes=tuple(f"{file} lies outside {root}: change it by hand" for file in beyond))
+    facts += tuple(disk_facts.storage_facts(collected.recordings, collected.effects.redirected))
+    facts += tuple(disk_facts.local_disk_facts(cwd))
+    static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())
+    return ManifestData(run, facts, versions, *static, pins=project_pins(bundle, cwd=cwd, root=root))
 
 
-def _finished(report: Report, recordings: Sequence[Recording], asked: outlook.OutlookRequest) -> Report:
+def _refuse_failed(
+    measured: Measurement, known: ManifestData, options: DiagnoseOptions, cwd: Path, environ: Mapping[str, str]
+) -> None:
+    """Raises ScriptError when there is nothing to report on, with what to do about a package that is missing."""
+    try:
+        outcome.check(known.run, measured.collected)
+    except ScriptError as error:
+        error.to_do += missing_package.hint(options.words, known.run, measured.collected.raised, cwd, environ)
+        raise
+
+
+def _finish(report: Report, recordings: Sequence[Recording], asked: outlook.OutlookRequest, root: Path) -> Report:
     """The report once its patch is there: what that cannot write is the reader's to decide on, and the outlook counts
     on what it can."""
+    report = replace(report, calibration=str(predictions.calibration(root) or ""))
     report = write_patch.locate_edits(report)
     recommendations = ranked(report.recommendations, lambda several: together(several, report))
     report = replace(report, recommendations=recommendations)
     return replace(report, outlook=outlook.outlook(report, recordings, asked))
-
-
-def _known(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evidence, Step | None]:
-    """What the Recordings, the machine and the files say together, and the step of the window."""
-    values = {fact.name: fact.value for fact in known.facts}
-    local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
-    quota = values.get("machine.cpu_quota")
-    per_rank = float(quota) / max(local) if isinstance(quota, int | float) and local else None
-    memory = values.get("machine.memory_limit_bytes")
-    counted = (fact.value for fact in known.static_facts if fact.name == "code.num_epochs")
-    derived = derive.derive(
-        recordings,
-        cpus_per_rank=per_rank,
-        memory_limit_bytes=memory if isinstance(memory, int) else None,
-        code_epochs=next((epochs for epochs in counted if isinstance(epochs, int)), None),
-    )
-    more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
-    observed = join([*known.facts, *more, *derived.facts], derived.settings)
-    evidence = observed_over(join(known.static_facts, known.static_settings), observed)
-    return undisturbed(evidence), derived.step
-
-
-def _note(left_out: Finding) -> str:
-    return left_out.gain.note if left_out.gain is not None else ""
-
-
-def _gain(finding: Finding, evidence: Evidence) -> Gain | None:
-    spec = finding.rule.gain
-    return predict.predict(spec, evidence, finding.subject) if spec else None
-
-
-def together(findings: Sequence[Finding], report: Report) -> Gain | None:
-    """What is predicted of the changes of several findings, all made."""
-    return _together(findings, report.evidence)
-
-
-def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:
-    pair, shared = cpu_conflicts.together(findings, evidence)
-    alone = [one for one in findings if one not in pair]
-    parts = [(predict.target(one.rule.gain), one.gain) for one in alone if one.rule.gain and one.gain]
-    return predict.combine([*parts, *([(CPUS, shared)] if shared else [])], evidence)
-
-
-def storage(recordings: Sequence[Recording], changes: Sequence[FileChange]) -> Iterable[Fact]:
-    """File systems of the data and of where most bytes were written, asked on the machine that made `recordings`.
-
-    `changes` are what the kernel layer held; what hooks redirected is in the Recordings.
-    """
-    for recording in recordings[:1]:
-        subjects = derive.subjects(recording)
-        paths = {subjects.get(loader["id"]): Path(loader["path"] or "") for loader in recording.loaders}
-        for subject, path in paths.items():
-            system = machine.file_system(path) if path.is_absolute() else None
-            if subject is not None and system is not None:
-                yield from attachments.data_facts(subject, path)
-                yield Fact("loader.storage", subject, system.type)
-                yield Fact("loader.storage_is_network", subject, system.is_network)
-            if subject is not None:
-                yield Fact("loader.seen_on_network", subject, system is not None and system.is_network)
-    rows = [row for one in recordings for row in one.side_effects["redirected"] if row["kind"] == "write"]
-    written = [(size, row["path"]) for row in rows if (size := row.get("bytes")) is not None]
-    written += [(change.bytes, change.path) for change in changes if change.kind == "write"]
-    system = machine.file_system(Path(max(written)[1])) if written else None
-    if system is not None:
-        yield Fact("checkpoint.storage_is_network", RUN, system.is_network)
-
-
-def _integer(evidence: Evidence, name: str) -> int | None:
-    value = evidence.lookup(RUN, name)
-    return int(value) if isinstance(value, int | float) else None
-
-
-def _part(values: Mapping[str, Value], prefix: str) -> dict[str, Value]:
-    return {name.removeprefix(prefix + "."): value for name, value in values.items() if name.startswith(prefix)}

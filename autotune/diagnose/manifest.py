@@ -33,7 +33,7 @@ class ManifestData(Struct, frozen=True):
     pins: tuple[Pin, ...] = ()
 
 
-class Stored(Struct, frozen=True):
+class StoredManifest(Struct, frozen=True):
     """What a diagnosis knows beside its Recordings, as run.json has it; a lone Recording has nothing of it."""
 
     run: MeasuredRun | None = None
@@ -51,35 +51,35 @@ class Stored(Struct, frozen=True):
     """What the project's files bound of packages."""
 
 
-def stored(known: ManifestData) -> dict[str, Any]:
+def to_json(known: ManifestData) -> dict[str, Any]:
     """`known` as JSON."""
     facts = tuple((fact.name, fact.subject, fact.value) for fact in known.facts)
     static = known.static_facts, known.static_settings, known.pins
-    plain: dict[str, Any] = to_builtins(Stored(known.run, facts, dict(known.versions), *static))
+    plain: dict[str, Any] = to_builtins(StoredManifest(known.run, facts, dict(known.versions), *static))
     del plain["run"]["folder"]
     return plain
 
 
-def restored(row: Json, recordings: Sequence[Recording], path: Path) -> ManifestData:
-    """The inverse of `stored`; a Recording alone brings its own software and command. Raises UsageError for a row that
+def from_json(row: Json, recordings: Sequence[Recording], path: Path) -> ManifestData:
+    """The inverse of `to_json`; a Recording alone brings its own software and command. Raises UsageError for a row that
     is none."""
     try:
-        made = convert(row, Stored)
+        stored = convert(row, StoredManifest)
     except ValueError as error:
         raise UsageError(
             f"the data beside the recording cannot be read ({error})", where=str(path), to_do="Diagnose again."
         ) from error
-    run = made.run or MeasuredRun(tuple(recordings[0].process["argv"]), recordings[0].outcome)
+    run = stored.run or MeasuredRun(tuple(recordings[0].process["argv"]), recordings[0].outcome)
     return ManifestData(
         run=RunSummary(folder=str(path), **asdict(run)),
-        facts=tuple(Fact(*fact) for fact in made.facts),
-        versions=made.software or dict(recordings[0].software),
-        static_facts=tuple(map(_placed, made.static_facts)),
-        static_settings=made.static_settings,
-        pins=made.pins,
+        facts=tuple(Fact(*fact) for fact in stored.facts),
+        versions=stored.software or dict(recordings[0].software),
+        static_facts=tuple(map(_without_spans, stored.static_facts)),
+        static_settings=stored.static_settings,
+        pins=stored.pins,
     )
 
 
-def _placed(fact: Fact) -> Fact:
+def _without_spans(fact: Fact) -> Fact:
     """Its places as they were; nothing is edited there, and their bytes may be others by now."""
     return replace(fact, places=tuple(replace(place, span=None) for place in fact.places))

@@ -19,7 +19,7 @@ from autotune.model.report import RunSummary
 if TYPE_CHECKING:
     from autotune.collect import EarlyException
 
-_NAMED = 3
+_MAX_OTHERS = 3
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 """A name with a dot is not of a missing package: what it lies in was found."""
 
@@ -39,20 +39,20 @@ def hint(
     else:
         return ""
     called = invoked(words, cwd, environ)
-    home = _home(module, called) if module else None
+    home = _parent_of_package(module, called) if module else None
     if home is not None:
         return _as_module(module, called, words, home)
-    if not module or _is_own(module, called, environ):
+    if not module or _is_in_project(module, called, environ):
         return ""
-    having = [one for one in candidates(module, words, environ, cwd) if Path(one).parent != Path(python).parent]
+    with_package = [one for one in candidates(module, words, environ, cwd) if Path(one).parent != Path(python).parent]
     lacks = f"\n{python} has no {module!r}"
-    if not having:
+    if not with_package:
         return f"{lacks}, and no other Python found here has it: install it there, or name another with --python."
-    others = f" ({', '.join(having[1 : 1 + _NAMED])} too)" if len(having) > 1 else ""
-    return f"{lacks}; {having[0]} has it{others}:\n    {_line(called, words, having[0])}"
+    others = f" ({', '.join(with_package[1 : 1 + _MAX_OTHERS])} too)" if len(with_package) > 1 else ""
+    return f"{lacks}; {with_package[0]} has it{others}:\n    {_command_for(called, words, with_package[0])}"
 
 
-def _home(module: str, called: Invocation) -> Path | None:
+def _parent_of_package(module: str, called: Invocation) -> Path | None:
     """The folder above the package `module` that a script lies in: Python finds it only with -m."""
     if called.file is None or called.is_shell or called.module is not None:
         return None
@@ -87,14 +87,14 @@ def _as_module(module: str, called: Invocation, words: Sequence[str], home: Path
     return f"\n{why}:\n    {away}autotune diagnose {dashes}{typed(line)}"
 
 
-def _is_own(module: str, called: Invocation, environ: Mapping[str, str]) -> bool:
+def _is_in_project(module: str, called: Invocation, environ: Mapping[str, str]) -> bool:
     """Whether it lies in the user's own folders: then it is not found for another reason."""
     beside = [called.file.resolve().parent] if called.file is not None else []
     folders = (*beside, *search_path(called.cwd, environ))
     return module_file(module, folders, is_run=False) is not None or any((one / module).is_dir() for one in folders)
 
 
-def _line(called: Invocation, words: Sequence[str], python: str) -> str:
+def _command_for(called: Invocation, words: Sequence[str], python: str) -> str:
     """The command that measures in the environment of `python`; a shell and a runner find theirs on PATH."""
     folder = Path(python).parent
     if called.is_shell or called.line is not None or called.has_prefix:

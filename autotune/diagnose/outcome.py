@@ -1,4 +1,4 @@
-"""How a measurement went, in words and exit codes."""
+"""How a measurement ended: the summary of its run, and the error where there is nothing to report on."""
 
 from __future__ import annotations
 
@@ -11,25 +11,16 @@ from typing import TYPE_CHECKING
 
 from autotune.errors import AutotuneError, InternalError, ScriptError
 from autotune.invocation.redacted import shown
-from autotune.model.evidence import RUN, Evidence
-from autotune.model.finding import Finding
 from autotune.model.recording import Json, Recording
 from autotune.model.report import Outcome, RunSummary
-from autotune.predict.threads import IS_CROWDED
-from autotune.report.gains import interval
 
 if TYPE_CHECKING:
     from autotune.collect import Collected
-
-BUSY_SHARE = 0.75
-"""Load per CPU before the run above which its times are called less true."""
 
 _FULL_DISK = (
     "What it writes while it is measured goes to scratch on the same disk, which is deleted afterwards: make room, or"
     " let it save less."
 )
-
-NO_MACHINE = "the machine is unknown: this Recording came without the run.json of its run"
 
 
 def summarise(
@@ -51,49 +42,19 @@ def summarise(
         num_processes=len(collected.recordings),
         kept_going=kept_going,
         replayed=any(one.name in ("replay", "micro_batch") for one in first.what_ifs) if first is not None else False,
-        error=_error(first) or (f"exit code {collected.exit_code}" if _failed(collected) else ""),
+        error=_error(first) or (f"exit code {collected.exit_code}" if _script_failed(collected) else ""),
         overhead_share=_overhead(first),
-        redirected=tuple(_below(path, cwd) for path in _redirected(collected)),
+        redirected=tuple(_relative(path, cwd) for path in _redirected_paths(collected)),
         blocked=_paths(collected.recordings, "blocked", "what"),
         not_isolated=_not_isolated(collected),
         isolation=collected.effects.layer,
         isolation_why=collected.effects.why,
-        escaped=tuple(_below(path, cwd) for path in collected.effects.escaped),
+        escaped=tuple(_relative(path, cwd) for path in collected.effects.escaped),
         not_covered=collected.effects.gaps,
         other_devices=collected.effects.other_devices,
         is_compared=collected.effects.is_whole,
         ended=collected.effects.ended,
     )
-
-
-def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequence[Finding]) -> tuple[str, ...]:
-    """What the reader should know of the circumstances; `declined` are findings whose changes would gain nothing."""
-    load, quota = evidence.lookup(RUN, "machine.load"), evidence.lookup(RUN, "machine.cpu_quota")
-    found = []
-    if not any(name.startswith("machine.") for name in evidence.facts.get(RUN, ())):
-        found.append(NO_MACHINE)
-    if isinstance(load, int | float) and isinstance(quota, int | float) and load >= BUSY_SHARE * quota:
-        found.append(
-            f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less reliable"
-        )
-    has_clock = any(one.window is not None and one.window.device_clock for one in recordings)
-    if evidence.lookup(RUN, "device.type") == "cuda" and not has_clock:
-        found.append("phases are timed on the host: GPU work counts in the phase in which the host waits for it")
-    taken = evidence.lookup(RUN, "replay.other_cpus")
-    is_on_cpu, is_crowded = evidence.lookup(RUN, "device.type") == "cpu", evidence.lookup(RUN, IS_CROWDED) is True
-    if is_on_cpu and is_crowded and isinstance(taken, float):
-        found.append(
-            f"other programs kept {taken:.1f} CPUs busy during the what-if probes: the effect of other thread counts "
-            "on an idle machine is unknown"
-        )
-    return (*found, *map(_declined, declined))
-
-
-def _declined(finding: Finding) -> str:
-    assert finding.gain is not None
-    said = f"{finding.gain.speedup:.2f}x ({interval(finding.gain, ' to ')})"
-    change = f"its change {finding.gain.note or 'here'}"
-    return f"{finding.rule.id} is omitted ({finding.message}): the predicted gain of {change} is {said}"
 
 
 def interpreter(collected: Collected, python: str, why: str) -> tuple[str, str]:
@@ -180,7 +141,7 @@ def _no_step(run: RunSummary, collected: Collected, script: str) -> AutotuneErro
 
 
 def _outcome(collected: Collected, first: Recording | None) -> Outcome:
-    if first is not None and first.outcome == "ended_early" and _failed(collected):
+    if first is not None and first.outcome == "ended_early" and _script_failed(collected):
         return "raised"
     if first is not None and first.outcome in ("completed", "out_of_memory", "raised", "ended_early"):
         return first.outcome
@@ -191,7 +152,7 @@ def _outcome(collected: Collected, first: Recording | None) -> Outcome:
     return "raised" if collected.exit_code else "no_step"
 
 
-def _failed(collected: Collected) -> bool:
+def _script_failed(collected: Collected) -> bool:
     """Whether the command ended by itself, and not well."""
     return collected.ended_by == "script" and bool(collected.exit_code)
 
@@ -223,12 +184,12 @@ def _num_steps(first: Recording | None) -> int | None:
     return steps.count(steps[0]) if steps else 0
 
 
-def _below(path: str, cwd: Path) -> str:
+def _relative(path: str, cwd: Path) -> str:
     place = Path(path)
     return str(place.relative_to(cwd)) if place.is_relative_to(cwd) else path
 
 
-def _redirected(collected: Collected) -> tuple[str, ...]:
+def _redirected_paths(collected: Collected) -> tuple[str, ...]:
     """What the hooks of the processes redirected, and what the kernel did."""
     by_kernel = (change.path for change in collected.effects.redirected)
     return tuple(dict.fromkeys((*_paths(collected.recordings, "redirected", "path"), *by_kernel)))

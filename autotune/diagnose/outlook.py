@@ -35,7 +35,7 @@ def outlook(report: Report, recordings: Sequence[Recording], asked: OutlookReque
     first = min(recordings, key=lambda one: one.process["rank"])
     limit = number(report.evidence, RUN, "memory.limit_bytes")
     memory = memory_budget(first, None if limit is None else round(limit))
-    free = [each for each in gains.unchanged(report) if gains.additional_gain(each) is not None]
+    free = [each for each in gains.ready_to_apply(report) if gains.additional_gain(each) is not None]
     gain, numbers = _together(report, free), [each.number for each in free]
     return Outlook(
         memory=memory,
@@ -47,7 +47,7 @@ def outlook(report: Report, recordings: Sequence[Recording], asked: OutlookReque
 
 def _together(report: Report, free: Sequence[Recommendation]) -> Gain | None:
     """The gain of all of them as one of the whole run, with the basis that may be claimed."""
-    gain = gains.combined(free)
+    gain = gains.combine(free)
     if gain is None or report.step is None:
         return gain
     return replace(of_run(gain, report.step), basis=gains.basis(gain, report.step))

@@ -8,9 +8,12 @@ from autotune.model.finding import Finding, Skipped
 from autotune.model.rule import Severity
 from autotune.model.scanned import Bundle, ScanNote
 
+COMMENT, CONFIGURATION, BASELINE = "comment", "configuration", "baseline"
+"""What may say that a finding is not reported."""
+
 
 class Silenced(Struct, frozen=True):
-    """A finding that is not reported: by a comment, by the configuration, or because the baseline has it."""
+    """A finding that is not reported; `by` is COMMENT, CONFIGURATION or BASELINE."""
 
     finding: Finding
     by: str

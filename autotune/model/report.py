@@ -180,6 +180,15 @@ class Report(Struct, frozen=True):
     """What is right, what would not help, and what could not be looked at."""
 
     @property
+    def num_steps_run(self) -> int | None:
+        """Optimizer steps that ran, warm-up included; None when that is unknown."""
+        if self.run.num_steps is not None:
+            return self.run.num_steps
+        if self.step is None or self.run.warmup_steps is None:
+            return None
+        return self.run.warmup_steps + self.step.steps
+
+    @property
     def planned_s(self) -> float | None:
         """Seconds of the planned run as it is; None where its length, or a step of the whole of it, is unknown."""
         if not self.run.planned_steps or self.step is None or self.step.run_ms is None:

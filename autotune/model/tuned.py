@@ -157,3 +157,5 @@ class Tuned(Struct, frozen=True):
     beyond: tuple[UntriedFinding, ...] = ()
     diagnosed: str = ""
     side_effects: tuple[str, ...] = ()
+    price_per_hour: float | None = None
+    """USD of this machine, from --price."""

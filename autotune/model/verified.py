@@ -187,3 +187,5 @@ class Verified(Struct, frozen=True):
     beside: str = ""
     clock: Clock = Clock.WALL
     worth: str = ""
+    resume_command: str = ""
+    """The command that adds pairs to this verification, as the report prints it."""

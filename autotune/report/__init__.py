@@ -1,63 +1,71 @@
-"""The outputs: a module with a `render` and a line below each. live.py is the progress display of a run.
+"""The outputs of every verb: one module for each format, with its line in RENDERERS.
 
-A module is imported when its output is asked for: `check` answers in a fraction of a second.
+A module has `render(result, colour, width)`: the result of the verb as text that ends in a newline. It is imported when
+its format is asked for: `check` answers in a fraction of a second. What several outputs say in the same words lies
+beside this file: findings.py, gains.py, bound.py, labels.py and units.py. live.py and tune_progress.py show progress.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from autotune.errors import UsageError
 
-if TYPE_CHECKING:
-    from autotune.model.checked import Checked
-    from autotune.model.report import Report
-
 RENDERERS = {
-    "text": "autotune.report.text.diagnose",
-    "json": "autotune.report.json.diagnose",
+    "diagnose": {
+        "text": "autotune.report.text.diagnose",
+        "json": "autotune.report.json.diagnose",
+    },
+    "check": {
+        "text": "autotune.report.text.check",
+        "json": "autotune.report.json.check",
+        "markdown": "autotune.report.ci.markdown",
+        "sarif": "autotune.report.ci.sarif",
+        "github": "autotune.report.ci.github",
+        "gitlab": "autotune.report.ci.gitlab",
+    },
+    "check --facts": {
+        "text": "autotune.report.text.check_facts",
+    },
+    "tune": {
+        "text": "autotune.report.text.tune",
+        "json": "autotune.report.json.tune",
+    },
+    "verify": {
+        "text": "autotune.report.text.verify",
+        "json": "autotune.report.json.verify",
+    },
+    "apply": {
+        "text": "autotune.report.text.apply",
+    },
+    "undo": {
+        "text": "autotune.report.text.undo",
+    },
+    "explain": {
+        "text": "autotune.report.text.explain",
+    },
+    "rules": {
+        "text": "autotune.report.text.rules",
+        "json": "autotune.report.json.rules",
+    },
 }
-"""Outputs of `diagnose`: `render` is a function of the Report, colour and width."""
-
-CHECK_RENDERERS = {
-    "text": "autotune.report.text.check",
-    "json": "autotune.report.json.check",
-    "markdown": "autotune.report.ci.markdown",
-    "sarif": "autotune.report.ci.sarif",
-    "github": "autotune.report.ci.github",
-    "gitlab": "autotune.report.ci.gitlab",
-}
-"""Outputs of `check`: `render` is a function of the Checked, colour and width."""
+"""Module of each format, by verb. The first format of a verb is its default."""
 
 
-def render(report: Report, format: str, *, colour: bool = False, width: int = 80) -> str:  # noqa: A002
-    """`report` as "text" or "json", ending in a newline. Raises UsageError for another format.
+def formats(verb: str) -> tuple[str, ...]:
+    """The formats of a verb's result."""
+    return tuple(RENDERERS[verb])
 
-    No line of the text is wider than `width` columns (60 at least); `colour` adds terminal styles to it.
+
+def render(verb: str, result: Any, format: str = "text", *, colour: bool = False, width: int = 80) -> str:  # noqa: A002
+    """The `result` of `verb` in one of its formats, ending in a newline. Raises UsageError for another format.
+
+    Of text, no line is wider than `width` columns (60 at least), and `colour` adds terminal styles. Every output can be
+    written as UTF-8.
     """
-    return _rendered(RENDERERS, format, report, colour, width)
-
-
-def render_check(checked: Checked, format: str, *, colour: bool = False, width: int = 80) -> str:  # noqa: A002
-    """`checked` in one of CHECK_RENDERERS, ending in a newline. Raises UsageError for another format.
-
-    `colour` and `width` are of the text, as in `render`. Every output can be written as UTF-8.
-    """
-    return _rendered(CHECK_RENDERERS, format, checked, colour, width)
-
-
-def _rendered(
-    renderers: Mapping[str, str],
-    format: str,  # noqa: A002
-    result: Report | Checked,
-    colour: bool,
-    width: int,
-) -> str:
-    if format not in renderers:
-        raise UsageError(
-            f"unknown format {format!r}", where="--format", to_do=f"Choose one of: {', '.join(renderers)}."
-        )
-    text: str = importlib.import_module(renderers[format]).render(result, colour, width)
+    modules = RENDERERS[verb]
+    if format not in modules:
+        raise UsageError(f"unknown format {format!r}", where="--format", to_do=f"Choose one of: {', '.join(modules)}.")
+    text: str = importlib.import_module(modules[format]).render(result, colour, width)
     return text

@@ -16,8 +16,8 @@ from autotune.model.evidence import Location
 from autotune.model.finding import Finding, SettingChange, Skipped
 from autotune.model.rule import Effect, Rule, Severity
 from autotune.model.scanned import Bundle, ScanNote
+from autotune.outlet import clean
 from autotune.report.labels import edit, words
-from autotune.report.text.layout import clean
 
 EFFECTS = {
     Effect.EXACT: "same results, bit by bit",
@@ -39,12 +39,12 @@ class LocatedFinding(Struct, frozen=True):
 
 def locate_findings(checked: Checked) -> tuple[LocatedFinding, ...]:
     """The findings of all bundles, the gravest first, then by place."""
-    return _sorted(each for bundle in checked.bundles for each in locate_in_bundle(bundle))
+    return _by_severity(each for bundle in checked.bundles for each in locate_in_bundle(bundle))
 
 
 def locate_in_bundle(bundle: CheckedBundle) -> tuple[LocatedFinding, ...]:
     """The findings of one bundle, the gravest first, then by place."""
-    return _sorted(bundle_location(bundle, each) for each in bundle.findings)
+    return _by_severity(bundle_location(bundle, each) for each in bundle.findings)
 
 
 def bundle_location(bundle: CheckedBundle, finding: Finding) -> LocatedFinding:
@@ -52,7 +52,7 @@ def bundle_location(bundle: CheckedBundle, finding: Finding) -> LocatedFinding:
     return LocatedFinding(bundle.bundle.name, finding, finding.location or Location(bundle.bundle.name, 1))
 
 
-def _sorted(findings: Iterable[LocatedFinding]) -> tuple[LocatedFinding, ...]:
+def _by_severity(findings: Iterable[LocatedFinding]) -> tuple[LocatedFinding, ...]:
     return tuple(sorted(findings, key=_order))
 
 
@@ -103,7 +103,7 @@ def _edit(change: SettingChange, shown: Location) -> str:
     return f"{there}{edit(change, file)} ({EFFECTS[change.effect]})"
 
 
-def shared(checked: Checked) -> tuple[tuple[LocatedFinding, ...], ...]:
+def shared_findings(checked: Checked) -> tuple[tuple[LocatedFinding, ...], ...]:
     """What the same rule says in the same words of several bundles: a group of findings each, the gravest first."""
     groups: dict[tuple[str, Severity, str], list[LocatedFinding]] = {}
     for each in locate_findings(checked):
@@ -139,15 +139,15 @@ def diagnose_command(checked: Checked) -> str:
     """
     bundles = [each.bundle for each in checked.bundles]
     launches = (name for bundle in bundles for name in bundle.files if name.endswith(_OF_SHELL))
-    scripts = (bundle for bundle in bundles if bundle.name.endswith(".py") and _starts(bundle))
+    scripts = (bundle for bundle in bundles if bundle.name.endswith(".py") and _starts_training(bundle))
     if (launch := next(launches, None)) is not None:
-        return f"autotune diagnose -- bash {_typed(checked, launch)}"
+        return f"autotune diagnose -- bash {_path_from_cwd(checked, launch)}"
     script = next(scripts, None)
     if script is None:
         return "autotune diagnose -- COMMAND"
     if script.is_module:
         return _as_module(checked, script)
-    return f"autotune diagnose {_typed(checked, script.name)}"
+    return f"autotune diagnose {_path_from_cwd(checked, script.name)}"
 
 
 def _as_module(checked: Checked, script: Bundle) -> str:
@@ -167,12 +167,12 @@ def _as_module(checked: Checked, script: Bundle) -> str:
     return f"{away}autotune diagnose -m {shlex.quote(module)}"
 
 
-def _starts(bundle: Bundle) -> bool:
+def _starts_training(bundle: Bundle) -> bool:
     """Whether training starts when the script is run, below a main guard or without one."""
     return any(fact.name == "code.has_main_guard" for fact in bundle.facts)
 
 
-def _typed(checked: Checked, name: str) -> str:
+def _path_from_cwd(checked: Checked, name: str) -> str:
     """A file as it is named where the check was asked for."""
     return shlex.quote(os.path.relpath(f"{checked.root}/{name}", checked.cwd or checked.root))
 
@@ -182,7 +182,7 @@ def notes(checked: Checked) -> tuple[ScanNote, ...]:
     return tuple(sorted(dict.fromkeys(checked.notes), key=lambda note: not note.is_error))
 
 
-def silenced(checked: Checked) -> str:
+def suppressed_counts(checked: Checked) -> str:
     """ "3 findings (comment 2, baseline 1)", "" when none is."""
     by = Counter(each.by for bundle in checked.bundles for each in bundle.silenced)
     if not by:
@@ -190,7 +190,7 @@ def silenced(checked: Checked) -> str:
     return f"{count(by.total(), 'finding')} ({', '.join(f'{name} {number}' for name, number in sorted(by.items()))})"
 
 
-def gate(of: Gate) -> str:
+def gate_line(of: Gate) -> str:
     """ "step.data_wait_share 0.14, limit 0.1: not met (why)"."""
     value = "not known" if of.value is None else f"{of.value:.4g}"
     why = f" ({of.why})" if of.why else ""

@@ -26,7 +26,7 @@ NEXT_TO_NOTHING = 0.002
 _WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "bound")
 
 
-def unchanged(report: Report) -> tuple[Recommendation, ...]:
+def ready_to_apply(report: Report) -> tuple[Recommendation, ...]:
     """The recommendations that need no decision: edits that leave training unchanged and cost nothing."""
     return tuple(each for each in report.recommendations if each.is_free)
 
@@ -54,22 +54,22 @@ def saves_nothing(recommendation: Recommendation) -> bool:
     return gain is not None and gain.share < NEXT_TO_NOTHING
 
 
-def combined(recommendations: Sequence[Recommendation]) -> Gain | None:
+def combine(recommendations: Sequence[Recommendation]) -> Gain | None:
     """The gain of doing all of them: what each removes of today's step is summed; with the weakest basis of them."""
     gains = [gain for gain in map(additional_gain, recommendations) if gain is not None]
     if not gains:
         return None
     seconds = [gain.saved_s for gain in gains if gain.saved_s is not None]
     return Gain(
-        speedup=_without(gain.speedup for gain in gains),
-        low=_without(gain.low for gain in gains),
-        high=_without(gain.high for gain in gains),
+        speedup=_speedup_of_shares(gain.speedup for gain in gains),
+        low=_speedup_of_shares(gain.low for gain in gains),
+        high=_speedup_of_shares(gain.high for gain in gains),
         basis=max((gain.basis for gain in gains), key=_WEAKEST_LAST.index),
         saved_s=sum(seconds) if len(seconds) == len(gains) else None,
     )
 
 
-def _without(speedups: Iterable[float]) -> float:
+def _speedup_of_shares(speedups: Iterable[float]) -> float:
     """The speedup when the shares that each speedup removes are all gone."""
     return speedup_without(sum(1 - 1 / each for each in speedups))
 
@@ -100,7 +100,7 @@ def interval(gain: Gain, to: str = "-") -> str:
     return f"{gain.low:.2f}{to}{gain.high:.2f}"
 
 
-def saved(gain: Gain, report: Report) -> str:
+def saved_time(gain: Gain, report: Report) -> str:
     """Over the planned run or per 1,000 steps: "saves 18 min", "saves at most 40 s per 1,000 steps"."""
     seconds, unit = saved_s(gain, report), "" if is_whole_run(report) else _PER
     if seconds is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from autotune.catalogue import facts, what_ifs
 from autotune.catalogue.dialects import functions
-from autotune.model.evidence import Location
+from autotune.model.evidence import Location, Value
 from autotune.model.finding import SettingChange
 from autotune.model.rule import Rule
 from autotune.model.scanned import TYPED
@@ -60,6 +61,11 @@ def place(location: Location, folder: str) -> str:
     if location.file == TYPED:
         return TYPED[1:-1]
     return f"{path(location.file, folder)}:{location.line}"
+
+
+def assignments(changes: Mapping[str, Value]) -> str:
+    """The changes of a candidate: "num_workers=2 prefetch_factor=8"; "baseline" without any."""
+    return " ".join(f"{name.partition('.')[2]}={value}" for name, value in changes.items()) or "baseline"
 
 
 def edit(change: SettingChange, file: str) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from autotune.outlet import plain
-from autotune.report.text.layout import clean
+from autotune.outlet import clean, plain
 from autotune.report.units import duration, step_time
 
 if TYPE_CHECKING:
@@ -38,19 +37,17 @@ class RunStatus(Protocol):
 class ProgressDisplay:
     """Shows how far the run is, from the first update until `close`. With `quiet` it shows nothing.
 
-    Use it as a context manager. `total` are the steps that will be made, None when the run decides; `stream` is
-    stderr unless given; `clock` counts seconds.
+    Use it as a context manager. `stream` is stderr unless given; `clock` counts seconds.
     """
 
     def __init__(
         self,
         *,
         quiet: bool = False,
-        total: int | None = None,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._quiet, self._total, self._clock = quiet, total, clock
+        self._quiet, self._clock = quiet, clock
         self._stream = stream or sys.stderr
         self._status: Status | None = None
         self._printed_at: float | None = None
@@ -70,7 +67,7 @@ class ProgressDisplay:
         if self._quiet:
             return
         self._time(status.steps)
-        text = line(status, self._total, self._step_ms)
+        text = line(status, self._step_ms)
         self._show(clean(f"{head}: {text}" if head else text))
 
     def close(self) -> None:
@@ -110,13 +107,12 @@ class ProgressDisplay:
             self._status.update(shown)
 
 
-def line(status: RunStatus, total: int | None, step_ms: float | None) -> str:
-    """ "waiting for the first step: 12 s, in train.py:30 load" or "step 7 of 35, 168 ms"."""
+def line(status: RunStatus, step_ms: float | None) -> str:
+    """ "waiting for the first step: 12 s, in train.py:30 load" or "step 7, 168 ms"."""
     frame = f", in {status.where}" if status.where else ""
     if status.phase == "starting":
         return f"waiting for the first step: {duration(status.elapsed_s)}{frame}"
     if status.phase == "what-if":
         return f"what-if probes after step {status.steps:,}{frame}"
-    count = f"step {status.steps:,}" if total is None else f"step {status.steps:,} of {total:,}"
     speed = f", {step_time(step_ms)}" if step_ms is not None else ""
-    return f"{count}{speed}{' (warm-up)' if status.phase == 'warm-up' else ''}"
+    return f"step {status.steps:,}{speed}{' (warm-up)' if status.phase == 'warm-up' else ''}"

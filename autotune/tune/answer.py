@@ -19,7 +19,7 @@ from autotune.model.report import Report, Step
 from autotune.model.tuned import Axis, Candidate, Outcome, SearchTrial, SkippedSetting, Space, UntriedFinding
 from autotune.patch.file import NAME, dumps
 from autotune.report import gains
-from autotune.report.text.tune import changed
+from autotune.report.labels import assignments
 from autotune.report.units import percent, size, step_time
 from autotune.tune.ablation import Ablation
 from autotune.tune.choice import Choice
@@ -78,7 +78,7 @@ def unconfirmed(space: Space, trials: Sequence[SearchTrial], chosen: Candidate, 
     """How fast the chosen candidate was in the trials, and why that is not confirmed."""
     own = [trial for trial in trials if trial.candidate == space.current]
     its = [trial for trial in trials if trial.candidate == chosen]
-    settings = changed(space.changes(chosen))
+    settings = assignments(space.changes(chosen))
     if own and its and all(trial.outcome is Outcome.OUT_OF_MEMORY for trial in own):
         return _fits(settings, own[0], its[0])
     new, old = ([speed for one, speed in speeds(trials) if one == each] for each in (chosen, space.current))
@@ -98,6 +98,6 @@ def _fits(settings: str, own: SearchTrial, its: SearchTrial) -> str:
 
 def write_patch(changes: Sequence[PatchChange], root: Path, folder: Path, command: Sequence[str]) -> str:
     """Write what `apply` takes: the changes that were confirmed together, with their edits or all of them manual."""
-    relative = tuple(patching.relative(changes, root))
+    relative = tuple(patching.relative_to_root(changes, root))
     artefacts.write_patch(folder / NAME, dumps(Patch(str(root), folder.name, tuple(command), relative)))
     return str(folder / NAME)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from autotune.apply import apply
+from autotune.apply import apply, written_patches
 from autotune.collect import artefacts
 from autotune.diagnose import diagnose
+from autotune.diagnose.build_report import together
 from autotune.errors import UsageError
 from autotune.model.finding import Gain
 from autotune.model.patch import PatchChange
@@ -37,13 +38,13 @@ def patch_of_last_run(words: tuple[str, ...], options: apply.ApplyOptions, root:
     """
     known, last = _written_patches(root), _patch(options.name, cwd)
     run = last.parent.name if last is not None and not (options.select or options.allow) else ""
-    own = next((one for one in reversed(known) if run and apply.run_of(one.title) == run), None)
+    own = next((one for one in reversed(known) if run and written_patches.run_of(one.title) == run), None)
     if own is not None and (edited := _edited(own)) is not None:
         return _rest(words, options, cwd, edited)
     journal = next(filter(is_present, reversed(known)), None)
     if journal is None:
         return patched(words, options, cwd)
-    if (run and apply.run_of(journal.title) == run) or _is_all(journal, words, options, root, cwd):
+    if (run and written_patches.run_of(journal.title) == run) or _is_all(journal, words, options, root, cwd):
         return _written(words, journal, root)
     compared, of = patched(words, options, cwd)
     beside = f"patch {journal.number} is written: --patch {journal.number} measures that one"
@@ -90,21 +91,21 @@ def patched(words: tuple[str, ...], options: apply.ApplyOptions, cwd: Path) -> t
             where=options.name,
             to_do=f"Review it: `autotune apply --diff {shlex.quote(options.name)}`. Apply it, and verify measures it.",
         )
-    run = apply.run_of(planned.title)
+    run = written_patches.run_of(planned.title)
     compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not applied yet")
     return replace(compared, predicted=predicted(planned.chosen, run, planned.root)), run
 
 
 def run_of(number: int, cwd: Path) -> str:
     """The run that proposed written patch `number`; "" where none is known."""
-    kept = apply.patch_store(cwd)
+    kept = written_patches.patch_store(cwd)
     known = journals.journals(kept.folder) if kept is not None else ()
-    return next((apply.run_of(one.title) for one in known if one.number == number), "")
+    return next((written_patches.run_of(one.title) for one in known if one.number == number), "")
 
 
 def _written_patches(root: Path) -> list[Journal]:
     """The patches that were written and not undone, the oldest first."""
-    kept = apply.patch_store(root)
+    kept = written_patches.patch_store(root)
     return [one for one in journals.journals(kept.folder) if one.state == WRITTEN] if kept is not None else []
 
 
@@ -141,7 +142,7 @@ def _patch(name: str, cwd: Path) -> Path | None:
 
 def _written(words: tuple[str, ...], journal: Journal, root: Path) -> tuple[Sides, str]:
     """A patch that was written, and its run."""
-    run = apply.run_of(journal.title)
+    run = written_patches.run_of(journal.title)
     changes = _changes(root, journal, words)
     compared = sides.written(words, journal.number, present_files(journal), changes)
     return replace(compared, predicted=predicted(changes, run, root)), run
@@ -149,7 +150,7 @@ def _written(words: tuple[str, ...], journal: Journal, root: Path) -> tuple[Side
 
 def _changes(root: Path, journal: Journal, words: Sequence[str]) -> tuple[PatchChange, ...]:
     """Those changes of a run's patch that its journal says were written, and those that the command has."""
-    run = apply.run_of(journal.title)
+    run = written_patches.run_of(journal.title)
     file = folder(root, run) / NAME
     if not run or not file.is_file():
         return ()
@@ -176,7 +177,7 @@ def predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | No
     of = [one for one in report.recommendations if any(finding.rule.id in rules for finding in one.findings)]
     if any(one.gain is None for one in of):
         return None
-    gain = of[0].gain if len(of) == 1 else diagnose.together([found for one in of for found in one.findings], report)
+    gain = of[0].gain if len(of) == 1 else together([found for one in of for found in one.findings], report)
     return replace(gain, basis=basis(gain, report.step)) if gain is not None else None
 
 

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from autotune import collect, machine
 from autotune.apply import apply
 from autotune.collect import artefacts, lock, progress, stale_runs
-from autotune.diagnose import command_history, outcome, prediction_history
+from autotune.diagnose import outcome
 from autotune.errors import AutotuneError, InternalError, ScriptError, UsageError
+from autotune.history import commands, predictions
 from autotune.invocation import invoked
 from autotune.machine.signals import terminate_on_signal
 from autotune.model.derived import Derived
@@ -98,7 +99,7 @@ def verify(
         ends_at = began + options.budget_s
         known = _measured(runner, place, replace(known, planned=planned), options.budget_s, ends_at - trial.seconds)
         verified = _summarised(sides, known, time.monotonic() - began)
-        verified = prediction_history.entries(root, run, verified)
+        verified = predictions.record(root, run, verified)
         tried = _resume(runner, trial, known, ends_at)
         place.save(replace(known, resume=tried))
         notes = (*verified.notes, *filter(None, [place.why_not]))
@@ -111,7 +112,7 @@ def _sides(options: VerifyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:
         raise UsageError("no script was given", to_do="Type: autotune verify train.py [ARGS...]")
     if options.against is not None:
         return comparison.other_script(options.words, options.against)
-    name = options.patch or command_history.of_command(options.words, cwd)
+    name = options.patch or commands.run_of_command(options.words, cwd)
     wanted = apply.ApplyOptions(name, options.select, options.allow)
     of = comparison.patch_of_last_run if options.patch is None else comparison.patch_by_name
     return of(options.words, wanted, root, cwd)
@@ -138,7 +139,7 @@ def _stored(
 def _diagnosed(words: tuple[str, ...], run: str, root: Path, cwd: Path) -> budget_check.Seen | None:
     """What a diagnosis saw of a start: that of `run`, of its search, or the newest one of the same command."""
     of_search = artefacts.diagnosed_by(comparison.folder(root, run)) if run else ""
-    return budget_check.newest(root, (run, of_search, *command_history.runs(words, cwd, root)))
+    return budget_check.newest(root, (run, of_search, *commands.runs(words, cwd, root)))
 
 
 def _rehearsed(

@@ -12,15 +12,17 @@ from msgspec.structs import replace
 
 from autotune import catalogue
 from autotune.apply import apply, undo
-from autotune.apply.apply import ApplyOptions, ApplyPlan
+from autotune.apply.apply import ApplyOptions
 from autotune.collect import artefacts
 from autotune.errors import UsageError
+from autotune.model.applied import ApplyPlan
 from autotune.model.finding import Recommendation, SettingChange
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256
+from autotune.report.text.apply import diff
 from autotune.tune import confirmation
 
 ARGS = b'\xef\xbb\xbf{"batch": 8, "steps": 4}\r\n'
@@ -246,10 +248,10 @@ def test_undo_gives_every_byte_back(project: Path) -> None:
     second = apply.write(plan(project))
     assert first is not None
     assert second is not None
-    assert undo.undo(first.number, cwd=project).journal.number == first.number
+    assert undo.undo(first.number, cwd=project).number == first.number
     assert (project / "args.json").read_bytes() == ARGS
     assert (project / "train.py").read_bytes() == SCRIPT.replace(b"0", b"4")
-    assert undo.undo(None, cwd=project).journal.number == second.number
+    assert undo.undo(None, cwd=project).number == second.number
     assert (project / "train.py").read_bytes() == SCRIPT
     with pytest.raises(UsageError, match="there is no applied patch"):
         undo.undo(None, cwd=project)
@@ -257,7 +259,7 @@ def test_undo_gives_every_byte_back(project: Path) -> None:
 
 def test_the_diff_shows_the_changed_lines_only(project: Path) -> None:
     keep(project, WORKERS)
-    lines = list(plan(project).diff())
+    lines = list(diff(plan(project)))
     assert [line for line in lines if line[0] in "+-" and not line.startswith(("---", "+++"))] == [
         "-workers = 0\r\n",
         "+workers = 4\r\n",
@@ -388,7 +390,7 @@ def test_undo_and_recover_find_the_patches_from_a_subfolder(project: Path) -> No
         undo.undo(None, cwd=below)
     journal = apply.write(plan(project, name=elsewhere(project, str(project), WORKERS)))
     assert journal is not None
-    assert undo.undo(journal.number, cwd=below).journal.number == journal.number
+    assert undo.undo(journal.number, cwd=below).number == journal.number
     assert (project / "train.py").read_bytes() == SCRIPT
 
 

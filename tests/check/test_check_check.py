@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from autotune.check import check as api
+from autotune.check.profile import Profile
 from autotune.engine import evaluate as engine_evaluate
 from autotune.engine.evidence import NOT_SEEN, join
 from autotune.errors import UsageError
@@ -220,7 +221,7 @@ def test_what_was_measured_goes_before_what_is_written(project, monkeypatch) -> 
         Fact("code.num_scalar_reads_in_step", RUN, 3),
     ]
     profile = SimpleNamespace(evidence=join(facts, settings))
-    monkeypatch.setattr(api, "_load", lambda name, cwd: profile if name else None)
+    monkeypatch.setattr(api, "_load_profile", lambda name, cwd: Profile(profile) if name else None)
     asked: list[Evidence] = []
     evaluate = engine_evaluate.evaluate
     monkeypatch.setattr(
@@ -289,7 +290,7 @@ def test_a_recording_is_of_the_run_that_its_command_starts(tmp_path: Path, monke
     of_train = SimpleNamespace(
         evidence=Evidence(seen, {}), run=SimpleNamespace(command=("python", "./train.py", "--a"))
     )
-    monkeypatch.setattr(api, "_load", lambda name, cwd: of_train if name else None)
+    monkeypatch.setattr(api, "_load_profile", lambda name, cwd: Profile(of_train) if name else None)
     found = {
         bundle.bundle.name: {one.rule.id for one in bundle.findings}
         for bundle in check(tmp_path, profile="last").bundles

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.check.configuration import Configuration, read, selected_rules
+from autotune.check.configuration import Configuration, read, select_rules
 from autotune.engine.load import load_rules
 from autotune.errors import UsageError
 
@@ -82,7 +82,7 @@ def test_mistakes_are_named_with_the_file(text: str, said: str, tmp_path) -> Non
 
 
 def ids(config: Configuration, select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()) -> set[str]:
-    return {rule.id for rule in selected_rules(load_rules(), config, select, ignore)}
+    return {rule.id for rule in select_rules(load_rules(), config, select, ignore)}
 
 
 def test_rules_are_chosen_by_id_or_its_beginning() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.check.gate import fact_name, limits, regression
+from autotune.check.profile import fact_name, limits, regression
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Evaluation

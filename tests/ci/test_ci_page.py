@@ -9,7 +9,7 @@ from consumers import PROJECT, read
 from ruamel.yaml import YAML
 
 from autotune.cli.check import command
-from autotune.report import CHECK_RENDERERS
+from autotune.report import formats
 
 PAGE = (PROJECT / "docs" / "ci.md").read_text(encoding="utf-8")
 
@@ -26,7 +26,7 @@ def test_every_option_is_one_of_check() -> None:
 
 def test_every_format_is_listed() -> None:
     assert re.findall(r"^\| `(\w+)` \| (?=people|programs|a job|SARIF|annotations|Code)", PAGE, re.M) == [
-        *CHECK_RENDERERS
+        *formats("check")
     ]
 
 

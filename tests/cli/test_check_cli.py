@@ -11,7 +11,7 @@ import pytest
 
 from autotune import cli
 from autotune.cli import run
-from autotune.report import CHECK_RENDERERS
+from autotune.report import formats
 
 HEAVY = ("torch", "transformers", "optuna", "psutil", "pynvml", "rich", "matplotlib", "numpy", "jsonschema", "ruamel")
 
@@ -47,7 +47,7 @@ def test_here_is_checked_by_default(project, capsys) -> None:
     assert err == ""
 
 
-@pytest.mark.parametrize("format_", CHECK_RENDERERS)
+@pytest.mark.parametrize("format_", formats("check"))
 def test_every_format_has_the_finding(format_: str, project, capsys) -> None:
     assert run(["check", ".", "--format", format_, "--select", "SY005", "--fail-on", "never"]) == 0
     out = capsys.readouterr().out

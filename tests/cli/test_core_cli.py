@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from autotune import requirements
 from autotune.collect import artefacts
-from autotune.diagnose import requirements
 from autotune.errors import UsageError
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
@@ -69,7 +69,7 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 
 
 def autotune(words: str, cwd: Path, system: str = "") -> subprocess.CompletedProcess[str]:
-    package = Path(requirements.__file__).parents[2]
+    package = Path(requirements.__file__).parents[1]
     start = f"sys.path.insert(0, {str(package)!r})\nfrom autotune.cli import main\nmain()\n"
     command = [sys.executable, "-c", f"{CORE}{system}{start}", *words.split()]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)

@@ -10,12 +10,12 @@ import pytest
 
 from autotune import __version__, cli
 from autotune.cli import run
-from autotune.cli.rules import as_text
-from autotune.engine import find_rule as api
 from autotune.engine import load
 from autotune.engine.load import load_rules
 from autotune.engine.static import decides_without_a_run
 from autotune.errors import BusyError, RuleError, ScriptError, UsageError
+from autotune.explain.rules import find_rule
+from autotune.report import render
 
 HEAVY = ("torch", "transformers", "optuna", "psutil", "pynvml", "rich", "numpy", "jsonschema")
 
@@ -51,7 +51,7 @@ def test_rules_as_json(capsys) -> None:
 
 
 def test_no_rules_is_empty_text() -> None:
-    assert as_text([]) == ""
+    assert render("rules", ()) == ""
 
 
 @pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.id)
@@ -83,7 +83,7 @@ def test_explain_shows_limits_effects_and_meanings(capsys) -> None:
 
 @pytest.mark.parametrize("name", ["DL001", "dl001", "batches-prepared-in-the-training-process"])
 def test_a_rule_is_found_by_id_in_any_case_and_by_name(name: str) -> None:
-    assert api.find_rule(name).id == "DL001"
+    assert find_rule(name).id == "DL001"
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ import pytest
 import autotune as autotune_package
 from autotune import cli
 from autotune.collect import artefacts, plan_command
-from autotune.engine.find_rule import find_rule
 from autotune.errors import AutotuneError
+from autotune.explain.rules import find_rule
 
 SCRIPT = """\
 import sys, time

@@ -25,7 +25,7 @@ def asked(monkeypatch):
     """The Options that the verb was asked for; `result` is what it gets (or raises after `num` trials)."""
 
     class Asked:
-        options: api.Options
+        options: api.TuneOptions
         result: Tuned | BaseException = Tuned(SPACE, TRIALS, {}, None, "nothing is left to try", 60.0, 10.0)
         num = 3
         known: tuple[SearchTrial, ...] = ()
@@ -33,17 +33,17 @@ def asked(monkeypatch):
 
     def tune(options, watch, *, cwd):
         Asked.options = options
-        watch.status(Status(1.0))
-        watch.planned(SPACE, 6.0, options.budget_s)
-        watch.known(Asked.known)
+        watch.run_status(Status(1.0))
+        watch.search_started(SPACE, 6.0, options.budget_s)
+        watch.trials_loaded(Asked.known)
         for trial in TRIALS[: Asked.num]:
-            watch.began(trial.number, SPACE.changes(trial.candidate))
-            watch.status(Status(1.0, 3, "measuring"))
-            watch.said(Asked.said if trial.error else "")
-            watch.ended(trial)
+            watch.trial_started(trial.number, SPACE.changes(trial.candidate))
+            watch.run_status(Status(1.0, 3, "measuring"))
+            watch.run_failed(Asked.said if trial.error else "")
+            watch.trial_ended(trial)
         if isinstance(Asked.result, BaseException):
             raise Asked.result
-        watch.confirming(Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0))
+        watch.confirmation_started(Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0))
         return Asked.result
 
     monkeypatch.setattr(api, "tune", tune)
@@ -65,7 +65,7 @@ def test_the_command_and_its_options_reach_the_verb(asked) -> None:
     ]
     more = ["--resume", "--allow", "altering", "--python", "py", "--no-lock", "train.py", "--lr", "1", "--trials", "5"]
     assert run(["tune", *words, *more]) == 0
-    assert asked.options == api.Options(
+    assert asked.options == api.TuneOptions(
         ("train.py", "--lr", "1", "--trials", "5"),
         budget_s=120.0,
         num_trials=9,

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from autotune.cli import run
 from autotune.collect import artefacts
-from autotune.diagnose import command_history
-from autotune.diagnose.command_history import StoredCommand
 from autotune.errors import ScriptError, UsageError
+from autotune.history import commands
+from autotune.history.commands import StoredCommand
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.verified import (
@@ -117,7 +117,7 @@ def test_without_a_command_it_takes_that_of_the_run_whose_patch_it_measures(
     for number, words in enumerate([("old.py",), ("A=1", "python", "my train.py")]):
         run_folder = artefacts.new_run(tmp_path, 1_760_000_000 + number)
         (run_folder / "run.json").write_text("{}")
-        command_history.store(run_folder, StoredCommand(run_folder.name, words, tmp_path / "src", "py"), words)
+        commands.store(run_folder, StoredCommand(run_folder.name, words, tmp_path / "src", "py"), words)
         artefacts.mark_last(run_folder)
         runs.append(run_folder.name)
     assert run(["verify"]) == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotune import collect, machine
-from autotune.diagnose import attachments
+from autotune.diagnose import attachments, disk_facts
 from autotune.diagnose import diagnose as api
 from autotune.engine.evaluate import evaluate
 from autotune.engine.load import load_rules
@@ -193,13 +193,13 @@ def test_loaders_do_not_share_a_script() -> None:
 
 
 def test_a_stored_run_names_only_what_is_there(tmp_path: Path) -> None:
-    assert completed("DL009", known(), place=attachments.disk_facts(tmp_path)).script is None
+    assert completed("DL009", known(), place=attachments.written_scripts(tmp_path)).script is None
     found = completed("DL009", known(), place=lambda name: str(tmp_path / name))
     attachments.write([found, completed("EN001", known())])
     assert found.script is not None
     assert [each.name for each in tmp_path.iterdir()] == ["stage_data.py"]
     assert (tmp_path / "stage_data.py").read_text(encoding="utf-8") == found.script.text
-    assert completed("DL009", known(), place=attachments.disk_facts(tmp_path)).script == found.script
+    assert completed("DL009", known(), place=attachments.written_scripts(tmp_path)).script == found.script
 
 
 def test_every_script_that_a_rule_may_name_can_be_made() -> None:
@@ -215,7 +215,7 @@ def test_every_install_of_a_rule_is_of_a_package_that_the_table_has() -> None:
 
 def test_the_size_of_data(tmp_path: Path) -> None:
     def facts(path: Path) -> dict[str, object]:
-        return {fact.name.removeprefix("loader.data_"): fact.value for fact in attachments.data_facts(TRAIN, path)}
+        return {fact.name.removeprefix("loader.data_"): fact.value for fact in disk_facts.data_facts(TRAIN, path)}
 
     for name in ("a-0.arrow", "a-1.arrow"):
         (tmp_path / name).write_bytes(bytes(10))
@@ -228,7 +228,7 @@ def test_the_size_of_data(tmp_path: Path) -> None:
 
 def test_room_is_stated_where_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def facts() -> dict[str, object]:
-        return {fact.name: fact.value for fact in attachments.facts(tmp_path)}
+        return {fact.name: fact.value for fact in disk_facts.local_disk_facts(tmp_path)}
 
     monkeypatch.setattr(machine, "free_bytes", lambda path: 7 if path == tmp_path else None)
     monkeypatch.setattr(machine, "local_disk", lambda: (Path("/scratch"), 5))

@@ -82,7 +82,7 @@ def test_one_thread_and_no_workers_beats_a_worker_beside_it() -> None:
     assert set(findings) == {"CP001", "DL001"}
     threads = findings["CP001"]
     assert threads.gain.speedup > 3.5
-    kept, left_out = cpu_conflicts.settled(tuple(findings.values()), evidence)
+    kept, left_out = cpu_conflicts.resolve(tuple(findings.values()), evidence)
     assert [one.rule.id for one in kept] == ["CP001"]
     (gone,) = left_out
     assert (gone.rule.id, gone.gain.note) == ("DL001", "beside the change of CP001")
@@ -92,7 +92,7 @@ def test_one_thread_and_no_workers_beats_a_worker_beside_it() -> None:
 def test_both_stay_where_each_adds_something() -> None:
     evidence = known(loader__one_worker_ms=40.0)
     findings = tuple(found(evidence).values())
-    assert cpu_conflicts.settled(findings, evidence) == (findings, ())
+    assert cpu_conflicts.resolve(findings, evidence) == (findings, ())
     pair, gain = cpu_conflicts.together(findings, evidence)
     assert {one.rule.id for one in pair} == {"CP001", "DL001"}
     assert gain.speedup >= max(one.gain.speedup for one in findings)
@@ -103,21 +103,21 @@ def test_both_stay_where_each_adds_something() -> None:
 def test_one_of_them_alone_is_as_it_is(missing: str) -> None:
     evidence = known()
     findings = tuple(one for name, one in found(evidence).items() if name != missing)
-    assert cpu_conflicts.settled(findings, evidence) == (findings, ())
+    assert cpu_conflicts.resolve(findings, evidence) == (findings, ())
     assert cpu_conflicts.together(findings, evidence) == ((), None)
 
 
 def test_what_was_not_tried_settles_nothing() -> None:
     evidence = known(replay__best_threads=3, run__num_threads=4)
     findings = tuple(found(evidence).values())
-    assert cpu_conflicts.settled(findings, evidence) == (findings, ())
+    assert cpu_conflicts.resolve(findings, evidence) == (findings, ())
 
 
 @pytest.mark.parametrize("unknown", ["CP001", "DL001"])
 def test_a_change_of_unknown_gain_takes_that_of_no_other(unknown: str) -> None:
     evidence = known(machine__cpus_per_rank=1.1, loader__one_worker_ms=9.0)
     findings = tuple(replace(one, gain=None) if name == unknown else one for name, one in found(evidence).items())
-    assert cpu_conflicts.settled(findings, evidence) == (findings, ())
+    assert cpu_conflicts.resolve(findings, evidence) == (findings, ())
 
 
 def test_a_worker_that_took_a_tenth_of_the_time_leaves_a_step_that_takes_some() -> None:
@@ -137,7 +137,7 @@ def test_a_worker_that_took_a_tenth_of_the_time_leaves_a_step_that_takes_some() 
         loader__handover_ms=6.0,
         loader__batch_cpu_share=0.36,
     )
-    _, left_out = cpu_conflicts.settled(tuple(found(evidence).values()), evidence)
+    _, left_out = cpu_conflicts.resolve(tuple(found(evidence).values()), evidence)
     assert all(one.gain.low > 0 for one in left_out)
     _, gain = cpu_conflicts.together(tuple(found(evidence).values()), evidence)
     assert 0 < gain.low <= gain.speedup <= gain.high

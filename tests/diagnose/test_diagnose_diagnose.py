@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from autotune import collect, machine
 from autotune.collect import artefacts
 from autotune.diagnose import diagnose as api
-from autotune.diagnose import outcome
+from autotune.diagnose import notes, outcome
 from autotune.machine import FileSystem
 from autotune.model.evidence import RUN
 
@@ -108,7 +108,7 @@ def test_a_stored_run_keeps_what_was_known(measured, elsewhere):
     assert again.evidence.facts == report.evidence.facts
     assert again.machine == report.machine
     assert replace(again.run, folder=report.run.folder) == report.run
-    assert outcome.NO_MACHINE not in again.run.notes
+    assert notes.NO_MACHINE not in again.run.notes
 
 
 @pytest.mark.train
@@ -125,7 +125,7 @@ def test_a_recording_alone_says_that_its_machine_is_unknown(measured, elsewhere,
     (recording,) = Path(report.run.folder).glob("recording-*.json")
     shutil.copy(recording, tmp_path / "from-afar.json")
     again = api.load("from-afar.json", cwd=tmp_path)
-    assert again.run.notes[0] == outcome.NO_MACHINE
+    assert again.run.notes[0] == notes.NO_MACHINE
     assert again.machine == {}
     assert storage_of(again) == [None, None]
     assert again.step == report.step

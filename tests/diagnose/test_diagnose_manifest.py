@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from autotune.diagnose.manifest import ManifestData, restored, stored
+from autotune.diagnose.manifest import ManifestData, from_json, to_json
 from autotune.model.evidence import RUN, Fact, Location, Setting, Span
 from autotune.model.report import RunSummary
 from autotune.model.scanned import Pin
@@ -26,11 +26,11 @@ def test_what_is_stored_is_restored() -> None:
         ),
         pins=(Pin("transformers==4.40", "requirements.txt:3"),),
     )
-    assert restored(json.loads(json.dumps(stored(known))), (), Path(RUN_OF.folder)) == known
+    assert from_json(json.loads(json.dumps(to_json(known))), (), Path(RUN_OF.folder)) == known
 
 
 def test_a_run_of_an_older_release_has_no_static_part() -> None:
-    row = stored(ManifestData(RUN_OF, (), {"torch": "2.13.0"}))
+    row = to_json(ManifestData(RUN_OF, (), {"torch": "2.13.0"}))
     del row["static_facts"], row["static_settings"], row["pins"]
-    found = restored(json.loads(json.dumps(row)), (), Path(RUN_OF.folder))
+    found = from_json(json.loads(json.dumps(row)), (), Path(RUN_OF.folder))
     assert (found.static_facts, found.static_settings, found.pins) == ((), (), ())

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from autotune.collect import Collected
 from autotune.collect.isolation import SideEffects
-from autotune.diagnose.outcome import check, interpreter, notes, summarise
+from autotune.diagnose.notes import notes
+from autotune.diagnose.outcome import check, interpreter, summarise
 from autotune.errors import ScriptError
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain

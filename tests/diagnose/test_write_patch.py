@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from autotune.diagnose.write_patch import PatchTarget, constructible, locate_edits
+from autotune.diagnose.construction import PatchTarget, check_construction
+from autotune.diagnose.write_patch import locate_edits
 from autotune.engine.load import load_rules
 from autotune.model.evidence import RUN, Evidence, Location, Value
 from autotune.model.finding import Evaluation, Finding, Recommendation, SettingChange
@@ -44,12 +45,12 @@ def place(tmp_path: Path) -> PatchTarget:
 
 
 def test_what_the_library_takes_stays_an_edit(place: PatchTarget) -> None:
-    (change,) = constructible([planned("loader.num_workers", {"num_workers": 2})], sys.executable, place)
+    (change,) = check_construction([planned("loader.num_workers", {"num_workers": 2})], sys.executable, place)
     assert change.edits == (EDIT,)
 
 
 def test_what_the_library_refuses_is_by_hand_in_its_words(place: PatchTarget) -> None:
-    (change,) = constructible([planned("loader.prefetch_factor", {"prefetch_factor": 4})], sys.executable, place)
+    (change,) = check_construction([planned("loader.prefetch_factor", {"prefetch_factor": 4})], sys.executable, place)
     assert not change.edits
     assert change.by_hand.startswith("loader.prefetch_factor = 2: DataLoader raises ValueError: prefetch_factor")
 
@@ -57,13 +58,13 @@ def test_what_the_library_refuses_is_by_hand_in_its_words(place: PatchTarget) ->
 def test_a_change_is_tried_with_those_that_it_needs(place: PatchTarget) -> None:
     workers = planned("loader.num_workers", {"num_workers": 2})
     prefetch = planned("loader.prefetch_factor", {"prefetch_factor": 4}, "loader.num_workers")
-    assert all(change.edits for change in constructible([workers, prefetch], sys.executable, place))
+    assert all(change.edits for change in check_construction([workers, prefetch], sys.executable, place))
 
 
 def test_another_loader_s_change_of_that_name_is_not_what_is_needed(place: PatchTarget) -> None:
     workers = planned("loader.num_workers", {"num_workers": 2}, subject="loader#2")
     prefetch = planned("loader.prefetch_factor", {"prefetch_factor": 4}, "loader.num_workers")
-    first, second = constructible([workers, prefetch], sys.executable, place)
+    first, second = check_construction([workers, prefetch], sys.executable, place)
     assert first.edits == (EDIT,)
     assert second.by_hand.startswith("loader.prefetch_factor = 2: DataLoader raises ValueError: prefetch_factor")
 
@@ -71,7 +72,7 @@ def test_another_loader_s_change_of_that_name_is_not_what_is_needed(place: Patch
 def test_what_is_refused_takes_nothing_else_with_it(place: PatchTarget) -> None:
     workers = planned("loader.num_workers", {"num_workers": 2})
     prefetch = planned("loader.prefetch_factor", {"prefetch_factor": -1}, "loader.num_workers")
-    first, second = constructible([workers, prefetch], sys.executable, place)
+    first, second = check_construction([workers, prefetch], sys.executable, place)
     assert first.edits == (EDIT,)
     assert not second.edits
 
@@ -80,7 +81,7 @@ def test_of_changes_that_are_refused_only_together_the_first_stays(place: PatchT
     before: dict[str, Value] = {"num_workers": 2}
     none = planned("loader.num_workers", {"num_workers": 0}, before=before)
     live = planned("loader.persistent_workers", {"persistent_workers": True}, before=before)
-    first, second = constructible([none, live], sys.executable, place)
+    first, second = check_construction([none, live], sys.executable, place)
     assert first.edits == (EDIT,)
     assert not second.edits
     assert "conflicts with loader.num_workers = 2: DataLoader raises ValueError" in second.by_hand
@@ -93,7 +94,7 @@ def test_what_one_rule_asks_for_is_written_whole_or_not_at_all(
     given: dict[str, Value] = {"num_workers": 2, "persistent_workers": True, **before}
     none = planned("loader.num_workers", {"num_workers": 0}, "loader.persistent_workers", before=given)
     ended = planned("loader.persistent_workers", {"persistent_workers": False}, "loader.num_workers", before=given)
-    changes = tuple(with_dependencies(constructible([none, ended], sys.executable, place)))
+    changes = tuple(with_dependencies(check_construction([none, ended], sys.executable, place)))
     assert [bool(change.edits) for change in changes] == [are_written, are_written]
     assert any("prefetch_factor" in change.by_hand for change in changes) is not are_written
 
@@ -103,7 +104,7 @@ def test_what_cannot_be_constructed_and_what_is_by_hand_pass(place: PatchTarget)
     other = planned("model.attention", {"attn_implementation": "sdpa"})
     call = ConsumerCall("torch", "from_pretrained", RUN, {}, AT)
     other = PlannedChange(other.change, (call,), other.arguments)
-    assert constructible([by_hand, other], sys.executable, place) == (by_hand.change, other.change)
+    assert check_construction([by_hand, other], sys.executable, place) == (by_hand.change, other.change)
 
 
 TEXT = b"import os\nWORKERS = 0\n\nDataLoader(x, num_workers=WORKERS)\n"

@@ -20,7 +20,7 @@ from autotune.apply import apply
 from autotune.check.check import CheckOptions, check
 from autotune.collect import artefacts
 from autotune.diagnose.outcome import summarise
-from autotune.diagnose.write_patch import relative
+from autotune.diagnose.write_patch import relative_to_root
 from autotune.engine.evidence import join, observed_over
 from autotune.invocation import invoked
 from autotune.model.evidence import Evidence, Location, Setting
@@ -82,7 +82,7 @@ def applied(cell: Cell, expect: Expect, place: Place, start: Start) -> apply.App
     wanted = RequestedChange(change, expect.subject, setting, (expect.rule,))
     (draft,) = patch.plan([wanted], bundle, lambda name: Path(name).read_bytes(), VERSIONS)
     run = artefacts.new_run(root)
-    made = Patch(str(root), run.name, command(cell, place, start), tuple(relative([draft.change], root)))
+    made = Patch(str(root), run.name, command(cell, place, start), tuple(relative_to_root([draft.change], root)))
     artefacts.write_patch(run / NAME, dumps(made))
     planned = apply.plan(apply.ApplyOptions(str(run / NAME)), cwd=start.cwd)
     assert not planned.left, planned.left[0][1]

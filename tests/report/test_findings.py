@@ -161,7 +161,7 @@ def test_broken_files_come_first_and_a_note_comes_once() -> None:
     ],
 )
 def test_a_gate(of: Gate, expected: str) -> None:
-    assert say.gate(of) == expected
+    assert say.gate_line(of) == expected
 
 
 def test_totals() -> None:
@@ -201,12 +201,12 @@ def test_what_several_bundles_share_is_one_group_in_order_of_gravity() -> None:
     other = finding(WORKERS, "1 worker", Location("b.py", 5))
     twice = (finding(PRECISION, "fp32", Location("b.py", 1)), finding(PRECISION, "fp32", Location("b.py", 2)))
     made = checked(bundle("a.py", saves[0], again[0]), bundle("b.py", saves[1], again[1], other, *twice))
-    assert [[each.finding for each in group] for group in say.shared(made)] == [again, saves]
+    assert [[each.finding for each in group] for group in say.shared_findings(made)] == [again, saves]
 
 
 def test_silenced_are_counted_by_what_silences_them() -> None:
-    assert say.silenced(full()) == "2 findings (baseline 1, comment 1)"
-    assert say.silenced(nothing()) == ""
+    assert say.suppressed_counts(full()) == "2 findings (baseline 1, comment 1)"
+    assert say.suppressed_counts(nothing()) == ""
 
 
 def test_a_long_list_ends_with_how_many_more() -> None:

@@ -25,7 +25,7 @@ def test_the_groups_are_told_by_what_changes() -> None:
         run=run(),
         step=None,
     )
-    assert [each.number for each in gains.unchanged(made)] == [1, 2]
+    assert [each.number for each in gains.ready_to_apply(made)] == [1, 2]
     assert [each.number for each in gains.decisions(made)] == [3, 4]
 
 
@@ -63,7 +63,7 @@ def test_the_groups_are_told_by_what_changes() -> None:
     ],
 )
 def test_combined(recommendations: list[Recommendation], expected: Gain | None) -> None:
-    found = gains.combined(recommendations)
+    found = gains.combine(recommendations)
     assert (found and found.basis) == (expected and expected.basis)
     if found and expected:
         assert (found.speedup, found.low, found.high) == pytest.approx((expected.speedup, expected.low, expected.high))
@@ -72,13 +72,13 @@ def test_combined(recommendations: list[Recommendation], expected: Gain | None) 
 @pytest.mark.parametrize(("second", "together"), [(20.0, 50.0), (None, None)])
 def test_seconds_add_up_where_all_are_known(second: float | None, together: float | None) -> None:
     first = numbered(1, alone=gain(2.0, 1.5, 2.5, saved_s=30.0))
-    found = gains.combined([first, numbered(2, after=gain(1.25, 1.0, 1.3, saved_s=second))])
+    found = gains.combine([first, numbered(2, after=gain(1.25, 1.0, 1.3, saved_s=second))])
     assert found is not None
     assert found.saved_s == together
 
 
 def test_a_sum_of_bounds_never_removes_the_whole_step() -> None:
-    found = gains.combined([numbered(1, alone=gain(4.0, 1.0, 4.0, "bound")), numbered(2, after=gain(5.0, 1.0, 5.0))])
+    found = gains.combine([numbered(1, alone=gain(4.0, 1.0, 4.0, "bound")), numbered(2, after=gain(5.0, 1.0, 5.0))])
     assert found is not None
     assert found.speedup == pytest.approx(100.0)
 
@@ -108,18 +108,18 @@ def test_speedup(basis: str, steps: int, expected: str) -> None:
 )
 def test_saved(won: Gain, planned: int | None, expected: str) -> None:
     made = report(run=run(planned_steps=planned), step=step(forward=1000.0))
-    assert gains.saved(won, made) == expected
+    assert gains.saved_time(won, made) == expected
 
 
 def test_seconds_are_per_1000_steps_where_the_time_of_the_run_is_unknown() -> None:
     window = replace(step(forward=1000.0), run_ms=None)
     made = report(run=run(planned_steps=4000), step=window)
-    assert gains.saved(gain(2.0, 1.5, 2.5, saved_s=1080.0), made) == "saves 4 min 30 s per 1,000 steps"
-    assert gains.saved(gain(2.0, 1.5, 2.5), made) == "saves 8 min 20 s per 1,000 steps"
+    assert gains.saved_time(gain(2.0, 1.5, 2.5, saved_s=1080.0), made) == "saves 4 min 30 s per 1,000 steps"
+    assert gains.saved_time(gain(2.0, 1.5, 2.5), made) == "saves 8 min 20 s per 1,000 steps"
 
 
 def test_nothing_is_saved_of_a_run_without_step() -> None:
-    assert gains.saved(gain(2.0, 1.5, 2.5), report(run=run("no_step"), step=None)) == ""
+    assert gains.saved_time(gain(2.0, 1.5, 2.5), report(run=run("no_step"), step=None)) == ""
 
 
 @pytest.mark.parametrize(

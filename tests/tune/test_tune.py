@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from autotune.apply import apply
 from autotune.collect import artefacts
-from autotune.diagnose import diagnose, prediction_history
+from autotune.diagnose import diagnose
 from autotune.engine.evidence import join, observed_over
 from autotune.engine.load import load_rules
 from autotune.errors import ScriptError, UsageError
+from autotune.history import predictions
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.finding import Evaluation, Finding, Gain, Recommendation, SettingChange
 from autotune.model.report import Report, RunSummary, Step
@@ -97,23 +98,23 @@ class Made:
     left_s: float = 0.0
     diagnosed: int = 0
 
-    def status(self, status) -> None: ...
+    def run_status(self, status) -> None: ...
 
-    def planned(self, space, trial_s, left_s) -> None:
+    def search_started(self, space, trial_s, left_s) -> None:
         self.told.append(("planned", space, trial_s))
 
-    def known(self, trials) -> None:
+    def trials_loaded(self, trials) -> None:
         self.told.append(("known", trials))
 
-    def began(self, number, changes) -> None: ...
+    def trial_started(self, number, changes) -> None: ...
 
-    def said(self, text) -> None:
+    def run_failed(self, text) -> None:
         self.told.append(("said", text))
 
-    def ended(self, trial) -> None:
+    def trial_ended(self, trial) -> None:
         self.told.append(("ended", trial))
 
-    def confirming(self, planned) -> None:
+    def confirmation_started(self, planned) -> None:
         self.told.append(("confirming", planned))
 
 
@@ -182,7 +183,7 @@ def made(root, monkeypatch):
 
 
 def tune(made: Made, root: Path, **fields):
-    options = api.Options(**{"words": ("train.py",), "budget_s": 1000.0, "lock": False, **fields})
+    options = api.TuneOptions(**{"words": ("train.py",), "budget_s": 1000.0, "lock": False, **fields})
     return api.tune(options, made, cwd=root)
 
 
@@ -203,7 +204,7 @@ def test_a_history_that_cannot_be_written_loses_no_winner(made, root, monkeypatc
     def full(*told):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(prediction_history, "append", full)
+    monkeypatch.setattr(predictions, "append", full)
     tuned = tune(made, root)
     assert tuned.best == {"loader.num_workers": 2}
     assert apply.plan(apply.ApplyOptions(), cwd=root).files
@@ -607,7 +608,7 @@ def test_the_trials_of_other_files_or_of_another_python_are_not_reused(made, roo
 
 def test_without_a_script_it_says_what_to_type(root) -> None:
     with pytest.raises(UsageError, match="no script was given"):
-        api.tune(api.Options(()), Made(None, None), cwd=root, environ=os.environ)
+        api.tune(api.TuneOptions(()), Made(None, None), cwd=root, environ=os.environ)
 
 
 def test_a_sqlite_study_of_an_earlier_version_is_continued(made, root, monkeypatch) -> None:

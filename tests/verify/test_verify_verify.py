@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from autotune import collect, patch, state
 from autotune.apply import apply
+from autotune.apply.written_patches import PATCHES
 from autotune.collect import artefacts
 from autotune.errors import ScriptError, UsageError
 from autotune.machine import num_cpus
@@ -425,7 +426,7 @@ def test_the_measurement_is_kept_before_a_resume_is_tried_and_whatever_comes_of_
 
     patched(root)
     runner.recorded = {side: {"frameworks": {"lightning": {}}} for side in SIDES}
-    monkeypatch.setattr(api.prediction_history, "append", lambda root, run, *told: kept.append(told))
+    monkeypatch.setattr(api.predictions, "append", lambda root, run, *told: kept.append(told))
     monkeypatch.setattr(resume, "test_resume", tried)
     with pytest.raises(Killed):
         verified(root)
@@ -440,7 +441,7 @@ def test_a_history_that_cannot_be_written_is_a_note(root, runner, monkeypatch) -
         raise OSError(28, "No space left on device")
 
     patched(root)
-    monkeypatch.setattr(api.prediction_history, "append", full)
+    monkeypatch.setattr(api.predictions, "append", full)
     found = verified(root)
     assert found.verdict is Verdict.FASTER
     assert "history.jsonl could not be written (No space left on device)" in found.notes[-1]
@@ -883,7 +884,7 @@ def test_a_patch_that_crashes_the_script_is_reported(project, capfd) -> None:
     data = (project.cwd / "settings.py").read_bytes()
     edit = Edit("settings.py", "lr", "0.1", "{}[0.1]", sha256=digest(data))
     broken = replace(change(project.cwd), edits=(edit,))
-    store = PatchStore(project.cwd, state.project(project.cwd) / apply.PATCHES)
+    store = PatchStore(project.cwd, state.project(project.cwd) / PATCHES)
     patch.write(store, "x", [(project.cwd / "settings.py", data, b"lr = {}[0.1]")])
     patch.undo(store)
     run = artefacts.new_run(project.cwd)

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
-from autotune.outlet import escape_marks, plain
+from autotune.outlet import clean, escape_marks, plain
 from autotune.report import findings as say
-from autotune.report.text.layout import clean
 
 _COMMANDS = {
     Severity.CRITICAL: "error",
@@ -45,7 +44,7 @@ def _others(checked: Checked) -> Iterator[str]:
             yield _command(level, {"title": "autotune: file not read"}, clean(f"{note.where}: {note.why}"))
     for gate in checked.gates:
         if not gate.holds:
-            yield _command("error", {"title": "autotune: limit not met"}, clean(say.gate(gate)))
+            yield _command("error", {"title": "autotune: limit not met"}, clean(say.gate_line(gate)))
 
 
 def _command(name: str, properties: dict[str, str], message: str) -> str:

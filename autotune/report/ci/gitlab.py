@@ -6,7 +6,7 @@ from autotune.model.checked import Checked
 from autotune.model.rule import Severity
 from autotune.report import findings as say
 from autotune.report.ci.fingerprint import fingerprints
-from autotune.report.json.diagnose import Json, dumps
+from autotune.report.json.encode import Json, dumps
 
 _SEVERITIES = {
     Severity.CRITICAL: "blocker",

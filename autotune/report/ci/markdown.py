@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from autotune.model.checked import Checked
 from autotune.model.rule import Rule
-from autotune.outlet import plain
+from autotune.outlet import clean, plain
 from autotune.report import findings as say
-from autotune.report.text.layout import clean
 
 _MAX_ROWS = 200
 _MAX_NOTES = 50
@@ -25,7 +24,7 @@ def render(checked: Checked, colour: bool, width: int) -> str:
         *_table(checked),
         *_rules(checked),
         *_gates(checked),
-        *_left_out(checked),
+        *_skipped_and_notes(checked),
     ]
     return plain("\n\n".join(blocks) + "\n")
 
@@ -65,7 +64,7 @@ def _rules(checked: Checked) -> Iterator[str]:
     for group in by_rule.values():
         rule = group[0].finding.rule
         body = [*(_what_to_do(each) for each in group), f"**Why:** {escape(rule.why)}", *_references(rule)]
-        yield _folded(f"{escape(say.title(rule))}: what to do, and why", body)
+        yield _details(f"{escape(say.title(rule))}: what to do, and why", body)
 
 
 def _what_to_do(each: say.LocatedFinding) -> str:
@@ -81,23 +80,23 @@ def _references(rule: Rule) -> Iterator[str]:
 
 def _gates(checked: Checked) -> Iterator[str]:
     if checked.gates:
-        yield "\n".join(f"- {escape(say.gate(gate))}" for gate in checked.gates)
+        yield "\n".join(f"- {escape(say.gate_line(gate))}" for gate in checked.gates)
 
 
-def _left_out(checked: Checked) -> Iterator[str]:
+def _skipped_and_notes(checked: Checked) -> Iterator[str]:
     skipped = say.needs_a_run(checked)
     if skipped:
         rows = [f"- {escape(say.title(each.rule))}: {escape(', '.join(each.needs))}" for each in skipped]
         run = f"{_code(say.diagnose_command(checked))} measures what they need."
-        yield _folded(f"Needs a run: {say.count(len(skipped), 'rule')}", [run, "\n".join(rows)])
+        yield _details(f"Needs a run: {say.count(len(skipped), 'rule')}", [run, "\n".join(rows)])
     notes = [f"{note.where}: {note.why}" for note in say.notes(checked)]
     if notes:
         rows = [f"- {escape(text)}" for text in say.first_of(notes, _MAX_NOTES)]
-        yield _folded(f"Not read or not followed: {say.count(len(notes), 'note')}", ["\n".join(rows)])
-    if say.silenced(checked):
-        yield f"Suppressed: {escape(say.silenced(checked))}"
+        yield _details(f"Not read or not followed: {say.count(len(notes), 'note')}", ["\n".join(rows)])
+    if say.suppressed_counts(checked):
+        yield f"Suppressed: {escape(say.suppressed_counts(checked))}"
 
 
-def _folded(summary: str, body: Iterable[str]) -> str:
+def _details(summary: str, body: Iterable[str]) -> str:
     """The empty lines around the body let it be read as Markdown."""
     return "\n\n".join([f"<details><summary>{summary}</summary>", *body, "</details>"])

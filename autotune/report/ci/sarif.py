@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import quote
 
 from autotune import __version__
-from autotune.model.checked import Checked, Silenced
+from autotune.model.checked import COMMENT, Checked, Silenced
 from autotune.model.evidence import Location
 from autotune.model.rule import Rule, Severity
 from autotune.report import findings as say
 from autotune.report.ci.fingerprint import fingerprints
 from autotune.report.ci.markdown import escape
-from autotune.report.json.diagnose import Json, dumps
+from autotune.report.json.encode import Json, dumps
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _FINGERPRINT = "autotune/v1"
@@ -28,7 +28,6 @@ _LEVELS = {
     Severity.INFO: "note",
 }
 _PROBLEMS = {"error": "error", "warning": "warning", "note": "recommendation"}
-_IN_SOURCE = "comment"
 
 
 def render(checked: Checked, colour: bool, width: int) -> str:
@@ -67,7 +66,7 @@ def _rule(rule: Rule) -> Json:
         "name": rule.name,
         "shortDescription": _message(_line(rule.summary)),
         "fullDescription": _message(_line(rule.why)),
-        "help": {**_message(_help(rule, str)), "markdown": say.encodable(_braced(_help(rule, escape)))},
+        "help": {**_message(_help(rule, str)), "markdown": say.encodable(_escape_braces(_help(rule, escape)))},
         "defaultConfiguration": {"level": level},
         "properties": {
             "tags": ["performance", "training"],
@@ -122,7 +121,7 @@ def _location(location: Location) -> Json:
 
 
 def _suppression(silenced: Silenced) -> Json:
-    kind = "inSource" if silenced.by == _IN_SOURCE else "external"
+    kind = "inSource" if silenced.by == COMMENT else "external"
     return {"kind": kind, "status": "accepted", "justification": say.encodable(silenced.reason or silenced.by)}
 
 
@@ -131,15 +130,15 @@ def _notifications(checked: Checked) -> Iterator[Json]:
         message = _message(_line(f"{note.where}: {note.why}"))
         yield {"level": "error" if note.is_bug else "warning" if note.is_error else "note", "message": message}
     for gate in checked.gates:
-        yield {"level": "note" if gate.holds else "error", "message": _message(_line(say.gate(gate)))}
+        yield {"level": "note" if gate.holds else "error", "message": _message(_line(say.gate_line(gate)))}
 
 
 def _message(text: str) -> Json:
     """A message without placeholders and links: SARIF 2.1.0, 3.11.5 and 3.11.6."""
-    return {"text": say.encodable(_braced(text).replace("](", "] ("))}
+    return {"text": say.encodable(_escape_braces(text).replace("](", "] ("))}
 
 
-def _braced(text: str) -> str:
+def _escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 

@@ -13,7 +13,8 @@ from autotune.model.evidence import Location
 from autotune.model.finding import Finding
 from autotune.model.scanned import ScanNote
 from autotune.report import findings as say
-from autotune.report.json.diagnose import SCHEMA, dumps, edit_json, finding_json, location_json, skipped_json
+from autotune.report.json.encode import SCHEMA, dumps
+from autotune.report.json.findings import edit_json, finding_json, location_json, skipped_json
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc

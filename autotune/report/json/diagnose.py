@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from autotune import __version__
-from autotune.model.evidence import RUN, Evidence, Location, Setting, Value
-from autotune.model.finding import Finding, Gain, Install, Passed, Recommendation, SettingChange, Skipped
+from autotune.model.evidence import RUN, Evidence, Setting, Value
+from autotune.model.finding import Finding, Passed, Recommendation, Skipped
 from autotune.model.report import PHASES, Report, RunSummary, Step
-from autotune.report.gains import basis
+from autotune.report.bound import bound
+from autotune.report.json.encode import SCHEMA, dumps
+from autotune.report.json.findings import edit_json, finding_json, gain_json, location_json, skipped_json
 from autotune.report.json.outlook import outlook_json
-from autotune.report.text.verdict import bound
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc
-
-SCHEMA: Final = 1
-
-Json = dict[str, Any]
 
 Each = TypeVar("Each")
 
@@ -29,16 +23,6 @@ Each = TypeVar("Each")
 def render(report: Report, colour: bool, width: int) -> str:
     """The object in one line. Keys keep the order of the schema."""
     return dumps(document(report))
-
-
-def dumps(value: Any) -> str:
-    """`value` in one line of JSON that ends in a newline; NaN and infinity are null, a version is text."""
-    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False)
-    return _COMMAND.sub(r"\\u0023", text) + "\n"
-
-
-_COMMAND = re.compile(r"#(?=\[|vso\[)")
-"""What a CI takes for a command where it shows the text (outlet.py); JSON reads \\u0023 as #."""
 
 
 def document(report: Report) -> doc.ReportDocument:
@@ -49,15 +33,15 @@ def document(report: Report) -> doc.ReportDocument:
         "tool": {"name": "autotune", "version": __version__},
         "command": list(run.command),
         "outcome": run.outcome,
-        "machine": _sorted(report.machine),
-        "software": _sorted(report.software),
+        "machine": _sort_keys(report.machine),
+        "software": _sort_keys(report.software),
         "settings": _settings(report.evidence),
         "verdict": _verdict(report),
         "step": _step(step) if step else None,
         "facts": _facts(report.evidence),
         "findings": [finding_json(each, step) for each in found.findings],
         "skipped": [skipped_json(each) for each in found.skipped],
-        "passed": _passed(found.passed, [*found.findings, *found.skipped]),
+        "passed": _passed_rules(found.passed, [*found.findings, *found.skipped]),
         "recommendations": [_recommendation(each, step) for each in report.recommendations],
         "run": _run(run, report.price_per_hour),
         "outlook": outlook_json(report.outlook),
@@ -90,14 +74,14 @@ def _main(kind: str, subjects: tuple[str, ...]) -> str:
 
 def _facts(evidence: Evidence) -> dict[str, Value | None]:
     main = _main_subjects(evidence)
-    return _sorted(
+    return _sort_keys(
         {_key(name, owner, main): value for owner, facts in evidence.facts.items() for name, value in facts.items()}
     )
 
 
 def _settings(evidence: Evidence) -> dict[str, doc.SettingValue]:
     main = _main_subjects(evidence)
-    return _sorted({_key(name, owner, main): _setting(each) for (owner, name), each in evidence.settings.items()})
+    return _sort_keys({_key(name, owner, main): _setting(each) for (owner, name), each in evidence.settings.items()})
 
 
 def _setting(setting: Setting) -> doc.SettingValue:
@@ -107,11 +91,6 @@ def _setting(setting: Setting) -> doc.SettingValue:
         "location": location_json(setting.location),
         "trusted": setting.trusted,
     }
-
-
-def location_json(location: Location | None) -> doc.Line | None:
-    """A place in a file, to the line."""
-    return {"file": location.file, "line": location.line} if location else None
 
 
 def _verdict(report: Report) -> doc.Bound | None:
@@ -139,62 +118,7 @@ def _step(step: Step) -> doc.Step:
     }
 
 
-def finding_json(finding: Finding, step: Step | None) -> doc.Finding:
-    """A finding; `step` is what its gain was measured on, None without a run."""
-    rule = finding.rule
-    return {
-        "rule": rule.id,
-        "subject": finding.subject,
-        "name": rule.name,
-        "severity": rule.severity,
-        "confidence": rule.confidence,
-        "message": finding.message,
-        "location": location_json(finding.location),
-        "changes": [change_json(each) for each in finding.changes],
-        "gain": _gain(finding.gain, step),
-        "install": _install(finding.install),
-        "script": finding.script.path if finding.script else None,
-    }
-
-
-def _install(install: Install | None) -> doc.Install | None:
-    """What advice needs installed; its command is null where no wheel is known to fit, and why."""
-    return {"command": install.command or None, "why": install.why} if install else None
-
-
-def change_json(change: SettingChange) -> doc.Change:
-    """A setting to change, in canonical words."""
-    return {"setting": change.setting, "old": change.old, "new": change.new, "effect": change.effect}
-
-
-def edit_json(change: SettingChange) -> doc.Edit:
-    """A change with what a person needs to make it."""
-    return {
-        **change_json(change),
-        "location": location_json(change.location),
-        "spelling": change.spelling or None,
-        "note": change.note or None,
-    }
-
-
-def _gain(gain: Gain | None, step: Step | None) -> doc.Gain | None:
-    if gain is None:
-        return None
-    return {
-        "speedup": gain.speedup,
-        "low": gain.low,
-        "high": gain.high,
-        "saved_s": gain.saved_s,
-        "basis": basis(gain, step),
-    }
-
-
-def skipped_json(skipped: Skipped) -> doc.SkippedRule:
-    """A rule that could not be decided, and the facts that it lacks."""
-    return {"rule": skipped.rule.id, "subject": skipped.subject, "needs": list(skipped.needs)}
-
-
-def _passed(passed: Iterable[Passed], others: Iterable[Finding | Skipped]) -> list[str]:
+def _passed_rules(passed: Iterable[Passed], others: Iterable[Finding | Skipped]) -> list[str]:
     """Rules that had nothing to say about any of their subjects."""
     return sorted({each.rule.id for each in passed} - {each.rule.id for each in others})
 
@@ -206,8 +130,8 @@ def _recommendation(recommendation: Recommendation, step: Step | None) -> doc.Re
         "effect": recommendation.effect,
         "changes": [edit_json(each) for each in recommendation.changes],
         "advice": list(dict.fromkeys(text for each in recommendation.findings for text in each.advice)),
-        "gain": _gain(recommendation.gain, step),
-        "after": _gain(recommendation.after, step),
+        "gain": gain_json(recommendation.gain, step),
+        "after": gain_json(recommendation.after, step),
     }
 
 
@@ -239,16 +163,5 @@ def _run(run: RunSummary, price_per_hour: float | None) -> doc.Run:
     }
 
 
-def _sorted(values: Mapping[str, Each]) -> dict[str, Each]:
+def _sort_keys(values: Mapping[str, Each]) -> dict[str, Each]:
     return {name: values[name] for name in sorted(values)}
-
-
-def _finite(value: Any) -> Any:
-    """`value` without NaN and infinity (null instead); a tuple of ints is a version: "2.13.0"."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, tuple):
-        return ".".join(map(str, value))
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list) else value

@@ -24,13 +24,13 @@ def outlook_json(outlook: Outlook) -> doc.Outlook:
 
 
 def _memory(memory: MemoryBudget) -> doc.MemoryBudget:
-    made: doc.MemoryBudget = to_builtins(memory)
-    return {**made, "parts": list(made["parts"])}
+    row: doc.MemoryBudget = to_builtins(memory)
+    return {**row, "parts": list(row["parts"])}
 
 
 def _payback(payback: Payback) -> doc.Payback:
-    made: doc.Payback = to_builtins(payback)
-    return {**made, "numbers": list(payback.numbers), "worth_it": payback.is_worth_it}
+    row: doc.Payback = to_builtins(payback)
+    return {**row, "numbers": list(payback.numbers), "worth_it": payback.is_worth_it}
 
 
 def _restart(restart: Restart) -> doc.Restart:
@@ -60,5 +60,5 @@ def _options(comparison: Comparison) -> doc.Options:
 def _row(setup: DeviceSetup, steps: int) -> doc.SetupRow:
     hours = [ms * steps / 3_600_000 for ms in (setup.step.low, setup.step.high)]
     usd = [None if setup.usd_per_hour is None else each * setup.usd_per_hour for each in hours]
-    made: doc.SetupRow = to_builtins(setup)
-    return {**made, "run_s": [each * 3600 for each in hours], "cost_usd": usd}
+    row: doc.SetupRow = to_builtins(setup)
+    return {**row, "run_s": [each * 3600 for each in hours], "cost_usd": usd}

@@ -9,13 +9,13 @@ from autotune.model.evidence import Value
 from autotune.model.patch import PatchChange
 from autotune.model.tuned import SearchTrial, SkippedSetting, Space, Tuned, UntriedFinding
 from autotune.model.verified import Verified
-from autotune.report.json.diagnose import SCHEMA, dumps
+from autotune.report.json.encode import SCHEMA, dumps
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc
 
 
-def render(tuned: Tuned, colour: bool, width: int, price: float | None = None) -> str:
+def render(tuned: Tuned, colour: bool, width: int) -> str:
     """The object in one line. Keys keep the order of the schema."""
     return dumps(document(tuned))
 
@@ -27,14 +27,14 @@ def document(tuned: Tuned) -> doc.TuneDocument:
         "tool": {"name": "autotune", "version": __version__},
         "best": _best(tuned),
         "changes": dict(tuned.best),
-        "verified": _verified(tuned.verified) if tuned.best and tuned.verified else None,
-        "measured": _measured(tuned.verified) if tuned.verified else None,
+        "verified": _proven_gain(tuned.verified) if tuned.best and tuned.verified else None,
+        "measured": _measurement(tuned.verified) if tuned.verified else None,
         "trials": [_trial(trial, tuned.space.changes(trial.candidate)) for trial in tuned.trials],
         "space": _space(tuned.space),
-        "left_out": list(map(_left_out, tuned.space.left_out)),
-        "dropped": list(map(_left_out, tuned.dropped)),
-        "by_hand": list(map(_by_hand, tuned.by_hand)),
-        "beyond": list(map(_beyond, tuned.beyond)),
+        "left_out": list(map(_skipped_setting, tuned.space.left_out)),
+        "dropped": list(map(_skipped_setting, tuned.dropped)),
+        "by_hand": list(map(_manual_change, tuned.by_hand)),
+        "beyond": list(map(_untried_finding, tuned.beyond)),
         "diagnosed": tuned.diagnosed or None,
         "stopped": tuned.stopped,
         "spent_s": tuned.spent_s,
@@ -52,13 +52,13 @@ def _best(tuned: Tuned) -> dict[str, Value]:
     return space.settings(next(won, space.current))
 
 
-def _verified(verified: Verified) -> doc.ProvenGain:
+def _proven_gain(verified: Verified) -> doc.ProvenGain:
     found = verified.estimate
     losses = verified.losses.sameness
     return {"speedup": found.speedup, "low": found.low, "high": found.high, "losses": losses}
 
 
-def _measured(verified: Verified) -> doc.Proof:
+def _measurement(verified: Verified) -> doc.Proof:
     """What was measured of the best candidate, whether it won or not."""
     found = verified.estimate
     before_ms, after_ms = verified.step_ms
@@ -92,7 +92,7 @@ def _trial(trial: SearchTrial, changes: dict[str, Value]) -> doc.TrialResult:
     }
 
 
-def _beyond(found: UntriedFinding) -> doc.BeyondSearch:
+def _untried_finding(found: UntriedFinding) -> doc.BeyondSearch:
     gain = found.gain
     return {"rules": list(found.rules), "message": found.message, "speedup": gain.speedup, "basis": gain.basis}
 
@@ -104,9 +104,9 @@ def _space(space: Space) -> list[doc.AxisPoints]:
     ]
 
 
-def _by_hand(change: PatchChange) -> doc.ByHandChange:
+def _manual_change(change: PatchChange) -> doc.ByHandChange:
     return {"setting": change.setting, "new": change.new, "how": change.by_hand, "gain": change.gain}
 
 
-def _left_out(one: SkippedSetting) -> doc.Reason:
+def _skipped_setting(one: SkippedSetting) -> doc.Reason:
     return {"setting": one.setting, "why": one.why}

@@ -8,13 +8,13 @@ from autotune import __version__
 from autotune.model.finding import Gain
 from autotune.model.patch import PatchChange
 from autotune.model.verified import LossComparison, Memory, Verified
-from autotune.report.json.diagnose import SCHEMA, dumps
+from autotune.report.json.encode import SCHEMA, dumps
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc
 
 
-def render(verified: Verified, colour: bool, width: int, resume: str) -> str:
+def render(verified: Verified, colour: bool, width: int) -> str:
     """The object in one line. Keys keep the order of the schema."""
     return dumps(document(verified))
 
@@ -43,7 +43,7 @@ def document(verified: Verified) -> doc.VerifyDocument:
         "losses": _losses(verified.losses),
         "memory": _memory(verified.memory),
         "resume": {"result": verified.resume.result, "why": verified.resume.why},
-        "predicted": _predicted(verified.predicted),
+        "predicted": _predicted_gain(verified.predicted),
         "starts": len(verified.schedule.order),
         "turn_s": verified.schedule.turns.turn_s if verified.schedule.turns else None,
         "steps": verified.schedule.steps,
@@ -66,7 +66,7 @@ def _memory(memory: Memory) -> doc.SidesMemory:
     return {"of": memory.of, "before_bytes": memory.before, "after_bytes": memory.after}
 
 
-def _predicted(gain: Gain | None) -> doc.PredictedGain | None:
+def _predicted_gain(gain: Gain | None) -> doc.PredictedGain | None:
     if gain is None:
         return None
     return {"speedup": gain.speedup, "low": gain.low, "high": gain.high, "basis": gain.basis}

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from autotune.model.finding import Gain, GeneratedScript, Install, Recommendation, SettingChange, needs_decision
 from autotune.model.report import Report
 from autotune.model.rule import Effect
-from autotune.report.gains import decisions, saved, unchanged
+from autotune.report.gains import decisions, ready_to_apply, saved_time
 from autotune.report.labels import edit, path, place, words
-from autotune.report.text.layout import StyledLine, copied, labelled, spread
+from autotune.report.text.layout import StyledLine, spread, to_copy, with_label
 from autotune.report.units import duration, size
 
 _PRICE = {
@@ -21,7 +21,7 @@ _PRICE = {
 
 def unchanged_lines(report: Report, width: int) -> list[StyledLine]:
     """What can be applied now, or nothing."""
-    return _group(StyledLine("APPLY NOW: training unchanged", "apply"), unchanged(report), report, width)
+    return _group(StyledLine("APPLY NOW: training unchanged", "apply"), ready_to_apply(report), report, width)
 
 
 def decision_lines(report: Report, width: int) -> list[StyledLine]:
@@ -40,10 +40,10 @@ def _one(recommendation: Recommendation, report: Report, width: int) -> list[Sty
     lines = spread(title, _saved(recommendation, report), width, "heading")
     for finding in recommendation.findings:
         also = f"{finding.rule.id} {words(finding.rule)}: " if finding is not first else ""
-        lines += labelled("also" if also else "seen", also + finding.message, width)
+        lines += with_label("also" if also else "seen", also + finding.message, width)
     is_by_hand = bool(recommendation.by_hand)
     lines += [line for each in recommendation.changes for line in _change(each, report, width, is_by_hand)]
-    lines += [line for why in recommendation.by_hand for line in labelled("note", f"by hand: {why}", width)]
+    lines += [line for why in recommendation.by_hand for line in with_label("note", f"by hand: {why}", width)]
     return [*lines, *_advice(recommendation, report, width), *_price(recommendation, width)]
 
 
@@ -51,7 +51,7 @@ def _saved(recommendation: Recommendation, report: Report) -> str:
     gain = recommendation.after or recommendation.gain
     if gain is None:
         return "gain not estimated" if report.step else ""
-    return saved(gain, report) + _after(gain, recommendation)
+    return saved_time(gain, report) + _after(gain, recommendation)
 
 
 def _after(gain: Gain, recommendation: Recommendation) -> str:
@@ -67,16 +67,16 @@ def _change(change: SettingChange, report: Report, width: int, is_by_hand: bool)
     file = change.location.file if change.location else ""
     insert = "insert " if change.location and change.location.is_missing else ""
     lost = "" if where or is_by_hand else " (its place was not found)"
-    return labelled("fix", f"{where}{insert}{edit(change, file)}{lost}", width)
+    return with_label("fix", f"{where}{insert}{edit(change, file)}{lost}", width)
 
 
 def _advice(recommendation: Recommendation, report: Report, width: int) -> list[StyledLine]:
     lines: list[StyledLine] = []
     for finding in recommendation.findings:
         if finding.location and not recommendation.changes:
-            lines += labelled("at", place(finding.location, report.run.folder), width)
+            lines += with_label("at", place(finding.location, report.run.folder), width)
         for text in finding.advice:
-            lines += labelled("or" if recommendation.changes else "fix", text, width)
+            lines += with_label("or" if recommendation.changes else "fix", text, width)
         lines += _install(finding.install, width) if finding.install else []
         lines += _script(finding.script, report.run.folder, width) if finding.script else []
     return list(dict.fromkeys(lines))
@@ -85,17 +85,17 @@ def _advice(recommendation: Recommendation, report: Report, width: int) -> list[
 def _install(install: Install, width: int) -> list[StyledLine]:
     """The command that installs it, or why there is none."""
     if not install.command:
-        return labelled("note", f"no command to install {install.package}: {install.why}", width)
-    return [copied("type", install.command), *labelled("note", install.why, width)]
+        return with_label("note", f"no command to install {install.package}: {install.why}", width)
+    return [to_copy("type", install.command), *with_label("note", install.why, width)]
 
 
 def _script(script: GeneratedScript, folder: str, width: int) -> list[StyledLine]:
     """Where it was written, what is left to fill in, and what it takes; nobody has run it."""
-    lines = [copied("script", path(script.path, folder))]
+    lines = [to_copy("script", path(script.path, folder))]
     if script.to_fill:
         names = ", ".join(script.to_fill)
-        lines += labelled("note", f"fill in {names} at its top first; the script is untested", width)
-    return [*lines, *labelled("note", "; ".join([*_takes(script), "--dry-run writes nothing"]), width)]
+        lines += with_label("note", f"fill in {names} at its top first; the script is untested", width)
+    return [*lines, *with_label("note", "; ".join([*_takes(script), "--dry-run writes nothing"]), width)]
 
 
 def _takes(script: GeneratedScript) -> Iterator[str]:
@@ -117,4 +117,4 @@ def _price(recommendation: Recommendation, width: int) -> list[StyledLine]:
     is_decided = any(needs_decision(change.setting, change.effect) for change in recommendation.changes)
     label = "price" if is_decided else "note"
     texts = list(notes) or [text for text in [_PRICE.get(recommendation.effect, "")] if text]
-    return [line for text in texts for line in labelled(label, text, width)]
+    return [line for text in texts for line in with_label(label, text, width)]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from autotune.model.evidence import RUN
 from autotune.model.report import PHASES, RANK_WAIT, Frame, Report, Step
+from autotune.outlet import clean
 from autotune.report.gains import saves_nothing
 from autotune.report.labels import PHASES as PHASE_NAMES
 from autotune.report.labels import path, phases
-from autotune.report.text.layout import StyledLine, clean, shorten, wrap
+from autotune.report.text.layout import StyledLine, shorten, wrap
 from autotune.report.units import percent, rate, step_time
 
 FOLDED_BELOW = 0.02
@@ -35,7 +36,12 @@ def lines(report: Report, width: int) -> list[StyledLine]:
         bars.append(_bar(phase, shares[phase], step, _numbers(phase, report)))
         if phase == "other" and shares[phase] >= FRAMES_FROM:
             bars += _frames(report, step, width)
-    return [*_heading(report, step, width), *bars, *_rest(shares, width), *_unobserved(step, shares, width)]
+    return [
+        *_heading(report, step, width),
+        *bars,
+        *_small_phases(shares, width),
+        *_phases_without_time(step, shares, width),
+    ]
 
 
 def _heading(report: Report, step: Step, width: int) -> list[StyledLine]:
@@ -91,13 +97,13 @@ def _frame(frame: Frame, report: Report) -> str:
     return clean(f"{frame.function}, {path(frame.file, report.run.folder)}:{frame.line}")
 
 
-def _rest(shares: Mapping[str, float], width: int) -> list[StyledLine]:
+def _small_phases(shares: Mapping[str, float], width: int) -> list[StyledLine]:
     small = sorted((p for p in shares if 0 < shares[p] < FOLDED_BELOW), key=lambda p: -shares[p])
     text = ", ".join(f"{PHASE_NAMES[phase]} {shares[phase] * 100:.1f}" for phase in small)
     return wrap(f"{text} %", width, first="  ", rest="  ") if small else []
 
 
-def _unobserved(step: Step, shares: Mapping[str, float], width: int) -> list[StyledLine]:
+def _phases_without_time(step: Step, shares: Mapping[str, float], width: int) -> list[StyledLine]:
     parts = {
         "none in the window": [p for p in PHASES if shares.get(p) == 0],
         "not observed": [p for p in PHASES if step.breakdown_ms.get(p) is None and p != RANK_WAIT],

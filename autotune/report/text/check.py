@@ -10,7 +10,7 @@ from autotune.model.checked import Checked, CheckedBundle
 from autotune.model.rule import Rule, Severity
 from autotune.report import findings as say
 from autotune.report.labels import words
-from autotune.report.text.layout import MIN_WIDTH, StyledLine, labelled, paragraph, printed, wrap
+from autotune.report.text.layout import MIN_WIDTH, StyledLine, paragraph, to_text, with_label, wrap
 
 _MAX_NAMES = 4
 _MAX_PLACES = 20
@@ -26,27 +26,28 @@ def render(checked: Checked, colour: bool, width: int) -> str:
     width = max(width, MIN_WIDTH)
     blocks = sorted(_blocks(checked, width), key=lambda block: block[0])
     parts = [*(lines for _, lines in blocks), list(_closing(checked, width))]
-    return printed([line for part in parts for line in (StyledLine(""), *part)][1:], colour, width)
+    return to_text([line for part in parts for line in (StyledLine(""), *part)][1:], colour, width)
 
 
 def _blocks(checked: Checked, width: int) -> Iterator[Block]:
-    groups = say.shared(checked)
+    groups = say.shared_findings(checked)
     if groups:
         lines = [line for group in groups for line in _group(group, width)]
         yield _rank(groups[0][0]), [StyledLine("SEVERAL BUNDLES", "heading"), *lines]
-    told = {id(each.finding) for group in groups for each in group}
+    grouped = {id(each.finding) for group in groups for each in group}
     for bundle in checked.bundles:
-        found = [each for each in say.locate_in_bundle(bundle) if id(each.finding) not in told]
+        found = [each for each in say.locate_in_bundle(bundle) if id(each.finding) not in grouped]
         if found:
             lines = [line for each in found for line in _finding(each, width)]
-            yield _rank(found[0]), [*_styled(wrap(f"BUNDLE {_named(bundle)}", width, rest="  "), "heading"), *lines]
+            title = wrap(f"BUNDLE {_bundle_title(bundle)}", width, rest="  ")
+            yield _rank(found[0]), [*_with_style(title, "heading"), *lines]
 
 
 def _rank(each: say.LocatedFinding) -> int:
     return each.finding.rule.severity.rank
 
 
-def _named(bundle: CheckedBundle) -> str:
+def _bundle_title(bundle: CheckedBundle) -> str:
     """ "train.py with sft.yaml, run.sh"."""
     main = bundle.bundle.name
     others = [name for name in bundle.bundle.files if name != main]
@@ -58,36 +59,36 @@ def _group(group: Sequence[say.LocatedFinding], width: int) -> Iterator[StyledLi
     rule = group[0].finding.rule
     files = say.count(len({each.location.file for each in group}), "file")
     yield from _head(f"{rule.severity} {rule.id} in {files}: {words(rule)}", rule, width)
-    yield from labelled("seen", group[0].finding.message, width)
+    yield from with_label("seen", group[0].finding.message, width)
     places = dict.fromkeys(
         say.format_location(one) for each in group for one in (each.location, *say.other_places(each))
     )
-    yield from labelled("at", ", ".join(say.first_of([*places], _MAX_PLACES)), width)
+    yield from with_label("at", ", ".join(say.first_of([*places], _MAX_PLACES)), width)
     remedies = dict.fromkeys(remedy for each in group for remedy in say.remedies(each))
     for label in dict.fromkeys(label for label, _ in remedies):
         for text in say.first_of([text for one, text in remedies if one == label], _MAX_NAMES):
-            yield from labelled(label, text, width)
+            yield from with_label(label, text, width)
 
 
 def _finding(each: say.LocatedFinding, width: int) -> Iterator[StyledLine]:
     rule = each.finding.rule
     yield from _head(f"{say.format_location(each.location)} {rule.severity} {say.title(rule)}", rule, width)
-    yield from labelled("seen", each.finding.message, width)
+    yield from with_label("seen", each.finding.message, width)
     changed = [change.location for change in each.finding.changes]
     others = [say.format_location(other) for other in say.other_places(each) if other not in changed]
     if others:
-        yield from labelled("also", ", ".join(say.first_of(others, _MAX_NAMES)), width)
+        yield from with_label("also", ", ".join(say.first_of(others, _MAX_NAMES)), width)
     for label, text in say.remedies(each):
-        yield from labelled(label, text, width)
+        yield from with_label(label, text, width)
 
 
 def _head(text: str, rule: Rule, width: int) -> list[StyledLine]:
     sure = say.confidence(rule)
     lines = wrap(f"{text} ({sure})" if sure else text, width, rest="  ")
-    return _styled(lines, _STYLES.get(rule.severity, "heading"))
+    return _with_style(lines, _STYLES.get(rule.severity, "heading"))
 
 
-def _styled(lines: list[StyledLine], style: str) -> list[StyledLine]:
+def _with_style(lines: list[StyledLine], style: str) -> list[StyledLine]:
     return [replace(line, style=style) for line in lines]
 
 
@@ -98,12 +99,12 @@ def _closing(checked: Checked, width: int) -> Iterator[StyledLine]:
         yield from paragraph("Needs a run", text, width)
     for note in _notes(checked):
         yield from paragraph("Note", note, width)
-    yield from paragraph("Suppressed", say.silenced(checked), width)
+    yield from paragraph("Suppressed", say.suppressed_counts(checked), width)
     for gate in checked.gates:
-        lines = paragraph("Gate", say.gate(gate), width)
-        yield from lines if gate.holds else _styled(lines, "bad")
+        lines = paragraph("Gate", say.gate_line(gate), width)
+        yield from lines if gate.holds else _with_style(lines, "bad")
     style = "bad" if checked.fails or checked.bugs else "apply"
-    yield from _styled(wrap(f"{say.totals(checked)}; {say.ending(checked)}", width, rest="  "), style)
+    yield from _with_style(wrap(f"{say.totals(checked)}; {say.ending(checked)}", width, rest="  "), style)
 
 
 def _notes(checked: Checked) -> list[str]:

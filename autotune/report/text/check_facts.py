@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from autotune.model.checked import Checked
 from autotune.model.evidence import Location, Value
 from autotune.model.scanned import Bundle
-from autotune.report.text.layout import StyledLine, printed
+from autotune.report.text.layout import StyledLine, to_text
 
 
-def render(checked: Checked) -> str:
+def render(checked: Checked, colour: bool, width: int) -> str:
     """A line for each fact and setting, by bundle. What is not there is unknown: a rule that needs it is skipped."""
-    return printed([line for each in checked.bundles for line in _lines(each.bundle)], colour=False, width=0)
+    return to_text([line for each in checked.bundles for line in _lines(each.bundle)], colour=False, width=0)
 
 
 def _lines(bundle: Bundle) -> Iterator[StyledLine]:

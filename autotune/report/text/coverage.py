@@ -10,11 +10,11 @@ from autotune.report.text.layout import StyledLine, paragraph
 
 def lines(report: Report, width: int) -> list[StyledLine]:
     """Up to three paragraphs."""
-    said = report.coverage
+    coverage = report.coverage
     return [
-        *paragraph("Already right", ", ".join(said.right), width),
-        *paragraph("Would not help", ", ".join(said.useless), width),
-        *paragraph("Not looked at", "; ".join(by_reason(said.not_looked_at)), width),
+        *paragraph("Already right", ", ".join(coverage.right), width),
+        *paragraph("Would not help", ", ".join(coverage.useless), width),
+        *paragraph("Not looked at", "; ".join(by_reason(coverage.not_looked_at)), width),
     ]
 
 

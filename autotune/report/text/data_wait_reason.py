@@ -8,10 +8,9 @@ from autotune.catalogue import topic_of
 from autotune.model.evidence import RUN
 from autotune.model.report import Report
 from autotune.model.rule import Rule
+from autotune.report.bound import TRAIN
 from autotune.report.labels import phases
 from autotune.report.units import percent
-
-TRAIN = "loader#train"
 
 LEAST_WAIT = 0.1
 """A smaller wait, of the step, needs no reason why nothing is said of it."""
@@ -30,9 +29,9 @@ def sentence(report: Report) -> str:
         return ""
     answers = [one.rule for each in report.recommendations for one in each.findings if "data_wait" in phases(one.rule)]
     if not answers:
-        why = "; ".join([*_of_workers(report), *_untried(report)]) or "no rule proposes a change"
+        why = "; ".join([*_why_no_workers(report), *_why_not_measured(report)]) or "no rule proposes a change"
         return f"No change is recommended for the data wait ({percent(wait)}): {why}."
-    why = "" if any(map(_changes_workers, answers)) else next(_of_workers(report), "")
+    why = "" if any(map(_changes_workers, answers)) else next(_why_no_workers(report), "")
     return f"More workers would not help here: {why}." if why else ""
 
 
@@ -46,7 +45,7 @@ def _proposes_workers(rule: Rule) -> bool:
     return any(fix.setting == WORKERS and "loader.workers_needed" in fix.value for fix in rule.fixes)
 
 
-def _of_workers(report: Report) -> Iterator[str]:
+def _why_no_workers(report: Report) -> Iterator[str]:
     """Why more workers are not recommended, where that was decided."""
     known = report.evidence
     passed = [each for each in report.evaluation.passed if each.subject == TRAIN and _proposes_workers(each.rule)]
@@ -63,7 +62,7 @@ def _of_workers(report: Report) -> Iterator[str]:
         yield f"{beside}no gain is predicted for another worker"
 
 
-def _untried(report: Report) -> Iterator[str]:
+def _why_not_measured(report: Report) -> Iterator[str]:
     needs = [name for each in report.evaluation.skipped if each.subject == TRAIN for name in each.needs]
     if any(topic_of(name).name == REPEATED for name in needs):
         several = report.run.num_processes > 1

@@ -26,7 +26,7 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     head = f"Options, {found.steps:,} steps (m measured, c modelled, a rests on an assumption)"
     lines = [*[StyledLine(line.text, "heading") for line in wrap(head, width, rest="  ")], StyledLine(f"  {texts[0]}")]
     for text, setup in zip(texts[1:], found.setups, strict=True):
-        lines += [StyledLine(f"  {text}"), *wrap(_below(setup, found), width, first=" " * 6, rest=" " * 6)]
+        lines += [StyledLine(f"  {text}"), *wrap(_run_of_setup(setup, found), width, first=" " * 6, rest=" " * 6)]
     return [*lines, *wrap(f"Assumed: {'; '.join(found.assumptions)}.", width, first="  ", rest="  ")]
 
 
@@ -50,17 +50,17 @@ def _cell(cell: Estimate | None, words: Callable[[float], str]) -> str:
     return f"{number if high.endswith(' ' + unit) and number.count(' ') == 0 else low}-{high} {_MARKS[cell.basis]}"
 
 
-def _below(setup: DeviceSetup, found: Comparison) -> str:
+def _run_of_setup(setup: DeviceSetup, found: Comparison) -> str:
     """The run in time and money, effort and risk."""
     too_much = ["does not fit into memory"] if setup.fits is False else []
     seconds = [ms * found.steps / 1000 for ms in (setup.step.low, setup.step.high)]
-    run = _between(duration, *seconds)
+    run = _range(duration, *seconds)
     if setup.usd_per_hour is not None:
-        run += f", {_between(money, *(each / 3600 * setup.usd_per_hour for each in seconds))}"
+        run += f", {_range(money, *(each / 3600 * setup.usd_per_hour for each in seconds))}"
     return "; ".join([*too_much, run, f"effort: {setup.effort}", f"risk: {setup.risk}"])
 
 
-def _between(words: Callable[[float], str], low: float, high: float) -> str:
+def _range(words: Callable[[float], str], low: float, high: float) -> str:
     """ "2 h 2 min to 2 h 41 min"."""
     first, last = words(low), words(high)
     return first if first == last else f"{first} to {last}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autotune.model.evidence import RUN
 from autotune.model.report import Report
+from autotune.outlet import clean
 from autotune.report.text import (
     advice,
     breakdown,
@@ -16,7 +17,7 @@ from autotune.report.text import (
     run_time,
     verdict,
 )
-from autotune.report.text.layout import MIN_WIDTH, StyledLine, clean, printed, wrap
+from autotune.report.text.layout import MIN_WIDTH, StyledLine, to_text, wrap
 from autotune.report.units import size
 
 _SECTIONS = (
@@ -41,7 +42,7 @@ def render(report: Report, colour: bool, width: int) -> str:
     blocks.append([*memory.lines(report, width), *coverage.lines(report, width), *footer.lines(report, width)])
     blocks.append(footer.next_lines(report, width))
     lines = [line for block in blocks if block for line in (StyledLine(""), *block)]
-    return printed(lines[1:], colour, width)
+    return to_text(lines[1:], colour, width)
 
 
 def _machine(report: Report, width: int) -> list[StyledLine]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autotune.model.evidence import RUN
 from autotune.model.report import Report
-from autotune.report.text.layout import StyledLine, labelled, wrap
+from autotune.report.text.layout import StyledLine, with_label, wrap
 from autotune.report.units import duration, size
 
 _WHAT = {
@@ -33,17 +33,8 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     return lines + (_memory(report, width) if _is_memory(report) else [])
 
 
-def num_steps(report: Report) -> int | None:
-    """Optimizer steps that ran, warm-up included; None when that is unknown."""
-    if report.run.num_steps is not None:
-        return report.run.num_steps
-    if report.step is None or report.run.warmup_steps is None:
-        return None
-    return report.run.warmup_steps + report.step.steps
-
-
 def _steps(report: Report) -> str:
-    count = num_steps(report)
+    count = report.num_steps_run
     if count is None:
         return ""
     if count == 0:
@@ -66,8 +57,8 @@ def _memory(report: Report, width: int) -> list[StyledLine]:
     phase = report.evidence.lookup(RUN, "memory.failing_phase")
     of_limit = f" ({share * 100:.0f} % of the limit)" if isinstance(share, float) else ""
     return [
-        *(labelled("limit", size(limit), width) if isinstance(limit, int | float) else []),
-        *(labelled("peak", size(peak) + of_limit, width) if isinstance(peak, int | float) else []),
-        *(labelled("asked", f"{size(asked)} more", width) if isinstance(asked, int | float) else []),
-        *(labelled("in", str(phase), width) if phase is not None else []),
+        *(with_label("limit", size(limit), width) if isinstance(limit, int | float) else []),
+        *(with_label("peak", size(peak) + of_limit, width) if isinstance(peak, int | float) else []),
+        *(with_label("asked", f"{size(asked)} more", width) if isinstance(asked, int | float) else []),
+        *(with_label("in", str(phase), width) if phase is not None else []),
     ]

@@ -9,8 +9,7 @@ from autotune.invocation.redacted import is_whole
 from autotune.model.evidence import RUN
 from autotune.model.report import Report, RunSummary
 from autotune.report.gains import MIN_STEPS
-from autotune.report.text.failure import num_steps
-from autotune.report.text.layout import StyledLine, cells, pad, paragraph, wrap
+from autotune.report.text.layout import StyledLine, cells, paragraph, wrap, wrap_command
 from autotune.report.units import duration, money, percent, step_time
 
 
@@ -21,11 +20,11 @@ def lines(report: Report, width: int) -> list[StyledLine]:
         *_noise(report, width),
         *(line for note in run.notes for line in paragraph("Note", note, width)),
         *paragraph("Predictions here", report.calibration, width),
-        *paragraph("Changed in your files", _escaped(run), width),
-        *paragraph("Redirected to scratch", ", ".join(map(_named, run.redirected)), width),
+        *paragraph("Changed in your files", _changed_files(run), width),
+        *paragraph("Redirected to scratch", ", ".join(map(_path_name, run.redirected)), width),
         *paragraph("Blocked", ", ".join(run.blocked), width),
         *paragraph("Not isolated", ", ".join(run.not_isolated), width),
-        *paragraph("Files isolated by", _held_by(run), width),
+        *paragraph("Files isolated by", _isolation_layer(run), width),
         *paragraph(
             "Stopped", ", ".join(run.ended) and f"{', '.join(run.ended)}: still running after the script ended", width
         ),
@@ -34,7 +33,7 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     ]
 
 
-def _named(path: str) -> str:
+def _path_name(path: str) -> str:
     """Several files of one folder are recorded as the folder: a dot alone would tell nobody which."""
     return "files in the working folder" if path == "." else path
 
@@ -78,15 +77,15 @@ def _stop(report: Report) -> str:
     if run.outcome in ("completed", "timed_out", "interrupted"):
         replays = "; it then replayed some of them, so its later output is not training" if run.replayed else ""
         stopped = f"Job stopped after {_count(report)}{replays}."
-    return f"{stopped} {_untouched(report)}".strip()
+    return f"{stopped} {_isolation_result(report)}".strip()
 
 
 def _count(report: Report) -> str:
-    count = num_steps(report)
+    count = report.num_steps_run
     return "the window" if count is None else "1 step" if count == 1 else f"{count:,} steps"
 
 
-def _untouched(report: Report) -> str:
+def _isolation_result(report: Report) -> str:
     run = report.run
     if run.escaped:
         return "Saves, pushes and logs were redirected or blocked, except for the changes in your files listed above."
@@ -99,18 +98,18 @@ def _untouched(report: Report) -> str:
     return "No save, push or log was seen."
 
 
-def _escaped(run: RunSummary) -> str:
+def _changed_files(run: RunSummary) -> str:
     if not run.escaped:
         return ""
-    named = ", ".join(map(_named, run.escaped[:_MOST_NAMED]))
-    more = f" and {len(run.escaped) - _MOST_NAMED} more" if len(run.escaped) > _MOST_NAMED else ""
+    named = ", ".join(map(_path_name, run.escaped[:_MAX_FILES]))
+    more = f" and {len(run.escaped) - _MAX_FILES} more" if len(run.escaped) > _MAX_FILES else ""
     return f"{named}{more}: changed during the run, by the script, a program that it started, or someone else"
 
 
-_MOST_NAMED = 10
+_MAX_FILES = 10
 
 
-def _held_by(run: RunSummary) -> str:
+def _isolation_layer(run: RunSummary) -> str:
     """What kept the files as they were, and what it cannot keep."""
     left_out = f"; not covered: {', '.join(run.not_covered)}" if run.not_covered else ""
     if run.other_devices:
@@ -147,13 +146,3 @@ def next_lines(report: Report, width: int) -> list[StyledLine]:
         for index, (command, why) in enumerate(commands)
         for line in wrap_command("" if index else "Next", command, why, column, width)
     ]
-
-
-def wrap_command(label: str, command: str, why: str, column: int, width: int) -> list[StyledLine]:
-    """A command that can be copied in one piece, with its reason beside it where both fit."""
-    line = f"{label:<5} {pad(command, max(column, cells(command) + 3))}"
-    return (
-        [StyledLine(f"{line}{why}")]
-        if cells(line) + cells(why) <= width
-        else wrap(command, width, first=f"{label:<5} ")
-    )

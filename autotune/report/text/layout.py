@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import click
 from msgspec import Struct
 
-from autotune.outlet import plain
+from autotune.outlet import clean, plain
 
 MIN_WIDTH = 60
 _CUT = "..."
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _STYLES: dict[str, dict[str, str | bool]] = {
     "heading": {"bold": True},
     "apply": {"bold": True, "fg": "green"},
@@ -27,11 +25,6 @@ class StyledLine(Struct, frozen=True):
     text: str
     style: str = ""
     whole: bool = False
-
-
-def clean(text: str) -> str:
-    """`text` in one line, single spaces, without the colours of a terminal."""
-    return plain(" ".join(_COLOURS.sub("", text).split()))
 
 
 def cells(text: str) -> int:
@@ -82,13 +75,13 @@ def wrap(text: str, width: int, *, first: str = "", rest: str = "") -> list[Styl
     return [*lines, StyledLine(current.rstrip())]
 
 
-def labelled(label: str, text: str, width: int) -> list[StyledLine]:
+def with_label(label: str, text: str, width: int) -> list[StyledLine]:
     """`text` beside `label` (seen, fix, price ...), as the recommendations have it."""
     return wrap(text, width, first=f"  {label:<6} ", rest=" " * 9)
 
 
-def copied(label: str, text: str) -> StyledLine:
-    """`text` beside `label`, to be copied: in one line, however long."""
+def to_copy(label: str, text: str) -> StyledLine:
+    """`text` beside `label`, to be to_copy: in one line, however long."""
     return StyledLine(f"  {label:<6} {clean(text)}", whole=True)
 
 
@@ -113,12 +106,22 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
 
 
-def printed(lines: Iterable[StyledLine], colour: bool, width: int) -> str:
+def wrap_command(label: str, command: str, why: str, column: int, width: int) -> list[StyledLine]:
+    """A command that can be to_copy in one piece, with its reason beside it where both fit."""
+    line = f"{label:<5} {pad(command, max(column, cells(command) + 3))}"
+    return (
+        [StyledLine(f"{line}{why}")]
+        if cells(line) + cells(why) <= width
+        else wrap(command, width, first=f"{label:<5} ")
+    )
+
+
+def to_text(lines: Iterable[StyledLine], colour: bool, width: int) -> str:
     """The lines as text that ends in a newline."""
-    return "".join(_styled(line, colour, width) + "\n" for line in lines)
+    return "".join(_with_style(line, colour, width) + "\n" for line in lines)
 
 
-def _styled(line: StyledLine, colour: bool, width: int) -> str:
+def _with_style(line: StyledLine, colour: bool, width: int) -> str:
     text = plain(line.text).rstrip()
     text = text if line.whole else shorten(text, width)
     return click.style(text, **_STYLES[line.style]) if colour and line.style else text  # type: ignore[arg-type]

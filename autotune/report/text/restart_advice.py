@@ -16,6 +16,11 @@ _WAYS = {
 }
 
 
+def lines(report: Report, width: int) -> list[StyledLine]:
+    """When the changes pay off, then the advice for a running job."""
+    return [*payback_lines(report, width), *restart_lines(report, width)]
+
+
 def payback_lines(report: Report, width: int) -> list[StyledLine]:
     """That the changes are not worth it, or after how many steps a restart for them pays; nothing without a gain."""
     found = report.outlook.payback
@@ -108,13 +113,3 @@ def _advice(found: Restart) -> str:
 
 def _numbers(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
-
-
-def lines(report: Report, width: int) -> list[StyledLine]:
-    """All of it."""
-    return list(_all(report, width))
-
-
-def _all(report: Report, width: int) -> Iterator[StyledLine]:
-    yield from payback_lines(report, width)
-    yield from restart_lines(report, width)

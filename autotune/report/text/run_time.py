@@ -9,15 +9,15 @@ from autotune.model.report import Report, Step
 from autotune.report.gains import (
     additional_gain,
     basis,
-    combined,
+    combine,
     counted_steps,
     decisions,
     excluded_phases,
     is_whole_run,
+    ready_to_apply,
     saved_s,
     saves_nothing,
     speedup,
-    unchanged,
 )
 from autotune.report.text.layout import StyledLine, cells, pad, wrap
 from autotune.report.units import duration, money
@@ -32,7 +32,7 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     if report.step is None:
         return []
     rows = _rows(report, report.step)
-    notes = [f"{why}: times are per 1,000 steps."] if (why := _unknown(report, report.step)) else []
+    notes = [f"{why}: times are per 1,000 steps."] if (why := _why_no_total(report, report.step)) else []
     notes += [f"Its {what} are not included: none was timed." for what in excluded_phases(report)]
     if any(gain is not None and basis(gain, report.step) == "modelled" for _, _, gain in rows):
         notes.append(f"({_UNVERIFIED})")
@@ -42,7 +42,7 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     ]
 
 
-def _unknown(report: Report, step: Step) -> str:
+def _why_no_total(report: Report, step: Step) -> str:
     """What keeps the time of the whole run unknown; "" when it is known."""
     if step.run_ms is None and not excluded_phases(report):
         return "The interval or cost of saves or evaluations is unknown, and some of them fall into these steps"
@@ -57,10 +57,10 @@ def _rows(report: Report, step: Step) -> list[Row]:
     label = f"this run, {steps:,} steps" if is_whole_run(report) else f"now, {steps:,} steps"
     seconds = steps * (step.mean_ms if step.run_ms is None else step.run_ms) / 1000
     rows: list[Row] = [(label, seconds, None)]
-    now, later = _counted(unchanged(report)), _counted(decisions(report))
-    if gain := combined(now):
+    now, later = _with_gain(ready_to_apply(report)), _with_gain(decisions(report))
+    if gain := combine(now):
         rows.append((f"+ {_numbers(now)} (training unchanged)", _left_s(seconds, gain, report), gain))
-    if later and (gain := combined([*now, *later])):
+    if later and (gain := combine([*now, *later])):
         rows.append((f"+ {_numbers(later)} (your decision)", _left_s(seconds, gain, report), gain))
     return rows
 
@@ -70,7 +70,7 @@ def _left_s(seconds: float, gain: Gain, report: Report) -> float:
     return max(seconds * (1 - MOST_REMOVED), seconds - (saved_s(gain, report) or 0.0))
 
 
-def _counted(recommendations: Sequence[Recommendation]) -> list[Recommendation]:
+def _with_gain(recommendations: Sequence[Recommendation]) -> list[Recommendation]:
     return [each for each in recommendations if additional_gain(each) is not None and not saves_nothing(each)]
 
 

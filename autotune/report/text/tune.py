@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from autotune.model.evidence import Value
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import Outcome, SearchTrial, SkippedSetting, Space, Tuned
 from autotune.model.verified import LossVerdict, Verdict, Verified
 from autotune.report.gains import format_gain
-from autotune.report.text.footer import wrap_command
-from autotune.report.text.layout import MIN_WIDTH, StyledLine, cells, pad, paragraph, printed, wrap
-from autotune.report.text.verify import measured
+from autotune.report.labels import assignments
+from autotune.report.text import ab_result
+from autotune.report.text.layout import MIN_WIDTH, StyledLine, cells, pad, paragraph, to_text, wrap, wrap_command
 from autotune.report.units import duration, literal, money, size, step_time
 
 OUTCOMES = {
@@ -24,50 +23,34 @@ OUTCOMES = {
 }
 
 
-def render(tuned: Tuned, colour: bool, width: int, price: float | None = None) -> str:
-    """The search as text; `price` is USD per hour of this machine."""
+def render(tuned: Tuned, colour: bool, width: int) -> str:
+    """The search in lines of at most `width` columns (MIN_WIDTH at least)."""
     width = max(MIN_WIDTH, width)
-    return printed(_lines(tuned, width, price), colour, width)
+    return to_text(_lines(tuned, width), colour, width)
 
 
-def plan(space: Space, trial_s: float, left_s: float | None, price: float | None) -> str:
-    """What is going to be searched and spent, in one line."""
-    size_of = 1
-    for axis in space.axes:
-        size_of *= len(axis.points)
-    names = ", ".join(f"{axis.name} ({len(axis.points)})" for axis in space.axes)
-    cost = f", {money(left_s / 3600 * price)} at most" if price is not None and left_s is not None else ""
-    within = f"; {duration(left_s)} left{cost}" if left_s is not None else ""
-    return f"{size_of} configurations of {names}; a trial takes about {duration(trial_s)}{within}"
-
-
-def changed(changes: Mapping[str, Value]) -> str:
-    """ "num_workers=2 prefetch_factor=8"; "baseline" without any."""
-    return " ".join(f"{name.partition('.')[2]}={value}" for name, value in changes.items()) or "baseline"
-
-
-def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[StyledLine]:
+def _lines(tuned: Tuned, width: int) -> Iterator[StyledLine]:
     noun = "trial" if len(tuned.trials) == 1 else "trials"
     yield StyledLine(f"autotune tune: {len(tuned.trials)} {noun}, {duration(tuned.spent_s)}", "heading")
     yield StyledLine("")
     yield from _verdict(tuned, width)
     if tuned.verified is not None:
-        yield from measured(tuned.verified, width)
+        yield from ab_result.lines(tuned.verified, width)
     for note in dict.fromkeys((*(tuned.verified.notes if tuned.verified else ()), *tuned.side_effects)):
         yield from paragraph("Note", note, width)
     if tuned.trials:
         yield StyledLine("")
         yield from _table(tuned, width)
     yield StyledLine("")
-    yield from _listed("Not searched", tuned.space.left_out, width)
-    yield from _listed("Left unchanged", tuned.dropped, width)
+    yield from _settings_by_reason("Not searched", tuned.space.left_out, width)
+    yield from _settings_by_reason("Left unchanged", tuned.dropped, width)
     if tuned.by_hand:
         yield StyledLine("To change by hand; not confirmed:")
         for change in tuned.by_hand:
             yield from _change(change, width)
-    yield from _beyond(tuned, width)
+    yield from _untried_findings(tuned, width)
     yield from paragraph("Stopped", tuned.stopped, width)
-    yield from paragraph("Cost", _cost(tuned, price), width)
+    yield from paragraph("Cost", _cost(tuned), width)
     if tuned.patch and not _is_by_hand(tuned.verified):
         yield StyledLine("")
         yield from wrap_command("Next", _next(tuned.verified), "the changes it would write", 26, width)
@@ -76,10 +59,10 @@ def _lines(tuned: Tuned, width: int, price: float | None) -> Iterator[StyledLine
 def _verdict(tuned: Tuned, width: int) -> Iterator[StyledLine]:
     verified = tuned.verified
     if not tuned.best or verified is None:
-        yield from (StyledLine(line.text, "heading") for line in wrap(_kept(tuned), width, rest="  "))
+        yield from (StyledLine(line.text, "heading") for line in wrap(_no_winner(tuned), width, rest="  "))
         return
     found = verified.estimate
-    best, style, losses = _condition(tuned.space, verified)
+    best, style, losses = _headline(tuned.space, verified)
     speed = f"{found.speedup:.2f}x as fast as the baseline"
     text = f"{best}: {speed}, 95 % interval {found.low:.2f} to {found.high:.2f}{losses}."
     yield from (StyledLine(line.text, style) for line in wrap(text, width, rest="  "))
@@ -89,7 +72,7 @@ def _verdict(tuned: Tuned, width: int) -> Iterator[StyledLine]:
         yield StyledLine("`autotune apply` writes none of it: set it yourself.")
 
 
-def _condition(space: Space, verified: Verified) -> tuple[str, str, str]:
+def _headline(space: Space, verified: Verified) -> tuple[str, str, str]:
     """How the headline begins, its style, and what it says of losses that could not be compared."""
     if verified.losses.sameness is not LossVerdict.NOT_COMPARED:
         return "Best", "apply", ""
@@ -108,7 +91,7 @@ def _change(change: PatchChange, width: int) -> Iterator[StyledLine]:
         yield from wrap(f"by hand: {change.by_hand}", width, first="    ", rest="    ")
 
 
-def _beyond(tuned: Tuned, width: int) -> Iterator[StyledLine]:
+def _untried_findings(tuned: Tuned, width: int) -> Iterator[StyledLine]:
     """What was not tried, with its rules and the gain that is expected of it."""
     if not tuned.beyond:
         return
@@ -131,7 +114,7 @@ def _next(verified: Verified | None) -> str:
     return f"autotune apply{' --allow altering' if altering else ''} --diff"
 
 
-def _kept(tuned: Tuned) -> str:
+def _no_winner(tuned: Tuned) -> str:
     """What to do where nothing won, and why."""
     own = [trial for trial in tuned.trials if trial.candidate == tuned.space.current]
     if tuned.notes and own and all(trial.outcome is Outcome.OUT_OF_MEMORY for trial in own):
@@ -140,10 +123,10 @@ def _kept(tuned: Tuned) -> str:
     if tuned.notes:
         again = "To confirm it, run the same command with --resume"
         return f"Keep what you have for now: {'; '.join(tuned.notes)}. {again}."
-    return f"Keep what you have: {_why_kept(tuned)}."
+    return f"Keep what you have: {_why_no_winner(tuned)}."
 
 
-def _why_kept(tuned: Tuned) -> str:
+def _why_no_winner(tuned: Tuned) -> str:
     verified = tuned.verified
     if verified is None:
         lost = ", ".join(tuned.other_losses)
@@ -161,13 +144,13 @@ def _table(tuned: Tuned, width: int) -> Iterator[StyledLine]:
     of_own = (trial.samples_per_s for trial in tuned.trials if trial.candidate == tuned.space.current)
     own = [speed for speed in of_own if speed]
     base = sum(own) / len(own) if own else None
-    rows = [(_time(trial), _speedup(trial, base), _expected(trial), _peak(trial)) for trial in tuned.trials]
+    rows = [(_time(trial), _speedup(trial, base), _forecast(trial), _peak(trial)) for trial in tuned.trials]
     columns = [max(map(cells, column)) for column in zip(_HEADS, *rows, strict=True)]
     yield StyledLine(f"Trial  {_row(_HEADS, columns)}  settings")
     for trial, row in zip(tuned.trials, rows, strict=True):
         first = f"{pad(str(trial.number), 5)}  {_row(row, columns)}  "
         lost = f" -- {OUTCOMES[trial.outcome]}: {trial.error}" if trial.outcome is not Outcome.COMPLETED else ""
-        settings = changed(tuned.space.changes(trial.candidate))
+        settings = assignments(tuned.space.changes(trial.candidate))
         yield from wrap(f"{settings}{lost}", width, first=first, rest=" " * min(cells(first), width // 2))
 
 
@@ -186,7 +169,7 @@ def _speedup(trial: SearchTrial, base: float | None) -> str:
     return f"{trial.samples_per_s / base:.2f}x" if trial.samples_per_s and base else "-"
 
 
-def _expected(trial: SearchTrial) -> str:
+def _forecast(trial: SearchTrial) -> str:
     return f"{trial.forecast:.2f}x" if trial.forecast is not None else "-"
 
 
@@ -194,7 +177,7 @@ def _peak(trial: SearchTrial) -> str:
     return size(trial.memory_bytes) if trial.memory_bytes is not None else "-"
 
 
-def _listed(head: str, left: tuple[SkippedSetting, ...], width: int) -> Iterator[StyledLine]:
+def _settings_by_reason(head: str, left: tuple[SkippedSetting, ...], width: int) -> Iterator[StyledLine]:
     """Settings by the reason that they share."""
     by_reason: dict[str, list[str]] = {}
     for one in left:
@@ -205,13 +188,15 @@ def _listed(head: str, left: tuple[SkippedSetting, ...], width: int) -> Iterator
         yield from wrap(f"{', '.join(names)}: {why}", width, first="  ", rest="    ")
 
 
-def _cost(tuned: Tuned, price: float | None) -> str:
+def _cost(tuned: Tuned) -> str:
+    price = tuned.price_per_hour
     paid = f" ({money(tuned.spent_s / 3600 * price)})" if price is not None else ""
     probes = f"of which the diagnosis and its probes {duration(tuned.probes_s)}"
-    return f"the search took {duration(tuned.spent_s)}{paid}, {probes}{_break_even(tuned, price)}"
+    return f"the search took {duration(tuned.spent_s)}{paid}, {probes}{_break_even(tuned)}"
 
 
-def _break_even(tuned: Tuned, price: float | None) -> str:
+def _break_even(tuned: Tuned) -> str:
+    price = tuned.price_per_hour
     saved_ms = _saved_ms(tuned.verified) if tuned.best else 0.0
     if saved_ms <= 0 or tuned.verified is None:
         return ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from autotune.model.evidence import RUN
 from autotune.model.report import Report, Step
+from autotune.report.bound import COMPUTE, bound
 from autotune.report.gains import speedup
 from autotune.report.labels import path, words
 from autotune.report.text import data_wait_reason
 from autotune.report.text.layout import StyledLine, wrap
 from autotune.report.units import percent
 
-_COMPUTE = ("forward", "recompute", "backward", "optimizer")
 _SENTENCES = {
     "data_wait": "Input-bound: {share} of each step is spent waiting for data.",
     "compute": "Compute-bound: {share} of each step is {compute}.",
@@ -46,21 +46,6 @@ def _lead(report: Report) -> str:
     return f"Nothing to report, but nothing could be decided: {num_skipped} rules lack a fact. {bound}"
 
 
-def bound(report: Report, step: Step) -> tuple[str, float]:
-    """What takes the largest part of a step, "compute" or a phase, and its share.
-
-    What preparing batches takes from training on the same CPUs counts as input, and not as the phases that it slows.
-    """
-    known = {phase: ms or 0.0 for phase, ms in step.breakdown_ms.items()}
-    parts = {name: known.get(name, 0.0) / step.mean_ms for name in _SENTENCES}
-    parts["compute"] = sum(known.get(phase, 0.0) for phase in _COMPUTE) / step.mean_ms
-    name = max(parts, key=lambda each: parts[each])
-    cost, wait = report.evidence.lookup(data_wait_reason.TRAIN, "loader.input_share"), parts["data_wait"]
-    if name == "compute" and isinstance(cost, float) and cost > wait and cost > parts[name] - (cost - wait):
-        return "data_wait", cost
-    return name, parts[name]
-
-
 def _bound(report: Report, step: Step) -> str:
     name, share = bound(report, step)
     wait = (step.breakdown_ms.get("data_wait") or 0.0) / step.mean_ms
@@ -74,7 +59,7 @@ def _bound(report: Report, step: Step) -> str:
 
 def _compute(step: Step) -> str:
     """The compute phases that were seen: "forward, backward and optimizer"."""
-    seen = [phase for phase in _COMPUTE if step.breakdown_ms.get(phase)]
+    seen = [phase for phase in COMPUTE if step.breakdown_ms.get(phase)]
     return f"{', '.join(seen[:-1])} and {seen[-1]}" if len(seen) > 1 else "".join(seen) or "compute"
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from autotune import outlet
 from autotune.model.checked import Checked
 from autotune.model.evidence import Location
+from autotune.outlet import clean
 from autotune.report import findings as say
-from autotune.report import render_check
-from autotune.report.text.layout import clean
+from autotune.report import render
 
 Command = tuple[str, dict[str, str], str]
 
@@ -36,7 +36,7 @@ def without_backslashes(text: str) -> str:
 
 
 def commands(made: Checked) -> list[Command]:
-    lines = render_check(made, "github").split("\n")
+    lines = render("check", made, "github").split("\n")
     assert lines[-1] == ""
     assert lines[-2].startswith("autotune: ")
     assert all(line.startswith("::") for line in lines[:-2])
@@ -45,14 +45,14 @@ def commands(made: Checked) -> list[Command]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str) -> None:
-    assert render_check(CASES[name](), "github") == (GOLDEN / f"{name}.github").read_text(encoding="utf-8")
+    assert render("check", CASES[name](), "github") == (GOLDEN / f"{name}.github").read_text(encoding="utf-8")
 
 
 def test_no_command_to_another_ci_is_in_a_line() -> None:
     where = Location("##vso[task.setvariable variable=PATH]x.py", 23)
     made = checked(bundle("x.py", finding(WORKERS, "##[group]y", where)))
-    assert "##\\vso[task" in render_check(made, "github")
-    assert "##[" not in render_check(made, "github")
+    assert "##\\vso[task" in render("check", made, "github")
+    assert "##[" not in render("check", made, "github")
 
 
 @settings(max_examples=100, deadline=None)
@@ -67,7 +67,7 @@ def test_the_runner_reads_what_was_meant(made: Checked) -> None:
         assert without_backslashes(message.split("\n")[0]) == without_backslashes(clean(each.finding.message))
     others = sum(note.is_error for note in say.notes(made)) + sum(not gate.holds for gate in made.gates)
     assert len(found) == len(made.findings) + others
-    assert "\r" not in render_check(made, "github")
+    assert "\r" not in render("check", made, "github")
 
 
 def test_a_hostile_file_name_and_message_stay_inside_their_command() -> None:

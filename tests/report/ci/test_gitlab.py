@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from autotune.model.checked import Checked
 from autotune.model.rule import Severity
-from autotune.report import render_check
+from autotune.report import render
 
 SCHEMA = json.loads((SCHEMAS / "gitlab-code-quality.schema.json").read_text(encoding="utf-8"))
 
 
 def issues(made: Checked) -> list[dict[str, Any]]:
-    found = json.loads(render_check(made, "gitlab"))
+    found = json.loads(render("check", made, "gitlab"))
     jsonschema.Draft202012Validator(SCHEMA).validate(found)
     return found
 

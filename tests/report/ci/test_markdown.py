@@ -13,17 +13,17 @@ from markdown_it.token import Token
 from msgspec.structs import replace
 
 from autotune.model.checked import Checked
+from autotune.outlet import clean
 from autotune.report import findings as say
-from autotune.report import render_check
+from autotune.report import render
 from autotune.report.ci.markdown import escape
-from autotune.report.text.layout import clean
 
 GFM = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 OURS = re.compile(r"</?code>|<details><summary>[^<]*</summary>|</details>")
 
 
 def parsed(made: Checked) -> list[Token]:
-    return GFM.parse(render_check(made, "markdown"))
+    return GFM.parse(render("check", made, "markdown"))
 
 
 def texts(tokens: list[Token]) -> list[str]:
@@ -35,7 +35,7 @@ def texts(tokens: list[Token]) -> list[str]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str) -> None:
-    assert render_check(CASES[name](), "markdown") == (GOLDEN / f"{name}.md").read_text(encoding="utf-8")
+    assert render("check", CASES[name](), "markdown") == (GOLDEN / f"{name}.md").read_text(encoding="utf-8")
 
 
 @settings(max_examples=100, deadline=None)
@@ -79,6 +79,6 @@ def test_a_word_with_underscores_stays_readable() -> None:
 
 def test_a_summary_is_cut_before_it_is_too_long() -> None:
     many = [replace(NO_WORKERS, message=f"message {number}" * 20) for number in range(3000)]
-    text = render_check(checked(bundle("train.py", *many)), "markdown")
+    text = render("check", checked(bundle("train.py", *many)), "markdown")
     assert len(text.encode()) < 2**20
     assert "and 2,800 more." in text

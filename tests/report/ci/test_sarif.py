@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from autotune.model.checked import Checked
 from autotune.model.evidence import Location
 from autotune.model.rule import Severity
-from autotune.report import render_check
+from autotune.report import render
 
 SCHEMA = json.loads((SCHEMAS / "sarif.schema.json").read_text(encoding="utf-8"))
 
 
 def run(made: Checked) -> dict[str, Any]:
-    log = json.loads(render_check(made, "sarif"))
+    log = json.loads(render("check", made, "sarif"))
     jsonschema.Draft202012Validator(SCHEMA).validate(log)
     return log["runs"][0]
 
@@ -36,7 +36,7 @@ def test_the_schema_is_a_schema() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str) -> None:
-    made = json.loads(render_check(CASES[name](), "sarif"))
+    made = json.loads(render("check", CASES[name](), "sarif"))
     assert made == json.loads((GOLDEN / f"{name}.sarif").read_text(encoding="utf-8"))
 
 

@@ -12,7 +12,7 @@ from check_builders import CASES, CHECKED, GOLDEN, full
 from hypothesis import given, settings
 
 from autotune.model.checked import Checked
-from autotune.report import render_check
+from autotune.report import render
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def parsed(made: Checked) -> dict[str, Any]:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
 
-    return json.loads(render_check(made, "json"), parse_constant=refuse)
+    return json.loads(render("check", made, "json"), parse_constant=refuse)
 
 
 def test_the_schema_is_a_schema() -> None:
@@ -43,7 +43,7 @@ def test_golden(name: str) -> None:
 @given(CHECKED)
 def test_every_result_is_valid_and_one_line(made: Checked) -> None:
     jsonschema.Draft202012Validator(SCHEMA).validate(parsed(made))
-    assert render_check(made, "json").count("\n") == 1
+    assert render("check", made, "json").count("\n") == 1
 
 
 def test_keys_keep_the_order_of_the_schema() -> None:

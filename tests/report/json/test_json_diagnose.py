@@ -58,7 +58,7 @@ def parsed(made: Report) -> dict[str, Any]:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
 
-    found: dict[str, Any] = json.loads(render(made, "json"), parse_constant=refuse)
+    found: dict[str, Any] = json.loads(render("diagnose", made, "json"), parse_constant=refuse)
     return found
 
 
@@ -100,7 +100,7 @@ def test_keys_are_those_of_the_contract_in_its_order(name: str) -> None:
 
 
 def test_one_object_in_one_line() -> None:
-    text = render(CASES["full"](), "json")
+    text = render("diagnose", CASES["full"](), "json")
     assert text.count("\n") == 1
     assert text.endswith("}\n")
 

@@ -14,7 +14,7 @@ SCHEMA = json.loads((files("autotune.report.json") / "verify.schema.json").read_
 
 
 def parsed(**fields):
-    return json.loads(render(verified(**fields), False, 80, "autotune verify --resume"))
+    return json.loads(render(verified(**fields), False, 80))
 
 
 def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:

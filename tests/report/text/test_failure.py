@@ -74,4 +74,4 @@ def test_a_kill_for_memory_has_the_table_too(ran_out: bool, has_table: bool) -> 
 @pytest.mark.parametrize(("num", "warmup", "expected"), [(9, 5, 9), (None, 5, 35), (None, None, None)])
 def test_num_steps(num: int | None, warmup: int | None, expected: int | None) -> None:
     made = report(run=run(num_steps=num, warmup_steps=warmup), step=step(30, forward=1.0))
-    assert failure.num_steps(made) == expected
+    assert made.num_steps_run == expected

@@ -8,7 +8,7 @@ from autotune.model.evidence import Location, Span
 from autotune.model.finding import Finding, GeneratedScript, Install, Recommendation, SettingChange
 from autotune.model.rule import Effect
 from autotune.report.text import advice
-from autotune.report.text.layout import printed
+from autotune.report.text.layout import to_text
 
 
 def shown(*recommendations: Recommendation, has_step: bool = True) -> list[str]:
@@ -101,7 +101,7 @@ def needing(**given: object) -> list[str]:
     """The lines below the advice, in a report that is wide enough."""
     found: Finding = replace(finding(rule(), "m", advice=("Do it.",)), **given)  # type: ignore[arg-type]
     made = report(recommendation(1, found), run=run(), step=step(forward=1000.0))
-    text = printed(advice.decision_lines(made, 200), False, 200)
+    text = to_text(advice.decision_lines(made, 200), False, 200)
     return text.split("Do it.\n")[1].splitlines()
 
 
@@ -118,7 +118,7 @@ def test_an_install_is_a_command_or_a_reason(install: Install, expected: list[st
 
 def test_a_command_is_never_cut() -> None:
     made = report(recommendation(1, replace(finding(rule(), "m"), install=FITS)), run=run(), step=step(forward=1.0))
-    text = printed(advice.decision_lines(made, 60), False, 60)
+    text = to_text(advice.decision_lines(made, 60), False, 60)
     assert FITS.command in text.splitlines()[3]
 
 

@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[2] / "builders" / "golden"
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str) -> None:
-    assert render(CASES[name](), "text") == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    assert render("diagnose", CASES[name](), "text") == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def test_every_golden_file_has_a_case() -> None:
@@ -32,15 +32,15 @@ def test_every_golden_file_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_colour_changes_nothing_but_the_colour(name: str) -> None:
-    coloured = render(CASES[name](), "text", colour=True)
-    assert click.unstyle(coloured) == render(CASES[name](), "text")
+    coloured = render("diagnose", CASES[name](), "text", colour=True)
+    assert click.unstyle(coloured) == render("diagnose", CASES[name](), "text")
     assert coloured != click.unstyle(coloured)
 
 
 @pytest.mark.parametrize("width", [60, 72, 80, 120])
 @pytest.mark.parametrize("name", CASES)
 def test_no_line_is_wider_than_asked(name: str, width: int) -> None:
-    assert max(cells(line) for line in render(CASES[name](), "text", width=width).splitlines()) <= width
+    assert max(cells(line) for line in render("diagnose", CASES[name](), "text", width=width).splitlines()) <= width
 
 
 ANY = st.text(alphabet=st.characters(), max_size=200)
@@ -84,14 +84,14 @@ def reports(draw: st.DrawFn) -> Report:
 @settings(max_examples=60, deadline=None)
 @given(reports(), st.integers(min_value=60, max_value=100))
 def test_arbitrary_text_breaks_neither_width_nor_terminal(made: Report, width: int) -> None:
-    text = render(made, "text", width=width)
+    text = render("diagnose", made, "text", width=width)
     assert [line for line in text.split("\n") if cells(line) > width] == []
     assert re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]", text) is None
 
 
 def test_a_narrow_terminal_gets_the_least_width() -> None:
     made = CASES["raw_loop"]()
-    assert render(made, "text", width=10) == render(made, "text", width=60)
+    assert render("diagnose", made, "text", width=10) == render("diagnose", made, "text", width=60)
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_machine_line(machine: dict[str, object], device: str, expected: str) ->
         machine=machine,  # type: ignore[arg-type]
         software={},
     )
-    assert render(made, "text").splitlines()[0] == expected
+    assert render("diagnose", made, "text").splitlines()[0] == expected

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.report.text.layout import StyledLine, cells, clean, copied, printed, shorten, spread, wrap
+from autotune.outlet import clean
+from autotune.report.text.layout import StyledLine, cells, shorten, spread, to_copy, to_text, wrap
 
 
 @pytest.mark.parametrize(
@@ -62,11 +63,11 @@ def texts(left: str, right: str, width: int) -> list[str]:
 
 
 def test_what_is_to_be_copied_stays_whole() -> None:
-    line = copied("type", f"pip install  {'w' * 80}\x1b[31m")
-    assert printed([line], False, 60) == f"  type   pip install {'w' * 80}\n"
+    line = to_copy("type", f"pip install  {'w' * 80}\x1b[31m")
+    assert to_text([line], False, 60) == f"  type   pip install {'w' * 80}\n"
 
 
 def test_printed_styles_whole_lines() -> None:
     lines = [StyledLine("x ", "heading"), StyledLine("plain")]
-    assert printed(lines, False, 80) == "x\nplain\n"
-    assert printed(lines, True, 80) == "\x1b[1mx\x1b[0m\nplain\n"
+    assert to_text(lines, False, 80) == "x\nplain\n"
+    assert to_text(lines, True, 80) == "\x1b[1mx\x1b[0m\nplain\n"

@@ -9,11 +9,13 @@ from autotune.model.finding import Gain
 from autotune.model.rule import Effect
 from autotune.model.tuned import Outcome, SkippedSetting, Space, UntriedFinding
 from autotune.model.verified import LossComparison, LossVerdict, Verdict
-from autotune.report.text.tune import changed, plan, render
+from autotune.report.labels import assignments
+from autotune.report.text.tune import render
+from autotune.report.tune_progress import search_plan
 
 
 def text(found, width: int = 100, price: float | None = None) -> str:
-    return render(found, False, width, price)
+    return render(replace(found, price_per_hour=price), False, width)
 
 
 def test_what_won_is_said_first_with_its_interval_and_changes() -> None:
@@ -149,17 +151,17 @@ def test_no_line_is_wider_than_the_page(width: int) -> None:
 
 
 def test_the_plan_says_what_will_be_searched_and_spent() -> None:
-    assert plan(SPACE, 6.0, 300.0, 3.6) == (
+    assert search_plan(SPACE, 6.0, 300.0, 3.6) == (
         "4 configurations of workers (2), batch (2); a trial takes about 6.0 s; 5 min 0 s left, $0.30 at most"
     )
-    assert plan(Space(SPACE.axes[:1]), 6.0, None, None) == (
+    assert search_plan(Space(SPACE.axes[:1]), 6.0, None, None) == (
         "2 configurations of workers (2); a trial takes about 6.0 s"
     )
 
 
 def test_changes_in_short() -> None:
-    assert changed({}) == "baseline"
-    assert changed({"loader.batch_size": 8, "train.accumulation_steps": 4}) == "batch_size=8 accumulation_steps=4"
+    assert assignments({}) == "baseline"
+    assert assignments({"loader.batch_size": 8, "train.accumulation_steps": 4}) == "batch_size=8 accumulation_steps=4"
 
 
 def test_what_is_not_known_of_the_winner_is_a_note() -> None:

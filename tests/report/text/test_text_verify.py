@@ -5,7 +5,8 @@ from verified_builders import verified
 
 from autotune.model.finding import Gain
 from autotune.model.verified import Clock, Estimate, LossComparison, LossVerdict, Memory, Resume, Resumed, Verdict
-from autotune.report.text.verify import plan, render
+from autotune.report.text.ab_result import plan
+from autotune.report.text.verify import render
 
 FULL = """\
 autotune verify: 1 of 1 changes of run r
@@ -26,7 +27,7 @@ RESUME = "autotune verify --resume train.py"
 
 
 def text(**fields) -> str:
-    return render(verified(**fields), False, 80, RESUME)
+    return render(verified(resume_command=RESUME, **fields), False, 80)
 
 
 def test_the_whole_text() -> None:
@@ -137,8 +138,8 @@ def test_notes_and_scaled_steps_are_said() -> None:
 
 def test_no_line_is_too_wide_and_colour_marks_the_verdict() -> None:
     assert max(map(len, text().splitlines())) <= 80
-    assert "\x1b[" in render(verified(), True, 80, RESUME)
-    narrow = render(verified(estimate=Estimate(1.5, 1.45, 1.55, 0.01)), False, 10, RESUME)
+    assert "\x1b[" in render(verified(), True, 80)
+    narrow = render(verified(estimate=Estimate(1.5, 1.45, 1.55, 0.01)), False, 10)
     assert max(map(len, narrow.splitlines())) <= 60
 
 

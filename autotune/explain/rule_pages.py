@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from inspect import cleandoc
 from itertools import groupby
 from pathlib import Path
@@ -11,19 +11,34 @@ from pathlib import Path
 from msgspec import Struct
 
 from autotune.catalogue import what_ifs
-from autotune.cli.explain import sections, standing
-from autotune.engine.load import rules_folder
+from autotune.engine.load import load_rules, rules_folder
 from autotune.engine.static import decides_without_a_run
+from autotune.explain.explain import explanation
 from autotune.model.rule import Rule
 from autotune.predict import WHAT_IFS
-
-CODE = ("When", "Without a run")
-"""How the titles of sections begin whose lines are expressions."""
+from autotune.report.text.explain import section_lines, standing
 
 KINDS = {"fact": "the name of a fact", "number": 'a number, as a string ("0.5")', "flag": 'the word "true"'}
 """What an argument of a what-if may be."""
 
 HEAD = "Written by `autotune rules --docs docs/rules` from the files in `rules/`."
+
+
+def write(folder: Path) -> None:
+    """Write every page into `folder`, which is made; pages of rules that are gone are deleted."""
+    found = pages(load_rules())
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("[A-Z][A-Z][0-9][0-9][0-9].md"):
+        old.unlink()
+    for name, text in found.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def pages(rules: Sequence[Rule]) -> dict[str, str]:
+    """The text of every page by the name of its file."""
+    indexes = {"README.md": _by_family(rules), "symptoms.md": _by_symptom(rules), "what-ifs.md": _what_ifs()}
+    lines = {f"{rule.id}.md": _page(rule) for rule in rules} | indexes
+    return {name: "\n".join(page) + "\n" for name, page in lines.items()}
 
 
 class Symptom(Struct, frozen=True):
@@ -50,33 +65,15 @@ def family(rule: Rule) -> str:
     return rule.file.split("/")[0]
 
 
-def write(rules: Iterable[Rule], folder: Path) -> None:
-    """Write every page into `folder`, which is made; pages of rules that are gone are deleted."""
-    found = pages(tuple(rules))
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("[A-Z][A-Z][0-9][0-9][0-9].md"):
-        old.unlink()
-    for name, text in found.items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
-def pages(rules: Sequence[Rule]) -> dict[str, str]:
-    """The text of every page by the name of its file."""
-    indexes = {"README.md": _by_family(rules), "symptoms.md": _by_symptom(rules), "what-ifs.md": _what_ifs()}
-    lines = {f"{rule.id}.md": _page(rule) for rule in rules} | indexes
-    return {name: "\n".join(page) + "\n" for name, page in lines.items()}
-
-
 def _page(rule: Rule) -> Iterator[str]:
     yield from (f"# {rule.id} {rule.name}", "", f"{rule.summary} ({standing(rule)})")
-    for title, body in sections(rule):
-        lines = [line.removeprefix("  ") for line in body]
-        is_code = title.startswith(CODE)
-        yield from ("", f"## {title}", "")
-        yield from ("```text", *lines, "```") if is_code else map(_plain, lines)
+    for section in explanation(rule).sections:
+        lines = [line.removeprefix("  ") for line in section_lines(section)]
+        yield from ("", f"## {section.title}", "")
+        yield from ("```text", *lines, "```") if section.of_code else map(_literal, lines)
 
 
-def _plain(line: str) -> str:
+def _literal(line: str) -> str:
     """A line that Markdown shows as it stands."""
     return line.replace("<", "\\<").replace("*", "\\*")
 
@@ -106,7 +103,7 @@ def _what_ifs() -> Iterator[str]:
         yield from (f"- `{argument}`: {_kind(kind)}" for argument, kind in entry.required.items())
         yield from (f"- `{argument}`: {_kind(kind)}, optional" for argument, kind in entry.optional.items())
         # The docstring of a what-if is its one description; python -OO has none.
-        yield from ("", *map(_plain, cleandoc(WHAT_IFS[name].__doc__ or "").splitlines()))
+        yield from ("", *map(_literal, cleandoc(WHAT_IFS[name].__doc__ or "").splitlines()))
 
 
 def _kind(kind: str | Sequence[str]) -> str:
@@ -114,4 +111,4 @@ def _kind(kind: str | Sequence[str]) -> str:
 
 
 def _item(rule: Rule) -> str:
-    return f"- [{rule.id}]({rule.id}.md) {_plain(rule.summary)}"
+    return f"- [{rule.id}]({rule.id}.md) {_literal(rule.summary)}"

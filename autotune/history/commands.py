@@ -64,7 +64,7 @@ def age(run: str) -> str:
 def newer_elsewhere(verb: str, cwd: Path) -> str:
     """Of the project's newest run, where an older one is "last" because that was typed in `cwd`: how to take it. ""
     where there is none."""
-    run = artefacts.passed_over(cwd)
+    run = artefacts.newest_run_elsewhere(cwd)
     if run is None:
         return ""
     folder = state.folders(run.parents[2])[run.name]
@@ -85,14 +85,14 @@ def command(name: str, verb: str, cwd: Path) -> StoredCommand:
         run = artefacts.resolve(name, cwd)
     except UsageError as error:
         raise UsageError(f"no script was given, and {error.what}", where=error.where, to_do=to_do) from None
-    known = _known(run)
+    known = _stored_command(run)
     if known is None:
         why = "autotune stores no command that may hold a secret, or the run was recorded elsewhere"
         raise UsageError(f"no script was given, and the command of run {run.name} is not known: {why}", to_do=to_do)
     return known
 
 
-def of_command(words: Sequence[str], cwd: Path) -> str:
+def run_of_command(words: Sequence[str], cwd: Path) -> str:
     """The run that proposes changes for this command: "last", or the newest of it where the last is another's.
 
     Raises UsageError where the last run is of another command, and this one has none.
@@ -101,7 +101,7 @@ def of_command(words: Sequence[str], cwd: Path) -> str:
         last = artefacts.resolve("last", cwd)
     except UsageError:
         return "last"  # who asks for it says so
-    known = _known(last)
+    known = _stored_command(last)
     if known is None or _subject(known.words, known.cwd) == _subject(words, cwd):
         return "last"
     root, subject = last.parents[2], _subject(words, cwd)
@@ -124,7 +124,7 @@ def runs(words: Sequence[str], cwd: Path, root: Path) -> Iterator[str]:
             yield run.name
 
 
-def _known(run: Path) -> StoredCommand | None:
+def _stored_command(run: Path) -> StoredCommand | None:
     """The command of a run folder that was made here."""
     if len(run.parents) < 3 or not state.is_own_run(run, state.registered_runs(run.parents[2])):
         return None

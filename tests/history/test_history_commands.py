@@ -13,9 +13,9 @@ import pytest
 
 from autotune import state
 from autotune.collect import artefacts
-from autotune.diagnose import command_history
-from autotune.diagnose.command_history import StoredCommand
 from autotune.errors import UsageError
+from autotune.history import commands
+from autotune.history.commands import StoredCommand
 from autotune.patch.file import NAME
 
 
@@ -39,30 +39,28 @@ def made(root: Path, *words: str, cwd: Path | None = None, patch: bool = True, s
     if patch:
         (run / NAME).write_text("")
     artefacts.mark_last(run, cwd)
-    command_history.store(run, StoredCommand(run.name, words, cwd or root, None), shown or words)
+    commands.store(run, StoredCommand(run.name, words, cwd or root, None), shown or words)
     return run
 
 
 def test_a_verb_without_a_command_takes_that_of_the_last_run(root: Path) -> None:
     older = made(root, "other.py", "--lr", "1")
     newer = made(root, "A=x y", "python", "main.py", cwd=root / "src")
-    assert command_history.command("last", "verify", root / "src").words == ("A=x y", "python", "main.py")
-    assert str(command_history.command(newer.name, "tune", root)) == f"A='x y' python main.py (in {root / 'src'})"
-    assert command_history.command(older.name, "verify", root) == StoredCommand(
-        older.name, ("other.py", "--lr", "1"), root
-    )
+    assert commands.command("last", "verify", root / "src").words == ("A=x y", "python", "main.py")
+    assert str(commands.command(newer.name, "tune", root)) == f"A='x y' python main.py (in {root / 'src'})"
+    assert commands.command(older.name, "verify", root) == StoredCommand(older.name, ("other.py", "--lr", "1"), root)
 
 
 def test_a_command_that_may_hold_a_secret_is_not_kept(root: Path) -> None:
     run = made(root, "train.py", "--token", "x", shown=("train.py", "--token", "***"))
     with pytest.raises(UsageError, match=f"the command of run {run.name} is not known"):
-        command_history.command("last", "verify", root)
+        commands.command("last", "verify", root)
     assert "--token" not in "".join(one.read_text() for one in state.project(root).rglob("*") if one.is_file())
 
 
 def test_without_a_run_the_usage_is_said(root: Path) -> None:
     with pytest.raises(UsageError, match="no script was given, and this project has no run yet") as error:
-        command_history.command("last", "verify", root)
+        commands.command("last", "verify", root)
     assert error.value.to_do == "Type: autotune verify train.py [ARGS...]"
 
 
@@ -70,11 +68,11 @@ def test_what_lies_in_a_project_starts_nothing(root: Path, tmp_path: Path) -> No
     """A copied project, whose folder of runs came along; and a run.json that names another command."""
     run = made(root, "train.py")
     (run / artefacts.MANIFEST).write_text(json.dumps({"run": {"command": ["evil.py"]}}))
-    assert command_history.command("last", "verify", root).words == ("train.py",)
+    assert commands.command("last", "verify", root).words == ("train.py",)
     copied = tmp_path / "copied"
     shutil.copytree(root, copied)
     with pytest.raises(UsageError, match="is not known"):
-        command_history.command("last", "verify", copied)
+        commands.command("last", "verify", copied)
     elsewhere = copied / ".autotune" / "runs" / run.name
     state.register_folder(root, elsewhere)
     assert state.other_folders(root) is None, "only a run that was made here"
@@ -83,13 +81,13 @@ def test_what_lies_in_a_project_starts_nothing(root: Path, tmp_path: Path) -> No
 def test_a_command_finds_its_own_run(root: Path) -> None:
     own = made(root, "train.py", "--lr", "1")
     made(root, "other.py")
-    assert command_history.of_command(("other.py", "--epochs", "2"), root) == "last"
-    assert command_history.of_command(("python", "../train.py"), root / "src") == str(own)
-    assert command_history.of_command(("A=1", "python", str(root / "train.py")), root.parent) == "last", (
+    assert commands.run_of_command(("other.py", "--epochs", "2"), root) == "last"
+    assert commands.run_of_command(("python", "../train.py"), root / "src") == str(own)
+    assert commands.run_of_command(("A=1", "python", str(root / "train.py")), root.parent) == "last", (
         "nothing ran there"
     )
     with pytest.raises(UsageError, match="the last diagnosis is of another command") as error:
-        command_history.of_command(("src/main.py", "a b"), root)
+        commands.run_of_command(("src/main.py", "a b"), root)
     assert error.value.where == "other.py"
     assert error.value.to_do == "Diagnose this command first: autotune diagnose -- src/main.py 'a b'"
 
@@ -118,8 +116,8 @@ def test_the_verbs_and_recipes_of_a_program_are_commands_of_their_own(root: Path
     first, second = (tuple(shlex.split(line.format(tool=tool))) for line in (one, other))
     own = made(root, *first)
     made(root, *second)
-    assert command_history.of_command(first, root) == str(own)
-    assert command_history.of_command(second, root) == "last"
+    assert commands.run_of_command(first, root) == str(own)
+    assert commands.run_of_command(second, root) == "last"
 
 
 @pytest.mark.parametrize(
@@ -136,14 +134,14 @@ def test_the_verbs_and_recipes_of_a_program_are_commands_of_their_own(root: Path
 )
 def test_other_arguments_are_the_same_command(root: Path, one: str, other: str) -> None:
     made(root, *shlex.split(one))
-    assert command_history.of_command(shlex.split(other), root) == "last"
+    assert commands.run_of_command(shlex.split(other), root) == "last"
 
 
 def test_a_run_that_proposed_nothing_is_not_its_own(root: Path) -> None:
     made(root, "train.py", patch=False)
     made(root, "other.py")
     with pytest.raises(UsageError, match="another command"):
-        command_history.of_command(("train.py",), root)
+        commands.run_of_command(("train.py",), root)
 
 
 def test_the_last_run_of_a_command_that_was_typed_elsewhere(root: Path, tmp_path: Path) -> None:
@@ -153,7 +151,7 @@ def test_the_last_run_of_a_command_that_was_typed_elsewhere(root: Path, tmp_path
     assert artefacts.resolve("last", here) == run.resolve()
     assert artefacts.resolve(run.name, here) == run.resolve()
     assert artefacts.resolve("last", root) == run
-    assert command_history.command("last", "verify", here).cwd == here
+    assert commands.command("last", "verify", here).cwd == here
     own = made(here, "x.py")
     assert artefacts.resolve("last", here) == own, "the newest of both"
 
@@ -167,12 +165,10 @@ def test_last_is_the_newest_run_that_was_typed_in_this_folder(root: Path) -> Non
     assert artefacts.resolve("last", root / "a") == here
     assert artefacts.resolve("last", root / "b") == there
     assert artefacts.resolve("last", root) == there, "none was typed there"
-    assert command_history.of_command(("train.py",), root / "a") == "last"
+    assert commands.run_of_command(("train.py",), root / "a") == "last"
     command = f"cd {root / 'b'} && autotune apply"
-    assert command_history.newer_elsewhere("apply", root / "a").endswith(
-        f" ago, was started in another folder: {command}"
-    )
-    assert command_history.newer_elsewhere("apply", root / "b") == command_history.newer_elsewhere("apply", root) == ""
+    assert commands.newer_elsewhere("apply", root / "a").endswith(f" ago, was started in another folder: {command}")
+    assert commands.newer_elsewhere("apply", root / "b") == commands.newer_elsewhere("apply", root) == ""
 
 
 @pytest.mark.parametrize(
@@ -181,8 +177,8 @@ def test_last_is_the_newest_run_that_was_typed_in_this_folder(root: Path) -> Non
 def test_how_old_a_run_is(seconds: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_760_000_000
     monkeypatch.setattr("time.time", lambda: float(now))
-    assert command_history.age(time.strftime("%Y%m%d-%H%M%S-abcdef", time.gmtime(now - seconds))) == said
+    assert commands.age(time.strftime("%Y%m%d-%H%M%S-abcdef", time.gmtime(now - seconds))) == said
 
 
 def test_a_run_without_a_time_is_named() -> None:
-    assert command_history.age("mine") == "run mine"
+    assert commands.age("mine") == "run mine"

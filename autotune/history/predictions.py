@@ -34,7 +34,7 @@ class Calibration(Struct, frozen=True):
         return f"of {self.num} {noun} {self.num_inside} inside the range; median error {self.median_error:.0%}"
 
 
-def entries(root: Path, run: str, verified: Verified) -> Verified:
+def record(root: Path, run: str, verified: Verified) -> Verified:
     """Add it to the history; with a note where that cannot be written."""
     try:
         append(root, run, verified.predicted, verified.verdict, verified.estimate)

@@ -1,23 +1,24 @@
-"""rules and explain: what the tool knows, without a run."""
+"""rules: every rule, and the one that a name means."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from pathlib import Path
 
 from autotune.engine.load import load_rules
+from autotune.engine.static import decides_without_a_run
 from autotune.errors import UsageError
+from autotune.model.explanation import ListedRule
 from autotune.model.rule import Rule
 
 
-def list_rules(folder: Path | None = None) -> tuple[Rule, ...]:
-    """Every rule of `folder` (None: the shipped ones), by id. Raises RuleError when a file is wrong."""
-    return load_rules(folder)
+def list_rules() -> tuple[ListedRule, ...]:
+    """Every rule, by id. Raises RuleError when a file is wrong."""
+    return tuple(ListedRule(rule, decides_without_a_run(rule)) for rule in load_rules())
 
 
-def find_rule(name: str, folder: Path | None = None) -> Rule:
+def find_rule(name: str) -> Rule:
     """The rule whose id (in any case) or name is `name`. Raises UsageError that suggests near ones."""
-    rules = load_rules(folder)
+    rules = load_rules()
     found = next((rule for rule in rules if name.upper() == rule.id or name == rule.name), None)
     if found is not None:
         return found

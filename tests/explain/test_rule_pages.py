@@ -4,10 +4,11 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from autotune.cli.explain import sections
-from autotune.cli.pages import family, pages, symptoms
 from autotune.cli.rules import command
 from autotune.engine.load import load_rules
+from autotune.explain.explain import explanation
+from autotune.explain.rule_pages import family, pages, symptoms
+from autotune.report.text.explain import section_lines
 
 DOCS = Path(__file__).parents[2] / "docs" / "rules"
 WRITTEN_BY_HAND = {"left-out.md"}
@@ -36,5 +37,5 @@ def test_every_rule_has_a_symptom_and_every_symptom_its_rules() -> None:
 def test_a_page_says_what_explain_says() -> None:
     for rule in load_rules():
         page = pages([rule])[f"{rule.id}.md"].replace("\\", "")
-        said = [line.strip() for _, body in sections(rule) for line in body]
+        said = [line.strip() for section in explanation(rule).sections for line in section_lines(section)]
         assert [line for line in said if line not in page] == []

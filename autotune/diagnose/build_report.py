@@ -1,0 +1,109 @@
+"""From Recordings, and what is known of their machine and files, to the Report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from autotune import derive, predict
+from autotune.diagnose import attachments, cpu_conflicts, notes
+from autotune.diagnose.manifest import ManifestData
+from autotune.engine.coverage import coverage
+from autotune.engine.evaluate import decline, evaluate
+from autotune.engine.evidence import join, observed_over
+from autotune.engine.recommend import recommend, sort_by_gain
+from autotune.model.evidence import RUN, Evidence, Fact, Value
+from autotune.model.finding import Finding, Gain, Passed
+from autotune.model.recording import Recording
+from autotune.model.report import Report, Step
+from autotune.model.rule import Rule
+from autotune.predict.combine import CPUS
+from autotune.predict.threads import undisturbed
+
+
+def build_report(
+    recordings: Sequence[Recording],
+    known: ManifestData,
+    rules: Sequence[Rule],
+    price: float | None,
+    script_path: attachments.ScriptPath,
+) -> Report:
+    """The Report of Recordings and their run; pure: reads nothing from this machine.
+
+    `script_path` says where the generated script of a name is, or will be.
+    """
+    evidence, step = _evidence(recordings, known)
+    evaluation = evaluate(rules, evidence)
+    evaluation, declined = decline(evaluation, lambda finding: _gain(finding, evidence))
+    findings, conflicting = cpu_conflicts.resolve(evaluation.findings, evidence)
+    passed = (*evaluation.passed, *(Passed(one.rule, one.subject, _note(one)) for one in conflicting))
+    evaluation, declined = replace(evaluation, findings=findings, passed=passed), (*declined, *conflicting)
+    with_attachments = [
+        attachments.with_attachments(one, evidence, known.run.python, script_path, known.pins)
+        for one in evaluation.findings
+    ]
+    recommendations = recommend(with_attachments, lambda several: _together(several, evidence))
+    planned = _integer(evidence, "run.num_planned_steps")
+    all_notes = (*known.run.notes, *notes.notes(evidence, recordings, declined))
+    return Report(
+        run=replace(known.run, planned_steps=planned, notes=all_notes),
+        machine=_machine(known.facts),
+        software=dict(known.versions),
+        step=step,
+        evidence=evidence,
+        evaluation=replace(evaluation, findings=sort_by_gain(recommendations)),
+        recommendations=recommendations,
+        price_per_hour=price,
+        coverage=coverage(evaluation, evidence, known.run),
+    )
+
+
+def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evidence, Step | None]:
+    """What the Recordings, the machine and the files say together, and the step of the window."""
+    values = {fact.name: fact.value for fact in known.facts}
+    local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
+    quota = values.get("machine.cpu_quota")
+    per_rank = float(quota) / max(local) if isinstance(quota, int | float) and local else None
+    memory = values.get("machine.memory_limit_bytes")
+    counted = (fact.value for fact in known.static_facts if fact.name == "code.num_epochs")
+    derived = derive.derive(
+        recordings,
+        cpus_per_rank=per_rank,
+        memory_limit_bytes=memory if isinstance(memory, int) else None,
+        code_epochs=next((epochs for epochs in counted if isinstance(epochs, int)), None),
+    )
+    more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
+    observed = join([*known.facts, *more, *derived.facts], derived.settings)
+    evidence = observed_over(join(known.static_facts, known.static_settings), observed)
+    return undisturbed(evidence), derived.step
+
+
+def _gain(finding: Finding, evidence: Evidence) -> Gain | None:
+    spec = finding.rule.gain
+    return predict.predict(spec, evidence, finding.subject) if spec else None
+
+
+def together(findings: Sequence[Finding], report: Report) -> Gain | None:
+    """What is predicted of the changes of several findings, all made."""
+    return _together(findings, report.evidence)
+
+
+def _together(findings: Sequence[Finding], evidence: Evidence) -> Gain | None:
+    pair, shared = cpu_conflicts.together(findings, evidence)
+    alone = [one for one in findings if one not in pair]
+    parts = [(predict.target(one.rule.gain), one.gain) for one in alone if one.rule.gain and one.gain]
+    return predict.combine([*parts, *([(CPUS, shared)] if shared else [])], evidence)
+
+
+def _note(conflicting: Finding) -> str:
+    return conflicting.gain.note if conflicting.gain is not None else ""
+
+
+def _integer(evidence: Evidence, name: str) -> int | None:
+    value = evidence.lookup(RUN, name)
+    return int(value) if isinstance(value, int | float) else None
+
+
+def _machine(facts: Iterable[Fact]) -> dict[str, Value]:
+    return {fact.name.removeprefix("machine."): fact.value for fact in facts if fact.name.startswith("machine.")}

@@ -1,0 +1,1 @@
+"""`explain` and `rules`: what the rules say, without a run."""
