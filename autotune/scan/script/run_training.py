@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
+from autotune.catalogue.frameworks import script_packages
 from autotune.pycode.functions import bindings_of, with_callers
 from autotune.pycode.names import READ_LIBRARIES, full_name
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.training_loops import TrainingStep
 
-LIBRARIES = READ_LIBRARIES | sys.stdlib_module_names
+LIBRARIES = READ_LIBRARIES | script_packages() | sys.stdlib_module_names
 
 
 class TrainingEntryPoint(Struct, frozen=True):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from autotune.catalogue import frameworks
 from autotune.pycode.functions import called_function
 from autotune.pycode.index import Function
 from autotune.pycode.reachability import condition_holds
@@ -23,9 +24,6 @@ from autotune.scan.script.optimizer_steps import (
 )
 from autotune.scan.script.training_models import RANK
 from autotune.syntax.python import last_name
-
-HOOKS = {"training_step": ("Module", "Trainer", "Base", "Model"), "compute_loss": ("Trainer",)}
-"""Methods that Lightning and the HF Trainer call once per micro-batch, and how the classes are called that do so."""
 
 BACKWARDS = ("backward", "manual_backward")
 
@@ -110,7 +108,7 @@ def accumulation_loops(view: ScriptView, step: TrainingStep) -> Iterator[Loop]:
 def _is_hook(view: ScriptView, function: Function) -> bool:
     class_ = view.index.method_class(function)
     bases = [last_name(base) for base in class_.bases] if class_ is not None else []
-    return any(base.endswith(HOOKS.get(function.name, ())) for base in bases)
+    return any(base.endswith(frameworks.step_classes(function.name)) for base in bases)
 
 
 def _is_backward(view: ScriptView, call: ast.Call) -> bool:

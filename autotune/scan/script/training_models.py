@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from autotune.catalogue.frameworks import wrapping_methods
 from autotune.pycode.index import Index
 from autotune.pycode.library_models import LibraryModels
 
@@ -66,8 +67,7 @@ def _names(node: ast.expr, pattern: re.Pattern[str]) -> bool:
 
 
 MODELS = LibraryModels(
-    # Methods of accelerate and Fabric.
-    return_arguments=frozenset({"prepare", "setup", "setup_dataloaders", "prepare_data_loader"}),
+    return_arguments=wrapping_methods(),
     containers=frozenset({"DataLoader", "BatchSampler"}),
     constant=_constant,
     assumes=_assumes,
