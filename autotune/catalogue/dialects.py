@@ -1,4 +1,8 @@
-"""dialects/<framework>.toml: how each framework spells each canonical setting, by version.
+"""How each framework and config format spells each canonical setting, by version.
+
+A trainer framework has its dialect in frameworks/<name>.toml, below [dialect]: there `frameworks` is the name of the
+file and `package` its first distribution unless they are given, and an entry is [dialect."loader.num_workers"].
+A config format of no such framework is a file dialects/<name>.toml:
 
 frameworks = ["hf_trainer"]       the names that the fact run.framework has
 package = "transformers"          whose version `since` and `before` mean
@@ -50,6 +54,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from autotune.catalogue.frameworks import frameworks
 from autotune.catalogue.vocabulary import read, settings, tables
 from autotune.model.evidence import Value
 
@@ -194,9 +199,13 @@ def extends(name: str, other: str) -> bool:
 
 @cache
 def dialects() -> Mapping[str, Mapping[str, Any]]:
-    """Every dialect file, parsed, by its name without the suffix."""
+    """Every dialect by its name: that of its file, without the suffix."""
     names = [name for name in tables() if name.startswith(_FOLDER)]
-    return MappingProxyType({name.removeprefix(_FOLDER).removesuffix(".toml"): read(name) for name in names})
+    found = {name.removeprefix(_FOLDER).removesuffix(".toml"): read(name) for name in names}
+    for name, one in frameworks().items():
+        if one.dialect:
+            found[name] = {"frameworks": [name], "package": "".join(one.distributions[:1]), **one.dialect}
+    return MappingProxyType(dict(sorted(found.items())))
 
 
 def version(text: str) -> Version:

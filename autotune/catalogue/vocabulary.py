@@ -20,6 +20,9 @@ KINDS = ("bool", "int", "float", "text", "version", "share", "ms", "s", "bytes",
 SUBJECTS = ("run", "loader", "optimizer", "rank")
 """What a fact, a setting or a rule can belong to."""
 
+FOLDER = Path(__file__).parent
+"""Where the TOML files are."""
+
 
 class FactEntry(Struct, frozen=True):
     """What the catalogue says about a fact. `supplier` is the module that states it, `topic` a row of topics.toml.
@@ -105,7 +108,7 @@ class WhatIfEntry(Struct, frozen=True):
 
 
 def read(name: str) -> dict[str, Any]:
-    """A TOML file of this package, parsed: "facts.toml", "dialects/trl.toml"."""
+    """A TOML file of this package, parsed: "facts.toml", "frameworks/trl.toml"."""
     table: dict[str, Any] = tables()[name]
     return table
 
@@ -113,8 +116,7 @@ def read(name: str) -> dict[str, Any]:
 @cache
 def tables() -> Mapping[str, Any]:
     """Every TOML file of this package, parsed, by its name."""
-    folder = Path(__file__).parent
-    texts = {file.relative_to(folder).as_posix(): file.read_bytes() for file in sorted(folder.glob("**/*.toml"))}
+    texts = {file.relative_to(FOLDER).as_posix(): file.read_bytes() for file in sorted(FOLDER.glob("**/*.toml"))}
     contents = (part for name, text in texts.items() for part in (name.encode(), text))
     return kept("catalogue", contents, lambda: _parsed(texts), dict[str, Any])
 

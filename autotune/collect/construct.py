@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from autotune.catalogue import frameworks
 from autotune.model.evidence import Value
 from autotune.model.scanned import ConsumerCall
 
@@ -25,17 +26,6 @@ _RESULTS = "results.jsonl"
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "WANDB_MODE": "disabled", "PYTHONDONTWRITEBYTECODE": "1"}
 _LAUNCHERS = ("SLURM_", "PMI_", "OMPI_", "MV2_", "TORCHELASTIC_", "ACCELERATE_", "FSDP_", "PL_")
 _RANKS = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"}
-_MODULES = {
-    ("hf_trainer", "TrainingArguments"): "transformers",
-    ("hf_trainer", "Seq2SeqTrainingArguments"): "transformers",
-    ("hf_trainer", "SentenceTransformerTrainingArguments"): "sentence_transformers",
-    ("accelerate", "Accelerator"): "accelerate",
-    ("accelerate", "DataLoaderConfiguration"): "accelerate.utils",
-    ("accelerate", "GradientAccumulationPlugin"): "accelerate.utils",
-    ("lightning", "Trainer"): "lightning.pytorch",
-    ("fabric", "Fabric"): "lightning.fabric",
-    ("torch", "DataLoader"): "torch.utils.data",
-}
 
 
 class Target(Struct, frozen=True):
@@ -68,8 +58,9 @@ def target(calls: Sequence[ConsumerCall], changed: Mapping[str, Value | None]) -
     None where they make nothing that can be constructed without a model or a launcher.
     """
     dialect, name = calls[0].dialect, next((call.name for call in calls if call.name), "")
-    if dialect == "hf_trainer" and not name:
-        name = "TrainingArguments"
+    framework = frameworks.frameworks().get(dialect)
+    if framework is not None and not name:
+        name = framework.parsed  # a command line or a config fills it
     module = _module(dialect, name)
     if module is None:
         return None
@@ -79,11 +70,11 @@ def target(calls: Sequence[ConsumerCall], changed: Mapping[str, Value | None]) -
 
 
 def _module(dialect: str, name: str) -> str | None:
-    if dialect == "trl" and name.endswith("Config"):
-        return "trl"
-    if dialect == "torch" and name.startswith("torch.optim."):
+    if dialect != "torch":
+        return frameworks.construct_module(dialect, name)
+    if name.startswith("torch.optim."):
         return "torch.optim"
-    return _MODULES.get((dialect, name))
+    return "torch.utils.data" if name == "DataLoader" else None
 
 
 def check(
@@ -107,7 +98,7 @@ def check(
 def _row(target: Target, cwd: Path) -> dict[str, Any]:
     before = None if target.before is None else _plain(target.before, cwd)
     return {
-        "module": target.module,
+        "modules": frameworks.module_names(target.module),
         "name": target.name,
         "arguments": _plain(target.arguments, cwd),
         "before": before,

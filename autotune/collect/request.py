@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
+from msgspec.json import encode
 
+from autotune.catalogue import frameworks
 from autotune.model.evidence import Value
 
 if TYPE_CHECKING:
@@ -22,8 +24,8 @@ WHAT_IF_LIMIT_S = 30.0
 class Override(Struct, frozen=True):
     """Arguments that one call of the script gets in place of its own, by key; its files are left alone.
 
-    `at` is what is called: loader (DataLoader), optimizer, training_arguments, accelerator, lightning (its Trainer), or
-    threads (torch.set_num_threads, wherever it is called). `file` and the lines are the user's call.
+    `at` is what is called: loader (DataLoader), optimizer, threads (torch.set_num_threads, wherever it is called), or
+    the object of a framework's settings (hf_args, lightning ...). `file` and the lines are the user's call.
     """
 
     at: str
@@ -78,6 +80,9 @@ def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) ->
         "save_at": request.save_at,
         "resume_from": request.resume_from,
         "overrides": list(to_builtins(request.overrides)),
+        "frameworks": json.loads(encode(frameworks.hooks())),
+        "libraries": dict(frameworks.library_versions()),
+        "loader_files": list(frameworks.loader_files()),
         "window": {
             "warmup": request.warmup,
             "steps": request.steps,

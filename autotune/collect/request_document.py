@@ -26,14 +26,29 @@ class IsolateSettings(TypedDict):
 class OverrideArguments(TypedDict):
     """Arguments that one call of the script gets in place of its own."""
 
-    at: Literal["loader", "optimizer", "training_arguments", "accelerator", "lightning", "threads"]
-    """What is called: DataLoader, an optimizer, TrainingArguments, Accelerator, Lightning's Trainer, or
-    torch.set_num_threads."""
+    at: str
+    """What is called: loader (DataLoader), optimizer, threads (torch.set_num_threads), or the `object` of a class of a
+    framework."""
 
     file: str
     first_line: int
     last_line: int
     arguments: dict[str, bool | int | float | str | None]
+
+
+class HookedClass(TypedDict):
+    """A class of a trainer framework, or functions of its module, hooked when that was imported (`Hook` in
+    catalogue/frameworks.py)."""
+
+    module: str
+    type: str
+    object: str
+    after: str
+    fields: list[str]
+    read: str
+    times: dict[str, Literal["checkpoint", "evaluation", "logging"]]
+    override: Literal["", "arguments", "fields"]
+    resume: str
 
 
 class WindowRequest(TypedDict):
@@ -75,4 +90,11 @@ class RequestDocument(TypedDict):
     """Such a save, to go on from."""
 
     overrides: list[OverrideArguments]
+    frameworks: list[HookedClass]
+    libraries: dict[str, str]
+    """Modules of the trainer frameworks -> their distributions, whose versions are recorded."""
+
+    loader_files: list[str]
+    """Parts of the names of their files that stand between the user's call of DataLoader and torch's."""
+
     window: WindowRequest

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median
 
+from autotune.catalogue import frameworks
+from autotune.catalogue.frameworks import IntervalKind
 from autotune.derive import plan, save_cost
 from autotune.derive.recording_view import MeasuredWindow, RecordingView, S
 from autotune.model.evidence import RUN, Fact
@@ -53,9 +55,8 @@ def _serialised(view: RecordingView) -> WhatIf | None:
 
 def _evaluation(view: RecordingView) -> Iterator[Fact]:
     told = plan.framework(view.recording)
-    # Lightning's choice stands in a callback that the probe does not read.
-    if told.name != "lightning":
-        keeps = bool(told.values.get("load_best_model_at_end", False))
+    if not any("evaluation.selects_checkpoint" in one.unseen for one in frameworks.chain(told.name)):
+        keeps = bool(told.says("evaluation.selects_checkpoint"))
         yield Fact("evaluation.selects_checkpoint", RUN, keeps)
     if view.step_ends_ns:
         yield Fact("evaluation.num_seen", RUN, len(evaluation_rounds(view)))
@@ -90,9 +91,9 @@ def _rounds(view: RecordingView, spans: Sequence[tuple[int, int]]) -> Rounds:
     return rounds
 
 
-def interval(view: RecordingView, cost: str) -> int | None:
+def interval(view: RecordingView, cost: IntervalKind) -> int | None:
     """Optimizer steps between two rounds of "checkpoint" or "evaluation": as told, or else as seen."""
-    told = plan.INTERVALS[cost](view)
+    told = plan.interval(view, cost)
     if told is not None:
         return told
     return _checkpoint_distance(view) if cost == "checkpoint" else _evaluation_distance(view)
@@ -138,7 +139,7 @@ def _ends_epoch(view: RecordingView, steps: int) -> bool:
     )
 
 
-def _cost_share(view: RecordingView, cost: str, seconds: float) -> Iterator[Fact]:
+def _cost_share(view: RecordingView, cost: IntervalKind, seconds: float) -> Iterator[Fact]:
     """Of a round and the steps between two; these are the window's without what its rounds took."""
     steps = interval(view, cost)
     if steps and view.window:
@@ -146,7 +147,7 @@ def _cost_share(view: RecordingView, cost: str, seconds: float) -> Iterator[Fact
         yield Fact(f"{cost}.cost_share", RUN, seconds / (training_s + seconds))
 
 
-def _took_ms(view: RecordingView, window: MeasuredWindow, cost: str, seconds: float | None) -> float:
+def _took_ms(view: RecordingView, window: MeasuredWindow, cost: IntervalKind, seconds: float | None) -> float:
     """What the rounds in the window took of its mean step, where each is as long as `seconds`."""
     in_window = sum(window.holds(view.step_ends_ns[done - 1]) for done in ROUNDS[cost](view))
     return max(window.phase_ms(cost) or 0.0, 1e3 * (seconds or 0.0) * in_window / window.steps)
@@ -161,7 +162,8 @@ def run_ms(view: RecordingView) -> float | None:
     if view.window is None:
         return None
     training_ms, rounds_ms, planned = view.window.mean_ms, 0.0, plan.num_steps(view)
-    for cost, seconds in (("checkpoint", save_s(view)), ("evaluation", eval_s(view))):
+    costs: Mapping[IntervalKind, float | None] = {"checkpoint": save_s(view), "evaluation": eval_s(view)}
+    for cost, seconds in costs.items():
         steps, took_ms = interval(view, cost), _took_ms(view, view.window, cost, seconds)
         if seconds is not None and steps:
             training_ms, rounds_ms = training_ms - took_ms, rounds_ms + 1e3 * seconds / steps
@@ -170,4 +172,7 @@ def run_ms(view: RecordingView) -> float | None:
     return max(0.0, training_ms) + rounds_ms
 
 
-ROUNDS: Mapping[str, Callable[[RecordingView], Rounds]] = {"checkpoint": save_rounds, "evaluation": evaluation_rounds}
+ROUNDS: Mapping[IntervalKind, Callable[[RecordingView], Rounds]] = {
+    "checkpoint": save_rounds,
+    "evaluation": evaluation_rounds,
+}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from autotune.catalogue import trainers
+from autotune.catalogue import frameworks
+from autotune.catalogue.frameworks import IntervalKind
 from autotune.derive.numbers import most_common
 from autotune.derive.recording_view import RecordingView
 from autotune.derive.step import train_batches, train_fetches
-from autotune.model.evidence import Location
+from autotune.model.evidence import Location, Value
 from autotune.model.recording import Json, Recording
 
 HALF = 0.5
@@ -24,46 +24,45 @@ class Framework(Struct, frozen=True):
     values: Json
     location: Location | None
 
+    def says(self, name: str) -> Value | None:
+        """What the object says of a setting or fact; None where it says nothing."""
+        said: Value | None = self.values.get(frameworks.observed(self.name).get(name, ""))
+        return said
+
 
 def framework(recording: Recording) -> Framework:
     """hf_trainer or what builds on it (trl ...), lightning, fabric, accelerate or raw: the outermost that was seen."""
-    for key, name in _NAMES:
+    for key, name in frameworks.settings_objects().items():
         entry = recording.frameworks.get(key)
         if entry:
             return Framework(_built_on(name, entry), entry["values"], location(entry["site"], entry["type"]))
     return Framework("raw", {}, None)
 
 
-_NAMES = (
-    ("hf_args", "hf_trainer"),
-    ("lightning", "lightning"),
-    ("fabric", "fabric"),
-    ("accelerator", "accelerate"),
-)
-"""TrainingArguments first: the Trainer makes an Accelerator of its own."""
-
-OWN_LOOPS = ("raw", "accelerate", "fabric")
-"""Where the script's own loop goes through the epochs."""
-
-BUILT_ON_TRAINER = ("trl", "llamafactory", "axolotl")
-"""Packages that extend TrainingArguments."""
-
-
 def _built_on(name: str, entry: Json) -> str:
+    """The framework that extends the object's class, by the package of that; else the object's own."""
     package = str(entry.get("module", "")).split(".")[0]
-    return package if package in BUILT_ON_TRAINER else name
+    known = frameworks.frameworks().values()
+    return next((one.name for one in known if one.built_on == name and package in one.packages), name)
+
+
+def has_own_loop(name: str) -> bool:
+    """Whether the script's own loop goes through the epochs."""
+    known = frameworks.frameworks()
+    return name not in known or known[name].loop == "script"
 
 
 def can_pack(recording: Recording) -> bool | None:
-    """Whether the Trainer can put several samples into one row, by its class (catalogue/trainers.toml).
+    """Whether the Trainer can put several samples into one row, by its class.
 
     Of the classes that it extends the nearest that is known counts. None where no Trainer was seen.
     """
-    entry = recording.frameworks.get("hf_trainer")
-    if entry is None:
+    seen = (entry["values"].get("classes") for entry in recording.frameworks.values())
+    classes = next((names for names in seen if names is not None), None)
+    if classes is None:
         return None
-    known = trainers.packing()
-    return next((known[name] for name in entry["values"]["classes"] if name in known), False)
+    known = frameworks.packing()
+    return next((known[name] for name in classes if name in known), False)
 
 
 def location(site: Json | None, call: str) -> Location | None:
@@ -80,13 +79,17 @@ def accumulation(view: RecordingView) -> int | None:
     seen = _usual(view.per_step(_micro_batch_starts(view)))
     if seen is not None:
         return seen
-    return configured_accumulation(framework(view.recording).values)
+    return configured_accumulation(framework(view.recording))
 
 
-def configured_accumulation(values: Json) -> int | None:
+def configured_accumulation(told: Framework) -> int | None:
     """Accumulation steps as the framework was told; None when it was not."""
-    told = values.get("gradient_accumulation_steps", values.get("accumulate_grad_batches"))
-    return int(told) if told else None
+    return _positive(told.says("train.accumulation_steps"))
+
+
+def _positive(told: Value | None) -> int | None:
+    """A whole number above 0; None for everything else that a field may hold: -1, infinity."""
+    return int(told) if isinstance(told, int | float) and 0 < told < math.inf else None
 
 
 def _micro_batch_starts(view: RecordingView) -> list[int]:
@@ -118,97 +121,65 @@ def steps_per_epoch(view: RecordingView) -> int | None:
 
 
 def batches_per_epoch(view: RecordingView) -> int | None:
-    """Batches of the train loader from one of its starts to the next: all, or as many as Lightning is told to take."""
-    told = framework(view.recording).values.get("num_training_batches")
-    if told is not None and 0 < told < math.inf:
-        return int(told)
+    """Batches of the train loader from one of its starts to the next: all, or as many as the framework takes."""
+    told = _positive(framework(view.recording).says("loader.num_batches"))
+    if told is not None:
+        return told
     return None if view.train is None else view.train.timed["num_batches"] or view.train.own["num_batches"]
 
 
 def num_steps(view: RecordingView) -> int | None:
     """Optimizer steps of the whole planned run, where the framework knows them."""
-    values = framework(view.recording).values
-    if values.get("max_steps", 0) > 0:
-        return int(values["max_steps"])
-    estimated = values.get("estimated_stepping_batches")
-    if estimated is not None and 0 < estimated < math.inf:
-        return int(estimated)
+    told = framework(view.recording)
+    steps = _positive(told.says("train.max_steps")) or _positive(told.says("run.num_planned_steps"))
+    if steps is not None:
+        return steps
     epochs, per_epoch = _planned_epochs(view), steps_per_epoch(view)
     return math.ceil(epochs * per_epoch) if epochs is not None and per_epoch else None
 
 
 def num_epochs(view: RecordingView) -> float | None:
     """Epochs of the whole planned run; from its steps when it is limited by steps."""
-    values = framework(view.recording).values
-    if values.get("max_steps", 0) > 0:
+    steps = _positive(framework(view.recording).says("train.max_steps"))
+    if steps is not None:
         per_epoch = steps_per_epoch(view)
-        return values["max_steps"] / per_epoch if per_epoch else None
+        return steps / per_epoch if per_epoch else None
     return _planned_epochs(view)
 
 
 def _planned_epochs(view: RecordingView) -> float | None:
     """As the framework's object was told; a loop of the script's own counts them in its code."""
     found = framework(view.recording)
-    if found.name in OWN_LOOPS:
+    if has_own_loop(found.name):
         return view.code_epochs
-    values = found.values
-    epochs = values.get("num_train_epochs", values.get("max_epochs"))
-    return float(epochs) if epochs is not None and epochs > 0 else None
+    epochs = found.says("train.epochs")
+    return float(epochs) if isinstance(epochs, int | float) and epochs > 0 else None
 
 
-def checkpoint_interval(view: RecordingView) -> int | None:
-    """Optimizer steps between two saves as the framework was told; None when it was not, or saves never."""
-    return _interval(view, "save_strategy", "save_steps")
-
-
-def logging_interval(view: RecordingView) -> int | None:
-    """Optimizer steps between two log lines as the framework was told."""
-    values = framework(view.recording).values
-    if "log_every_n_steps" in values:
-        return int(values["log_every_n_steps"]) or None
-    return _interval(view, "logging_strategy", "logging_steps")
-
-
-def evaluation_interval(view: RecordingView) -> int | None:
-    """Optimizer steps between two evaluations as the framework was told."""
-    values = framework(view.recording).values
-    if "val_check_interval" in values:
-        return _lightning_evaluation(view, values)
-    told = _interval(view, "eval_strategy", "eval_steps")
-    # transformers evaluates every logging_steps when eval_steps is not given.
-    return told if told is not None else _interval(view, "eval_strategy", "logging_steps")
-
-
-def _interval(view: RecordingView, strategy: str, steps: str) -> int | None:
-    """An interval of TrainingArguments; a float under 1 is a share of the run."""
-    values = framework(view.recording).values
-    if values.get(strategy) == "epoch":
+def interval(view: RecordingView, kind: IntervalKind) -> int | None:
+    """Optimizer steps between two saves, evaluations or log lines as the framework was told; None when it was not, or
+    when they never come."""
+    told = framework(view.recording)
+    of = frameworks.interval(told.name, kind)
+    if of is None or told.values.get(of.enabled) is False:
+        return None
+    if of.batches in told.values:
+        return _of_batches(view, told.values[of.batches], told.values.get(of.epochs))
+    strategy = told.values.get(of.strategy) if of.strategy else "steps"
+    if strategy == "epoch":
         return steps_per_epoch(view)
-    told = values.get(steps)
-    if values.get(strategy) != "steps" or not told:
+    said = next((told.values[name] for name in of.steps if told.values.get(name)), None)
+    if strategy != "steps" or said is None:
         return None
-    if told >= 1:
-        return int(told)
+    if said >= 1:
+        return int(said)
     planned = num_steps(view)
-    return math.ceil(told * planned) if planned else None
+    return math.ceil(said * planned) if planned else None
 
 
-def _lightning_evaluation(view: RecordingView, values: Json) -> int | None:
-    """`val_check_interval` counts batches when it is an int and is a share of the epoch when it is a float.
-
-    It is told of a run without a validation loop, too.
-    """
-    if values.get("enable_validation") is False:
-        return None
-    interval, per_epoch, per_step = values["val_check_interval"], steps_per_epoch(view), accumulation(view)
-    epochs = values.get("check_val_every_n_epoch")
+def _of_batches(view: RecordingView, interval: float, epochs: int | None) -> int | None:
+    """Optimizer steps of an interval that counts batches when it is an int, and is a share of the epoch otherwise."""
+    per_epoch, per_step = steps_per_epoch(view), accumulation(view)
     if isinstance(interval, int):
         return max(1, interval // per_step) if per_step else None
     return round(per_epoch * interval * (epochs or 1)) or None if per_epoch else None
-
-
-INTERVALS: Mapping[str, Callable[[RecordingView], int | None]] = {
-    "checkpoint": checkpoint_interval,
-    "evaluation": evaluation_interval,
-    "logging": logging_interval,
-}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from autotune.catalogue import frameworks
 from autotune.derive import interruptions, plan
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Value
@@ -49,9 +50,9 @@ def _run(view: RecordingView) -> Mapping[str, Value | None]:
 
 
 def _remakes_loaders(view: RecordingView) -> bool | None:
-    """Whether Lightning asks for new loaders every few epochs; None where the framework has no such setting."""
-    every = plan.framework(view.recording).values.get("reload_dataloaders_every_n_epochs")
-    return None if every is None else every > 0
+    """Whether the framework asks for new loaders every few epochs; None where it has no such setting."""
+    every = plan.framework(view.recording).says("run.remakes_loaders")
+    return every > 0 if isinstance(every, int) else None
 
 
 def global_batch(view: RecordingView) -> int | None:
@@ -95,25 +96,28 @@ def autocast(recording: Recording) -> str | None:
     value = recording.torch_state.get("autocast")
     if value is not None:
         return str(value).removeprefix("torch.")
-    accelerator = recording.frameworks.get("accelerator")
-    values: Json = accelerator["values"] if accelerator else {}
-    return MIXED_PRECISION.get(str(values.get("mixed_precision")))
+    for key, name in frameworks.settings_objects().items():
+        field, entry = frameworks.observed(name).get("run.autocast"), recording.frameworks.get(key)
+        if field and entry:
+            return MIXED_PRECISION.get(str(entry["values"].get(field)))
+    return None
 
 
 def scales_itself(recording: Recording) -> bool:
     """Whether an engine (DeepSpeed's, Megatron's) may scale an fp16 loss by itself, without torch's GradScaler.
 
-    Told fp16 and deepspeed loaded is enough: accelerate and the Trainer hand both to it.
+    Told fp16 and deepspeed loaded is enough where the framework hands both to it.
     """
     if recording.torch_state.get("grad_scaler") or autocast(recording) != "float16":
         return False
-    is_told = "accelerator" in recording.frameworks or "hf_args" in recording.frameworks
+    known, objects = frameworks.frameworks(), frameworks.settings_objects()
+    engines = {engine for key in recording.frameworks if key in objects for engine in known[objects[key]].engines}
     is_wrapped = any(
         str(name).endswith("Engine")
         for model in recording.models
         for name in (model.get("type"), model.get("parallel"))
     )
-    return is_wrapped or (is_told and "deepspeed" in recording.software)
+    return is_wrapped or not engines.isdisjoint(recording.software)
 
 
 def root_models(view: RecordingView) -> list[Json]:

@@ -9,6 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune import catalogue
+from autotune.catalogue import frameworks
+from autotune.catalogue.frameworks import IntervalKind
 from autotune.derive import interruptions, lengths, optimizer, plan, run
 from autotune.derive.loaders import LoaderSubject
 from autotune.derive.recording_view import RecordingView
@@ -25,6 +27,8 @@ LOADER_DEFAULTS: Mapping[str, tuple[Value | None, ...]] = {
 }
 """torch's own; a value that differs was given, positionally if not by name."""
 
+INTERVALS: tuple[IntervalKind, ...] = ("checkpoint", "evaluation", "logging")
+
 PRECISIONS: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -32,26 +36,6 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 TF32 = ("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE")
 """Variables that decide on TF32, whatever a script says."""
-
-TOLD: Mapping[str, tuple[str, ...]] = {
-    "train.epochs": ("num_train_epochs", "max_epochs"),
-    "train.max_steps": ("max_steps",),
-    "train.learning_rate": ("learning_rate",),
-    "train.skips_memory_metrics": ("skip_memory_metrics",),
-    "train.nan_filter": ("logging_nan_inf_filter",),
-    "train.deterministic": ("full_determinism",),
-    "train.profiler": ("profiler",),
-    "optimizer.name": ("optim",),
-    "checkpoint.strategy": ("save_strategy",),
-    "checkpoint.total_limit": ("save_total_limit",),
-    "evaluation.strategy": ("eval_strategy",),
-    "ddp.find_unused_parameters": ("ddp_find_unused_parameters",),
-    "ddp.static_graph": ("ddp_static_graph",),
-}
-"""Settings that nothing but the framework's object tells, by its fields."""
-
-TRAINING_ARGUMENTS = ("hf_trainer", *plan.BUILT_ON_TRAINER)
-"""The frameworks whose object is a TrainingArguments."""
 
 
 class ObservedValue(Struct, frozen=True):
@@ -73,9 +57,11 @@ def _observed(view: RecordingView) -> Iterator[Setting]:
         yield from _loader(view, loader)
     for row in view.recording.optimizers:
         yield from _optimizer(view, row)
-    for name, seen in {**_training(view), **_intervals(view), **_data(view), **_told(view)}.items():
-        if seen.value is not None:
-            yield Setting(name, RUN, seen.value, _origin(seen.given), seen.location)
+    # What was seen in force counts before what the framework was told.
+    parts = (_told(view), _training(view), _intervals(view), _data(view))
+    known = {name: seen for part in parts for name, seen in part.items() if seen.value is not None}
+    for name, seen in known.items():
+        yield Setting(name, RUN, seen.value, _origin(seen.given), seen.location)
 
 
 def _spelling(view: RecordingView, setting: Setting) -> str:
@@ -130,19 +116,24 @@ def _training(view: RecordingView) -> Mapping[str, ObservedValue]:
     The place where a raw script builds its model is not known: a model is first seen when it is called.
     """
     state, told = view.recording.torch_state, plan.framework(view.recording)
-    values, at = told.values, told.location
+    at = told.location
     main = run.largest(view)
-    args_at = at if told.name in TRAINING_ARGUMENTS else None
-    steps_at = at if plan.configured_accumulation(values) is not None else None
+    decided_at = {name: at for one in frameworks.chain(told.name) for name in one.decides}
+    steps_at = at if plan.configured_accumulation(told) is not None else None
     return {
         "train.accumulation_steps": ObservedValue(plan.accumulation(view), steps_at),
-        "train.activation_checkpointing": ObservedValue(activation_checkpointing(view), args_at),
+        "train.activation_checkpointing": ObservedValue(
+            activation_checkpointing(view), decided_at.get("train.activation_checkpointing")
+        ),
         "train.precision": ObservedValue(precision(view), at),
         "train.matmul_precision": ObservedValue(state.get("matmul_precision"), given=_is_matmul_told(view)),
-        "train.compile": ObservedValue(any(m["compiled"] for m in run.root_models(view)) if main else None, args_at),
-        "train.compile_mode": ObservedValue(values.get("torch_compile_mode"), at),
+        "train.compile": ObservedValue(
+            any(m["compiled"] for m in run.root_models(view)) if main else None,
+            decided_at.get("train.compile"),
+        ),
+        "train.compile_mode": ObservedValue(told.says("train.compile_mode"), at),
         "train.anomaly_detection": ObservedValue(state.get("anomaly")),
-        "train.empty_cache_steps": ObservedValue(values.get("torch_empty_cache_steps"), at),
+        "train.empty_cache_steps": ObservedValue(told.says("train.empty_cache_steps"), at),
         "train.num_threads": ObservedValue(state.get("num_threads"), given=_are_threads_told(view)),
         "model.attention": ObservedValue(main.get("attention") if main else None),
         "model.trust_remote_code": ObservedValue(run.is_remote_code(main) if main else None),
@@ -157,7 +148,7 @@ def _is_matmul_told(view: RecordingView) -> bool:
 def _are_threads_told(view: RecordingView) -> bool:
     """Whether the environment gives a number of threads, or accelerate does: it sets one for each of several processes.
 
-    torchrun puts a number into the environment for several processes, Lightning for each strategy of them.
+    torchrun puts a number into the environment for several processes, as do the strategies of some frameworks.
     """
     is_one_of_several = view.recording.process["local_world_size"] != 1
     return _is_set(view, THREADS) or (is_one_of_several and "accelerate" in view.recording.software)
@@ -188,32 +179,31 @@ def precision(view: RecordingView) -> str | None:
 def _intervals(view: RecordingView) -> Mapping[str, ObservedValue]:
     """As the framework was told, at its object; else as seen, with no place known."""
     at = plan.framework(view.recording).location
-    told = {name: interval(view) for name, interval in plan.INTERVALS.items()}
-    seen = {name: interruptions.interval(view, name) for name in ("checkpoint", "evaluation")}
+    told = {name: plan.interval(view, name) for name in INTERVALS}
+    seen = {name: interruptions.interval(view, name) for name in interruptions.ROUNDS}
     return {
         f"{name}.interval_steps": ObservedValue(told[name] or seen.get(name), at if told[name] else None)
-        for name in plan.INTERVALS
+        for name in INTERVALS
     }
 
 
 def _data(view: RecordingView) -> Mapping[str, ObservedValue]:
     told = plan.framework(view.recording)
-    values, at = told.values, told.location
-    grouped = values.get("group_by_length")
-    if "train_sampling_strategy" in values:
-        grouped = values["train_sampling_strategy"] == "group_by_length"
+    at, grouped = told.location, told.says("data.group_by_length")
+    if "train_sampling_strategy" in told.values:
+        grouped = told.values["train_sampling_strategy"] == "group_by_length"
     return {
         "data.group_by_length": ObservedValue(grouped, at),
         "data.padding": ObservedValue(_padding(view)),
-        "data.max_length": _max_length(view, values.get("max_length"), at),
-        "data.packing": _packing(values, at),
+        "data.max_length": _max_length(view, told.says("data.max_length"), at),
+        "data.packing": _packing(told),
     }
 
 
 def _told(view: RecordingView) -> Mapping[str, ObservedValue]:
     """As the framework's object says; a number below zero says that there is none (max_steps = -1)."""
     told = plan.framework(view.recording)
-    values = {name: next((told.values[key] for key in keys if key in told.values), None) for name, keys in TOLD.items()}
+    values = {name: told.says(name) for name in frameworks.observed(told.name) if name in catalogue.settings()}
     return {name: ObservedValue(None if _is_none(value) else value, told.location) for name, value in values.items()}
 
 
@@ -221,9 +211,10 @@ def _is_none(value: Value | None) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value < 0
 
 
-def _packing(values: Json, at: Location | None) -> ObservedValue:
+def _packing(told: plan.Framework) -> ObservedValue:
     """As the framework was told. One without such a setting packs nothing: what a script packs itself is its data."""
-    return ObservedValue(values["packing"], at) if "packing" in values else ObservedValue(False, given=False)
+    packs = told.says("data.packing")
+    return ObservedValue(packs, told.location) if packs is not None else ObservedValue(False, given=False)
 
 
 def _max_length(view: RecordingView, told: Value | None, at: Location | None) -> ObservedValue:

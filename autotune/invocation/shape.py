@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from autotune.catalogue.launchers import LAUNCHERS, MODULES, PREFIXES, SHELLS, Launcher, Prefix
+from autotune.catalogue.frameworks import Launcher
+from autotune.catalogue.launchers import PREFIXES, SHELLS, Prefix, launcher_modules, launchers
 
 FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
@@ -50,9 +51,9 @@ def shape(words: Sequence[str]) -> Shape | None:
     if at >= len(words):
         return None
     if words[at] in ("-m", "--module"):  # `autotune diagnose -m pkg.train`, `uv run -m pkg.train`
-        return Shape(at, LAUNCHERS["python"], (at, at + 1), _present(at + 1, words), is_module=True)
+        return Shape(at, launchers()["python"], (at, at + 1), _present(at + 1, words), is_module=True)
     if words[at].endswith(".py"):
-        return Shape(at, LAUNCHERS["python"], (at, at), at)
+        return Shape(at, launchers()["python"], (at, at), at)
     return _launched(words, at)
 
 
@@ -89,7 +90,7 @@ def assigned(words: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
 
 
 def _launched(words: Sequence[str], at: int) -> Shape:
-    launcher = LAUNCHERS.get(name(words[at]))
+    launcher = launchers().get(name(words[at]))
     if launcher is None or not _has_verb(launcher, words, at):
         return Shape(at)
     if launcher.name == "python":
@@ -101,14 +102,14 @@ def _launched(words: Sequence[str], at: int) -> Shape:
 
 def _of_python(words: Sequence[str], at: int) -> Shape:
     """`python -m torch.distributed.run` is torchrun; `python -c` starts nothing that can be read."""
-    python, script = LAUNCHERS["python"], script_of_python(words, at)
+    python, script = launchers()["python"], script_of_python(words, at)
     if script is not None:
         return Shape(at, python, (at + 1, script), script)
     flags = (place for place, word in enumerate(words[at + 1 :], at + 1) if _NO_SCRIPT.fullmatch(word))
     switch = next(flags, len(words))
     if switch + 1 >= len(words) or not _PYTHONS_MODULE.fullmatch(words[switch]):
         return Shape(at, python)
-    if (launcher := MODULES.get(words[switch + 1])) is not None:
+    if (launcher := launcher_modules().get(words[switch + 1])) is not None:
         return _with_flags(launcher, words, at, switch + 2)
     return Shape(at, python, (at + 1, switch + 1), switch + 1, is_module=True)
 
@@ -164,7 +165,7 @@ def _starts_something(words: Sequence[str], at: int) -> bool:
     program = name(words[at])
     if program in PREFIXES or program in SHELLS or program.endswith(_ENDINGS):
         return True
-    return program in LAUNCHERS and _has_verb(LAUNCHERS[program], words, at)
+    return program in launchers() and _has_verb(launchers()[program], words, at)
 
 
 def _has_verb(launcher: Launcher, words: Sequence[str], at: int) -> bool:

@@ -12,6 +12,8 @@ from importlib import resources
 
 from packaging.version import InvalidVersion, Version
 
+from autotune import catalogue
+from autotune.catalogue.frameworks import frameworks
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Fact, Value
 
@@ -22,18 +24,12 @@ DISTRIBUTIONS = (
     "torchdata",
     "triton",
     "numpy",
-    "transformers",
     "tokenizers",
     "datasets",
-    "accelerate",
-    "trl",
     "peft",
     "sentence-transformers",
     "diffusers",
     "timm",
-    "lightning",
-    "pytorch-lightning",
-    "lightning-fabric",
     "deepspeed",
     "flash-attn",
     "kernels",
@@ -49,18 +45,14 @@ DISTRIBUTIONS = (
     "mlflow",
     "tensorboard",
 )
-"""What may be named in a report: an allowlist, so that private packages stay private."""
+"""What may be named in a report, beside the trainer frameworks: an allowlist, so that private packages stay private."""
 
 _FACTS = {
     "software.python": ("python",),
     "software.torch": ("torch",),
     "software.torch_cuda": ("torch_cuda",),
-    "software.transformers": ("transformers",),
-    "software.accelerate": ("accelerate",),
-    "software.trl": ("trl",),
     "software.peft": ("peft",),
     "software.datasets": ("datasets",),
-    "software.lightning": ("lightning", "pytorch-lightning"),
     "software.flash_attn": ("flash-attn",),
 }
 
@@ -99,7 +91,8 @@ def software(python: str, environ: Mapping[str, str] | None = None) -> dict[str,
     Local version suffixes are kept ("2.13.0+cpu"). `environ` is that of the run (PYTHONPATH matters), by
     default ours. Raises UsageError when `python` does not run.
     """
-    command = [python, "-c", _ASK, json.dumps(DISTRIBUTIONS), _MARK]
+    distributions = [*DISTRIBUTIONS, *(name for one in frameworks().values() for name in one.distributions)]
+    command = [python, "-c", _ASK, json.dumps(distributions), _MARK]
     try:
         done = subprocess.run(
             command,
@@ -124,13 +117,22 @@ def software(python: str, environ: Mapping[str, str] | None = None) -> dict[str,
 def facts(versions: Mapping[str, str], today: date | None = None) -> tuple[Fact, ...]:
     """The software facts of what `software` returned. A version that nobody can parse gives no fact."""
     values: dict[str, Value | None] = {
-        name: next((release(versions[key]) for key in keys if key in versions), None) for name, keys in _FACTS.items()
+        name: next((release(versions[key]) for key in keys if key in versions), None)
+        for name, keys in (_FACTS | _framework_facts()).items()
     }
     if "torch" in versions:
         values["software.torch_age_days"] = torch_age_days(versions["torch"], today or date.today())
     if "python" in versions:
         values["software.has_flash_attn"] = "flash-attn" in versions or "kernels" in versions
     return tuple(Fact(name, RUN, value) for name, value in values.items() if value is not None)
+
+
+def _framework_facts() -> dict[str, tuple[str, ...]]:
+    """The names of a framework's distribution, by the fact about its version; few frameworks have one."""
+    named = {
+        f"software.{one.distributions[0]}": one.distributions for one in frameworks().values() if one.distributions
+    }
+    return {name: distributions for name, distributions in named.items() if name in catalogue.facts()}
 
 
 def release(text: str) -> tuple[int, ...] | None:

@@ -185,9 +185,8 @@ class Framework(TypedDict):
     values: FrameworkValues
 
 
-FRAMEWORKS = ("hf_args", "hf_trainer", "accelerator", "lightning", "fabric")
-
-Frameworks = Annotated[Mapping[str, Framework], Meta(extra_json_schema={"propertyNames": {"enum": list(FRAMEWORKS)}})]
+Frameworks = Mapping[str, Framework]
+"""By `object` of a hook in catalogue/frameworks/."""
 
 
 class HostCall(TypedDict):

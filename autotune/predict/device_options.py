@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from autotune.catalogue import frameworks
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.model.outlook import Comparison, DeviceSetup, Estimate, MemoryBudget
@@ -18,15 +19,6 @@ from autotune.predict.gain_inputs import TRAIN, number
 GPU_GB_PER_S, HOST_GB_PER_S = 20.0, 1.25
 """Assumed unless told: GPUs of one machine over PCIe 4.0 without NVLink; machines over 10 Gbit/s Ethernet."""
 
-_EFFORT = {
-    "trl": "start it with accelerate launch",
-    "hf_trainer": "start it with torchrun",
-    "llamafactory": "start it with FORCE_TORCHRUN=1 llamafactory-cli train",
-    "axolotl": "start it with accelerate launch",
-    "accelerate": "start it with accelerate launch",
-    "lightning": "devices= and strategy= of the Trainer",
-    "fabric": "devices= and strategy= of Fabric",
-}
 _EFFORT_RAW = "in the script: the wrapper, a DistributedSampler, saves on rank 0"
 
 
@@ -83,13 +75,18 @@ def compare(
         budget=budget,
         fixed_share=number(evidence, RUN, "batch_curve.fixed_share"),
         usd_per_hour=_usd_per_hour(evidence, wanted, price),
-        effort=_EFFORT.get(str(evidence.lookup(RUN, "run.framework")), _EFFORT_RAW),
+        effort=_effort(str(evidence.lookup(RUN, "run.framework"))),
     )
     return Comparison(
         setups=(*_one_device(step, budget, gain, price), *(_shared(kind, run) for kind in data_parallel.KINDS)),
         steps=round(number(evidence, RUN, "run.num_planned_steps") or STEPS_WITHOUT_LENGTH),
         assumptions=tuple(_assumptions(run, wanted, gb_per_s, round(size))),
     )
+
+
+def _effort(name: str) -> str:
+    """What the user of a framework does to train on more devices."""
+    return next((one.more_devices for one in frameworks.chain(name) if one.more_devices), _EFFORT_RAW)
 
 
 def _one_device(step: Step, budget: MemoryBudget, gain: Gain | None, price: float | None) -> Iterator[DeviceSetup]:

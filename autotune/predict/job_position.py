@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.outlook import Position, ProgressLine
 from autotune.predict.gain_inputs import TRAIN, number
@@ -66,10 +67,11 @@ def _of_known_length(line: ProgressLine, lengths: _Lengths) -> Position | str:
 
 
 def _in_epoch(line: ProgressLine, evidence: Evidence, lengths: _Lengths) -> Position | str:
-    """Lightning counts epochs from 0; what others do is not known, and most start at 1."""
+    """The number of the first epoch is that of the framework; where that is not known, most start at 1."""
     if line.epoch is None or line.step is None or not lengths.steps or not lengths.per_step or not lengths.batches:
         return 'its bar counts the batches of one epoch, and the epoch is unknown: write "step N/M"'
-    first = 0 if evidence.lookup(RUN, "run.framework") == "lightning" or line.epoch == 0 else 1
+    framework = frameworks().get(str(evidence.lookup(RUN, "run.framework")))
+    first = 0 if line.epoch == 0 else framework.first_epoch if framework is not None else 1
     batches = (line.epoch - first) * lengths.batches + line.step
     if batches > lengths.steps * lengths.per_step * (1 + LIKE_SHARE):
         return f"epoch {line.epoch} is beyond the planned run: does it belong to another run?"

@@ -25,7 +25,7 @@ def start(request_path: str) -> None:
 
         for name, callback in effects.install(request["isolate"]).items():
             callbacks.setdefault(name, []).append(callback)
-    for name in FRAMEWORKS:
+    for name in hooked_modules(request):
         callbacks.setdefault(name, []).append(_on_framework)
     imports.install(callbacks)
     _request.append(request)
@@ -34,22 +34,13 @@ def start(request_path: str) -> None:
 _request = []
 """The Request of this process, once started."""
 
-FRAMEWORKS = (
-    "logging",
-    "safetensors.torch",
-    "torch.utils.tensorboard.writer",
-    "transformers.training_args",
-    "transformers.trainer_callback",
-    "transformers.trainer",
-    "accelerate.accelerator",
-    "lightning.pytorch.trainer.trainer",
-    "pytorch_lightning.trainer.trainer",
-    "lightning.pytorch.loops.evaluation_loop",
-    "pytorch_lightning.loops.evaluation_loop",
-    "lightning.fabric.fabric",
-    "lightning_fabric.fabric",
-    "wandb.sdk.wandb_run",
-)
+LIBRARIES = ("logging", "safetensors.torch", "torch.utils.tensorboard.writer", "wandb.sdk.wandb_run")
+"""Modules that save and log for any script."""
+
+
+def hooked_modules(request: dict) -> list:
+    """Modules that are hooked when they are imported: LIBRARIES, and those of the trainer frameworks."""
+    return [*LIBRARIES, *dict.fromkeys(row["module"] for row in request["frameworks"])]
 
 
 def _read(path: str) -> dict:

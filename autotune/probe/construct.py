@@ -1,8 +1,8 @@
 """Constructs library objects from plain arguments and writes down which of them refuse.
 
 A program of its own: it runs in the script's interpreter, in an empty folder, and imports nothing of the script.
-Standard input is a JSON array of targets, `{"module", "name", "arguments", "before"}` each; the file results.jsonl gets
-one line of JSON for each, `{"refusal", "notes"}`.
+Standard input is a JSON array of targets, `{"modules", "name", "arguments", "before"}` each, the modules being names of
+one; the file results.jsonl gets one line of JSON for each, `{"refusal", "notes"}`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import warnings
 RESULTS = "results.jsonl"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _LONGEST = 300
-_RENAMED_MODULES = {"lightning.pytorch": "pytorch_lightning", "lightning.fabric": "lightning_fabric"}
 
 # Nothing is written outside the working folder and nobody is told: what is constructed here never trains.
 _FOLDERS = ("output_dir", "logging_dir", "project_dir", "default_root_dir")
@@ -37,9 +36,10 @@ def main() -> None:
 
 
 def _answer(target: dict) -> tuple:
-    module, name, arguments, before = (target[key] for key in ("module", "name", "arguments", "before"))
+    modules, name, arguments, before = (target[key] for key in ("modules", "name", "arguments", "before"))
+    module = modules[0]
     try:
-        library = _import(module)
+        library = _import(modules)
         made = getattr(library, name)
         parameters = inspect.signature(made).parameters
     except BaseException as error:
@@ -93,13 +93,14 @@ def _stand_ins(module: str, parameters: dict, given: dict) -> dict:
     return values
 
 
-def _import(module: str):
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError:
-        if module not in _RENAMED_MODULES:
-            raise
-        return importlib.import_module(_RENAMED_MODULES[module])
+def _import(modules: list):
+    """The first of `modules` that is there; one without an older name raises."""
+    for module in modules[:-1]:
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError:
+            continue
+    return importlib.import_module(modules[-1])
 
 
 def _accepts(parameters: dict, key: str) -> bool:

@@ -6,16 +6,15 @@ import os
 import sys
 
 MODULES = {
-    "torch": "torch", "transformers": "transformers", "accelerate": "accelerate", "trl": "trl", "peft": "peft",
-    "datasets": "datasets", "lightning": "lightning", "pytorch_lightning": "pytorch-lightning", "numpy": "numpy",
-    "deepspeed": "deepspeed", "flash_attn": "flash-attn", "xformers": "xformers", "bitsandbytes": "bitsandbytes",
+    "torch": "torch", "peft": "peft", "datasets": "datasets", "numpy": "numpy", "deepspeed": "deepspeed",
+    "flash_attn": "flash-attn", "xformers": "xformers", "bitsandbytes": "bitsandbytes",
 }  # fmt: skip
 """Imported module -> distribution name."""
 
 
-def software() -> dict:
-    """Versions of the known modules that this process imported."""
-    loaded = {name: sys.modules.get(module) for module, name in MODULES.items()}
+def software(frameworks: dict) -> dict:
+    """Versions of the known modules that this process imported; `frameworks` are those of the Request."""
+    loaded = {name: sys.modules.get(module) for module, name in {**MODULES, **frameworks}.items()}
     versions = {name: getattr(module, "__version__", None) for name, module in loaded.items() if module is not None}
     return {name: str(version) for name, version in versions.items() if version is not None}
 

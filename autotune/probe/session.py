@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 
-from . import FRAMEWORKS, clock, describe, device_clock, effects, ending, recreated_loaders, snapshot
+from . import clock, describe, device_clock, effects, ending, hooked_modules, recreated_loaders, snapshot
 from .hooks import calls as hooks_calls
 from .hooks import data as hooks_data
 from .hooks import frameworks, override
@@ -38,7 +38,7 @@ class ProbeSession:
         self.losses = LossRecorder()
         self.patches = Patches()
         self.loaders, self.optimizers, self.models, self.model_ids = [], [], [], {}
-        self.observed = frameworks.Observed()
+        self.observed = frameworks.Observed(request["frameworks"])
         self.torch_state = {}
         self.what_ifs = []
         self.samples = None
@@ -73,7 +73,7 @@ class ProbeSession:
         for hooks in (hooks_data, hooks_model, hooks_optimizer, hooks_calls):
             hooks.install(self)
         override.install(self)
-        for name in FRAMEWORKS:
+        for name in hooked_modules(self.request):
             module = sys.modules.get(name)
             # One that is still being imported (it imports torch itself) comes by its own callback.
             if module is not None and not getattr(module.__spec__, "_initializing", False):

@@ -45,7 +45,7 @@ def recording(session, outcome: str) -> dict:
         "origin_ns": origin,
         "process": _process(session),
         "error": _error(recorder) if outcome in ("raised", "out_of_memory") else None,
-        "software": describe.software(),
+        "software": describe.software(session.request["libraries"]),
         "device": session.device(),
         "window": _window(session, origin),
         "events": [(kind, start - origin, end - origin, ref, flag) for kind, start, end, ref, flag in recorder.events],

@@ -6,14 +6,12 @@ import ast
 import builtins
 import sys
 
+from autotune.catalogue.frameworks import aliases, script_packages
 from autotune.pycode.index import Index
 
-ALIASES = {"pytorch_lightning": "lightning.pytorch", "lightning_fabric": "lightning.fabric"}
-"""Packages under their older names."""
-
 _READ = """
-    torch torchvision torchaudio torchtext torchdata torchmetrics torch_geometric transformers datasets tokenizers
-    accelerate peft trl bitsandbytes lightning pytorch_lightning lightning_fabric sentence_transformers evaluate
+    torch torchvision torchaudio torchtext torchdata torchmetrics torch_geometric datasets tokenizers
+    peft bitsandbytes evaluate
     safetensors huggingface_hub numpy pandas scipy sklearn matplotlib seaborn PIL cv2 skimage albumentations timm kornia
     einops tqdm rich wandb tensorboard tensorboardX mlflow click typer fire tyro absl jsonargparse yaml omegaconf hydra
     requests psutil nltk spacy tiktoken sentencepiece h5py lmdb pyarrow polars packaging dotenv loguru termcolor
@@ -21,7 +19,7 @@ _READ = """
 """
 
 READ_LIBRARIES = frozenset(_READ.split())
-"""Packages that do nothing in a script's stead that the facts here speak of."""
+"""Packages that do nothing in a script's stead that the facts here speak of, as the trainer frameworks."""
 
 MAX_ALIASES = 8
 
@@ -37,7 +35,7 @@ def full_name(index: Index, node: ast.AST, depth: int = 0) -> str | None:
     if root is None:
         return None
     package, dot, rest = ".".join([root, *reversed(parts)]).partition(".")
-    return ALIASES.get(package, package) + dot + rest
+    return aliases().get(package, package) + dot + rest
 
 
 def package_and_name(name: str | None) -> tuple[str, str]:
@@ -50,7 +48,8 @@ def is_whole(index: Index) -> bool:
     """Whether everything that the script runs is in it: no import of its own modules, and no exec."""
     roots = {module.split(".")[0] for module in index.imports}
     runs_more = any(index.called.get(name) for name in ("exec", "__import__", "import_module"))
-    return not runs_more and all(root in READ_LIBRARIES or root in sys.stdlib_module_names for root in roots)
+    read = READ_LIBRARIES | script_packages()
+    return not runs_more and all(root in read or root in sys.stdlib_module_names for root in roots)
 
 
 def _root(index: Index, node: ast.Name, depth: int) -> str | None:
@@ -69,4 +68,4 @@ def _root(index: Index, node: ast.Name, depth: int) -> str | None:
 
 def _normal(name: str) -> str:
     package, dot, rest = name.partition(".")
-    return ALIASES.get(package, package) + dot + rest
+    return aliases().get(package, package) + dot + rest

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
+from autotune.catalogue.frameworks import wrapping_methods
 from autotune.pycode import cli_options
 from autotune.pycode.attributes import PARSES, changes, members, of_field, set_on
 from autotune.pycode.cli_options import Option
@@ -27,9 +28,6 @@ MAX_ROUNDS = 3
 
 MAX_ORIGINS = 50
 """Expressions that one may come from; of more nothing is known."""
-
-PREPARES = frozenset({"prepare", "setup", "setup_dataloaders", "prepare_data_loader"})
-"""Methods of accelerate and Fabric that return what they get, wrapped."""
 
 Path = tuple[int, ...]
 
@@ -339,14 +337,14 @@ def _looked_up(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
 
 
 def _call(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
-    """What a function of the project returns, what a key or a name is asked for, what accelerate and Fabric wrap."""
+    """What a function of the project returns, what a key or a name is asked for, what frameworks wrap."""
     function = called_function(view.index, node)
     if function is not None:
         for value in returned(view.index, function):
             yield value, path
     elif last_name(node.func) in ("get", "getattr"):
         yield from _looked_up(view, node, path)
-    elif last_name(node.func) in PREPARES and node.args:
+    elif last_name(node.func) in wrapping_methods() and node.args:
         place = path[0] if path else 0
         if place < len(node.args) and (path or len(node.args) == 1):
             yield node.args[place], path[1:]

@@ -18,9 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.catalogue.coercion import WORDS
-from autotune.catalogue.dialects import Version, extends, is_own, readings
+from autotune.catalogue.dialects import Version, is_own, readings
 from autotune.catalogue.dialects import dialects as known_dialects
-from autotune.catalogue.launchers import DIALECTS, LAUNCHERS
+from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
 from autotune.scan import arguments, config_facts, environment, pattern_facts
@@ -28,30 +28,17 @@ from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
-from autotune.scan.launch import CONFIGS, Launch, dialect_of, flags_call, launcher_call, launches
+from autotune.scan.launch import CONFIGS, Launch, dialect_of, dialect_of_program, flags_call, launcher_call, launches
 from autotune.scan.library import Library
 from autotune.scan.modules import first, read_whole
 from autotune.scan.ranges import Range
 from autotune.scan.script import read_script
 from autotune.scan.settings import settings_of
 
-COMMON = ("trl", "hf_trainer", "lightning", "fabric", "accelerate", "hydra", "raw", "deepspeed", "accelerate_config")
-"""Frameworks from the one that decides most of a run to the one that decides least; others decide more than these."""
-
-PARSED = {"hf_trainer": "TrainingArguments", "trl": "Config"}
-"""Dialects of classes that a parser fills from a command line, by the end of their names."""
-
-TAKES: Mapping[str, re.Pattern[bytes]] = {
-    "lightning_cli": re.compile(rb"\bLightningCLI\b"),
-    "hf_trainer": re.compile(rb"\b(HfArgumentParser|parse_yaml_file|parse_json_file)\b"),
-    "trl": re.compile(rb"\b(TrlParser|H4ArgumentParser)\b"),
-}
-"""What a script has that takes configs of a dialect."""
+LAST = ("hydra", "raw", "deepspeed", "accelerate_config")
+"""What decides less of a run than any trainer framework, in this order; other dialects decide more."""
 
 TRAIN = "loader#train"
-
-SETUPS = ("hf_trainer", "trl", "lightning", "fabric", "accelerate")
-"""Dialects whose own call sets a run up."""
 
 MAX_CONFIGS = 20
 """Configs that one bundle follows."""
@@ -131,7 +118,7 @@ def _pairs(library: Library, named: Set[str], taken: Set[str]) -> Iterator[Launc
     if len(ours) == 1 and theirs:
         yield _paired(ours[0], theirs)
         return
-    takers = {dialect: _holding(library, scripts, words) for dialect, words in TAKES.items()}
+    takers = {dialect: _holding(library, scripts, words) for dialect, words in _config_readers().items()}
     for name in data if any(takers.values()) else ():
         config = _config(library, name)
         near = takers.get(config.dialect, []) if config is not None else []
@@ -141,8 +128,14 @@ def _pairs(library: Library, named: Set[str], taken: Set[str]) -> Iterator[Launc
             yield _paired(nearest[0], [name])
 
 
-def _holding(library: Library, scripts: Sequence[str], words: re.Pattern[bytes]) -> list[str]:
-    return [name for name in scripts if words.search(library.files[name].data)]
+def _config_readers() -> Mapping[str, Sequence[str]]:
+    """What a script has that takes configs of a dialect, by the dialect."""
+    return {dialect: names for one in frameworks().values() for dialect, names in one.config_readers.items()}
+
+
+def _holding(library: Library, scripts: Sequence[str], words: Sequence[str]) -> list[str]:
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b".encode())
+    return [name for name in scripts if pattern.search(library.files[name].data)]
 
 
 def _paired(script: str, configs: Sequence[str]) -> Launch:
@@ -331,7 +324,8 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
     if read is None:
         return None
     whole, files = read
-    dialects = tuple(dialect for dialect, end in PARSED.items() if any(one.endswith(end) for one in whole.parses))
+    ends = [(one.name, one.parsed) for one in frameworks().values() if one.parsed]
+    dialects = tuple(dialect for dialect, end in ends if any(one.endswith(end) for one in whole.parses))
     # What a parser would fill is not known without a command line, but that it takes these arguments is.
     parsed = [ConsumerCall(one, "", RUN, {}, Location(name, 1), is_open=True) for one in dialects if flags is None]
     if not (whole.trains or whole.parses or any(map(_is_setup, whole.calls))):
@@ -344,7 +338,7 @@ def _of_program(
 ) -> list[ConsumerCall]:
     """The one config of a program, or of a script's parser, that is none by its own keys: what takes it says whose keys
     they are."""
-    dialect = LAUNCHERS[launch.launcher].dialect or DIALECTS.get(launch.module or "")
+    dialect = dialect_of_program(launch)
     if script is not None:
         dialect = next(iter(script.parses), None)
     others = [str(given.value) for key, given in launch.flags.items() if given.known and "config" not in key]
@@ -364,15 +358,19 @@ def _syntaxes(dialect: str) -> tuple[str, ...]:
 def _is_consumed(config: ConsumerCall, script: TrainingEntry) -> bool:
     """Whether what a config says reaches a library as it is: keys of a TrainingArguments that the script makes; a loop
     of the script's own takes what it asks for, which is read where it does."""
-    if not extends(config.dialect, "hf_trainer") or config.dialect not in PARSED:
+    if not _is_parsed(config.dialect):
         return True
-    made = {call.dialect for call in script.calls}
-    return bool(script.parses) or any(one in PARSED for one in made)
+    return bool(script.parses) or any(_is_parsed(call.dialect) for call in script.calls)
+
+
+def _is_parsed(dialect: str) -> bool:
+    """Whether a parser fills the classes of a dialect from a command line."""
+    return dialect in frameworks() and bool(frameworks()[dialect].parsed)
 
 
 def _is_setup(call: ConsumerCall) -> bool:
     """Whether a call makes the arguments or the trainer of a run that another file starts."""
-    return call.dialect in SETUPS and is_own(call.dialect, call.name)
+    return call.dialect in frameworks() and bool(frameworks()[call.dialect].classes) and is_own(call.dialect, call.name)
 
 
 def _own_options(launch: Launch, script: TrainingEntry) -> Iterator[ConsumerCall]:
@@ -433,7 +431,7 @@ def _with_named(library: Library, calls: Sequence[ConsumerCall]) -> list[Consume
 def _framework(calls: Sequence[ConsumerCall]) -> Fact:
     """run.framework: what decides most of the run; a loop of which no call is known is a raw one."""
     names = [known_dialects()[call.dialect]["frameworks"][0] for call in calls]
-    rank = {name: place for place, name in enumerate(COMMON)}
+    rank = {name: place for place, name in enumerate((*frameworks(), *LAST))}
     return Fact("run.framework", RUN, min(names, key=lambda name: rank.get(name, -1), default="raw"))
 
 

@@ -12,12 +12,15 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from autotune import reading
+from autotune.catalogue import frameworks
+from autotune.catalogue.launchers import launcher_modules, launchers, training_modules
 from autotune.errors import UsageError
 from autotune.model.scanned import ScanNote
 
@@ -54,11 +57,9 @@ BUDGET = 2_000_000
 MAX_DEPTH = 100
 """Folders in folders; more is no project that a person laid out."""
 
-SKIPPED_FOLDERS = frozenset(
-    {"__pycache__", "build", "dist", "lightning_logs", "mlruns", "node_modules", "site-packages", "wandb"}
-)
+SKIPPED_FOLDERS = frozenset({"__pycache__", "build", "dist", "mlruns", "node_modules", "site-packages", "wandb"})
 """Folders of tools, of past runs (with copies of their configs) and of other people's code; hidden folders and virtual
-environments are skipped too."""
+environments are skipped too, and the folders in which trainer frameworks keep past runs."""
 
 OUTSIDE = "a link out of the checked folder: not followed"
 
@@ -68,26 +69,42 @@ MAX_NEAR = 200
 MANY = 3
 """More files of one folder than this, left out for one reason, are one note."""
 
-_PACKAGES = rb"torch|transformers|lightning|accelerate|trl|deepspeed|peft|unsloth|fastai|ignite|composer|timm"
+_PACKAGES = ("torch", "deepspeed", "peft", "unsloth", "fastai", "ignite", "composer", "timm")
+"""Packages to train with, beside those of the trainer frameworks."""
+
 _KEYS = (
     rb"batch_size|batchsize|num_workers|gradient_accumulation|accumulate_grad_batches|batch_accumulation|learning_rate"
     rb"|num_train_epochs|max_epochs|max_iters|train_iters|max_steps|micro_?batch|zero_optimization|fsdp"
     rb"|distributed_type|mixed_precision|lr_scheduler"
 )
-_TRAINS = rb"Loader|Trainer|LightningCLI|TrainingArguments|backward|Accelerator|Fabric|training_step|optim"
-_SETS = rb"set_num_threads|set_float32_matmul_precision|allow_tf32|fp32_precision"
-_COMMANDS = (
-    rb"torchrun|torch\.distributed|accelerate|deepspeed|python|trl|llamafactory|swift|tune|litgpt|axolotl|composer"
-)
+_TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim")
+"""Words of a script that trains, beside the classes of the trainer frameworks."""
 
-_IMPORTS = re.compile(rb"^[ \t]*(?:from|import)[ \t]+[\w.]*?(?:" + _PACKAGES + rb")", re.MULTILINE)
-_TRAINING = re.compile(_TRAINS + rb"|" + _SETS)
+_SETS = ("set_num_threads", "set_float32_matmul_precision", "allow_tf32", "fp32_precision")
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
 _DATA = re.compile(_KEYS + rb"|^defaults:", re.MULTILINE)
 _TRAINER = re.compile(rb"trainer|devices|accelerator|strategy")
 """Without one of these, and without a word above, `precision` is that of a metric."""
 
-_SHELL = re.compile(rb"\b(?:" + _COMMANDS + rb")")
+
+@cache
+def _imports() -> re.Pattern[bytes]:
+    packages = _any_of((*_PACKAGES, *frameworks.script_packages()))
+    return re.compile(rb"^[ \t]*(?:from|import)[ \t]+[\w.]*?" + packages, re.MULTILINE)
+
+
+@cache
+def _training() -> re.Pattern[bytes]:
+    return re.compile(_any_of((*_TRAINS, *_SETS, *frameworks.run_classes())))
+
+
+@cache
+def _commands() -> re.Pattern[bytes]:
+    return re.compile(rb"\b" + _any_of((*launchers(), *launcher_modules(), *training_modules())))
+
+
+def _any_of(words: Iterable[str]) -> bytes:
+    return f"(?:{'|'.join(map(re.escape, sorted(words)))})".encode()
 
 
 class File(Struct, frozen=True):
@@ -187,10 +204,10 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 def is_relevant(file: File) -> bool:
     """Whether the bytes of `file` hold a word without which it says nothing about training."""
     if file.syntax == "python":
-        imports = _IMPORTS.search(file.data) and _TRAINING.search(file.data)
+        imports = _imports().search(file.data) and _training().search(file.data)
         return bool(imports or _CONSTANTS.search(file.data))
     if file.syntax == "shell":
-        return _SHELL.search(file.data) is not None
+        return _commands().search(file.data) is not None
     is_number_format = b"precision" in file.data and _TRAINER.search(file.data)
     return bool(_DATA.search(file.data) or is_number_format)
 
@@ -320,7 +337,8 @@ class FolderWalk(Struct):
 
 def _is_skipped(folder: str) -> bool:
     name = os.path.basename(folder)
-    return name.startswith(".") or name in SKIPPED_FOLDERS or os.path.exists(f"{folder}/pyvenv.cfg")
+    is_tools = name in SKIPPED_FOLDERS or name in frameworks.run_folders()
+    return name.startswith(".") or is_tools or os.path.exists(f"{folder}/pyvenv.cfg")
 
 
 def grouped(notes: Iterable[ScanNote]) -> Iterator[ScanNote]:

@@ -13,7 +13,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune.catalogue.coercion import literal, typed
-from autotune.catalogue.launchers import DIALECTS, LAUNCHERS, Launcher
+from autotune.catalogue.frameworks import Launcher
+from autotune.catalogue.launchers import launchers, training_modules
 from autotune.invocation.shape import FLAG, key, shape
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import TYPED, ConsumerCall, WrittenValue
@@ -99,16 +100,21 @@ def flags_call(launch: Launch, dialect: str) -> ConsumerCall:
 
 
 def launcher_call(launch: Launch) -> ConsumerCall | None:
-    """The flags of `accelerate launch` itself, in the words of its config; None for any other launcher."""
-    if launch.launcher != "accelerate":
+    """The flags of `accelerate launch` itself, in the words of its config; None where a launcher's say no settings."""
+    dialect = launchers()[launch.launcher].own_dialect
+    if dialect is None:
         return None
-    return ConsumerCall("accelerate_config", "", RUN, launch.own, Location(launch.file, launch.line), is_open=True)
+    return ConsumerCall(dialect, "", RUN, launch.own, Location(launch.file, launch.line), is_open=True)
+
+
+def dialect_of_program(launch: Launch) -> str | None:
+    """The dialect of the flags of a program that trains; None for a script."""
+    return launchers()[launch.launcher].dialect or training_modules().get(launch.module or "")
 
 
 def dialect_of(launch: Launch) -> str | None:
     """The dialect of the flags: that of what is started, else what they are recognised as; None if that is nothing."""
-    known = LAUNCHERS[launch.launcher].dialect or DIALECTS.get(launch.module or "")
-    return known or recognise({name: given.value for name, given in launch.flags.items()}, "shell")
+    return dialect_of_program(launch) or recognise({name: given.value for name, given in launch.flags.items()}, "shell")
 
 
 def _launch(command: ShellCommand, file: str) -> Launch | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from autotune.catalogue import frameworks
 from autotune.catalogue.dialects import Version, version
 
 _RELEASE = r"\d{1,9}(?:\.\d{1,9})*"
@@ -15,9 +16,6 @@ _LINE = re.compile(rf"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?({_BOUND}(?:\s
 """A requirement that is nothing but bounds; a marker or a release candidate makes it another one."""
 
 _PART = re.compile(rf"(>=|<=|<|>|~=|!=|==)\s*({_RELEASE})")
-
-ALIASES = {"pytorch": "torch", "pytorch-lightning": "lightning"}
-"""Names of the same library."""
 
 
 class Range(Struct, frozen=True):
@@ -35,9 +33,9 @@ def ranges(requirements: Iterable[str]) -> Mapping[str, Range]:
 
 
 def known_name(package: str) -> str:
-    """The one name of a package, in lower case with hyphens: pytorch_lightning is lightning."""
+    """The one name of a package, in lower case with hyphens: PyTorch is torch."""
     known = re.sub(r"[-_.]+", "-", package).lower()
-    return ALIASES.get(known, known)
+    return frameworks.renamed_distributions().get(known, "torch" if known == "pytorch" else known)
 
 
 def widest(found: Iterable[tuple[str, Range]]) -> Mapping[str, Range]:

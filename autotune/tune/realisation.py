@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune import catalogue, patch
+from autotune.catalogue import frameworks
 from autotune.catalogue.dialects import Version
 from autotune.collect.request import Override
 from autotune.engine.fixes import effect_of, spelled
@@ -29,15 +30,8 @@ RULE = "tune"
 
 THREADS = "train.num_threads"
 
-CALLS = {
-    "DataLoader": "loader",
-    "torch.optim": "optimizer",
-    "TrainingArguments": "training_arguments",
-    "SFTConfig": "training_arguments",
-    "Accelerator": "accelerator",
-    "Trainer": "lightning",
-}
-"""The calls whose arguments the probe can override: their names in dialects -> their names in a Request."""
+CALLS = {"DataLoader": "loader", "torch.optim": "optimizer"}
+"""The calls of torch whose arguments the probe can override: their names in dialects -> their names in a Request."""
 
 OTHERS: Mapping[str, Value] = {"model.attention": "sdpa", "train.precision": "bf16-mixed"}
 """A value of each setting of type text that every framework knows."""
@@ -165,8 +159,8 @@ def _override(script: DiagnosedScript, change: PatchChange) -> Override | None:
         return None
     framework = "raw" if site.call == "DataLoader" else str(script.evidence.lookup(RUN, "run.framework"))
     spelling = catalogue.spelling(framework, change.setting, script.versions)
-    at = CALLS.get(spelling.call) if spelling is not None else None
-    if spelling is None or at is None:
+    at = (CALLS.get(spelling.call) or frameworks.overridden(framework, spelling.call)) if spelling is not None else ""
+    if spelling is None or not at:
         return None
     is_without = change.setting == WORKERS and not change.new
     refused = dict.fromkeys(worker_options.worker_keys(framework, script.versions)) if is_without else {}

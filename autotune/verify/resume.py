@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune import collect
+from autotune.catalogue import frameworks
 from autotune.collect import artefacts, stale_runs
 from autotune.diagnose import outcome
 from autotune.errors import AutotuneError, InternalError
@@ -29,9 +30,6 @@ SAVING = collect.Request(warmup=SAVE_AT, steps=STEPS_AFTER, what_ifs=False, save
 GOING_ON = collect.Request(warmup=1, steps=2, what_ifs=False)
 SAVED, RESUMED, CHECKPOINT = "saved", "resumed", "scratch-checkpoint"
 """In a run folder: the notes of the probe, and the folder of the save."""
-
-TRAINERS = {"hf_args": "the Trainer of transformers", "lightning": "the Trainer of Lightning"}
-"""By what a Recording says of frameworks: those whose save and resume are known."""
 
 SPARE = 1.2
 """A disk has to have so many times the bytes of the save free."""
@@ -54,8 +52,9 @@ class ResumePlan(Struct, frozen=True):
 
 def plan_resume(recording: Recording, start: RunResult, free_bytes: int | None) -> ResumePlan:
     """What a rehearsal of the changed script says about trying it, on a disk with `free_bytes` (None: not known)."""
-    if not TRAINERS.keys() & recording.frameworks.keys():
-        return ResumePlan(f"autotune can test the resume of transformers and Lightning only: {_BY_HAND}")
+    known = frameworks.resumable()
+    if not known.keys() & recording.frameworks.keys():
+        return ResumePlan(f"autotune can test the resume of {' and '.join(known.values())} only: {_BY_HAND}")
     if start.warmup + start.steps <= SAVE_AT + 1:
         return ResumePlan(f"the script runs only {start.warmup + start.steps} steps: {_BY_HAND}")
     needed = _state_bytes(recording)

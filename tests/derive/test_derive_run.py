@@ -605,7 +605,6 @@ def everything():
     told["values"] |= {"max_length": 64, "packing": False, "logging_strategy": "steps", "logging_steps": 5}
     told["values"] |= {"num_train_epochs": 3.0, "learning_rate": 1e-4, "logging_nan_inf_filter": True}
     told["values"] |= {"skip_memory_metrics": True}
-    told["values"] |= {"reload_dataloaders_every_n_epochs": 0, "profiler": "none"}
     told["values"] |= {"full_determinism": False, "optim": "adamw_torch", "save_strategy": "steps"}
     told["values"] |= {"save_total_limit": 2, "eval_strategy": "no", "ddp_static_graph": False}
     told["values"] |= {"ddp_find_unused_parameters": False}
@@ -659,7 +658,11 @@ def everything():
     # Ranks wait only where one is late.
     waits = recording(steps(3, backward=60), process=process | {"rank": 0})
     late = recording(steps(3, fetch=40), process=process | {"rank": 1})
-    return [derive(both, 8.0, 64 * GB), derive([workers]), derive([died]), derive([again]), derive([waits, late])]
+    by_lightning = recording(
+        frameworks={"lightning": entry("Trainer", "lightning", reload_dataloaders_every_n_epochs=0, profiler="none")}
+    )
+    others = (workers, died, again, by_lightning)
+    return [derive(both, 8.0, 64 * GB), *(derive([one]) for one in others), derive([waits, late])]
 
 
 def test_every_catalogued_fact_is_supplied_and_no_other():

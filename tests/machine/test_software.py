@@ -8,6 +8,7 @@ from importlib import metadata, resources
 
 import pytest
 
+from autotune.catalogue.frameworks import frameworks
 from autotune.errors import UsageError
 from autotune.machine.software import DISTRIBUTIONS, facts, release, software, torch_age_days
 
@@ -32,7 +33,8 @@ def environ(folder):
 def test_this_interpreter():
     found = software(sys.executable)
     assert found["python"] == "{}.{}.{}".format(*sys.version_info)
-    assert {"python", *DISTRIBUTIONS, "torch_cuda", "torch_hip"} >= found.keys()
+    of_frameworks = {name for one in frameworks().values() for name in one.distributions}
+    assert {"python", *DISTRIBUTIONS, *of_frameworks, "torch_cuda", "torch_hip"} >= found.keys()
     for name in found.keys() - {"python", "torch_cuda", "torch_hip"}:
         assert found[name] == metadata.version(name)
 

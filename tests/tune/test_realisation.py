@@ -174,7 +174,7 @@ def test_frameworks_take_their_own_words(script, tmp_path) -> None:
     at = Location(str(tmp_path / "train.py"), 2, "TrainingArguments")
     own = with_settings(given, Setting("optimizer.fused", "optimizer#0", False, "observed", at))
     made = realise(own, {FUSED: True})
-    assert made.overrides[0].at == "training_arguments"
+    assert made.overrides[0].at == "hf_args"
     assert made.overrides[0].arguments == {"optim": "adamw_torch_fused"}
 
 

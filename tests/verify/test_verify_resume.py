@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from autotune import collect
+from autotune.catalogue.frameworks import resumable
 from autotune.errors import ScriptError
 from autotune.model.recording import RecordedWindow, Recording
 from autotune.model.verified import AFTER, BEFORE, SIDES, Resumed, RunResult
@@ -31,7 +32,7 @@ OPTIMIZER = {"num_params": 25_000_000, "state_bytes": {"cpu": 200_000_000}}
 ERROR = {"type": "KeyError", "message": "", "traceback": ["train.py:3 main"], "phase": None}
 
 
-@pytest.mark.parametrize("name", resume.TRAINERS)
+@pytest.mark.parametrize("name", resumable())
 def test_a_known_trainer_can_be_tried(name: str) -> None:
     recording = replace(RECORDING, frameworks={name: {}}, models=(MODEL,), optimizers=(OPTIMIZER,))
     found = resume.plan_resume(recording, START, None)

@@ -53,9 +53,7 @@ def _recorded_init(session, init):
 
 def _register(session, loader, given) -> None:
     dataset = loader.dataset
-    site = call_sites.caller(
-        skip=("torch/utils/data", "fabric/utilities/data.py", "lightning_fabric/utilities/data.py")
-    )
+    site = call_sites.caller(skip=("torch/utils/data", *session.request["loader_files"]))
     row = {
         "id": len(session.loaders),
         "made_ns": clock.now() - session.recorder.origin,

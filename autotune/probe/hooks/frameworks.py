@@ -1,6 +1,7 @@
 """The frameworks' own objects: what they were configured with, and their saves, evaluations and logs.
 
-Everything here reads; nothing is needed for the measurement itself, which rests on torch's seams.
+Which classes, methods and fields these are stands in the Request, a row of `frameworks` for each class. Everything here
+reads; nothing is needed for the measurement itself, which rests on torch's seams.
 """
 
 from __future__ import annotations
@@ -12,26 +13,6 @@ import weakref
 from .. import call_sites
 from ..recorder import timed
 from . import resume
-
-HF_FIELDS = (
-    "per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps", "max_steps",
-    "num_train_epochs", "dataloader_num_workers", "dataloader_prefetch_factor", "dataloader_persistent_workers",
-    "dataloader_pin_memory", "gradient_checkpointing", "activation_checkpointing", "bf16", "fp16", "tf32", "optim",
-    "torch_compile", "torch_compile_mode", "torch_empty_cache_steps", "group_by_length", "train_sampling_strategy",
-    "length_column_name", "save_strategy", "save_steps", "save_total_limit", "save_only_model", "eval_strategy",
-    "eval_steps", "eval_on_start", "logging_strategy", "logging_steps", "load_best_model_at_end", "max_length",
-    "packing", "padding_free", "use_liger_kernel", "full_determinism", "remove_unused_columns", "debug",
-    "ddp_find_unused_parameters", "ddp_static_graph", "logging_nan_inf_filter", "learning_rate", "use_cpu",
-    "skip_memory_metrics",
-)  # fmt: skip
-"""Fields of TrainingArguments and its subclasses that are read: an allowlist, no names, paths or tokens."""
-
-LIGHTNING_FIELDS = (
-    "accumulate_grad_batches", "max_epochs", "max_steps", "check_val_every_n_epoch", "val_check_interval",
-    "enable_validation", "log_every_n_steps", "num_training_batches", "estimated_stepping_batches",
-    "limit_train_batches", "precision", "num_devices", "world_size", "detect_anomaly", "_detect_anomaly",
-    "reload_dataloaders_every_n_epochs",
-)  # fmt: skip
 
 LIGHTNING_PROFILERS = {
     "PassThroughProfiler": "none",
@@ -45,7 +26,9 @@ LIGHTNING_PROFILERS = {
 class Observed:
     """Weak references to the frameworks' objects, read when the Recording is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: list) -> None:
+        """`rows` are `frameworks` of the Request."""
+        self._rows = {row["object"]: row for row in rows if row["object"]}
         self._objects = {}
         self._known = {}
 
@@ -70,17 +53,28 @@ class Observed:
                     "type": type(thing).__name__,
                     "module": type(thing).__module__,
                     "site": site,
-                    "values": _VALUES[name](thing),
+                    "values": values(thing, self._rows[name]),
                 }
         return dict(self._known)
 
 
 def on_import(session, module) -> None:
-    """Hook what a framework module defines, right after it was imported."""
-    action = _ACTIONS.get(module.__name__)
+    """Hook what a module defines, right after it was imported."""
+    action = LIBRARIES.get(module.__name__)
     if action is not None:
         action(session, module)
+    for row in session.request["frameworks"]:
+        if row["module"] == module.__name__:
+            _hook(session, getattr(module, row["type"]) if row["type"] else module, row)
     resume.on_import(session, module)
+
+
+def _hook(session, owner, row: dict) -> None:
+    """Note the instances of a framework's class, and time its methods; a module has functions only."""
+    if row["object"]:
+        _note_instances(session, owner, row["object"], row["after"])
+    for name, kind in row["times"].items():
+        _wrap(session, owner, name, kind)
 
 
 def _wrap(session, owner, name: str, kind: str) -> None:
@@ -89,7 +83,7 @@ def _wrap(session, owner, name: str, kind: str) -> None:
         session.patches.set(owner, name, timed(session.recorder, kind, function))
 
 
-def _note_instances(session, owner, name: str, method: str = "__init__") -> None:
+def _note_instances(session, owner, name: str, method: str) -> None:
     """Remember each instance after `method` (its constructor) ran."""
     function = getattr(owner, method)
 
@@ -101,40 +95,6 @@ def _note_instances(session, owner, name: str, method: str = "__init__") -> None
         return result
 
     session.patches.set(owner, method, noted)
-
-
-def _training_args(session, module) -> None:
-    _note_instances(session, module.TrainingArguments, "hf_args", "__post_init__")
-
-
-def _trainer(session, module) -> None:
-    _note_instances(session, module.Trainer, "hf_trainer")
-    for name, kind in (("_save_checkpoint", "checkpoint"), ("save_model", "checkpoint"), ("log", "logging")):
-        _wrap(session, module.Trainer, name, kind)
-    for name in ("evaluate", "evaluation_loop", "prediction_loop"):
-        _wrap(session, module.Trainer, name, "evaluation")
-
-
-def _accelerator(session, module) -> None:
-    _note_instances(session, module.Accelerator, "accelerator")
-    _wrap(session, module.Accelerator, "save_state", "checkpoint")
-    _wrap(session, module.Accelerator, "log", "logging")
-
-
-def _lightning(session, module) -> None:
-    _note_instances(session, module.Trainer, "lightning")
-    _wrap(session, module.Trainer, "save_checkpoint", "checkpoint")
-
-
-def _lightning_evaluation(session, module) -> None:
-    _wrap(session, module._EvaluationLoop, "run", "evaluation")
-
-
-def _fabric(session, module) -> None:
-    _note_instances(session, module.Fabric, "fabric")
-    _wrap(session, module.Fabric, "save", "checkpoint")
-    for name in ("log", "log_dict"):
-        _wrap(session, module.Fabric, name, "logging")
 
 
 def _logging(session, module) -> None:
@@ -155,21 +115,13 @@ def _safetensors(session, module) -> None:
         _wrap(session, module, name, "checkpoint")
 
 
-_ACTIONS = {
+LIBRARIES = {
     "logging": _logging,
     "safetensors.torch": _safetensors,
     "torch.utils.tensorboard.writer": _tensorboard,
-    "transformers.training_args": _training_args,
-    "transformers.trainer": _trainer,
-    "accelerate.accelerator": _accelerator,
-    "lightning.pytorch.trainer.trainer": _lightning,
-    "pytorch_lightning.trainer.trainer": _lightning,
-    "lightning.pytorch.loops.evaluation_loop": _lightning_evaluation,
-    "pytorch_lightning.loops.evaluation_loop": _lightning_evaluation,
-    "lightning.fabric.fabric": _fabric,
-    "lightning_fabric.fabric": _fabric,
     "wandb.sdk.wandb_run": _wandb,
 }
+"""Libraries that save and log for any script; their names are in the list of the package too."""
 
 
 def _plain(value):
@@ -180,7 +132,13 @@ def _plain(value):
     return value if isinstance(value, (bool, int, float, str)) else None
 
 
-def _fields(thing, names: tuple) -> dict:
+def values(thing, row: dict) -> dict:
+    """The fields of `thing` that its row names, and what the row's reader finds."""
+    reader = READERS.get(row["read"])
+    return {**_fields(thing, row["fields"]), **(reader(thing) if reader is not None else {})}
+
+
+def _fields(thing, names: list) -> dict:
     values = {}
     for name in names:
         try:
@@ -190,33 +148,16 @@ def _fields(thing, names: tuple) -> dict:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _hf_values(thing) -> dict:
-    return _fields(thing, HF_FIELDS)
-
-
-def _trainer_values(thing) -> dict:
+def _trainer_classes(thing) -> dict:
     """Its class and the classes that this one extends, up to the Trainer, as "package.name"."""
     line = [cls for cls in type(thing).__mro__ if cls.__name__.endswith("Trainer")]
     return {"classes": [f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in line]}
 
 
-def _accelerator_values(thing) -> dict:
-    return _fields(thing, ("gradient_accumulation_steps", "mixed_precision", "num_processes", "split_batches"))
-
-
-def _lightning_values(thing) -> dict:
+def _lightning_profiler(thing) -> dict:
     profiler = type(getattr(thing, "profiler", None)).__name__
-    return {**_fields(thing, LIGHTNING_FIELDS), "profiler": LIGHTNING_PROFILERS.get(profiler, profiler)}
+    return {"profiler": LIGHTNING_PROFILERS.get(profiler, profiler)}
 
 
-def _fabric_values(thing) -> dict:
-    return _fields(thing, ("world_size",))
-
-
-_VALUES = {
-    "hf_args": _hf_values,
-    "hf_trainer": _trainer_values,
-    "accelerator": _accelerator_values,
-    "lightning": _lightning_values,
-    "fabric": _fabric_values,
-}
+READERS = {"trainer_classes": _trainer_classes, "lightning_profiler": _lightning_profiler}
+"""What a row may name to read what is no plain field."""

@@ -12,8 +12,9 @@ import os
 
 from .. import call_sites
 
-LIBRARIES = ("torch/utils/data", "torch/optim", "torch/_", "fabric/utilities/data.py", "lightning_fabric/utilities/")
-"""Parts of torch's files between a call of the user's and the constructor; other libraries' own calls keep theirs."""
+LIBRARIES = ("torch/utils/data", "torch/optim", "torch/_")
+"""Parts of torch's files between a call of the user's and the constructor, as `loader_files` of the Request; other
+libraries' own calls keep theirs."""
 
 
 def install(session) -> None:
@@ -21,33 +22,28 @@ def install(session) -> None:
     import torch
 
     wanted = _by_call(session)
+    # The Site of the call, of whoever makes it.
+    direct = functools.partial(call_sites.caller, skip=(*LIBRARIES, *session.request["loader_files"]))
     if "loader" in wanted:
-        _replace(session, torch.utils.data.DataLoader, wanted["loader"], _direct)
+        _replace(session, torch.utils.data.DataLoader, wanted["loader"], direct)
     if "optimizer" in wanted:
         for kind in _optimizers(torch.optim):
-            _replace(session, kind, wanted["optimizer"], _direct)
+            _replace(session, kind, wanted["optimizer"], direct)
     for override in wanted.get("threads", ()):
         _fix_threads(session, torch, next(iter(override["arguments"].values())))
 
 
 def on_import(session, module) -> None:
     """Replace what the calls of a framework get, right after the probe hooked its module."""
-    name, kind = _FRAMEWORKS.get(module.__name__, (None, None))
-    wanted = _by_call(session).get(name)
-    if not wanted:
-        return
-    if name == "training_arguments":
-        _set_fields(session, getattr(module, kind), wanted)
-    else:
-        _replace(session, getattr(module, kind), wanted, call_sites.user_caller)
-
-
-_FRAMEWORKS = {
-    "transformers.training_args": ("training_arguments", "TrainingArguments"),
-    "accelerate.accelerator": ("accelerator", "Accelerator"),
-    "lightning.pytorch.trainer.trainer": ("lightning", "Trainer"),
-    "pytorch_lightning.trainer.trainer": ("lightning", "Trainer"),
-}
+    for row in session.request["frameworks"]:
+        wanted = _by_call(session).get(row["object"])
+        if row["module"] != module.__name__ or not row["override"] or not wanted:
+            continue
+        owner = getattr(module, row["type"])
+        if row["override"] == "fields":
+            _set_fields(session, owner, wanted, row["after"])
+        else:
+            _replace(session, owner, wanted, call_sites.user_caller)
 
 
 def _by_call(session) -> dict:
@@ -63,11 +59,6 @@ def _optimizers(module) -> list:
     return [
         kind for kind in dict.fromkeys(kinds) if issubclass(kind, module.Optimizer) and kind is not module.Optimizer
     ]
-
-
-def _direct() -> dict:
-    """The Site of the call, of whoever makes it."""
-    return call_sites.caller(skip=LIBRARIES)
 
 
 def _replace(session, owner, overrides: list, caller) -> None:
@@ -88,17 +79,17 @@ def _replace(session, owner, overrides: list, caller) -> None:
     session.patches.set(owner, "__init__", __init__)
 
 
-def _set_fields(session, owner, overrides: list) -> None:
-    """A dataclass and its subclasses: the fields are set before anything is derived from them."""
-    derive = owner.__post_init__
+def _set_fields(session, owner, overrides: list, method: str) -> None:
+    """A class and its subclasses: the fields are set before `method` derives anything from them."""
+    derive = getattr(owner, method)
 
     @functools.wraps(derive)
-    def __post_init__(self, *args, **kwargs):
+    def derived(self, *args, **kwargs):
         for name, value in _arguments(overrides, call_sites.user_caller()).items():
             setattr(self, name, value)
         derive(self, *args, **kwargs)
 
-    session.patches.set(owner, "__post_init__", __post_init__)
+    session.patches.set(owner, method, derived)
 
 
 def _arguments(overrides: list, site: dict) -> dict:

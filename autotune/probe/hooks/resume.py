@@ -17,9 +17,11 @@ FOLDER = "scratch-checkpoint"
 
 def on_import(session, module) -> None:
     """Hook a trainer, right after its module was imported, when this start is to save or to go on."""
-    action = _ACTIONS.get(module.__name__)
-    if action is not None and (_save_at(session) or _resume_from(session)):
-        action(session, module)
+    if not (_save_at(session) or _resume_from(session)):
+        return
+    for row in session.request["frameworks"]:
+        if row["module"] == module.__name__ and row["resume"]:
+            TRAINERS[row["resume"]](session, module)
 
 
 def _flow(session, module) -> None:
@@ -108,12 +110,8 @@ def _watcher(session, callback):
     return Watcher()
 
 
-_ACTIONS = {
-    "transformers.trainer_callback": _flow,
-    "transformers.trainer": _hf_trainer,
-    "lightning.pytorch.trainer.trainer": _lightning,
-    "pytorch_lightning.trainer.trainer": _lightning,
-}
+TRAINERS = {"hf_flow": _flow, "hf_trainer": _hf_trainer, "lightning": _lightning}
+"""What a row of the Request may name."""
 
 
 def _note(session, name: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autotune.catalogue import frameworks
 from autotune.model.evidence import RUN
 from autotune.model.report import PHASES, RANK_WAIT, Frame, Report, Step
 from autotune.report.gains import saves_nothing
@@ -20,7 +21,6 @@ FRAMES_FROM = 0.05
 
 _BAR = 36
 _FRAMES = 3
-_BAR_PER_STEP = ("trl", "hf_trainer", "llamafactory", "axolotl")
 
 
 def lines(report: Report, width: int) -> list[StyledLine]:
@@ -46,7 +46,7 @@ def _heading(report: Report, step: Step, width: int) -> list[StyledLine]:
 def reader_rate(report: Report, step: Step) -> str:
     """The mean step without saves and evaluation, as a progress bar shows it.
 
-    The bar of HF Trainer counts optimizer steps; what others count is the same without accumulation.
+    The bars of some frameworks count optimizer steps; what others count is the same without accumulation.
     """
     between = {
         "saves": step.breakdown_ms.get("checkpoint"),
@@ -54,7 +54,8 @@ def reader_rate(report: Report, step: Step) -> str:
     }
     plain_ms = step.mean_ms - sum(ms or 0.0 for ms in between.values())
     extra = " and ".join(name for name, ms in between.items() if ms)
-    known = report.evidence.lookup(RUN, "run.framework") in _BAR_PER_STEP
+    framework = str(report.evidence.lookup(RUN, "run.framework"))
+    known = any(one.counts_steps for one in frameworks.chain(framework))
     if known and plain_ms > 0:
         unit = f"{rate(plain_ms)} in your bar"
     elif plain_ms > 0 and report.evidence.lookup(RUN, "step.num_micro_batches") == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN
 from autotune.model.report import Report
 from autotune.report.text import (
@@ -29,7 +30,6 @@ _SECTIONS = (
     advice.decision_lines,
     device_options.lines,
 )
-_LIBRARIES = ("torch", "trl", "transformers", "accelerate", "lightning", "peft", "datasets")
 _NUM_LIBRARIES = 4
 
 
@@ -78,7 +78,9 @@ def _cores(report: Report) -> str:
 
 
 def _software(report: Report) -> str:
-    found = [f"{name} {report.software[name]}" for name in _LIBRARIES if name in report.software][:_NUM_LIBRARIES]
+    of_frameworks = (name for one in frameworks().values() for name in one.distributions[:1])
+    libraries = ("torch", *of_frameworks, "peft", "datasets")
+    found = [f"{name} {report.software[name]}" for name in libraries if name in report.software][:_NUM_LIBRARIES]
     python = report.software.get("python", "")
     source = f" ({clean(report.run.python_from)})" if report.run.python_from else ""
     return ", ".join([*found, f"Python {python}{source}"] if python else found)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import Fact
 from autotune.pycode import values
 from autotune.pycode.functions import with_callers
@@ -16,9 +17,6 @@ from autotune.scan.script.analysis import ScriptAnalysis, trainer_runs
 from autotune.scan.script.analysis import starts_training as other_starts
 
 CUDA_CALLS = frozenset({"torch.cuda.set_device", "torch.accelerator.current_accelerator"})
-
-ON_CPU = ("use_cpu", "no_cuda", "cpu")
-"""Arguments of TrainingArguments and Accelerator that keep the run off the GPU."""
 
 PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
 NVTX = frozenset({"torch.autograd.profiler.emit_nvtx"})
@@ -67,12 +65,13 @@ def _cuda(parts: ScriptAnalysis) -> Iterator[Fact]:
 def _cuda_of_library(parts: ScriptAnalysis) -> Iterator[Fact]:
     """A Trainer, Accelerator or Fabric uses a GPU unless it is told not to."""
     asked = [one for one in parts.found if one.consumer.dialect != "torch"]
-    told = [one.call.arguments[name] for one in asked for name in ON_CPU if name in one.call.arguments]
+    on_cpu = [name for one in frameworks().values() for name in one.cpu_arguments]
+    told = [one.call.arguments[name] for one in asked for name in on_cpu if name in one.call.arguments]
     chosen = [one.call.arguments["accelerator"] for one in asked if "accelerator" in one.call.arguments]
-    on_cpu = any(given.value is not False for given in told) or any(given.value == "cpu" for given in chosen)
+    is_on_cpu = any(given.value is not False for given in told) or any(given.value == "cpu" for given in chosen)
     hooks = [step.node for step in parts.steps if step.is_hook]
     starts = [*(one.node for one in asked), *trainer_runs(parts.view), *hooks]
-    if starts and not on_cpu:
+    if starts and not is_on_cpu:
         yield from parts.stated("code.uses_cuda", True, starts[0])
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from autotune.catalogue import frameworks
 from autotune.pycode.functions import called_class, with_bases
 from autotune.pycode.index import Index, last_name
 from autotune.pycode.names import full_name, package_and_name
@@ -30,9 +31,6 @@ DATALOADER = (
 
 LOADER_PACKAGES = frozenset({"torch", "torchdata"})
 
-TRL_CONFIG = re.compile(r"(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward|RLOO|OnlineDPO|PPO|XPO|NashMD|GKD|BCO|PRM)Config")
-"""Configs of trl that extend TrainingArguments."""
-
 NO_MODEL = re.compile(r"Tokenizer(Fast)?$|Config$|Processor$|FeatureExtractor$|^GenerationConfig$")
 """Classes of transformers whose from_pretrained loads no model."""
 
@@ -47,29 +45,14 @@ class ConsumerSpec(Struct, frozen=True):
     is_open: bool = False
 
 
-def _consumers(dialect: str, package: str, names: str) -> dict[tuple[str, str], ConsumerSpec]:
-    return {(package, name): ConsumerSpec(dialect, name) for name in names.split()}
-
-
 CLASSES: Mapping[tuple[str, str], ConsumerSpec] = {
-    **_consumers("hf_trainer", "transformers", "TrainingArguments Seq2SeqTrainingArguments Trainer Seq2SeqTrainer"),
-    **_consumers("hf_trainer", "sentence_transformers", "SentenceTransformerTrainingArguments"),
-    **_consumers("torch", "transformers", "BitsAndBytesConfig"),
-    **_consumers("trl", "trl", "ModelConfig"),
-    **_consumers(
-        "accelerate",
-        "accelerate",
-        "Accelerator DataLoaderConfiguration GradientAccumulationPlugin TorchDynamoPlugin DistributedDataParallelKwargs"
-        " FullyShardedDataParallelPlugin DeepSpeedPlugin ProjectConfiguration",
-    ),
-    **_consumers("lightning", "lightning", "Trainer ModelCheckpoint DDPStrategy FSDPStrategy"),
-    ("lightning", "Fabric"): ConsumerSpec("fabric", "Fabric"),
+    ("transformers", "BitsAndBytesConfig"): ConsumerSpec("torch", "BitsAndBytesConfig"),
     ("torch", "DistributedDataParallel"): ConsumerSpec(
         "torch", "DistributedDataParallel", parameters=("module", "device_ids", "output_device")
     ),
     ("torch", "DataParallel"): ConsumerSpec("torch", "torch.nn.DataParallel", parameters=("module",)),
 }
-"""By package and class: a library re-exports its classes."""
+"""By package and class, as those of the frameworks: a library re-exports its classes."""
 
 SWITCHES: Mapping[str, str] = {
     "torch.set_float32_matmul_precision": "precision",
@@ -134,8 +117,9 @@ def of_name(name: str) -> ConsumerSpec | None:
         return ConsumerSpec("torch", "DataLoader", "loader", is_open=True)
     if name.startswith("torch.optim.") and last[0].isupper() and "lr_scheduler" not in name:
         return ConsumerSpec("torch", f"torch.optim.{last}", "optimizer", ("params", "lr"))
-    if package == "trl" and (TRL_CONFIG.fullmatch(last) or last.endswith("Trainer")):
-        return ConsumerSpec("trl", last)
+    if (framework := frameworks.of_class(package, last)) is not None:
+        parameters = frameworks.frameworks()[framework].positional.get(last, ())
+        return ConsumerSpec(framework, last, parameters=parameters)
     return CLASSES.get((package, last)) or FUNCTIONS.get(name)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from autotune.catalogue import frameworks
 from autotune.model.evidence import Fact, Value
 from autotune.pycode.functions import uses
 from autotune.pycode.index import last_name
@@ -17,12 +18,6 @@ from autotune.scan.script import sample_order
 from autotune.scan.script.batch_sources import made_by
 from autotune.scan.script.consumer_calls import LocatedCall
 from autotune.scan.script.training_loops import TrainingStep
-
-TRAIN_HOOKS = frozenset({"train_dataloader", "get_train_dataloader"})
-EVAL_HOOKS = frozenset(
-    ("val_dataloader", "test_dataloader", "predict_dataloader", "get_eval_dataloader", "get_test_dataloader")
-)
-"""Methods of Lightning and the HF Trainer that make a loader."""
 
 TRAIN_NAME = re.compile(r"(^|_)(train(?!ed)|trn|tr(?![a-z]))", re.IGNORECASE)
 EVAL_NAME = re.compile(r"val|eval|test|dev(?!ice)|infer|predict|held_?out", re.IGNORECASE)
@@ -116,8 +111,8 @@ def _other_loops(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[as
 def _name(view: ScriptView, node: ast.Call) -> bool | None:
     """Whether the loader is for training, as its method, its function or the name that it is given says."""
     function = view.index.function(node)
-    if function is not None and function.name in TRAIN_HOOKS | EVAL_HOOKS:
-        return function.name in TRAIN_HOOKS
+    if function is not None and (is_train := frameworks.loader_methods().get(function.name)) is not None:
+        return is_train
     names = list(_given_names(view, node))
     if function is not None and "load" in function.name.lower():
         names.append(function.name)
@@ -152,7 +147,7 @@ def _target(target: ast.expr, value: ast.expr | None, node: ast.expr) -> ast.exp
 
 
 def _fitted(view: ScriptView, nodes: Sequence[ast.Call]) -> dict[ast.Call, bool]:
-    """What `trainer.fit(model, train, val)` of Lightning says."""
+    """What `trainer.fit(model, train, val)` says."""
     found: dict[ast.Call, bool] = {}
     for call in view.index.called.get("fit", ()):
         given = dict(zip(("model", "train_dataloaders", "val_dataloaders"), call.args, strict=False))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from autotune.catalogue import frameworks
 from autotune.pycode.functions import called_function
 from autotune.pycode.index import Function, last_name
 from autotune.pycode.reachability import RANK, holds
@@ -21,9 +22,6 @@ from autotune.scan.script.optimizer_steps import (
     updating,
     without_backward,
 )
-
-HOOKS = {"training_step": ("Module", "Trainer", "Base", "Model"), "compute_loss": ("Trainer",)}
-"""Methods that Lightning and the HF Trainer call once per micro-batch, and how the classes are called that do so."""
 
 BACKWARDS = ("backward", "manual_backward")
 
@@ -108,7 +106,7 @@ def accumulating(view: ScriptView, step: TrainingStep) -> Iterator[Loop]:
 def _is_hook(view: ScriptView, function: Function) -> bool:
     class_ = view.index.method_class(function)
     bases = [last_name(base) for base in class_.bases] if class_ is not None else []
-    return any(base.endswith(HOOKS.get(function.name, ())) for base in bases)
+    return any(base.endswith(frameworks.step_classes(function.name)) for base in bases)
 
 
 def _is_backward(view: ScriptView, call: ast.Call) -> bool:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import enum
 import math
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from autotune.probe.hooks import frameworks
+from autotune import probe
+from autotune.catalogue import frameworks as catalogue
+from autotune.probe.hooks import frameworks, resume
 
 
 class Strategy(enum.Enum):
@@ -39,7 +41,7 @@ def test_a_trainer_is_told_with_the_trainers_that_it_extends():
     sft = type("SFTTrainer", (mixin, base), {"__module__": "trl.trainer.sft_trainer"})
     mine = type("MyTrainer", (sft,), {"__module__": "__main__"})
     classes = ["__main__.MyTrainer", "trl.SFTTrainer", "transformers.Trainer"]
-    assert frameworks._trainer_values(mine()) == {"classes": classes}
+    assert frameworks.values(mine(), {"fields": [], "read": "trainer_classes"}) == {"classes": classes}
 
 
 @pytest.mark.parametrize(
@@ -52,5 +54,31 @@ def test_a_trainer_is_told_with_the_trainers_that_it_extends():
     ],
 )
 def test_lightnings_profiler_is_told_by_its_class(name, told):
-    trainer = SimpleNamespace(profiler=type(name, (), {})(), reload_dataloaders_every_n_epochs=1)
-    assert frameworks._lightning_values(trainer) == {"profiler": told, "reload_dataloaders_every_n_epochs": 1}
+    trainer = SimpleNamespace(profiler=type(name, (), {})(), max_epochs=1, max_steps=2)
+    row = {"fields": ["max_epochs"], "read": "lightning_profiler"}
+    assert frameworks.values(trainer, row) == {"profiler": told, "max_epochs": 1}
+
+
+def test_functions_of_a_module_and_methods_of_a_class_are_timed_and_its_instances_noted(attach, tmp_path):
+    row = {"object": "", "after": "__init__", "fields": [], "read": "", "override": "", "resume": ""}
+    rows = [
+        {**row, "module": "gym", "type": "", "times": {"store": "checkpoint"}},
+        {**row, "module": "gym", "type": "Coach", "times": {"examine": "evaluation"}, "object": "gym", "fields": ["n"]},
+        {**row, "module": "other", "type": "Missing", "times": {}},
+    ]
+    session = attach()
+    session.request["frameworks"], session.observed = rows, frameworks.Observed(rows)
+    gym = ModuleType("gym")
+    exec("class Coach:\n    n = 3\n    def examine(self): return 1\ndef store(): return 2", vars(gym))
+    frameworks.on_import(session, gym)
+    coach = gym.Coach()
+    assert (coach.examine(), gym.store()) == (1, 2)
+    assert [event[0] for event in session.recorder.events][-2:] == ["evaluation", "checkpoint"]
+    assert session.observed.describe()["gym"]["values"] == {"n": 3}
+
+
+def test_every_function_that_a_hook_names_is_there_and_named():
+    rows = catalogue.hooks()
+    assert {row.read for row in rows if row.read} == frameworks.READERS.keys()
+    assert {row.resume for row in rows if row.resume} == resume.TRAINERS.keys()
+    assert set(probe.LIBRARIES) == frameworks.LIBRARIES.keys()

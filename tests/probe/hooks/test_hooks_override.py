@@ -106,7 +106,7 @@ class {name}:
 @pytest.mark.parametrize("kind", ["TrainingArguments", "SFTConfig"])
 def test_fields_of_training_arguments_are_set_before_others_follow_from_them(attach, kind):
     given = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
-    session = attach(overrides=(here("training_arguments", given),))
+    session = attach(overrides=(here("hf_args", given),))
     module = _module("transformers.training_args", kind, ARGUMENTS)
     override.on_import(session, module)
     made = getattr(module, kind)(per_device_train_batch_size=8)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from autotune.collect.request import Request, as_json
 from autotune.probe.hooks import resume
 from autotune.probe.patches import Patches
 
@@ -16,7 +17,7 @@ def session(tmp_path):
     """session(**request): what the hooks need of one."""
 
     def make(save_at=None, resume_from=None):
-        request = {"run_dir": str(tmp_path), "save_at": save_at, "resume_from": resume_from}
+        request = as_json(Request(save_at=save_at, resume_from=resume_from), tmp_path, None)
         return SimpleNamespace(request=request, patches=Patches())
 
     return make
