@@ -25,7 +25,7 @@ class Override(Struct, frozen=True):
     """Arguments that one call of the script gets in place of its own, by key; its files are left alone.
 
     `at` is what is called: loader (DataLoader), optimizer, threads (torch.set_num_threads, wherever it is called), or
-    the object of a framework's settings (hf_args, lightning ...). `file` and the lines are the user's call.
+    the object of a framework's settings (hf_args ...). `file` and the lines are the user's call.
     """
 
     at: str

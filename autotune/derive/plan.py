@@ -31,7 +31,7 @@ class Framework(Struct, frozen=True):
 
 
 def framework(recording: Recording) -> Framework:
-    """hf_trainer or what builds on it (trl ...), lightning, fabric, accelerate or raw: the outermost that was seen."""
+    """The outermost that was seen: trl, not the hf_trainer that it is built on, nor what that uses; raw for none."""
     for key, name in frameworks.settings_objects().items():
         entry = recording.frameworks.get(key)
         if entry:
