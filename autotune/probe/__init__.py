@@ -23,8 +23,8 @@ def start(request_path: str) -> None:
     if request["isolate"] is not None:
         from . import effects
 
-        for name, callback in effects.install(request["isolate"]).items():
-            callbacks.setdefault(name, []).append(callback)
+        for name, functions in effects.install(request["isolate"]).items():
+            callbacks.setdefault(name, []).extend(functions)
     for name in FRAMEWORKS:
         callbacks.setdefault(name, []).append(_on_framework)
     imports.install(callbacks)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from . import clock
-from .hooks import calls as hooks_calls
-from .hooks import model as hooks_model
+from .hooks.calls import timed_read
+from .hooks.model import timed_call
 from .recorder import Recorder, timed
 
 CALLS = 500
@@ -56,7 +56,7 @@ def _event_ns() -> float:
 
 def _read_ns() -> float:
     """Cost of one recorded read of a device tensor: it looks for its call site, here past more frames than there."""
-    return _per_call(hooks_calls.timed_read(Recorder(_ignore), _nothing), _OnDevice)
+    return _per_call(timed_read(Recorder(_ignore), _nothing), _OnDevice)
 
 
 def _submodule_ns() -> float:
@@ -68,7 +68,7 @@ def _submodule_ns() -> float:
 
     recorder, module = Recorder(_ignore), Identity()
     recorder.in_forward = True
-    return max(0.0, _per_call(hooks_model.timed_call(recorder, _nothing, _ignore), module) - _per_call(_nothing))
+    return max(0.0, _per_call(timed_call(recorder, _nothing, _ignore), module) - _per_call(_nothing))
 
 
 class _OnDevice:

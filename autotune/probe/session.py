@@ -8,11 +8,9 @@ import sys
 import threading
 
 from . import FRAMEWORKS, clock, describe, device_clock, effects, ending, recreated_loaders, snapshot
-from .hooks import calls as hooks_calls
-from .hooks import data as hooks_data
-from .hooks import frameworks, override
-from .hooks import model as hooks_model
-from .hooks import optimizer as hooks_optimizer
+from .hooks import AFTER_IMPORT, IN_TRAINING, IN_WORKERS
+from .hooks.fetches import WORKER_OF
+from .hooks.frameworks import Observed
 from .hooks.losses import LossRecorder
 from .isolate import sockets
 from .overhead import Overhead
@@ -20,7 +18,7 @@ from .patches import Patches
 from .ranks import Ranks
 from .recorder import Recorder
 from .sampler import StackSampler
-from .what_ifs.run import Plan
+from .what_ifs.plan import Plan
 from .window import StepWindow
 
 
@@ -38,7 +36,7 @@ class ProbeSession:
         self.losses = LossRecorder()
         self.patches = Patches()
         self.loaders, self.optimizers, self.models, self.model_ids = [], [], [], {}
-        self.observed = frameworks.Observed()
+        self.observed = Observed()
         self.torch_state = {}
         self.what_ifs = []
         self.samples = None
@@ -60,19 +58,19 @@ class ProbeSession:
         self._writing = threading.Lock()
 
     def install(self) -> None:
-        """Patch torch. In a DataLoader worker only the fetch timer is wanted."""
+        """Patch torch."""
         start = clock.now()
         sockets.use(self.request["run_dir"])
-        hooks_data.install_fetch(self)
+        for hook in IN_WORKERS:
+            hook.install(self)
         os.register_at_fork(after_in_child=self._after_fork)
-        if os.environ.get("AUTOTUNE_LOADER") is None:
+        if os.environ.get(WORKER_OF) is None:
             self._install_all()
         self.setup_ns = clock.now() - start
 
     def _install_all(self) -> None:
-        for hooks in (hooks_data, hooks_model, hooks_optimizer, hooks_calls):
-            hooks.install(self)
-        override.install(self)
+        for hook in IN_TRAINING:
+            hook.install(self)
         for name in FRAMEWORKS:
             module = sys.modules.get(name)
             # One that is still being imported (it imports torch itself) comes by its own callback.
@@ -84,8 +82,8 @@ class ProbeSession:
 
     def on_framework(self, module) -> None:
         """A framework's module is there: hook what it defines, and give its calls what the Request says."""
-        frameworks.on_import(self, module)
-        override.on_import(self, module)
+        for hook in AFTER_IMPORT:
+            hook.on_import(self, module)
 
     def _after_fork(self) -> None:
         """A forked child starts afresh: it is a worker, or a rank that will train and report for itself."""
@@ -290,5 +288,5 @@ def begin(request: dict) -> None:
 
 def on_framework(module) -> None:
     """A framework module was imported after torch."""
-    if _sessions and os.environ.get("AUTOTUNE_LOADER") is None:
+    if _sessions and os.environ.get(WORKER_OF) is None:
         _sessions[0].on_framework(module)

@@ -9,7 +9,7 @@ import sys
 import traceback
 
 from . import arguments, describe, sampler
-from .hooks import data as hooks_data
+from .hooks import fetches
 
 ENVIRONMENT = (
     "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE",
@@ -126,9 +126,9 @@ def _fetches(session, origin: int) -> list:
     if os.path.exists(path):
         with open(path, "rb") as file:
             data = file.read()
-        whole = len(data) // hooks_data.ROW.size * hooks_data.ROW.size
-        for *row, queued in hooks_data.ROW.iter_unpack(data[:whole]):
-            rows.append((*row, False, None if queued == hooks_data.UNKNOWN else queued))
+        whole = len(data) // fetches.ROW.size * fetches.ROW.size
+        for *row, queued in fetches.ROW.iter_unpack(data[:whole]):
+            rows.append((*row, False, None if queued == fetches.UNKNOWN else queued))
     return [(loader, pid, start - origin, *rest) for loader, pid, start, *rest in rows]
 
 

@@ -9,25 +9,45 @@ import sys
 import textwrap
 from pathlib import Path
 
+from autotune.probe.overlay import install, native
+from autotune.probe.patches import Patches
+
 CHECKOUT = Path(__file__).parents[2]
 
 DRIVER = """
 import json, os, runpy, sys
 from autotune.probe import effects, imports
-from autotune.probe.overlay import install as overlay
-after_import = effects.install({"layer": "hooks", **json.loads(sys.argv[1])})
-imports.install({name: [callback] for name, callback in after_import.items()})
+imports.install(effects.install({"layer": "hooks", **json.loads(sys.argv[1])}))
 script, report = sys.argv[2:4]
 sys.argv = [script]
 sys.path.append(os.path.dirname(script))
 try:
     runpy.run_path(script, run_name="__main__")
 finally:
-    rows = overlay.report()
-    overlay.uninstall()
+    rows = effects.report()
     with open(report, "w") as file:
         json.dump(rows, file)
 """
+
+
+class Overlay:
+    """The overlay in this process: installed, asked and taken off again."""
+
+    def __init__(self) -> None:
+        self._patches, self._world = Patches(), None
+
+    def install(self, settings) -> None:
+        self._world = install.install(settings, self._patches)
+
+    def uninstall(self) -> None:
+        self._patches.restore()
+
+    def redirected(self):
+        return self._world.changes.rows(self._world)
+
+    def callbacks(self, isolated):
+        """{module name: function(module)} that map the paths of compiled code."""
+        return native.callbacks(self._world, self._patches, isolated)
 
 
 def tree(root):

@@ -77,7 +77,7 @@ def _hook(session, name: str, timed) -> None:
 def timed_read(recorder, read):
     """A read of a device tensor, but an optimizer's own ones: those are its cost, and a closure's are the script's.
 
-    `is_compiling` comes first, as in hooks_model.timed_call: dynamo must see no state of ours.
+    `is_compiling` comes first, as in model.timed_call: dynamo must see no state of ours.
     """
     from torch.compiler import is_compiling
 

@@ -1,4 +1,4 @@
-"""Renames and hard links between two overlays that are one file system natively.
+"""Beside the kernel layer: renames and hard links between two overlays that are one file system natively.
 
 The kernel answers EXDEV there, and without privileges also where an existing folder is renamed. The script would see an
 error that it does not have without autotune; it gets a copy instead.

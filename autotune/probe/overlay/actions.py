@@ -1,6 +1,6 @@
 """The changes themselves, made in scratch: what each system call does to the merged view.
 
-Every function takes places (see overlay_world) and raises what the kernel would raise for the real tree; the caller
+Every function takes places (see world.py) and raises what the kernel would raise for the real tree; the caller
 puts the script's own spelling of the path into the error.
 """
 

@@ -1,17 +1,13 @@
 """Copy-on-write files inside the probed process: the script writes, lists, reads back and deletes as it always does,
 and the real tree does not change.
 
-    install(settings)  patch os, open and, as they are imported, the libraries that open paths by themselves
-    report()           what was redirected, what was blocked, what could not be isolated
-    uninstall()        everything back
-
 Policy: a write goes to the real tree only in an exempt folder, in the run folder, or below /dev, /proc, /sys; of exempt
 and protected folders around a place the deepest decides; every other write goes to scratch on the device of its target,
 so that it takes as long.
 
 Limits: io.FileIO(path) called by name, `posix.*` called directly, modules that the script writes over existing ones,
 UNIX sockets bound in the tree, compiled code of unknown libraries and child programs other than Python are outside:
-they are named (unheld.py, isolate_commands.py), and the parent compares the project's files before and after.
+they are named (isolate/unisolated_writes.py, isolate/commands.py), and the parent compares the project's files before and after.
 Forked and spawned Python processes share the scratch. The first rename of a real file costs a copy of it.
 """
 
@@ -20,17 +16,8 @@ import io
 import os
 import sys
 
-from ..isolate import install as isolate
-from ..patches import Patches
-from . import actions, imports, native
-from . import read as overlay_read
-from . import write as overlay_write
+from . import actions, imports, read, write
 from .world import World
-
-AFTER_IMPORT = {}
-"""{module name: callback(module)}, filled by `install`; the import hook calls each right after that module ran."""
-
-_installed = []
 
 _FOLLOWING = ("stat", "access", "statvfs", "pathconf", "getxattr", "listxattr")
 _NOT_FOLLOWING = ("lstat",)
@@ -58,61 +45,22 @@ _ATTRIBUTES = {
 """{name: (needs the ownership, follows a last link)}"""
 
 
-class _Installed:
-    """What one `install` made."""
+def install(settings: dict, patches) -> World:
+    """Redirect every write of this process from now on, until `patches` are restored; the files as the script sees them.
 
-    def __init__(self, settings: dict) -> None:
-        self.world = World(settings)
-        self.patches = Patches()
-        self.isolated = isolate.Isolated(settings["run_dir"])
-
-
-def install(settings: dict) -> None:
-    """Redirect every write of this process from now on.
-
-    `settings`: protected and exempt (lists of absolute folders), run_id, run_dir (absolute, exists, exempt), and
-    optionally scratch {str(st_dev): absolute folder}. Scratch folders are listed in `<run_dir>/scratch-folders`, one
-    "<st_dev> <path>" a line, for the parent to delete.
+    `settings`: protected and exempt (lists of absolute folders), run_id, run_dir (absolute, exists, exempt). Scratch
+    folders are listed in `<run_dir>/scratch-folders`, one "<st_dev> <path>" a line, for the parent to delete.
     """
-    state = _Installed(settings)
-    calls = _calls(state.world)
+    world = World(settings)
+    calls = _calls(world)
     for name, call in calls.items():
-        state.patches.set(os, name, call)
-    opened = overlay_read.Open("io", "open", builtins.open, state.world, _opener(calls["open"]))
-    state.patches.set(builtins, "open", opened)
-    state.patches.set(io, "open", opened)
-    _patch_early(state.patches, [*calls.values(), opened])
-    AFTER_IMPORT.clear()
-    AFTER_IMPORT.update(native.callbacks(state.world, state.patches, state.isolated))
-    AFTER_IMPORT.update(isolate.callbacks(state.world, state.patches, state.isolated))
-    isolate.install(state.world, state.patches, state.isolated)
-    imports.install(state.world, state.patches)
-    _installed.append(state)
-
-
-def world() -> World:
-    """The files as the script sees them; only after `install`."""
-    return _installed[-1].world
-
-
-def isolated() -> isolate.Isolated:
-    """What is blocked and named; only after `install`."""
-    return _installed[-1].isolated
-
-
-def uninstall() -> None:
-    """Put every patched function back. Scratch stays for the parent to delete."""
-    while _installed:
-        _installed.pop().patches.restore()
-    AFTER_IMPORT.clear()
-
-
-def report() -> dict:
-    """{"redirected": [{path, kind, bytes}], "blocked": [{what}], "not_isolated": [{what}]} of this process so far."""
-    if not _installed:
-        return {"redirected": [], "blocked": [], "not_isolated": []}
-    state = _installed[-1]
-    return {"redirected": state.world.changes.rows(state.world), **state.isolated.rows()}
+        patches.set(os, name, call)
+    opened = read.Open("io", "open", builtins.open, world, _opener(calls["open"]))
+    patches.set(builtins, "open", opened)
+    patches.set(io, "open", opened)
+    _patch_early(patches, [*calls.values(), opened])
+    imports.install(world, patches)
+    return world
 
 
 def _opener(os_open):
@@ -126,33 +74,33 @@ def _opener(os_open):
 
 def _calls(world) -> dict:
     """The stand-ins by their names in `os`."""
-    calls = {name: overlay_read.Read("os", name, getattr(os, name), world) for name in _existing(_FOLLOWING)}
+    calls = {name: read.Read("os", name, getattr(os, name), world) for name in _existing(_FOLLOWING)}
     for name in _NOT_FOLLOWING:
-        calls[name] = overlay_read.ReadLink("os", name, getattr(os, name), world)
+        calls[name] = read.ReadLink("os", name, getattr(os, name), world)
     for name, action in _ONE_PATH.items():
-        calls[name] = overlay_write.Write(name, getattr(os, name), world, action)
+        calls[name] = write.Write(name, getattr(os, name), world, action)
     for name in _existing(_ATTRIBUTES):
         original = getattr(os, name)
         needs_owner, follow = _ATTRIBUTES[name]
-        action = overlay_write.attribute(original, needs_owner)
-        calls[name] = overlay_write.Write(name, original, world, action, follow)
+        action = write.attribute(original, needs_owner)
+        calls[name] = write.Write(name, original, world, action, follow)
     for name, ways in _TWO_PATHS.items():
-        calls[name] = overlay_write.Two(name, getattr(os, name), world, ways)
-    calls["truncate"] = overlay_write.Truncate("truncate", os.truncate, world, overlay_write.truncate, True)
+        calls[name] = write.Two(name, getattr(os, name), world, ways)
+    calls["truncate"] = write.Truncate("truncate", os.truncate, world, write.truncate, True)
     for name, kind in _OTHERS.items():
         calls[name] = kind("os", name, getattr(os, name), world)
     return calls
 
 
 _OTHERS = {
-    "readlink": overlay_read.ReadText,
-    "listdir": overlay_read.ListDir,
-    "scandir": overlay_read.ScanDir,
-    "getcwd": overlay_read.GetCwd,
-    "getcwdb": overlay_read.GetCwd,
-    "open": overlay_write.OsOpen,
-    "symlink": overlay_write.Symlink,
-    "chdir": overlay_write.ChDir,
+    "readlink": read.ReadText,
+    "listdir": read.ListDir,
+    "scandir": read.ScanDir,
+    "getcwd": read.GetCwd,
+    "getcwdb": read.GetCwd,
+    "open": write.OsOpen,
+    "symlink": write.Symlink,
+    "chdir": write.ChDir,
 }
 
 

@@ -7,7 +7,7 @@ UNMAPPED names what is known to write behind our back, so that the report can sa
 import os
 from os.path import dirname
 
-from . import actions as actions
+from . import actions
 
 READ, WRITE, UPDATE, FOLDER, BY_MODE = "read", "write", "update", "folder", "by mode"
 

@@ -47,7 +47,6 @@ class World:
         self._run_id = settings["run_id"]
         self._protected = [os.path.realpath(path) for path in settings["protected"]]
         self._exempt = [os.path.realpath(path) for path in settings["exempt"]]
-        self._given = {int(device): path for device, path in settings.get("scratch", {}).items()}
         self._registry = self.run_dir + "/scratch-folders"
         self.shared = Shared(self.run_dir + "/overlay-version")
         self.changes = Changes()
@@ -226,7 +225,7 @@ class World:
 
     def _make_layer(self, folder: str) -> Layer:
         device = self._device(folder)
-        path = self._given.get(device) or self._choose(folder, device)
+        path = self._choose(folder, device)
         make_folders(path)
         descriptor = posix.open(self._registry, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND, 0o600)
         try:

@@ -4,7 +4,7 @@ import errno
 import os
 import posix
 
-from . import actions as actions
+from . import actions
 from .call import PatchedFunction
 from .layer import may
 from .world import error as error_of

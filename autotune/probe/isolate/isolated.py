@@ -1,10 +1,7 @@
-"""Side effects that are no files of ours: trackers, hub pushes, child programs. Blocked where that is possible, else
-named."""
+"""What was blocked and what was not isolated: trackers, hub pushes, child programs, connections."""
 
 import os
 import posix
-
-from . import commands, hub, network, trackers
 
 MOST_ROWS = 50
 NOTES = "not-isolated-"
@@ -54,24 +51,3 @@ def _rows(counts: dict) -> list:
     texts = [what if count == 1 else f"{what} ({count} times)" for what, count in counts.items()]
     more = [f"and {len(texts) - MOST_ROWS} more"] if len(texts) > MOST_ROWS else []
     return [{"what": text} for text in (*texts[:MOST_ROWS], *more)]
-
-
-def callbacks(world, patches, isolated: Isolated) -> dict:
-    """{module name: function(module)} for the trackers, the hub, sockets and subprocess; `world` None: the kernel layer
-    holds the files of every program."""
-    return {
-        **network.callbacks(patches, isolated),
-        **trackers.callbacks(patches, isolated),
-        **hub.callbacks(patches, isolated),
-        **commands.callbacks(world, patches, isolated),
-    }
-
-
-def install(world, patches, isolated: Isolated) -> None:
-    """Name the programs that the script starts.
-
-    Beside the kernel layer (`world` is None) by patches of `os`: an audit hook costs a call for every audited event.
-    Under the hooks that audit hook exists (unheld.py) and sees `posix.*`, too.
-    """
-    if world is None:
-        commands.install(patches, isolated)
