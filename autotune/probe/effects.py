@@ -4,23 +4,31 @@ install(settings)  returns {module name: [callback(module)]} for the import hook
 report()           {"redirected", "blocked", "not_isolated"} of this process so far
 """
 
+from __future__ import annotations
+
 import sys
 
 from .isolate import commands, hub, network, trackers
 from .isolate.isolated import Isolated
 from .patches import Patches
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .overlay.world import World
+    from .shapes import AfterImport, IsolateSettings, OnImport, Row
+
 KERNEL = "kernel"
 
-_installed = []
+_installed: list[tuple[World | None, Isolated]] = []
 """(the files as the script sees them, None under the kernel; what was blocked and named) of this process."""
 
 
-def install(settings: dict) -> dict:
+def install(settings: IsolateSettings) -> dict[str, list[OnImport]]:
     """Block pushes and trackers and name what is not isolated; with the layer "hooks" redirect every write, too."""
     patches, isolated = Patches(), Isolated(settings["run_dir"])
+    world: World | None = None
+    of_files: list[AfterImport] = []
     if settings["layer"] == KERNEL:
-        world, of_files = None, []
         _install_beside_the_kernel(settings, patches, isolated)
     else:
         world, of_files = _install_hooks(settings, patches, isolated)
@@ -29,7 +37,7 @@ def install(settings: dict) -> dict:
     return _merged([*of_files, *others, commands.callbacks(world, patches, isolated)])
 
 
-def _install_hooks(settings: dict, patches, isolated) -> tuple:
+def _install_hooks(settings: IsolateSettings, patches: Patches, isolated: Isolated) -> tuple[World, list[AfterImport]]:
     from .isolate import unisolated_writes
     from .overlay import install as overlay
     from .overlay import native
@@ -40,22 +48,22 @@ def _install_hooks(settings: dict, patches, isolated) -> tuple:
     return world, [native.callbacks(world, patches, isolated), unisolated_writes.install(world, isolated)]
 
 
-def _install_beside_the_kernel(settings: dict, patches, isolated) -> None:
+def _install_beside_the_kernel(settings: IsolateSettings, patches: Patches, isolated: Isolated) -> None:
     from .overlay import across_devices
 
     across_devices.install(patches, settings["mount_points"])
     commands.install(patches, isolated)
 
 
-def _merged(tables: list) -> dict:
-    found = {}
+def _merged(tables: list[AfterImport]) -> dict[str, list[OnImport]]:
+    found: dict[str, list[OnImport]] = {}
     for table in tables:
         for name, callback in table.items():
             found.setdefault(name, []).append(callback)
     return found
 
 
-def report() -> dict:
+def report() -> dict[str, list[Row]]:
     """What this process redirected, blocked and could not isolate; empty lists with --keep-going."""
     if not _installed:
         return {"redirected": [], "blocked": [], "not_isolated": []}

@@ -11,10 +11,17 @@ from .. import call_sites, clock
 from . import batches
 from .fetches import WORKER_OF
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..session import ProbeSession
+    from ..shapes import Function, Row
+
 ARGUMENTS = ("num_workers", "batch_size", "prefetch_factor", "pin_memory", "persistent_workers", "drop_last")
 
 
-def install(session) -> None:
+def install(session: ProbeSession) -> None:
     """Record constructions, iterations and waits in the training process."""
     from torch.utils.data import dataloader
 
@@ -24,9 +31,9 @@ def install(session) -> None:
     session.patches.set(iterator, "__next__", _timed_next(session, iterator.__next__))
 
 
-def _recorded_init(session, init):
+def _recorded_init(session: ProbeSession, init: Function) -> Function:
     @functools.wraps(init)
-    def __init__(self, *args, **kwargs):
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         if session.recorder.on and os.getpid() == session.recorder.pid:
             try:
@@ -37,12 +44,12 @@ def _recorded_init(session, init):
     return __init__
 
 
-def _register(session, loader, given) -> None:
+def _register(session: ProbeSession, loader: Any, given: dict[str, Any]) -> None:
     dataset = loader.dataset
     site = call_sites.caller(
         skip=("torch/utils/data", "fabric/utilities/data.py", "lightning_fabric/utilities/data.py")
     )
-    row = {
+    row: Row = {
         "id": len(session.loaders),
         "made_ns": clock.now() - session.recorder.origin,
         "site": site,
@@ -66,7 +73,7 @@ def _register(session, loader, given) -> None:
     loader._autotune_id = row["id"]
 
 
-def _is_own(collate) -> bool:
+def _is_own(collate: Any) -> bool:
     """Whether a collate function is the user's own; one that a library wraps (a partial, RemoveColumnsCollator) is."""
     inner = getattr(collate, "func", None) or getattr(collate, "data_collator", None)
     while inner is not None:
@@ -75,7 +82,7 @@ def _is_own(collate) -> bool:
     return call_sites.is_user(getattr(module, "__file__", None) or "")
 
 
-def _describe_dataset(dataset) -> dict:
+def _describe_dataset(dataset: Any) -> Row:
     from torch.utils.data import IterableDataset
 
     map_style = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
@@ -87,7 +94,7 @@ def _describe_dataset(dataset) -> dict:
     return {"type": kind.__name__, "module": kind.__module__, "length": length, "map_style": map_style}
 
 
-def _path(dataset):
+def _path(dataset: Any) -> str | None:
     """A file or folder that the dataset reads: of `datasets` its cache file, of others what they call their root."""
     files = getattr(dataset, "cache_files", None)
     if isinstance(files, list) and files and isinstance(files[0], dict):
@@ -99,7 +106,7 @@ def _path(dataset):
     return None
 
 
-def _wrapped(session, loader, by_user: bool):
+def _wrapped(session: ProbeSession, loader: Any, by_user: bool) -> int | None:
     """The loader that this one was rebuilt from: an earlier one over the same dataset, as accelerate does.
 
     It shares its sampler, or else a library made this one: users make several over one dataset.
@@ -110,7 +117,7 @@ def _wrapped(session, loader, by_user: bool):
     return next((row["id"] if row["wraps"] is None else row["wraps"] for row in found), None)
 
 
-def _share_sampler(one, other) -> bool:
+def _share_sampler(one: Any, other: Any) -> bool:
     """Whether two loaders draw from one object."""
     return any(
         getattr(one, name, None) is not None and getattr(one, name) is getattr(other, name, None)
@@ -118,8 +125,8 @@ def _share_sampler(one, other) -> bool:
     )
 
 
-def _timed_iter(session, make):
-    def starting(loader):
+def _timed_iter(session: ProbeSession, make: Function) -> Function:
+    def starting(loader: Any) -> Any:
         recorder = session.recorder
         start = recorder.enter("iter")
         try:
@@ -128,7 +135,7 @@ def _timed_iter(session, make):
             recorder.leave("iter", start, getattr(loader, "_autotune_id", -1))
 
     @functools.wraps(make)
-    def __iter__(self):
+    def __iter__(self: Any) -> Any:
         recorder = session.recorder
         ref = getattr(self, "_autotune_id", -1)
         # Workers of every start method learn from the environment that they are workers, and whose; also those of the
@@ -153,7 +160,7 @@ def _timed_iter(session, make):
     return __iter__
 
 
-def _note_length(session, loader, ref: int) -> None:
+def _note_length(session: ProbeSession, loader: Any, ref: int) -> None:
     if ref < 0 or session.loaders[ref]["num_batches"] is not None:
         return
     try:
@@ -162,9 +169,9 @@ def _note_length(session, loader, ref: int) -> None:
         session.loaders[ref]["num_batches"] = None
 
 
-def _timed_next(session, step):
+def _timed_next(session: ProbeSession, step: Function) -> Function:
     @functools.wraps(step)
-    def __next__(self):
+    def __next__(self: Any) -> Any:
         recorder = session.recorder
         if not recorder.is_mine():
             return step(self)
@@ -176,7 +183,7 @@ def _timed_next(session, step):
     return __next__
 
 
-def _fetch(session, ref: int, step):
+def _fetch(session: ProbeSession, ref: int, step: Callable[[], Any]) -> Any:
     """One wait of the training loop, and a look at the batch that came."""
     recorder = session.recorder
     recorder.loader = ref

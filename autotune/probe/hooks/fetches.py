@@ -9,6 +9,13 @@ from _thread import get_ident
 
 from .. import clock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import Function
+
 ROW = struct.Struct("<qqqqqqqqq")
 """One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples, queued; in the workers' file."""
 UNKNOWN = -1
@@ -16,7 +23,7 @@ WORKER_OF = "AUTOTUNE_LOADER"
 """In the environment of a worker: the training process, and the loader."""
 
 
-def install(session) -> None:
+def install(session: ProbeSession) -> None:
     """Time fetch and collate where batches are prepared."""
     from torch.utils.data._utils import fetch
 
@@ -24,9 +31,9 @@ def install(session) -> None:
         session.patches.set(kind, "fetch", _timed_fetch(session, kind.fetch))
 
 
-def _timed_fetch(session, fetch):
+def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
     @functools.wraps(fetch)
-    def timed_fetch(self, possibly_batched_index):
+    def timed_fetch(self: Any, possibly_batched_index: Any) -> Any:
         recorder = session.recorder
         if not recorder.on:
             return fetch(self, possibly_batched_index)
@@ -45,9 +52,9 @@ def _timed_fetch(session, fetch):
     return timed_fetch
 
 
-def _timed_collate(collate, spent: list):
+def _timed_collate(collate: Any, spent: list[int]) -> Function:
     @functools.wraps(collate, assigned=("__name__", "__doc__"))
-    def timed_collate(samples):
+    def timed_collate(samples: Any) -> Any:
         start, cpu = clock.now(), clock.thread_cpu()
         try:
             return collate(samples)
@@ -58,7 +65,7 @@ def _timed_collate(collate, spent: list):
     return timed_collate
 
 
-def _keep(session, row: tuple, queued) -> None:
+def _keep(session: ProbeSession, row: tuple[int, ...], queued: int | None) -> None:
     """In a worker: append to the job's file (O_APPEND writes of one row are atomic). Else: keep in memory."""
     loader = os.environ.get(WORKER_OF)
     if loader is None:

@@ -13,6 +13,13 @@ from .. import call_sites
 from ..recorder import timed
 from . import resume
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import CallSite, Row
+
 HF_FIELDS = (
     "per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps", "max_steps",
     "num_train_epochs", "dataloader_num_workers", "dataloader_prefetch_factor", "dataloader_persistent_workers",
@@ -46,19 +53,19 @@ class Observed:
     """Weak references to the frameworks' objects, read when the Recording is written."""
 
     def __init__(self) -> None:
-        self._objects = {}
-        self._known = {}
+        self._objects: dict[str, tuple[weakref.ref[Any], CallSite]] = {}
+        self._known: Row = {}
 
-    def newest(self, name: str):
+    def newest(self, name: str) -> Any:
         """What was noted by that name; None when nothing was, or when it is gone."""
         ref, _ = self._objects.get(name, (None, None))
         return ref() if ref is not None else None
 
-    def note(self, name: str, thing) -> None:
+    def note(self, name: str, thing: Any) -> None:
         """Remember the newest `thing` of a kind and where the user made it."""
         self._objects[name] = (weakref.ref(thing), call_sites.user_caller())
 
-    def describe(self) -> dict:
+    def describe(self) -> Row:
         """{"hf_args": {"type", "module", "site", "values"}, ...}; values that cannot be read are left out.
 
         What was once read survives its object: a short script's is gone when the Recording is written.
@@ -75,7 +82,7 @@ class Observed:
         return dict(self._known)
 
 
-def on_import(session, module) -> None:
+def on_import(session: ProbeSession, module: Any) -> None:
     """Hook what a framework module defines, right after it was imported."""
     action = _ACTIONS.get(module.__name__)
     if action is not None:
@@ -83,18 +90,18 @@ def on_import(session, module) -> None:
     resume.on_import(session, module)
 
 
-def _wrap(session, owner, name: str, kind: str) -> None:
+def _wrap(session: ProbeSession, owner: Any, name: str, kind: str) -> None:
     function = getattr(owner, name, None)
     if function is not None:
         session.patches.set(owner, name, timed(session.recorder, kind, function))
 
 
-def _note_instances(session, owner, name: str, method: str = "__init__") -> None:
+def _note_instances(session: ProbeSession, owner: Any, name: str, method: str = "__init__") -> None:
     """Remember each instance after `method` (its constructor) ran."""
     function = getattr(owner, method)
 
     @functools.wraps(function)
-    def noted(self, *args, **kwargs):
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(self, *args, **kwargs)
         if session.recorder.on:
             session.observed.note(name, self)
@@ -103,11 +110,11 @@ def _note_instances(session, owner, name: str, method: str = "__init__") -> None
     session.patches.set(owner, method, noted)
 
 
-def _training_args(session, module) -> None:
+def _training_args(session: ProbeSession, module: Any) -> None:
     _note_instances(session, module.TrainingArguments, "hf_args", "__post_init__")
 
 
-def _trainer(session, module) -> None:
+def _trainer(session: ProbeSession, module: Any) -> None:
     _note_instances(session, module.Trainer, "hf_trainer")
     for name, kind in (("_save_checkpoint", "checkpoint"), ("save_model", "checkpoint"), ("log", "logging")):
         _wrap(session, module.Trainer, name, kind)
@@ -115,42 +122,42 @@ def _trainer(session, module) -> None:
         _wrap(session, module.Trainer, name, "evaluation")
 
 
-def _accelerator(session, module) -> None:
+def _accelerator(session: ProbeSession, module: Any) -> None:
     _note_instances(session, module.Accelerator, "accelerator")
     _wrap(session, module.Accelerator, "save_state", "checkpoint")
     _wrap(session, module.Accelerator, "log", "logging")
 
 
-def _lightning(session, module) -> None:
+def _lightning(session: ProbeSession, module: Any) -> None:
     _note_instances(session, module.Trainer, "lightning")
     _wrap(session, module.Trainer, "save_checkpoint", "checkpoint")
 
 
-def _lightning_evaluation(session, module) -> None:
+def _lightning_evaluation(session: ProbeSession, module: Any) -> None:
     _wrap(session, module._EvaluationLoop, "run", "evaluation")
 
 
-def _fabric(session, module) -> None:
+def _fabric(session: ProbeSession, module: Any) -> None:
     _note_instances(session, module.Fabric, "fabric")
     _wrap(session, module.Fabric, "save", "checkpoint")
     for name in ("log", "log_dict"):
         _wrap(session, module.Fabric, name, "logging")
 
 
-def _logging(session, module) -> None:
+def _logging(session: ProbeSession, module: Any) -> None:
     _wrap(session, module.Logger, "callHandlers", "logging")
 
 
-def _tensorboard(session, module) -> None:
+def _tensorboard(session: ProbeSession, module: Any) -> None:
     for name in [name for name in vars(module.SummaryWriter) if name.startswith("add_")]:
         _wrap(session, module.SummaryWriter, name, "logging")
 
 
-def _wandb(session, module) -> None:
+def _wandb(session: ProbeSession, module: Any) -> None:
     _wrap(session, module.Run, "log", "logging")
 
 
-def _safetensors(session, module) -> None:
+def _safetensors(session: ProbeSession, module: Any) -> None:
     for name in ("save_file", "save_model"):
         _wrap(session, module, name, "checkpoint")
 
@@ -172,7 +179,7 @@ _ACTIONS = {
 }
 
 
-def _plain(value):
+def _plain(value: Any) -> bool | int | float | str | None:
     """A value that JSON has, an enum as its value; None for others, e.g. the infinite length of an iterable dataset."""
     value = getattr(value, "value", value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -180,7 +187,7 @@ def _plain(value):
     return value if isinstance(value, (bool, int, float, str)) else None
 
 
-def _fields(thing, names: tuple) -> dict:
+def _fields(thing: Any, names: tuple[str, ...]) -> Row:
     values = {}
     for name in names:
         try:
@@ -190,26 +197,26 @@ def _fields(thing, names: tuple) -> dict:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _hf_values(thing) -> dict:
+def _hf_values(thing: Any) -> Row:
     return _fields(thing, HF_FIELDS)
 
 
-def _trainer_values(thing) -> dict:
+def _trainer_values(thing: Any) -> Row:
     """Its class and the classes that this one extends, up to the Trainer, as "package.name"."""
     line = [cls for cls in type(thing).__mro__ if cls.__name__.endswith("Trainer")]
     return {"classes": [f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in line]}
 
 
-def _accelerator_values(thing) -> dict:
+def _accelerator_values(thing: Any) -> Row:
     return _fields(thing, ("gradient_accumulation_steps", "mixed_precision", "num_processes", "split_batches"))
 
 
-def _lightning_values(thing) -> dict:
+def _lightning_values(thing: Any) -> Row:
     profiler = type(getattr(thing, "profiler", None)).__name__
     return {**_fields(thing, LIGHTNING_FIELDS), "profiler": LIGHTNING_PROFILERS.get(profiler, profiler)}
 
 
-def _fabric_values(thing) -> dict:
+def _fabric_values(thing: Any) -> Row:
     return _fields(thing, ("world_size",))
 
 

@@ -4,6 +4,8 @@ Every function takes places (see world.py) and raises what the kernel would rais
 puts the script's own spelling of the path into the error.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import posix
@@ -13,8 +15,15 @@ from stat import S_IFIFO, S_IMODE, S_ISDIR, S_ISREG
 from .layer import may
 from .world import error, is_below
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def parent(world, place: str):
+    from .layer import Layer
+    from .world import World
+
+
+def parent(world: World, place: str) -> Layer:
     """The layer in which `place` can be made; its folder must exist and be writable for this user."""
     folder = _folder(world, place)
     if world.has_real(folder) and not may(folder, os.W_OK | os.X_OK):
@@ -24,7 +33,7 @@ def parent(world, place: str):
     return layer
 
 
-def _folder(world, place: str) -> str:
+def _folder(world: World, place: str) -> str:
     folder = dirname(place)
     if not S_ISDIR(existing(world, folder).st_mode):
         raise error(errno.ENOTDIR, place)
@@ -36,12 +45,12 @@ def _denied(real: str, place: str) -> OSError:
     return error(errno.EROFS if is_read_only else errno.EACCES, place)
 
 
-def existing(world, place: str):
+def existing(world: World, place: str) -> os.stat_result:
     """lstat of `place`, which must exist."""
     return posix.lstat(world.physical(place))
 
 
-def new(world, place: str) -> str:
+def new(world: World, place: str) -> str:
     """Where to make `place`, which must not exist yet."""
     _folder(world, place)
     if world.status(place) is not None:
@@ -49,7 +58,7 @@ def new(world, place: str) -> str:
     return parent(world, place).upper + place
 
 
-def own(world, place: str) -> str:
+def own(world: World, place: str) -> str:
     """The scratch copy of the existing `place`, made now if there is none: what the script changes from here on."""
     physical = world.physical(place)
     status = posix.lstat(physical)
@@ -65,7 +74,7 @@ def own(world, place: str) -> str:
     return layer.upper + place
 
 
-def own_tree(world, place: str) -> str:
+def own_tree(world: World, place: str) -> str:
     """The same for a folder with everything in it."""
     target = own(world, place)
     if S_ISDIR(posix.lstat(target).st_mode):
@@ -74,7 +83,7 @@ def own_tree(world, place: str) -> str:
     return target
 
 
-def open_file(world, place: str, flags: int, mode: int) -> int:
+def open_file(world: World, place: str, flags: int, mode: int) -> int:
     """os.open for writing or creating."""
     if flags & os.O_TMPFILE == os.O_TMPFILE:
         return posix.open(dirname(parent(world, place + "/x").upper + place + "/x"), flags, mode)
@@ -107,7 +116,7 @@ def _is_refused(flags: int) -> bool:
     return bool(must_be_new or flags & os.O_DIRECTORY)
 
 
-def _create(world, place: str, flags: int, mode: int) -> int:
+def _create(world: World, place: str, flags: int, mode: int) -> int:
     if not flags & os.O_CREAT:
         _folder(world, place)
         raise error(errno.ENOENT, place)
@@ -118,7 +127,7 @@ def _create(world, place: str, flags: int, mode: int) -> int:
     return descriptor
 
 
-def _overwrite(world, place: str, flags: int, status) -> int:
+def _overwrite(world: World, place: str, flags: int, status: os.stat_result) -> int:
     """Open an existing real file for writing: a copy of it, or an empty one when its content goes anyway."""
     world.changes.add("write", place)
     if not flags & os.O_TRUNC:
@@ -131,33 +140,33 @@ def _overwrite(world, place: str, flags: int, status) -> int:
     return descriptor
 
 
-def make_folder(world, place: str, mode: int = 0o777) -> None:
+def make_folder(world: World, place: str, mode: int = 0o777) -> None:
     """os.mkdir."""
     posix.mkdir(new(world, place), mode)
     world.changes.add("mkdir", place)
     world.shared.bump()
 
 
-def make_link(world, place: str, target) -> None:
+def make_link(world: World, place: str, target: Any) -> None:
     """os.symlink; the text of the link is the script's."""
     posix.symlink(target, new(world, place))
     world.changes.add("write", place)
     world.shared.bump()
 
 
-def make_node(world, place: str, *args, **kwargs) -> None:
+def make_node(world: World, place: str, *args: Any, **kwargs: Any) -> None:
     """os.mknod."""
     posix.mknod(new(world, place), *args, **kwargs)
     world.changes.add("write", place)
     world.shared.bump()
 
 
-def make_fifo(world, place: str, mode: int = 0o666) -> None:
+def make_fifo(world: World, place: str, mode: int = 0o666) -> None:
     """os.mkfifo."""
     make_node(world, place, mode | S_IFIFO)
 
 
-def remove_file(world, place: str) -> None:
+def remove_file(world: World, place: str) -> None:
     """os.unlink."""
     status = existing(world, place)
     layer = parent(world, place)
@@ -167,7 +176,7 @@ def remove_file(world, place: str) -> None:
     world.changes.add("delete", place, status.st_size)
 
 
-def remove_folder(world, place: str) -> None:
+def remove_folder(world: World, place: str) -> None:
     """os.rmdir."""
     status = existing(world, place)
     layer = parent(world, place)
@@ -179,7 +188,7 @@ def remove_folder(world, place: str) -> None:
     world.changes.add("delete", place)
 
 
-def _take_away(world, layer, place: str) -> None:
+def _take_away(world: World, layer: Layer, place: str) -> None:
     """First hide what is real, then remove the copy: nobody may see the real one again in between."""
     if world.has_real(place):
         layer.hide(place)
@@ -193,7 +202,7 @@ def _take_away(world, layer, place: str) -> None:
     world.shared.bump()
 
 
-def rename(world, source: str, target: str) -> None:
+def rename(world: World, source: str, target: str) -> None:
     """os.rename, os.replace. A real file or folder is copied first: its first rename costs a copy."""
     status = _ends(world, source, target)
     if source == target:
@@ -211,14 +220,14 @@ def rename(world, source: str, target: str) -> None:
     world.shared.bump()
 
 
-def _ends(world, source: str, target: str):
+def _ends(world: World, source: str, target: str) -> os.stat_result:
     """lstat of `source`; what is missing is found in the kernel's order."""
     for place in (source, target):
         _folder(world, place)
     return existing(world, source)
 
 
-def _check_rename(world, source: str, target: str, status) -> None:
+def _check_rename(world: World, source: str, target: str, status: os.stat_result) -> None:
     is_folder = S_ISDIR(status.st_mode)
     if is_folder and is_below(target, (source,)):
         raise error(errno.EINVAL, source, target)
@@ -233,7 +242,7 @@ def _check_rename(world, source: str, target: str, status) -> None:
         raise error(errno.ENOTEMPTY, source, target)
 
 
-def move_out(world, source: str, target: str) -> None:
+def move_out(world: World, source: str, target: str) -> None:
     """Rename into a folder that may really be written."""
     size = _ends(world, source, target).st_size
     posix.rename(own_tree(world, source), target)
@@ -243,7 +252,7 @@ def move_out(world, source: str, target: str) -> None:
     world.shared.bump()
 
 
-def move_in(world, source: str, target: str) -> None:
+def move_in(world: World, source: str, target: str) -> None:
     """Rename from a folder that may really be written."""
     status = _ends(world, source, target)
     _check_rename(world, source, target, status)
@@ -253,7 +262,7 @@ def move_in(world, source: str, target: str) -> None:
     world.shared.bump()
 
 
-def link(world, source: str, target: str) -> None:
+def link(world: World, source: str, target: str) -> None:
     """os.link: a second name in scratch; a real file is copied first."""
     status = existing(world, source)
     path = new(world, target)
@@ -264,7 +273,7 @@ def link(world, source: str, target: str) -> None:
     world.shared.bump()
 
 
-def link_in(world, source: str, target: str) -> None:
+def link_in(world: World, source: str, target: str) -> None:
     """os.link to a file that may really be written."""
     existing(world, source)
     posix.link(source, new(world, target))
@@ -272,6 +281,6 @@ def link_in(world, source: str, target: str) -> None:
     world.shared.bump()
 
 
-def link_out(world, source: str, target: str) -> None:
+def link_out(world: World, source: str, target: str) -> None:
     """os.link from a file of the tree: the new name is that of its copy."""
     posix.link(own(world, source), target)

@@ -1,8 +1,18 @@
 """What the script tried to change: remembered while it runs, summed up for the report."""
 
+from __future__ import annotations
+
 import posix
 from os.path import dirname
 from stat import S_ISREG
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..shapes import Row
+    from .world import World
+
+    Found = dict[str, tuple[str, int]]
+    Sums = dict[tuple[str, str], int]
 
 MOST_ROWS = 50
 
@@ -11,13 +21,13 @@ class Changes:
     """The places that this process changed: {place: (kind, bytes)}. The last kind counts, bytes never shrink."""
 
     def __init__(self) -> None:
-        self._seen = {}
+        self._seen: Found = {}
 
     def add(self, kind: str, place: str, size: int = 0) -> None:
         """`kind` is write, delete, rename or mkdir."""
         self._seen[place] = (kind, max(size, self._seen.get(place, ("", 0))[1]))
 
-    def rows(self, world) -> list:
+    def rows(self, world: World) -> list[Row]:
         """At most 50 rows {path (absolute), kind, bytes}, one per folder and kind."""
         found = dict(self._seen)
         for layer in world.layers():
@@ -26,7 +36,7 @@ class Changes:
         return [{"path": place, "kind": kind, "bytes": size} for (place, kind), size in sorted(groups.items())]
 
 
-def _add_kept(upper: str, folder: str, found: dict) -> None:
+def _add_kept(upper: str, folder: str, found: Found) -> None:
     """Add the sizes of what is in scratch; that includes what forked workers wrote."""
     try:
         with posix.scandir(upper + folder) as entries:
@@ -43,13 +53,13 @@ def _add_kept(upper: str, folder: str, found: dict) -> None:
             found[place] = (kind, max(size, status.st_size if S_ISREG(status.st_mode) else 0))
 
 
-def _group(rows: list) -> dict:
+def _group(rows: list[tuple[str, str, int]]) -> Sums:
     """{(place, kind): bytes}: a lone file stands for itself, several in one folder for the folder.
 
     A folder that was only made is not named beside what was written into it.
     """
     rows = _without_parents(rows)
-    groups = {}
+    groups: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for place, kind, size in rows:
         groups.setdefault((dirname(place), kind), []).append((place, size))
     sums = {
@@ -61,7 +71,7 @@ def _group(rows: list) -> dict:
     return sums
 
 
-def _without_parents(rows: list) -> list:
+def _without_parents(rows: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
     parents = set()
     for place, _, _ in rows:
         while place != "/":
@@ -70,10 +80,10 @@ def _without_parents(rows: list) -> list:
     return [row for row in rows if not (row[1] == "mkdir" and row[0] in parents)]
 
 
-def _shorten(sums: dict) -> dict:
+def _shorten(sums: Sums) -> Sums:
     """The deepest places replaced by their folders."""
     deepest = max(place.count("/") for place, _ in sums)
-    shorter = {}
+    shorter: Sums = {}
     for (place, kind), size in sums.items():
         key = (dirname(place) if place.count("/") == deepest and place != "/" else place, kind)
         shorter[key] = shorter.get(key, 0) + size

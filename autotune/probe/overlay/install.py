@@ -7,9 +7,11 @@ so that it takes as long.
 
 Limits: io.FileIO(path) called by name, `posix.*` called directly, modules that the script writes over existing ones,
 UNIX sockets bound in the tree, compiled code of unknown libraries and child programs other than Python are outside:
-they are named (isolate/unisolated_writes.py, isolate/commands.py), and the parent compares the project's files before and after.
+they are named (isolate/), and the parent compares the project's files before and after.
 Forked and spawned Python processes share the scratch. The first rename of a real file costs a copy of it.
 """
+
+from __future__ import annotations
 
 import builtins
 import io
@@ -18,6 +20,15 @@ import sys
 
 from . import actions, imports, read, write
 from .world import World
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..patches import Patches
+    from ..shapes import Function, IsolateSettings
+    from .call import PatchedFunction
 
 _FOLLOWING = ("stat", "access", "statvfs", "pathconf", "getxattr", "listxattr")
 _NOT_FOLLOWING = ("lstat",)
@@ -45,8 +56,8 @@ _ATTRIBUTES = {
 """{name: (needs the ownership, follows a last link)}"""
 
 
-def install(settings: dict, patches) -> World:
-    """Redirect every write of this process from now on, until `patches` are restored; the files as the script sees them.
+def install(settings: IsolateSettings, patches: Patches) -> World:
+    """Redirect every write of this process until `patches` are restored; the files as the script sees them.
 
     `settings`: protected and exempt (lists of absolute folders), run_id, run_dir (absolute, exists, exempt). Scratch
     folders are listed in `<run_dir>/scratch-folders`, one "<st_dev> <path>" a line, for the parent to delete.
@@ -63,18 +74,20 @@ def install(settings: dict, patches) -> World:
     return world
 
 
-def _opener(os_open):
+def _opener(os_open: Any) -> Function:
     """open() makes files with 0o666, os.open with 0o777."""
 
-    def opener(path, flags):
+    def opener(path: Any, flags: int) -> Any:
         return os_open(path, flags, 0o666)
 
     return opener
 
 
-def _calls(world) -> dict:
+def _calls(world: World) -> dict[str, PatchedFunction]:
     """The stand-ins by their names in `os`."""
-    calls = {name: read.Read("os", name, getattr(os, name), world) for name in _existing(_FOLLOWING)}
+    calls: dict[str, PatchedFunction] = {
+        name: read.Read("os", name, getattr(os, name), world) for name in _existing(_FOLLOWING)
+    }
     for name in _NOT_FOLLOWING:
         calls[name] = read.ReadLink("os", name, getattr(os, name), world)
     for name, action in _ONE_PATH.items():
@@ -104,12 +117,12 @@ _OTHERS = {
 }
 
 
-def _existing(names) -> list:
+def _existing(names: Iterable[str]) -> list[str]:
     """The names that this platform's `os` has."""
     return [name for name in names if hasattr(os, name)]
 
 
-def _patch_early(patches, calls: list) -> None:
+def _patch_early(patches: Patches, calls: list[PatchedFunction]) -> None:
     """Modules that were imported before us may hold the originals under names of their own."""
     by_original = {call._original: call for call in calls}
     for module in list(sys.modules.values()):
