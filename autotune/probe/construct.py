@@ -152,6 +152,6 @@ def _line(text: str) -> str:
 
 
 if __name__ == "__main__":
-    # This folder is first on sys.path, and its modules have names that libraries use (kernels).
+    # This folder is first on sys.path, and its modules have names that libraries use (sampler).
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
     main()

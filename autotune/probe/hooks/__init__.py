@@ -1,12 +1,18 @@
 """What the probe observes in torch and in the trainer frameworks. A new hook is a module here and a line below."""
 
+from __future__ import annotations
+
 from . import calls, data, fetches, frameworks, model, optimizer, override
 
-IN_WORKERS = (fetches,)
-"""`install(session)` of each patches torch in every process, those of DataLoader workers too."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..shapes import FrameworkHook, TorchHook
 
-IN_TRAINING = (data, model, optimizer, calls, override)
-"""`install(session)` of each patches torch in the training process."""
+IN_WORKERS: tuple[TorchHook, ...] = (fetches,)
+"""Installed in every process that imports torch, DataLoader workers among them."""
 
-AFTER_IMPORT = (frameworks, override)
-"""`on_import(session, module)` of each gets every module of FRAMEWORKS, in the training process."""
+IN_TRAINING: tuple[TorchHook, ...] = (data, model, optimizer, calls, override)
+"""Installed in the training process, in this order."""
+
+AFTER_IMPORT: tuple[FrameworkHook, ...] = (frameworks, override)
+"""Asked about every module of FRAMEWORKS in the training process."""

@@ -6,7 +6,7 @@ import sys
 import types
 
 import pytest
-from builders.overlaid import Project
+from overlaid import Project
 
 from autotune.probe.isolate import commands, hub, trackers
 from autotune.probe.isolate.isolated import Isolated

@@ -3,7 +3,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from builders.overlaid import Project
+from overlaid import Project
 
 from autotune.probe.isolate import unisolated_writes
 

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from builders.overlaid import CHECKOUT, Overlay, Project
+from overlaid import CHECKOUT, Overlay, Project
 
 from autotune.probe.isolate.isolated import Isolated
 
@@ -314,7 +314,7 @@ def test_modules_that_took_a_function_by_name_are_patched_too(project):
 
 DENIED = """
 import json, mmap, os, sys  # mmap now: the interpreter may lie in a folder that is closed to the other user
-from builders.overlaid import Overlay
+from overlaid import Overlay
 os.setegid(65534)
 os.seteuid(65534)
 actions = {

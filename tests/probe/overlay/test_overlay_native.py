@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
-from builders.overlaid import Project
+from overlaid import Project
 
 from autotune.probe.isolate.isolated import Isolated
 from autotune.probe.overlay import native

@@ -11,7 +11,7 @@ import tempfile
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from builders.overlaid import Overlay
+from overlaid import Overlay
 
 overlay = Overlay()
 
