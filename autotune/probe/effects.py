@@ -39,10 +39,9 @@ def install(settings: IsolateSettings) -> dict[str, list[OnImport]]:
 
 def _install_hooks(settings: IsolateSettings, patches: Patches, isolated: Isolated) -> tuple[World, list[AfterImport]]:
     from .isolate import unisolated_writes
-    from .overlay import install as overlay
-    from .overlay import native
+    from .overlay import native, stand_ins
 
-    world = overlay.install(settings, patches)
+    world = stand_ins.install(settings, patches)
     # The import system writes past the overlay: no __pycache__ may appear beside the user's modules.
     sys.dont_write_bytecode = True
     return world, [native.callbacks(world, patches, isolated), unisolated_writes.install(world, isolated)]

@@ -9,7 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from autotune.probe.overlay import install, native
+from autotune.probe.overlay import native, stand_ins
 from autotune.probe.patches import Patches
 
 CHECKOUT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ class Overlay:
         self._patches, self._world = Patches(), None
 
     def install(self, settings) -> None:
-        self._world = install.install(settings, self._patches)
+        self._world = stand_ins.install(settings, self._patches)
 
     def uninstall(self) -> None:
         self._patches.restore()
@@ -79,7 +79,7 @@ class Project:
         (self.root / "train.log").write_text("one\n")
 
     def settings(self, **more):
-        """The settings of overlay.install."""
+        """The settings of stand_ins.install."""
         return {
             "protected": [str(self.root)],
             "exempt": ["/tmp", str(self.run_dir)],

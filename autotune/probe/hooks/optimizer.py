@@ -7,7 +7,7 @@ import types
 import weakref
 
 from .. import call_sites
-from ..recorder import timed as recorded
+from ..recorder import timed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class _Steps:
         recorder = self._session.recorder
 
         @functools.wraps(step)
-        def timed(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        def outermost(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or "optimizer" in recorder.stack or not recorder.is_mine():
                 return step(optimizer, *args, **kwargs)
             args = tuple(self._own(value) for value in args)
@@ -99,11 +99,11 @@ class _Steps:
                 if self._is_first(optimizer):
                     self._session.on_first_optimizer_step()
 
-        return timed
+        return outermost
 
     def _own(self, value: Any) -> Any:
         """`value`, given to a step; what a function of the script's does there is no update: an event of its own."""
-        return recorded(self._session.recorder, "closure", value) if isinstance(value, FUNCTIONS) else value
+        return timed(self._session.recorder, "closure", value) if isinstance(value, FUNCTIONS) else value
 
     def _ref(self, optimizer: Any) -> int:
         rows = self._session.optimizers

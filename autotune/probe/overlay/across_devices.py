@@ -10,7 +10,7 @@ import errno
 import os
 import posix
 
-from .call import PatchedFunction
+from .patched_function import PatchedFunction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

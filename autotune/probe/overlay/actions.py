@@ -13,7 +13,7 @@ from os.path import dirname
 from stat import S_IFIFO, S_IMODE, S_ISDIR, S_ISREG
 
 from .layer import may
-from .world import error, is_below
+from .world import is_below, os_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def parent(world: World, place: str) -> Layer:
 def _folder(world: World, place: str) -> str:
     folder = dirname(place)
     if not S_ISDIR(existing(world, folder).st_mode):
-        raise error(errno.ENOTDIR, place)
+        raise os_error(errno.ENOTDIR, place)
     return folder
 
 
 def _denied(real: str, place: str) -> OSError:
     is_read_only = posix.statvfs(real).f_flag & posix.ST_RDONLY
-    return error(errno.EROFS if is_read_only else errno.EACCES, place)
+    return os_error(errno.EROFS if is_read_only else errno.EACCES, place)
 
 
 def existing(world: World, place: str) -> os.stat_result:
@@ -54,7 +54,7 @@ def new(world: World, place: str) -> str:
     """Where to make `place`, which must not exist yet."""
     _folder(world, place)
     if world.status(place) is not None:
-        raise error(errno.EEXIST, place)
+        raise os_error(errno.EEXIST, place)
     return parent(world, place).upper + place
 
 
@@ -119,7 +119,7 @@ def _is_refused(flags: int) -> bool:
 def _create(world: World, place: str, flags: int, mode: int) -> int:
     if not flags & os.O_CREAT:
         _folder(world, place)
-        raise error(errno.ENOENT, place)
+        raise os_error(errno.ENOENT, place)
     layer = parent(world, place)
     descriptor = posix.open(layer.upper + place, flags, mode)
     world.changes.add("write", place)
@@ -171,7 +171,7 @@ def remove_file(world: World, place: str) -> None:
     status = existing(world, place)
     layer = parent(world, place)
     if S_ISDIR(status.st_mode):
-        raise error(errno.EISDIR, place)
+        raise os_error(errno.EISDIR, place)
     _take_away(world, layer, place)
     world.changes.add("delete", place, status.st_size)
 
@@ -181,9 +181,9 @@ def remove_folder(world: World, place: str) -> None:
     status = existing(world, place)
     layer = parent(world, place)
     if not S_ISDIR(status.st_mode):
-        raise error(errno.ENOTDIR, place)
+        raise os_error(errno.ENOTDIR, place)
     if world.names(place):
-        raise error(errno.ENOTEMPTY, place)
+        raise os_error(errno.ENOTEMPTY, place)
     _take_away(world, layer, place)
     world.changes.add("delete", place)
 
@@ -210,7 +210,7 @@ def rename(world: World, source: str, target: str) -> None:
     _check_rename(world, source, target, status)
     from_layer, to_layer = parent(world, source), parent(world, target)
     if from_layer is not to_layer:
-        raise error(errno.EXDEV, source, target)
+        raise os_error(errno.EXDEV, source, target)
     own_tree(world, source)
     # What was really at the target stays out of sight: a file by the new one, an emptied folder's files by their marks.
     posix.rename(from_layer.upper + source, to_layer.upper + target)
@@ -230,16 +230,16 @@ def _ends(world: World, source: str, target: str) -> os.stat_result:
 def _check_rename(world: World, source: str, target: str, status: os.stat_result) -> None:
     is_folder = S_ISDIR(status.st_mode)
     if is_folder and is_below(target, (source,)):
-        raise error(errno.EINVAL, source, target)
+        raise os_error(errno.EINVAL, source, target)
     old = world.status(target)
     if old is None:
         return
     if is_folder and not S_ISDIR(old.st_mode):
-        raise error(errno.ENOTDIR, source, target)
+        raise os_error(errno.ENOTDIR, source, target)
     if S_ISDIR(old.st_mode) and not is_folder:
-        raise error(errno.ENOTEMPTY if is_below(source, (target,)) else errno.EISDIR, source, target)
+        raise os_error(errno.ENOTEMPTY if is_below(source, (target,)) else errno.EISDIR, source, target)
     if is_folder and world.names(target):
-        raise error(errno.ENOTEMPTY, source, target)
+        raise os_error(errno.ENOTEMPTY, source, target)
 
 
 def move_out(world: World, source: str, target: str) -> None:
@@ -267,7 +267,7 @@ def link(world: World, source: str, target: str) -> None:
     status = existing(world, source)
     path = new(world, target)
     if S_ISDIR(status.st_mode):
-        raise error(errno.EPERM, source, target)
+        raise os_error(errno.EPERM, source, target)
     posix.link(own(world, source), path)
     world.changes.add("write", target)
     world.shared.bump()

@@ -7,7 +7,7 @@ import posix
 from _thread import _local
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
-from .call import OverlaidFunction
+from .patched_function import OverlaidFunction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

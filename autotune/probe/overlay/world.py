@@ -24,8 +24,8 @@ MOST_LINKS = 40
 MOST_CACHED = 100_000
 
 
-def error(code: int, *names: object) -> OSError:
-    """The error that the kernel would give, e.g. error(errno.ENOENT, path) is a FileNotFoundError."""
+def os_error(code: int, *names: object) -> OSError:
+    """The error that the kernel would give, e.g. os_error(errno.ENOENT, path) is a FileNotFoundError."""
     paths = [names[0]] if len(names) == 1 else [names[0], None, names[1]]
     return OSError(code, os.strerror(code), *paths)
 
@@ -46,7 +46,7 @@ def _parts(text: str) -> list[str]:
 
 
 class World:
-    """Everything that the patched functions share. `settings` as in overlay.install.
+    """Everything that the patched functions share. `settings` as in stand_ins.install.
 
     A *place* is an absolute path in the merged view whose folders hold no symbolic link.
     """
@@ -80,7 +80,7 @@ class World:
         native = True
         if not text.startswith("/"):
             if not text:
-                raise error(errno.ENOENT, path)
+                raise os_error(errno.ENOENT, path)
             base = posix.getcwd() if dir_fd is None else posix.readlink(f"/proc/self/fd/{dir_fd}")
             virtual = self.virtual(base)
             native = virtual == base and dir_fd is None
@@ -115,7 +115,7 @@ class World:
                 continue
             links += 1
             if links > MOST_LINKS:
-                raise error(errno.ELOOP, text)
+                raise os_error(errno.ELOOP, text)
             straight = straight and not redirected
             current, bare = ("" if target.startswith("/") else current), None
             todo.extend(_parts(target))
@@ -123,7 +123,7 @@ class World:
 
     def _require_folder(self, place: str, text: str) -> None:
         if place and not S_ISDIR(posix.lstat(self.physical(place)).st_mode):
-            raise error(errno.ENOTDIR, text)
+            raise os_error(errno.ENOTDIR, text)
 
     def _link(self, folder: str, place: str, bare: Layer | None) -> tuple[str | None, bool, Layer | None]:
         """The target of the link at `place` (None when it is no link), whether the link is in scratch, and the layer

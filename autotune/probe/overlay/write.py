@@ -7,9 +7,9 @@ import os
 import posix
 
 from . import actions
-from .call import OverlaidFunction
 from .layer import may
-from .world import error as error_of
+from .patched_function import OverlaidFunction
+from .world import os_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def attribute(original: Function, needs_owner: bool) -> Function:
         status = actions.existing(world, place)
         is_foreign = world.physical(place) == place and posix.geteuid() not in (0, status.st_uid)
         if is_foreign and (needs_owner or not may(place, os.W_OK)):
-            raise error_of(errno.EPERM if needs_owner else errno.EACCES, place)
+            raise os_error(errno.EPERM if needs_owner else errno.EACCES, place)
         answer = original(actions.own(world, place), *args, **kwargs)
         world.changes.add("write", place)
         return answer

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..patches import Patches
     from ..shapes import Function, IsolateSettings
-    from .call import PatchedFunction
+    from .patched_function import PatchedFunction
 
 _FOLLOWING = ("stat", "access", "statvfs", "pathconf", "getxattr", "listxattr")
 _NOT_FOLLOWING = ("lstat",)
