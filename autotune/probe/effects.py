@@ -1,7 +1,7 @@
 """Side effects of the script, by the layer that isolates its files: the kernel, or the hooks of overlay/.
 
 install(settings)  returns {module name: [callback(module)]} for the import hook
-report()           {"redirected", "blocked", "not_isolated"} of this process so far
+report()           {"blocked", "not_isolated"} of this process so far
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 KERNEL = "kernel"
 
-_installed: list[tuple[World | None, Isolated]] = []
-"""(the files as the script sees them, None under the kernel; what was blocked and named) of this process."""
+_installed: list[Isolated] = []
+"""What was blocked and named in this process."""
 
 
 def install(settings: IsolateSettings) -> dict[str, list[OnImport]]:
@@ -32,7 +32,7 @@ def install(settings: IsolateSettings) -> dict[str, list[OnImport]]:
         _install_beside_the_kernel(settings, patches, isolated)
     else:
         world, of_files = _install_hooks(settings, patches, isolated)
-    _installed.append((world, isolated))
+    _installed.append(isolated)
     others = [module.callbacks(patches, isolated) for module in (network, trackers, hub)]
     return _merged([*of_files, *others, commands.callbacks(world, patches, isolated)])
 
@@ -63,8 +63,5 @@ def _merged(tables: list[AfterImport]) -> dict[str, list[OnImport]]:
 
 
 def report() -> dict[str, list[Row]]:
-    """What this process redirected, blocked and could not isolate; empty lists with --keep-going."""
-    if not _installed:
-        return {"redirected": [], "blocked": [], "not_isolated": []}
-    world, isolated = _installed[-1]
-    return {"redirected": world.changes.rows(world) if world is not None else [], **isolated.rows()}
+    """What this process blocked and could not isolate; empty lists with --keep-going."""
+    return _installed[-1].rows() if _installed else {"blocked": [], "not_isolated": []}

@@ -239,7 +239,7 @@ class ProbeSession:
         return [row for row in self.optimizers if "type" in row]
 
     def side_effects(self) -> dict[str, list[Row]]:
-        """What was redirected, blocked and not isolated; empty lists with --keep-going."""
+        """What was blocked and not isolated; empty lists with --keep-going."""
         return effects.report()
 
     # The end

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from autotune.collect import scratch_changes, stale_runs
 from autotune.probe.overlay import native, stand_ins
 from autotune.probe.patches import Patches
 
@@ -43,7 +44,8 @@ class Overlay:
         self._patches.restore()
 
     def redirected(self):
-        return self._world.changes.rows(self._world)
+        """What lies in the scratch of all processes."""
+        return scratch_changes.of_hooks(layer.folder for layer in self._world.layers())
 
     def callbacks(self, isolated):
         """{module name: function(module)} that map the paths of compiled code."""
@@ -110,7 +112,6 @@ class Project:
         after = self.snapshot()
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
         assert not changed, f"the real tree changed: {changed}"
-        rows = json.loads(report.read_text())
-        for row in rows["redirected"]:
-            row["path"] = os.path.relpath(row["path"], self.root)
-        return rows, done.stdout.splitlines()
+        changes = scratch_changes.of_hooks(stale_runs.scratch_folders(self.run_dir))
+        rows = [{"path": os.path.relpath(row.path, self.root), "kind": row.kind, "bytes": row.bytes} for row in changes]
+        return {"redirected": rows, **json.loads(report.read_text())}, done.stdout.splitlines()

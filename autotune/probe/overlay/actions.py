@@ -93,10 +93,7 @@ def open_file(world: World, place: str, flags: int, mode: int) -> int:
     physical = world.physical(place)
     is_ours = physical != place
     if is_ours or not S_ISREG(status.st_mode) or _only_reads(flags) or _is_refused(flags):
-        descriptor = posix.open(physical, flags, mode)
-        if is_ours and S_ISREG(status.st_mode) and not _only_reads(flags):
-            world.changes.add("write", place)
-        return descriptor
+        return posix.open(physical, flags, mode)
     if not may(place, _needed(flags)):
         raise _denied(place, place)
     return _overwrite(world, place, flags, status)
@@ -122,14 +119,12 @@ def _create(world: World, place: str, flags: int, mode: int) -> int:
         raise os_error(errno.ENOENT, place)
     layer = parent(world, place)
     descriptor = posix.open(layer.upper + place, flags, mode)
-    world.changes.add("write", place)
     world.shared.bump()
     return descriptor
 
 
 def _overwrite(world: World, place: str, flags: int, status: os.stat_result) -> int:
     """Open an existing real file for writing: a copy of it, or an empty one when its content goes anyway."""
-    world.changes.add("write", place)
     if not flags & os.O_TRUNC:
         return posix.open(own(world, place), flags)
     layer = world.layer_to_write(dirname(place))
@@ -143,21 +138,18 @@ def _overwrite(world: World, place: str, flags: int, status: os.stat_result) -> 
 def make_folder(world: World, place: str, mode: int = 0o777) -> None:
     """os.mkdir."""
     posix.mkdir(new(world, place), mode)
-    world.changes.add("mkdir", place)
     world.shared.bump()
 
 
 def make_link(world: World, place: str, target: Any) -> None:
     """os.symlink; the text of the link is the script's."""
     posix.symlink(target, new(world, place))
-    world.changes.add("write", place)
     world.shared.bump()
 
 
 def make_node(world: World, place: str, *args: Any, **kwargs: Any) -> None:
     """os.mknod."""
     posix.mknod(new(world, place), *args, **kwargs)
-    world.changes.add("write", place)
     world.shared.bump()
 
 
@@ -173,7 +165,6 @@ def remove_file(world: World, place: str) -> None:
     if S_ISDIR(status.st_mode):
         raise os_error(errno.EISDIR, place)
     _take_away(world, layer, place)
-    world.changes.add("delete", place, status.st_size)
 
 
 def remove_folder(world: World, place: str) -> None:
@@ -185,7 +176,6 @@ def remove_folder(world: World, place: str) -> None:
     if world.names(place):
         raise os_error(errno.ENOTEMPTY, place)
     _take_away(world, layer, place)
-    world.changes.add("delete", place)
 
 
 def _take_away(world: World, layer: Layer, place: str) -> None:
@@ -216,7 +206,6 @@ def rename(world: World, source: str, target: str) -> None:
     posix.rename(from_layer.upper + source, to_layer.upper + target)
     if world.status(source) is not None and world.has_real(source):
         from_layer.hide(source)
-    world.changes.add("rename", target, status.st_size)
     world.shared.bump()
 
 
@@ -244,11 +233,10 @@ def _check_rename(world: World, source: str, target: str, status: os.stat_result
 
 def move_out(world: World, source: str, target: str) -> None:
     """Rename into a folder that may really be written."""
-    size = _ends(world, source, target).st_size
+    _ends(world, source, target)
     posix.rename(own_tree(world, source), target)
     if world.has_real(source):
         parent(world, source).hide(source)
-    world.changes.add("delete", source, size)
     world.shared.bump()
 
 
@@ -258,7 +246,6 @@ def move_in(world: World, source: str, target: str) -> None:
     _check_rename(world, source, target, status)
     layer = parent(world, target)
     posix.rename(source, layer.upper + target)
-    world.changes.add("rename", target, status.st_size)
     world.shared.bump()
 
 
@@ -269,7 +256,6 @@ def link(world: World, source: str, target: str) -> None:
     if S_ISDIR(status.st_mode):
         raise os_error(errno.EPERM, source, target)
     posix.link(own(world, source), path)
-    world.changes.add("write", target)
     world.shared.bump()
 
 
@@ -277,7 +263,6 @@ def link_in(world: World, source: str, target: str) -> None:
     """os.link to a file that may really be written."""
     existing(world, source)
     posix.link(source, new(world, target))
-    world.changes.add("write", target)
     world.shared.bump()
 
 

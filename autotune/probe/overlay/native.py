@@ -206,7 +206,6 @@ def _prepare(world: World, place: str, use: str) -> str:
     layer = world.layer_to_write(dirname(place))
     try:
         _make_ready(world, layer, place, use)
-        world.changes.add("write", place)
     except (FileNotFoundError, NotADirectoryError):
         pass
     return layer.upper + place

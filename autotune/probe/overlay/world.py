@@ -8,7 +8,6 @@ import posix
 from os.path import dirname
 from stat import S_ISDIR, S_ISLNK
 
-from .changes import Changes
 from .layer import Layer, is_folder, make_folders, may
 from .shared import Shared
 
@@ -58,7 +57,6 @@ class World:
         self._exempt = [os.path.realpath(path) for path in settings["exempt"]]
         self._registry = self.run_dir + "/scratch-folders"
         self.shared = Shared(self.run_dir + "/overlay-version")
-        self.changes = Changes()
         self._layers: dict[int, Layer] = {}
         self._registered = -1
         self._seen = b""
