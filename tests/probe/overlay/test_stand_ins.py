@@ -352,7 +352,7 @@ def test_what_the_user_may_not_write_is_refused_as_it_is_natively():
         done = subprocess.run(
             [sys.executable, "-B", "-c", DENIED, json.dumps(made.settings())],
             cwd=made.root,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT), str(Path(__file__).parents[1])])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT), str(CHECKOUT / "tests" / "builders")])},
             capture_output=True,
             text=True,
         )
