@@ -50,6 +50,12 @@ print(json.dumps(found))
 """
 
 
+REQUEST = {
+    "isolate": {"layer": "hooks", "protected": [], "exempt": ["/"], "run_id": "1", "mount_points": ["/"]},
+    "overrides": [],
+}
+
+
 def name_of(path):
     return path.relative_to(FOLDER).with_suffix("").as_posix().replace("/", ".")
 
@@ -136,3 +142,18 @@ def test_the_promised_python_has_what_is_used_of_its_library(interpreter):
     uses = sorted(set().union(*(used(path) for path in FILES if path != SHAPES)))
     assert ("os", "path") in uses and ("functools", "wraps") in uses
     assert json.loads(ask(interpreter, MISSING, uses)) == []
+
+
+def test_a_process_of_the_promised_python_starts_and_ends_with_the_probe(interpreter, tmp_path):
+    isolate = {**REQUEST["isolate"], "run_dir": str(tmp_path)}
+    (tmp_path / "request.json").write_text(json.dumps({**REQUEST, "isolate": isolate, "run_dir": str(tmp_path)}))
+    done = subprocess.run(
+        [interpreter, "-B", "-c", "import atexit; atexit.register(print, 'the script ends'); int('x')"],
+        env={"PYTHONPATH": str(FOLDER / "boot"), "AUTOTUNE_REQUEST": str(tmp_path / "request.json")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "the script ends\n"), done.stderr
+    (note,) = tmp_path.glob("raised-*")
+    assert note.read_text().startswith("ValueError\n")
