@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune import reading
-from autotune.collect import overlay_plan, project_snapshot, scratch_changes
+from autotune.collect import overlay_plan, project_snapshot, scratch_changes, stale_runs
 from autotune.collect.overlay_plan import SCRATCH, NotPossibleError, OverlayPlan, OverlayRequest
 from autotune.collect.scratch_changes import FileChange
 from autotune.collect.stale_runs import SCRATCH_LIST, remove_abandoned
@@ -86,7 +86,7 @@ class Isolation(Struct, frozen=True):
 
 
 class SideEffects(Struct, frozen=True):
-    """What became of the script's writes. `redirected` are those that the kernel layer held; hooks tell in Recordings.
+    """What became of the script's writes. `redirected` are those that went to scratch.
 
     `not_isolated` is what processes named before it happened, those that wrote no Recording too. `escaped` are real
     files of the project that changed during the run, `gaps` writable folders that the layer leaves
@@ -137,15 +137,17 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
 
 def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
     """What was redirected and what escaped; to be asked before the scratch is deleted."""
-    plan = isolation.plan
+    plan, run_dir = isolation.plan, Path(isolation.settings["run_dir"])
     escaped = project_snapshot.changed(isolation.before)
     return SideEffects(
         layer=isolation.layer,
         why=isolation.why,
-        redirected=scratch_changes.read(plan) if plan is not None else (),
-        not_isolated=_noted(Path(isolation.settings["run_dir"])),
+        redirected=scratch_changes.read(plan)
+        if plan is not None
+        else scratch_changes.of_hooks(stale_runs.scratch_folders(run_dir)),
+        not_isolated=_noted(run_dir),
         escaped=tuple(path for path in escaped if not Path(path).name.startswith(SCRATCH)),
-        gaps=(*plan.gaps, *_refused(Path(isolation.settings["run_dir"]))) if plan is not None else (),
+        gaps=(*plan.gaps, *_refused(run_dir)) if plan is not None else (),
         other_devices=_written_elsewhere(plan) if plan is not None else (),
         ended=tuple(ended),
         is_whole=isolation.before.is_whole,

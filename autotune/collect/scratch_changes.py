@@ -1,10 +1,10 @@
-"""What a script wrote and deleted, read from the scratch of the overlays that held it."""
+"""What a script wrote and deleted, read from the scratch of the layer that isolated it."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -29,6 +29,25 @@ class FileChange(Struct, frozen=True):
 def read(plan: OverlayPlan) -> tuple[FileChange, ...]:
     """At most 50 rows: a lone file stands for itself, several of one folder for that folder."""
     return _grouped(list(every(plan)))
+
+
+def of_hooks(scratch: Iterable[Path]) -> tuple[FileChange, ...]:
+    """The same of the scratch folders of the probe's hooks (probe/overlay/layer.py)."""
+    changes: list[FileChange] = []
+    for folder in scratch:
+        changes += _upper(f"{folder}/upper", "")
+        changes += _hidden(f"{folder}/gone", f"{folder}/upper", "")
+    return _grouped(changes)
+
+
+def _hidden(gone: str, upper: str, real: str) -> Iterator[FileChange]:
+    """What marks in `gone` hide, unless the script made it anew."""
+    for entry in _entries(gone):
+        path, copy = f"{real}/{entry.name}", f"{upper}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            yield from _hidden(entry.path, copy, path)
+        elif not os.path.lexists(copy):
+            yield FileChange(path, "delete")
 
 
 def written_folders(plan: OverlayPlan) -> frozenset[str]:

@@ -84,11 +84,16 @@ def remove_scratch(run: Path) -> tuple[Path, ...]:
     for path in run.glob(SERIALISED):
         with suppress(OSError):
             path.unlink()
-    scratch = [Path(line.partition(" ")[2]) for line in _lines(run / SCRATCH_LIST)]
     return (
-        *_remove(run / SCRATCH_LIST, [folder for folder in scratch if is_scratch(folder, run)]),
+        *_remove(run / SCRATCH_LIST, scratch_folders(run)),
         *_remove(run / SOCKETS, [folder for folder in map(Path, _lines(run / SOCKETS)) if _is_sockets(folder)]),
     )
+
+
+def scratch_folders(run: Path) -> list[Path]:
+    """The folders in which the probe's hooks keep what the script wrote."""
+    listed = [Path(line.partition(" ")[2]) for line in _lines(run / SCRATCH_LIST)]
+    return [folder for folder in dict.fromkeys(listed) if is_scratch(folder, run)]
 
 
 def _lines(path: Path) -> list[str]:

@@ -14,7 +14,7 @@ from autotune.model.recording import Recording
 def storage_facts(recordings: Sequence[Recording], changes: Sequence[FileChange]) -> Iterable[Fact]:
     """File systems of the data and of where most bytes were written, asked on the machine that made `recordings`.
 
-    `changes` are what the kernel layer held; what hooks redirected is in the Recordings.
+    `changes` are what went to scratch.
     """
     for recording in recordings[:1]:
         subjects = derive.subjects(recording)
@@ -27,9 +27,7 @@ def storage_facts(recordings: Sequence[Recording], changes: Sequence[FileChange]
                 yield Fact("loader.storage_is_network", subject, system.is_network)
             if subject is not None:
                 yield Fact("loader.seen_on_network", subject, system is not None and system.is_network)
-    rows = [row for one in recordings for row in one.side_effects["redirected"] if row["kind"] == "write"]
-    written = [(size, row["path"]) for row in rows if (size := row.get("bytes")) is not None]
-    written += [(change.bytes, change.path) for change in changes if change.kind == "write"]
+    written = [(change.bytes, change.path) for change in changes if change.kind == "write"]
     system = machine.file_system(Path(max(written)[1])) if written else None
     if system is not None:
         yield Fact("checkpoint.storage_is_network", RUN, system.is_network)

@@ -190,9 +190,7 @@ def _relative(path: str, cwd: Path) -> str:
 
 
 def _redirected_paths(collected: Collected) -> tuple[str, ...]:
-    """What the hooks of the processes redirected, and what the kernel did."""
-    by_kernel = (change.path for change in collected.effects.redirected)
-    return tuple(dict.fromkeys((*_paths(collected.recordings, "redirected", "path"), *by_kernel)))
+    return tuple(dict.fromkeys(change.path for change in collected.effects.redirected))
 
 
 def _not_isolated(collected: Collected) -> tuple[str, ...]:

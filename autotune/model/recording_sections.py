@@ -301,14 +301,6 @@ else:
     Loss = float | Literal["nan", "inf", "-inf"]  # what JSON has no numbers for; `from_json` makes floats of them
 
 
-class Redirected(TypedDict):
-    """A write that went into the run folder instead."""
-
-    path: str
-    kind: str
-    bytes: NotRequired[int | None]
-
-
 class Blocked(TypedDict):
     """A side effect that was prevented."""
 
@@ -322,9 +314,8 @@ class NotIsolated(TypedDict):
 
 
 class SideEffects(TypedDict):
-    """What became of the script's writes."""
+    """What became of the script's side effects that are no files."""
 
-    redirected: list[Redirected]
     blocked: list[Blocked]
     not_isolated: list[NotIsolated]
 

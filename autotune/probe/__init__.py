@@ -4,11 +4,19 @@ It imports the standard library and the user's own torch, nothing else. It is lo
 `boot/sitecustomize.py` and stays passive until torch has been imported.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
 from . import early_exception, imports
 from .early_imports import import_early
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .shapes import OnImport, RequestDocument
 
 
 def start(request_path: str) -> None:
@@ -19,39 +27,40 @@ def start(request_path: str) -> None:
     request = _read(request_path)
     _say_hello(request["run_dir"])
     early_exception.note_at_exit(request["run_dir"])
-    callbacks = {"torch": [_on_torch]}
+    callbacks: dict[str, list[OnImport]] = {"torch": [_on_torch]}
     if request["isolate"] is not None:
         from . import effects
 
-        for name, callback in effects.install(request["isolate"]).items():
-            callbacks.setdefault(name, []).append(callback)
+        for name, functions in effects.install(request["isolate"]).items():
+            callbacks.setdefault(name, []).extend(functions)
     for name in hooked_modules(request):
         callbacks.setdefault(name, []).append(_on_framework)
     imports.install(callbacks)
     _request.append(request)
 
 
-_request = []
+_request: list[RequestDocument] = []
 """The Request of this process, once started."""
 
 LIBRARIES = ("logging", "safetensors.torch", "torch.utils.tensorboard.writer", "wandb.sdk.wandb_run")
 """Modules that save and log for any script."""
 
 
-def hooked_modules(request: dict) -> list:
+def hooked_modules(request: RequestDocument) -> list[str]:
     """Modules that are hooked when they are imported: LIBRARIES, and those of the trainer frameworks."""
     return [*LIBRARIES, *dict.fromkeys(row["module"] for row in request["frameworks"])]
 
 
-def _read(path: str) -> dict:
+def _read(path: str) -> RequestDocument:
     """The Request. The `json` module may not be imported before the script's folder is on sys.path, as a user's own
     json.py must win; its scanner is a module of its own."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     try:
-        return import_early("_json").make_scanner(_Json)(text, 0)[0]
+        request: RequestDocument = import_early("_json").make_scanner(_Json)(text, 0)[0]
     except (ValueError, StopIteration, SystemError) as error:  # SystemError: it finds no json.JSONDecodeError
         raise ValueError("the Request is no JSON") from error
+    return request
 
 
 class _Json:
@@ -60,7 +69,7 @@ class _Json:
     strict = True
     object_hook = object_pairs_hook = None
     parse_float, parse_int, parse_constant = float, int, float
-    memo = {}  # noqa: RUF012 - the scanner wants a dict, and clears it
+    memo: dict[str, str] = {}  # noqa: RUF012 - the scanner wants a dict, and clears it
 
 
 def _say_hello(run_dir: str) -> None:
@@ -73,11 +82,11 @@ def _say_hello(run_dir: str) -> None:
         os.close(descriptor)
 
 
-_kept = []
+_kept: list[object] = []
 """The mapping of this process."""
 
 
-def _on_torch(module) -> None:
+def _on_torch(module: Any) -> None:
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False  # our own modules may be cached
     try:
         from . import ending, session
@@ -89,7 +98,7 @@ def _on_torch(module) -> None:
         ending.end_by_bug(error)
 
 
-def _on_framework(module) -> None:
+def _on_framework(module: Any) -> None:
     session = sys.modules.get(__name__ + ".session")
     if session is not None:
         session.on_framework(module)

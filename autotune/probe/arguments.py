@@ -33,7 +33,7 @@ _MIXED, _RANDOM = 20, 32
 """Longest word of upper case, lower case and digits, and longest one of letters and digits, that a person writes."""
 
 
-def scrub(arguments: list) -> list:
+def scrub(arguments: list[str]) -> list[str]:
     """`arguments` with "***" for everything that is not known to be harmless; a URL keeps its scheme and host.
 
     What follows a flag that sounds like a secret is hidden whatever it is, unless it is the next flag.

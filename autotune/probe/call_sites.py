@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from .shapes import CallSite
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _STDLIB = os.path.dirname(os.__file__)
 _SCRIPTS = os.path.dirname(os.path.abspath(sys.executable)) + os.sep
 _LIBRARY_PARTS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
-_cache, _sites = {}, {}
+_cache: dict[str, bool] = {}
+_sites: dict[tuple[str, str, int], CallSite] = {}
 
 
 def is_user(filename: str) -> bool:
@@ -33,23 +40,23 @@ def is_probe(filename: str) -> bool:
     return filename.startswith(_HERE + os.sep)
 
 
-def caller(skip: tuple = ()) -> dict:
+def caller(skip: tuple[str, ...] = ()) -> CallSite:
     """The innermost frame outside the probe and outside files that contain a part of `skip`, as a Site."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_skipped(frame, skip):
         frame = frame.f_back
     return site_of_frame(frame) if frame is not None else {"file": "", "line": 0, "function": "", "is_user": False}
 
 
-def user_caller() -> dict:
+def user_caller() -> CallSite:
     """The innermost frame of the user's own files; the library frame that called when there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_user(frame.f_code.co_filename):
         frame = frame.f_back
     return site_of_frame(frame) if frame is not None else caller()
 
 
-def site_of_frame(frame) -> dict:
+def site_of_frame(frame: FrameType) -> CallSite:
     """The Site of a frame, made once for each line that calls: reads of the device come thousands of times."""
     code = frame.f_code
     key = (code.co_filename, code.co_name, frame.f_lineno)
@@ -59,7 +66,7 @@ def site_of_frame(frame) -> dict:
     return known
 
 
-def _site(code, line: int) -> dict:
+def _site(code: CodeType, line: int) -> CallSite:
     return {
         "file": os.path.abspath(code.co_filename) if not code.co_filename.startswith("<") else code.co_filename,
         "line": line,
@@ -68,6 +75,6 @@ def _site(code, line: int) -> dict:
     }
 
 
-def _is_skipped(frame, skip) -> bool:
+def _is_skipped(frame: FrameType, skip: tuple[str, ...]) -> bool:
     filename = frame.f_code.co_filename
     return is_probe(filename) or any(part in filename for part in skip)

@@ -18,11 +18,11 @@ process_cpu = process_time_ns
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 """CPU time, time in the queue, turns of the calling thread (proc_pid_schedstat)."""
 
-_descriptors = {}
+_descriptors: dict[tuple[int, int], int] = {}
 """{(process, thread): a descriptor of its file}: opening it takes ten times as long as reading it."""
 
 
-def queued():
+def queued() -> int | None:
     """Nanoseconds for which the calling thread was ready and had no CPU; None where the system does not say it."""
     key = os.getpid(), get_ident()
     try:
@@ -33,7 +33,7 @@ def queued():
         return None
 
 
-def queued_since(before):
+def queued_since(before: int | None) -> int | None:
     """Nanoseconds in the queue since `before`, a value of queued(); None where that is unknown."""
-    after = None if before is None else queued()
-    return None if after is None else after - before
+    after = queued() if before is not None else None
+    return after - before if after is not None and before is not None else None

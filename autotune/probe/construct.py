@@ -15,6 +15,12 @@ import re
 import sys
 import warnings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+    from typing import Any
+
 RESULTS = "results.jsonl"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _LONGEST = 300
@@ -35,7 +41,7 @@ def main() -> None:
             results.flush()
 
 
-def _answer(target: dict) -> tuple:
+def _answer(target: dict[str, Any]) -> tuple[str, list[str]]:
     modules, name, arguments, before = (target[key] for key in ("modules", "name", "arguments", "before"))
     module = modules[0]
     try:
@@ -58,7 +64,9 @@ def _answer(target: dict) -> tuple:
     return refusal, notes
 
 
-def _construct(module: str, made: type, parameters: dict, given: dict) -> tuple:
+def _construct(
+    module: str, made: Any, parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]
+) -> tuple[str, list[str]]:
     """Why `made` does not take the arguments `given` ("" when it does), and what it says about them."""
     launched = [key for key in _NEEDS_LAUNCHER if given.get(key)]
     arguments = {**given, **_stand_ins(module, parameters, given)}
@@ -79,9 +87,9 @@ def _construct(module: str, made: type, parameters: dict, given: dict) -> tuple:
     return "", [text for one in seen if _is_deprecation(text := _line(str(one.message)), given)]
 
 
-def _stand_ins(module: str, parameters: dict, given: dict) -> dict:
+def _stand_ins(module: str, parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]) -> dict[str, Any]:
     """Arguments in place of what only the script has, and of what has effects elsewhere."""
-    values = {key: value for key, value in _SILENT.items() if key in given}
+    values: dict[str, Any] = {key: value for key, value in _SILENT.items() if key in given}
     values.update((key, ".") for key in _FOLDERS if key in parameters)
     if module == "torch.utils.data":
         values["dataset"] = list(range(8))
@@ -93,7 +101,7 @@ def _stand_ins(module: str, parameters: dict, given: dict) -> dict:
     return values
 
 
-def _import(modules: list):
+def _import(modules: list[str]) -> ModuleType:
     """The first of `modules` that is there; one without an older name raises."""
     for module in modules[:-1]:
         try:
@@ -103,7 +111,7 @@ def _import(modules: list):
     return importlib.import_module(modules[-1])
 
 
-def _accepts(parameters: dict, key: str) -> bool:
+def _accepts(parameters: Mapping[str, inspect.Parameter], key: str) -> bool:
     return key in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
 
@@ -120,7 +128,7 @@ def _forget_state() -> None:
         state.GradientState._reset_state()
 
 
-def _is_deprecation(text: str, given: dict) -> bool:
+def _is_deprecation(text: str, given: dict[str, Any]) -> bool:
     named = any(re.search(rf"\b{re.escape(key)}\b", text) for key in given)
     return named and re.search(r"deprecated|will be removed", text) is not None
 
@@ -129,7 +137,7 @@ def _without_numbers(text: str) -> str:
     return re.sub(r"\d+", "", text)
 
 
-def _release(library: object) -> str:
+def _release(library: ModuleType) -> str:
     root = sys.modules[library.__name__.split(".")[0]]
     return f"{root.__name__} {getattr(root, '__version__', '')}".strip()
 
@@ -145,6 +153,6 @@ def _line(text: str) -> str:
 
 
 if __name__ == "__main__":
-    # This folder is first on sys.path, and its modules have names that libraries use (kernels).
+    # This folder is first on sys.path, and its modules have names that libraries use (sampler).
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
     main()

@@ -5,6 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from .session import ProbeSession
+    from .shapes import Row
+
 MODULES = {
     "torch": "torch", "peft": "peft", "datasets": "datasets", "numpy": "numpy", "deepspeed": "deepspeed",
     "flash_attn": "flash-attn", "xformers": "xformers", "bitsandbytes": "bitsandbytes",
@@ -12,24 +20,24 @@ MODULES = {
 """Imported module -> distribution name."""
 
 
-def software(frameworks: dict) -> dict:
+def software(frameworks: dict[str, str]) -> dict[str, str]:
     """Versions of the known modules that this process imported; `frameworks` are those of the Request."""
     loaded = {name: sys.modules.get(module) for module, name in {**MODULES, **frameworks}.items()}
     versions = {name: getattr(module, "__version__", None) for name, module in loaded.items() if module is not None}
     return {name: str(version) for name, version in versions.items() if version is not None}
 
 
-def num_threads():
+def num_threads() -> int | None:
     """torch.get_num_threads()."""
     torch = sys.modules.get("torch")
     return torch.get_num_threads() if torch is not None else None
 
 
-def model(module) -> dict:
+def model(module: Any) -> Row:
     """The Model fields of a root module."""
     kind = type(inner(module))
     parameters = list(module.parameters())
-    dtypes = {}
+    dtypes: dict[str, int] = {}
     for parameter in parameters:
         name = str(parameter.dtype).replace("torch.", "")
         dtypes[name] = dtypes.get(name, 0) + parameter.numel()
@@ -48,7 +56,7 @@ def model(module) -> dict:
     }
 
 
-def inner(module):
+def inner(module: Any) -> Any:
     """The user's model inside the wrappers of compile and of data parallelism."""
     while True:
         wrapped = getattr(module, "_orig_mod", None)
@@ -59,14 +67,14 @@ def inner(module):
         module = wrapped
 
 
-def _parallel(module):
+def _parallel(module: Any) -> str | None:
     """Name of the wrapper that shares a model among processes or devices, None without one."""
     while module is not None and "Parallel" not in type(module).__name__:
         module = getattr(module, "_orig_mod", None)
     return type(module).__name__ if module is not None else None
 
 
-def _transformers(module) -> dict:
+def _transformers(module: Any) -> Row:
     """What a transformers model (also inside PEFT) says of itself; empty for others."""
     base = module.get_base_model() if hasattr(module, "get_base_model") else module
     config = getattr(base, "config", None)
@@ -84,13 +92,13 @@ def _transformers(module) -> dict:
     }
 
 
-def padding_indices(module) -> list:
+def padding_indices(module: Any) -> list[int]:
     """Padding indices of the embeddings of a model."""
     found = [getattr(part, "padding_idx", None) for part in module.modules() if type(part).__name__ == "Embedding"]
     return [index for index in found if index is not None]
 
 
-def optimizer(instance) -> dict:
+def optimizer(instance: Any) -> Row:
     """The Optimizer fields of an optimizer."""
     kind = type(instance)
     group = instance.param_groups[0]
@@ -107,7 +115,7 @@ def optimizer(instance) -> dict:
     }
 
 
-def _state_bytes(instance):
+def _state_bytes(instance: Any) -> dict[str, int] | None:
     """{type of device: bytes} of the tensors that an optimizer keeps here; None when they cannot be read."""
     try:
         return _num_bytes({id(tensor): tensor for tensor in _tensors(dict(instance.state))}.values())
@@ -115,9 +123,10 @@ def _state_bytes(instance):
         return None
 
 
-def _num_bytes(tensors):
+def _num_bytes(tensors: Iterable[Any]) -> dict[str, int] | None:
     """{type of device: bytes}; None when a tensor does not take what its elements do, as a quantised one."""
-    torch, sizes = sys.modules["torch"], {}
+    torch = sys.modules["torch"]
+    sizes: dict[str, int] = {}
     for tensor in tensors:
         own = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # the shard of a DTensor
         if type(own) not in (torch.Tensor, torch.nn.Parameter):
@@ -126,7 +135,7 @@ def _num_bytes(tensors):
     return sizes
 
 
-def _tensors(value):
+def _tensors(value: Any) -> Iterator[Any]:
     """The tensors in dicts and lists."""
     if isinstance(value, sys.modules["torch"].Tensor):
         yield value
@@ -135,7 +144,7 @@ def _tensors(value):
             yield from _tensors(item)
 
 
-def _has_fused(instance, parameters: list):
+def _has_fused(instance: Any, parameters: list[Any]) -> bool | None:
     """Whether torch has a fused kernel for this class on these parameters; None when torch does not say."""
     if type(instance).__module__.startswith("torch.optim") is False or "fused" not in instance.defaults:
         return False
@@ -147,7 +156,7 @@ def _has_fused(instance, parameters: list):
     return all(p.device.type in devices and p.is_floating_point() for p in parameters)
 
 
-def device(module):
+def device(module: Any) -> Row | None:
     """The Device of a model's first parameter; None without parameters."""
     parameter = next(module.parameters(), None)
     if parameter is None:
@@ -160,7 +169,7 @@ def device(module):
     return row
 
 
-def torch_state() -> dict:
+def torch_state() -> Row:
     """Switches of torch that rules ask for."""
     torch = sys.modules["torch"]
     return {
@@ -188,14 +197,14 @@ def records_calls() -> bool:
     return is_tool or sys.getprofile() is not None
 
 
-def _matmul_precision(torch):
+def _matmul_precision(torch: Any) -> Any:
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:  # the new fp32_precision switch was used, and reading the old one raises
         return getattr(torch.backends, "fp32_precision", None)
 
 
-def compiler(session):
+def compiler(session: ProbeSession) -> Row | None:
     """Dynamo's counters, or None when nothing was compiled."""
     utils = sys.modules.get("torch._dynamo.utils")
     if utils is None or not utils.counters["stats"]["unique_graphs"]:
@@ -208,7 +217,7 @@ def compiler(session):
     }
 
 
-def resident_bytes(name: str):
+def resident_bytes(name: str) -> int | None:
     """VmHWM (peak) or VmRSS of this process in bytes, None where /proc has none."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
@@ -220,7 +229,7 @@ def resident_bytes(name: str):
     return None
 
 
-def cuda_memory() -> dict:
+def cuda_memory() -> dict[str, int]:
     """The CUDA allocator's figures of the current device."""
     cuda = sys.modules["torch"].cuda
     return {
@@ -240,7 +249,7 @@ def reset_resident_peak() -> None:
         return
 
 
-def io_bytes(pids: list):
+def io_bytes(pids: list[int]) -> dict[str, int] | None:
     """{"read_bytes", "read_chars"} summed over processes, None where /proc has none."""
     total = {"read_bytes": 0, "read_chars": 0}
     for pid in pids:

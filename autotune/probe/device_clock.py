@@ -7,6 +7,12 @@ from _thread import get_ident
 
 from . import clock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .recorder import Recorder
+
 MOST_MARKS = 16384
 """With more than that nothing is known: half a window would be taken for the whole."""
 
@@ -19,7 +25,7 @@ class DeviceClock:
 
     def __init__(self) -> None:
         self._cuda = sys.modules["torch"].cuda
-        self._marks = []
+        self._marks: list[tuple[int, Any]] = []
         self._is_broken = False
         self.spent_ns = 0
 
@@ -45,7 +51,7 @@ class DeviceClock:
         event.record()
         self._marks.append((moment, event))
 
-    def read(self) -> list:
+    def read(self) -> list[tuple[int, int]]:
         """(host ns, device ns since the first mark) of each mark, after waiting for the device; [] when unknown."""
         if self._is_broken or not self._marks:
             return []
@@ -61,13 +67,13 @@ class DeviceClock:
         return rows
 
 
-def start(recorder, moment: int) -> None:
+def start(recorder: Recorder, moment: int) -> None:
     """The window begins at `moment`."""
     marks = recorder.device_clock = DeviceClock()
     marks.mark(moment)
 
 
-def stop(recorder) -> list:
+def stop(recorder: Recorder) -> list[tuple[int, int]]:
     """The window is over: the rows of its marks, [] on a CPU run.
 
     A thread that watches the one that trains must not wait for a device that may hang: it learns nothing.

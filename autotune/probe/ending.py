@@ -11,6 +11,14 @@ import traceback
 
 from . import bug, clock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any, NoReturn
+
+    from .session import ProbeSession
+    from .shapes import Function
+
 LINGER_S = 15.0
 """So long a process that has finished waits for its parent to end it."""
 
@@ -20,18 +28,18 @@ BUG = 70
 MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "defaultcpuallocator")
 
 
-def is_out_of_memory(error) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out, on the host or on a device."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return any(word in str(error).lower() for word in MEMORY_WORDS)
 
 
-def ours(function):
+def ours(function: Function) -> Function:
     """`function` of the probe, called from within the user's code: its bug must not look like the script's."""
 
     @functools.wraps(function)
-    def guarded(*args, **kwargs):
+    def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
@@ -48,14 +56,14 @@ def _is_of_a_signal(error: Exception) -> bool:
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-def _code(handler):
+def _code(handler: Any) -> CodeType | None:
     """What Python runs for a handler: a function, a method, a partial or an object that can be called."""
     handler = getattr(handler, "func", handler)
     called = handler if hasattr(handler, "__code__") else type(handler).__call__ if callable(handler) else None
     return getattr(called, "__code__", None)
 
 
-def end_by_bug(error: Exception) -> None:
+def end_by_bug(error: Exception) -> NoReturn:
     """End this process because the probe failed, with a note for the parent."""
     try:
         bug.leave_note(error)
@@ -66,7 +74,7 @@ def end_by_bug(error: Exception) -> None:
         os._exit(BUG)
 
 
-def leave(session) -> None:
+def leave(session: ProbeSession) -> None:
     """End this process now: no handler, no `finally`, no save of the script's runs."""
     session.ended = True
     session.recorder.on = False
@@ -86,7 +94,7 @@ def leave(session) -> None:
     os._exit(0)
 
 
-def _say_goodbye(session) -> None:
+def _say_goodbye(session: ProbeSession) -> None:
     """Tell the parent that this process has nothing left to do, and how many of the job on this machine will say so."""
     folder = session.request["run_dir"]
     unread = os.path.join(folder, f"leaving-{os.getpid()}")
@@ -106,7 +114,7 @@ def _end_children() -> None:
         child.join(timeout=1.0)
 
 
-def at_exit(session) -> None:
+def at_exit(session: ProbeSession) -> None:
     """The script ended by itself: write what there is, if this process did any training."""
     error = getattr(sys, "last_value", None)
     session.plan.abandon()

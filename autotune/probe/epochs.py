@@ -1,5 +1,7 @@
 """How long the epochs are that are seen: what begins one belongs into a window as often as it comes."""
 
+from __future__ import annotations
+
 MOST_NS = 5_000_000_000
 """A window is that much longer at most, for the end of an epoch."""
 
@@ -8,9 +10,9 @@ class Epochs:
     """The steps that were made when iterators began, by where their loaders were made."""
 
     def __init__(self) -> None:
-        self._begun = {}
+        self._begun: dict[tuple[str, int], list[int]] = {}
 
-    def on_iterator(self, site, steps: int) -> None:
+    def on_iterator(self, site: tuple[str, int], steps: int) -> None:
         begun = self._begun.setdefault(site, [])
         if not begun or begun[-1] != steps:
             begun.append(steps)

@@ -1,9 +1,20 @@
 """Post-import callbacks: one finder on sys.meta_path that acts only on the modules it was asked for."""
 
+from __future__ import annotations
+
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any, Callable
 
-def install(callbacks: dict) -> None:
+    from .shapes import OnImport
+
+
+def install(callbacks: dict[str, list[OnImport]]) -> None:
     """Call each of `callbacks[name]` with the module, right after module `name` was executed for the first time."""
     pending = {name: list(functions) for name, functions in callbacks.items()}
     for name in [name for name in pending if name in sys.modules]:
@@ -14,10 +25,12 @@ def install(callbacks: dict) -> None:
 class _Finder:
     """Lets the other finders find, and wraps `exec_module` of what they found (on the loader, for this once)."""
 
-    def __init__(self, pending: dict) -> None:
+    def __init__(self, pending: dict[str, list[OnImport]]) -> None:
         self._pending = pending
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name not in self._pending:
             return None
         spec = self._ask_the_others(name, path, target)
@@ -27,7 +40,7 @@ class _Finder:
             _wrap(spec.loader, lambda: self._pending.pop(name, []))
         return spec
 
-    def _ask_the_others(self, name, path, target):
+    def _ask_the_others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in sys.meta_path:
             if finder is not self and hasattr(finder, "find_spec"):
                 spec = finder.find_spec(name, path, target)
@@ -36,10 +49,10 @@ class _Finder:
         return None
 
 
-def _wrap(loader, take) -> None:
+def _wrap(loader: Any, take: Callable[[], list[OnImport]]) -> None:
     execute = loader.exec_module
 
-    def exec_module(module):
+    def exec_module(module: Any) -> None:
         # Back to the class's own method first: the module must see its loader as it is natively.
         del loader.exec_module
         execute(module)
@@ -48,7 +61,7 @@ def _wrap(loader, take) -> None:
     loader.exec_module = exec_module
 
 
-def _call(functions, module) -> None:
+def _call(functions: list[OnImport], module: Any) -> None:
     for function in functions:
         try:
             function(module)

@@ -6,6 +6,11 @@ import ast
 import functools
 import linecache
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
 WRITES = frozenset(("write", "writelines", "writerow", "writerows", "write_text", "dump", "to_csv"))
 PASSED_THROUGH = (ast.With, ast.AsyncWith, ast.Try)
 """Statements whose body always begins."""
@@ -22,7 +27,7 @@ CONDITIONAL = (
 )
 
 
-def always_writes(code) -> bool:
+def always_writes(code: CodeType) -> bool:
     """Whether each call of a code object writes, outside of branches and loops. False where its source is not known."""
     if WRITES.isdisjoint(code.co_names):
         return False
@@ -40,11 +45,11 @@ def _always_writes(file: str, line: int, name: str) -> bool:
     return any(_writes(statement) for node in found for statement in _straight(node.body))
 
 
-def _first_line(function) -> int:
+def _first_line(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
 
 
-def _straight(body: list):
+def _straight(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements that run whenever the body does."""
     for statement in body:
         if isinstance(statement, PASSED_THROUGH):
@@ -53,6 +58,6 @@ def _straight(body: list):
             yield statement
 
 
-def _writes(statement) -> bool:
+def _writes(statement: ast.stmt) -> bool:
     calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
     return any(isinstance(called, ast.Attribute) and called.attr in WRITES for called in calls)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from . import clock
-from .hooks import calls as hooks_calls
-from .hooks import model as hooks_model
+from .hooks.calls import timed_read
+from .hooks.model import timed_call
 from .recorder import Recorder, timed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .session import ProbeSession
+    from .shapes import Function
 
 CALLS = 500
 COUNTED = ("empty_cache", "gc", "sync")
@@ -15,9 +22,9 @@ COUNTED = ("empty_cache", "gc", "sync")
 class Overhead:
     """`start` and `stop` at the window's edges; `row` gives the Recording's overhead."""
 
-    def __init__(self, session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self._session = session
-        self._row = None
+        self._row: dict[str, int] | None = None
 
     def start(self) -> None:
         """The window begins."""
@@ -43,7 +50,7 @@ class Overhead:
             "sampler_ns": self._session.sampler.spent_ns - getattr(self, "_sampler_ns", 0),
         }
 
-    def row(self) -> dict:
+    def row(self) -> dict[str, int]:
         """events in the window, event_ns and sampler_ns spent on them (CPU), setup_ns once."""
         known = self._row or {"events": 0, "event_ns": 0, "sampler_ns": 0}
         return {**known, "setup_ns": self._session.setup_ns}
@@ -56,7 +63,7 @@ def _event_ns() -> float:
 
 def _read_ns() -> float:
     """Cost of one recorded read of a device tensor: it looks for its call site, here past more frames than there."""
-    return _per_call(hooks_calls.timed_read(Recorder(_ignore), _nothing), _OnDevice)
+    return _per_call(timed_read(Recorder(_ignore), _nothing), _OnDevice)
 
 
 def _submodule_ns() -> float:
@@ -68,7 +75,7 @@ def _submodule_ns() -> float:
 
     recorder, module = Recorder(_ignore), Identity()
     recorder.in_forward = True
-    return max(0.0, _per_call(hooks_model.timed_call(recorder, _nothing, _ignore), module) - _per_call(_nothing))
+    return max(0.0, _per_call(timed_call(recorder, _nothing, lambda module, flag: -1), module) - _per_call(_nothing))
 
 
 class _OnDevice:
@@ -77,16 +84,16 @@ class _OnDevice:
     is_cuda = True
 
 
-def _per_call(function, argument=None) -> float:
+def _per_call(function: Function, argument: Any = None) -> float:
     start = clock.now()
     for _ in range(CALLS):
         function(argument)
     return (clock.now() - start) / CALLS
 
 
-def _nothing(*args) -> None:
+def _nothing(*args: object) -> None:
     return None
 
 
-def _ignore(*args) -> None:
+def _ignore(*args: object) -> None:
     return None

@@ -1,5 +1,7 @@
 """Which of how many processes of a job this one is, and how many of them are on this machine."""
 
+from __future__ import annotations
+
 import os
 import sys
 from posix import uname
@@ -24,7 +26,7 @@ class Ranks:
 
     def clear(self) -> None:
         """Forget: a forked child is another rank."""
-        self._seen = None
+        self._seen: tuple[int, int] | None = None
 
     def look(self) -> None:
         """Ask torch.distributed, unless it has answered."""
@@ -32,8 +34,9 @@ class Ranks:
         if self._seen is not None or distributed is None or not distributed.is_available():
             return
         if distributed.is_initialized():
-            self._seen = (distributed.get_rank(), distributed.get_world_size())
-            self._announce(self._seen[1])
+            rank, size = distributed.get_rank(), distributed.get_world_size()
+            self._seen = (rank, size)
+            self._announce(size)
 
     @property
     def world_size(self) -> int:
@@ -48,7 +51,7 @@ class Ranks:
         return self._seen[0] if self._seen is not None else _number(("RANK",)) or 0
 
     @property
-    def local_world_size(self):
+    def local_world_size(self) -> int | None:
         """Processes of the job on this machine, None when nothing tells.
 
         The launcher's word counts while it speaks of the same job. Without it the whole job is here when it has one
@@ -62,7 +65,7 @@ class Ranks:
         return size if is_here else None
 
     @property
-    def local_rank(self):
+    def local_rank(self) -> int | None:
         """Number of this process on this machine, None when nothing tells."""
         size, said = self.world_size, _number(LOCAL_RANKS)
         if said is not None and said < (self.local_world_size or size):
@@ -73,7 +76,7 @@ class Ranks:
         """So many processes of this job will say on this machine that they are done."""
         return max(self.local_world_size or 1, self.num_announced())
 
-    def row(self) -> dict:
+    def row(self) -> dict[str, int | None]:
         """The four numbers as the Recording has them."""
         return {name: getattr(self, name) for name in ("rank", "local_rank", "world_size", "local_world_size")}
 
@@ -88,7 +91,7 @@ class Ranks:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
-def _number(names: tuple):
+def _number(names: tuple[str, ...]) -> int | None:
     """The first of these variables that holds a number; None without one."""
     values = [os.environ.get(name, "") for name in names]
     return next((int(value) for value in values if value.isdecimal()), None)

@@ -8,6 +8,13 @@ from _thread import get_ident
 
 from . import clock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .device_clock import DeviceClock
+    from .shapes import CallSite, Event, Function, Row
+
 
 class Recorder:
     """Events, batches, fetches and calls of this process. Hooks do nothing while `on` is False.
@@ -21,7 +28,7 @@ class Recorder:
     `device_clock`, if any, is marked at both ends of every phase.
     """
 
-    def __init__(self, on_failure) -> None:
+    def __init__(self, on_failure: Callable[[BaseException], object]) -> None:
         self._on_failure = on_failure
         self.origin = clock.now()
         self.thread = get_ident()
@@ -31,21 +38,21 @@ class Recorder:
     def clear(self) -> None:
         """Forget everything: at the start and in a forked child."""
         self.pid = os.getpid()
-        self.events = []
-        self.fetches = []
-        self.batches = []
-        self.calls = []
-        self.stack = []
+        self.events: list[Event] = []
+        self.fetches: list[tuple[Any, ...]] = []
+        self.batches: list[Row] = []
+        self.calls: list[Row] = []
+        self.stack: list[str] = []
         self.in_forward = False
-        self.sniff = None
+        self.sniff: Callable[[Any], None] | None = None
         self.in_backward = False
-        self.failed_phase = None
+        self.failed_phase: str | None = None
         self.loader = -1
         self.num_backwards = 0
         self.num_batches = 0
-        self.loader_backwards = {}
+        self.loader_backwards: dict[int, int] = {}
         self.look_ns = 0
-        self.device_clock = None
+        self.device_clock: DeviceClock | None = None
 
     def mark(self) -> int:
         """Now; the device's clock, if there is one, is marked here."""
@@ -100,11 +107,11 @@ class Recorder:
         self._on_failure(error)
 
 
-def timed(recorder: Recorder, kind: str, function, ref: int = -1):
+def timed(recorder: Recorder, kind: str, function: Function, ref: int = -1) -> Function:
     """`function`, recorded as an event of `kind` for each call in the training thread (the outermost of its kind)."""
 
     @functools.wraps(function)
-    def wrapper(*args, **kwargs):
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not recorder.is_mine() or kind in recorder.stack:
             return function(*args, **kwargs)
         start = recorder.enter(kind)
@@ -119,15 +126,15 @@ def timed(recorder: Recorder, kind: str, function, ref: int = -1):
     return wrapper
 
 
-def counted(recorder: Recorder, kind: str, function, site):
+def counted(recorder: Recorder, kind: str, function: Function, site: Callable[[], CallSite]) -> Function:
     """`function`, recorded as an event whose `ref` is the row of its call site in `recorder.calls`.
 
     The site is taken before the call: after a read that waited for the device, looking would keep the device idle.
     """
-    rows = {}
+    rows: dict[tuple[str, int], int] = {}
 
     @functools.wraps(function)
-    def wrapper(*args, **kwargs):
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not recorder.is_mine():
             return function(*args, **kwargs)
         row = _row(recorder, rows, kind, site())
@@ -140,7 +147,7 @@ def counted(recorder: Recorder, kind: str, function, site):
     return wrapper
 
 
-def _row(recorder: Recorder, rows: dict, kind: str, site: dict) -> int:
+def _row(recorder: Recorder, rows: dict[tuple[str, int], int], kind: str, site: CallSite) -> int:
     key = (site["file"], site["line"])
     if key not in rows or rows[key] >= len(recorder.calls):
         rows[key] = len(recorder.calls)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .session import ProbeSession
+
 KIND = ("site", "arguments", "dataset", "sampler")
 
 
-def follows(session, ref: int, train: int) -> bool:
+def follows(session: ProbeSession, ref: int, train: int) -> bool:
     """Whether loader `ref` was made in the place of loader `train` after training had begun, or the other way round.
 
     One that is read while no gradients are asked for measures something, and trains nothing.

@@ -10,6 +10,13 @@ import time
 
 from . import call_sites, clock, ending, logging_functions
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .session import ProbeSession
+    from .shapes import Row, Samples
+
 INTERVAL_S = 0.02
 PROGRESS_S = 0.5
 PATIENCE_S = 5.0
@@ -23,18 +30,18 @@ WITH_PATH = ("other", "backward")
 class StackSampler:
     """A daemon thread from the import of torch to the end of the window. `spent_ns` is its own CPU time."""
 
-    def __init__(self, session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._stop = threading.Event()
-        self._counts = {}
-        self._thread = None
+        self._counts: Samples = {}
+        self._thread: threading.Thread | None = None
         self._started = clock.now()
         self.spent_ns = 0
 
     def start(self) -> None:
         self._stop.clear()
-        self._thread = threading.Thread(target=self._run, name="autotune-sampler", daemon=True)
-        self._thread.start()
+        thread = self._thread = threading.Thread(target=self._run, name="autotune-sampler", daemon=True)
+        thread.start()
 
     def stop(self) -> None:
         """End the thread, and wait: one that still runs when the interpreter shuts down can abort it."""
@@ -46,7 +53,7 @@ class StackSampler:
         """Forget the samples: the window begins."""
         self._counts = {}
 
-    def rows(self) -> list:
+    def rows(self) -> list[Row]:
         """The samples as Sample fields, the most frequent first."""
         return rows_of(self._counts)
 
@@ -72,7 +79,7 @@ class StackSampler:
         if is_due:
             self._progress(frame)
 
-    def _take(self, frame) -> None:
+    def _take(self, frame: FrameType) -> None:
         # The training thread may empty the stack between two looks at it.
         kind = (self._session.recorder.stack[-1:] or ["closure"])[0]
         phase = "other" if kind == "closure" else kind  # the script's own code
@@ -81,7 +88,7 @@ class StackSampler:
         key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
         self._counts[key] = self._counts.get(key, 0) + 1
 
-    def _progress(self, frame) -> None:
+    def _progress(self, frame: FrameType | None) -> None:
         """The live status that the parent shows: steps and, before the first one, the frame that it waits in."""
         window = self._session.window
         where = describe(frame) if frame is not None else ("", "", "", 0, "")
@@ -114,27 +121,28 @@ class StackSampler:
             session.time_is_up()
 
 
-def rows_of(counts: dict) -> list:
+def rows_of(counts: Samples) -> list[Row]:
     """Sample fields of {(phase, *describe(frame), *path(frame)): count}, the most frequent first; some have no path."""
     names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path", "writers")
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     return [{**dict(zip(names, key)), "count": count} for key, count in ranked[:200]]
 
 
-def describe(frame) -> tuple:
+def describe(frame: FrameType) -> tuple[str, str, str, int, str]:
     """(leaf file, leaf function, user file, user line, user function) of a stack; empty without a user frame."""
     while frame.f_back is not None and call_sites.is_probe(frame.f_code.co_filename):
         frame = frame.f_back
     code = frame.f_code
     leaf = (code.co_filename, code.co_name)
-    while frame is not None and not call_sites.is_user(frame.f_code.co_filename):
-        frame = frame.f_back
-    if frame is None:
+    user: FrameType | None = frame
+    while user is not None and not call_sites.is_user(user.f_code.co_filename):
+        user = user.f_back
+    if user is None:
         return (*leaf, "", 0, "")
-    return (*leaf, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    return (*leaf, user.f_code.co_filename, user.f_lineno, user.f_code.co_name)
 
 
-def path(frame) -> tuple:
+def path(frame: FrameType | None) -> tuple[str, str]:
     """(the user's functions of a stack, those of them that write whenever they are called), the outermost first.
 
     With their classes where Python says them.

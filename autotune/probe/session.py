@@ -8,11 +8,9 @@ import sys
 import threading
 
 from . import clock, describe, device_clock, effects, ending, hooked_modules, recreated_loaders, snapshot
-from .hooks import calls as hooks_calls
-from .hooks import data as hooks_data
-from .hooks import frameworks, override
-from .hooks import model as hooks_model
-from .hooks import optimizer as hooks_optimizer
+from .hooks import AFTER_IMPORT, IN_TRAINING, IN_WORKERS
+from .hooks.fetches import WORKER_OF
+from .hooks.frameworks import Observed
 from .hooks.losses import LossRecorder
 from .isolate import sockets
 from .overhead import Overhead
@@ -20,8 +18,14 @@ from .patches import Patches
 from .ranks import Ranks
 from .recorder import Recorder
 from .sampler import StackSampler
-from .what_ifs.run import Plan
+from .what_ifs.plan import Plan
 from .window import StepWindow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .shapes import RequestDocument, Row
 
 
 class ProbeSession:
@@ -32,24 +36,27 @@ class ProbeSession:
     `device_marks` and `kernels` are what CUDA told of the window and of the profiled steps after it.
     """
 
-    def __init__(self, request: dict) -> None:
+    def __init__(self, request: RequestDocument) -> None:
         self.request = request
         self.recorder = Recorder(self._on_failure)
         self.losses = LossRecorder()
         self.patches = Patches()
-        self.loaders, self.optimizers, self.models, self.model_ids = [], [], [], {}
-        self.observed = frameworks.Observed(request["frameworks"])
-        self.torch_state = {}
-        self.what_ifs = []
-        self.samples = None
+        self.loaders: list[Row] = []
+        self.optimizers: list[Row] = []
+        self.models: list[Row] = []
+        self.model_ids: dict[int, int] = {}
+        self.observed = Observed(request["frameworks"])
+        self.torch_state: Row = {}
+        self.what_ifs: list[Row] = []
+        self.samples: list[Row] | None = None
         self.scaled = False
         self.num_sniffed = 0
-        self.io = None
-        self.memory_row = {}
-        self.device_marks = []
-        self.kernels = None
-        self.graphs_at_start = None
-        self.of_torch = None
+        self.io: dict[str, int] | None = None
+        self.memory_row: dict[str, int | None] = {}
+        self.device_marks: list[tuple[int, int]] = []
+        self.kernels: Row | None = None
+        self.graphs_at_start: int | None = None
+        self.of_torch: Row | None = None
         self.setup_ns = 0
         self.ranks = Ranks(request["run_dir"])
         self.window = StepWindow(request["window"], self)
@@ -60,19 +67,19 @@ class ProbeSession:
         self._writing = threading.Lock()
 
     def install(self) -> None:
-        """Patch torch. In a DataLoader worker only the fetch timer is wanted."""
+        """Patch torch."""
         start = clock.now()
         sockets.use(self.request["run_dir"])
-        hooks_data.install_fetch(self)
+        for hook in IN_WORKERS:
+            hook.install(self)
         os.register_at_fork(after_in_child=self._after_fork)
-        if os.environ.get("AUTOTUNE_LOADER") is None:
+        if os.environ.get(WORKER_OF) is None:
             self._install_all()
         self.setup_ns = clock.now() - start
 
     def _install_all(self) -> None:
-        for hooks in (hooks_data, hooks_model, hooks_optimizer, hooks_calls):
-            hooks.install(self)
-        override.install(self)
+        for hook in IN_TRAINING:
+            hook.install(self)
         for name in hooked_modules(self.request):
             module = sys.modules.get(name)
             # One that is still being imported (it imports torch itself) comes by its own callback.
@@ -82,10 +89,10 @@ class ProbeSession:
         self.sampler.start()
         atexit.register(self._at_exit)
 
-    def on_framework(self, module) -> None:
+    def on_framework(self, module: Any) -> None:
         """A framework's module is there: hook what it defines, and give its calls what the Request says."""
-        frameworks.on_import(self, module)
-        override.on_import(self, module)
+        for hook in AFTER_IMPORT:
+            hook.on_import(self, module)
 
     def _after_fork(self) -> None:
         """A forked child starts afresh: it is a worker, or a rank that will train and report for itself."""
@@ -100,7 +107,7 @@ class ProbeSession:
 
     def on_window_start(self) -> None:
         """Warm-up is over: peaks and counters start here."""
-        if self.trains_on_cuda():
+        if self.window.start is not None and self.trains_on_cuda():
             device_clock.start(self.recorder, self.window.start)
         self.sampler.reset()
         self.overhead.start()
@@ -156,7 +163,7 @@ class ProbeSession:
     def train_loader(self) -> int:
         """Id of the loader whose batches most often preceded a backward; -1 without one."""
         counts = self.recorder.loader_backwards
-        return max(counts, key=counts.get, default=-1)
+        return max(counts, key=lambda ref: counts[ref], default=-1)
 
     def is_train_loader(self, ref: int) -> bool:
         """Whether training runs on loader `ref`; -1 is one that is not known, as of a library's own iterators."""
@@ -165,9 +172,9 @@ class ProbeSession:
 
     def wait_share(self) -> float:
         """Share of the window in which the training thread waited for batches."""
-        window = self.window
-        waits = [e - s for kind, s, e, _, _ in self.recorder.events if kind == "fetch" and s >= window.start]
-        return sum(waits) / max(1, window.end - window.start)
+        begin, end = self.window.span()
+        waits = [e - s for kind, s, e, _, _ in self.recorder.events if kind == "fetch" and s >= begin]
+        return sum(waits) / max(1, end - begin)
 
     def has_saved(self) -> bool:
         return any(event[0] == "checkpoint" for event in self.recorder.events)
@@ -181,11 +188,11 @@ class ProbeSession:
         module = self.models[ref]["object"]() if ref >= 0 else None
         return sum(1 for _ in module.modules()) - 1 if module is not None else 0
 
-    def padding_indices(self) -> list:
+    def padding_indices(self) -> list[int]:
         """Padding indices of the root models' embeddings."""
         return [index for module in self._alive_models() for index in describe.padding_indices(module)]
 
-    def state(self) -> dict:
+    def state(self) -> Row:
         """State dicts of the largest root model and of its optimizers: what a save would write."""
         module = max(self._alive_models(), key=lambda item: sum(p.numel() for p in item.parameters()))
         optimizers = [row["object"]() for row in self.optimizers]
@@ -194,15 +201,15 @@ class ProbeSession:
             "optimizer": [optimizer.state_dict() for optimizer in optimizers if optimizer is not None],
         }
 
-    def peak_bytes(self):
+    def peak_bytes(self) -> int | None:
         """Peak memory since the last reset: the CUDA allocator's, else resident memory."""
         row = self._memory()
         return row.get("peak_reserved_bytes") or row.get("rss_peak_bytes")
 
-    def memory(self) -> dict:
+    def memory(self) -> dict[str, int | None]:
         return {**self._memory(), **self.memory_row}
 
-    def device(self):
+    def device(self) -> Row | None:
         """Device of the largest root model, None before one was seen."""
         modules = self._alive_models()
         if modules:
@@ -214,7 +221,7 @@ class ProbeSession:
         """Whether the largest root model is on a CUDA device."""
         return (self.device() or {}).get("type") == "cuda"
 
-    def described_models(self) -> list:
+    def described_models(self) -> list[Row]:
         """The models' rows; what a model is, is read once and survives the object."""
         self.device()
         for row in self.models:
@@ -223,7 +230,7 @@ class ProbeSession:
                 row.update(describe.model(module))
         return [row for row in self.models if "type" in row]
 
-    def described_optimizers(self) -> list:
+    def described_optimizers(self) -> list[Row]:
         """The optimizers' rows, likewise."""
         for row in self.optimizers:
             instance = row["object"]()
@@ -231,8 +238,8 @@ class ProbeSession:
                 row.update(describe.optimizer(instance))
         return [row for row in self.optimizers if "type" in row]
 
-    def side_effects(self) -> dict:
-        """What was redirected, blocked and not isolated; empty lists with --keep-going."""
+    def side_effects(self) -> dict[str, list[Row]]:
+        """What was blocked and not isolated; empty lists with --keep-going."""
         return effects.report()
 
     # The end
@@ -259,36 +266,36 @@ class ProbeSession:
         self.sampler.stop()
         ending.at_exit(self)
 
-    def _alive_models(self) -> list:
+    def _alive_models(self) -> list[Any]:
         modules = [row["object"]() for row in self.models]
         return [module for module in modules if module is not None]
 
     def _on_cuda(self) -> bool:
-        return sys.modules["torch"].cuda.is_initialized()
+        return bool(sys.modules["torch"].cuda.is_initialized())
 
-    def _memory(self) -> dict:
+    def _memory(self) -> dict[str, int | None]:
         row = {"rss_peak_bytes": describe.resident_bytes("VmHWM")}
         if self._on_cuda():
             row.update(describe.cuda_memory())
         return row
 
-    def _pids(self) -> list:
+    def _pids(self) -> list[int]:
         multiprocessing = sys.modules.get("multiprocessing")
         children = multiprocessing.active_children() if multiprocessing is not None else []
         return [os.getpid(), *[child.pid for child in children]]
 
 
-_sessions = []
+_sessions: list[ProbeSession] = []
 
 
-def begin(request: dict) -> None:
+def begin(request: RequestDocument) -> None:
     """Called once per process, right after torch was imported."""
     session = ProbeSession(request)
     _sessions.append(session)
     session.install()
 
 
-def on_framework(module) -> None:
+def on_framework(module: Any) -> None:
     """A framework module was imported after torch."""
-    if _sessions and os.environ.get("AUTOTUNE_LOADER") is None:
+    if _sessions and os.environ.get(WORKER_OF) is None:
         _sessions[0].on_framework(module)

@@ -9,7 +9,15 @@ import sys
 import traceback
 
 from . import arguments, describe, sampler
-from .hooks import data as hooks_data
+from .hooks import fetches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .recorder import Recorder
+    from .session import ProbeSession
+    from .shapes import Row
 
 ENVIRONMENT = (
     "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE",
@@ -28,7 +36,7 @@ ENVIRONMENT = (
 URL and no token is among them, as a prefix (HF_, NCCL_) might let in."""
 
 
-def write(session, outcome: str) -> None:
+def write(session: ProbeSession, outcome: str) -> None:
     """Write recording-<pid>.json into the run folder, replacing an earlier one."""
     path = os.path.join(session.request["run_dir"], f"recording-{os.getpid()}.json")
     with open(path + "~", "w", encoding="utf-8") as file:
@@ -36,7 +44,7 @@ def write(session, outcome: str) -> None:
     os.replace(path + "~", path)
 
 
-def recording(session, outcome: str) -> dict:
+def recording(session: ProbeSession, outcome: str) -> Row:
     """The Recording as `recording.schema.json` describes it."""
     recorder, origin = session.recorder, session.recorder.origin
     return {
@@ -70,7 +78,7 @@ def recording(session, outcome: str) -> dict:
     }
 
 
-def of_torch(session) -> dict:
+def of_torch(session: ProbeSession) -> Row:
     """The fields of torch's own state and of its compiler: read when the window ends, before what-ifs change both."""
     state = {
         **describe.torch_state(),
@@ -81,8 +89,8 @@ def of_torch(session) -> dict:
     return {"torch_state": state, "compile": describe.compiler(session)}
 
 
-def _process(session) -> dict:
-    main = sys.modules.get("__main__")
+def _process(session: ProbeSession) -> Row:
+    main_file = getattr(sys.modules.get("__main__"), "__file__", None)
     return {
         "pid": os.getpid(),
         "ppid": os.getppid(),
@@ -91,18 +99,18 @@ def _process(session) -> dict:
         "argv": [*sys.argv[:1], *arguments.scrub(sys.argv[1:])],
         "executable": sys.executable,
         "python": list(sys.version_info[:3]),
-        "main_file": os.path.abspath(main.__file__) if getattr(main, "__file__", None) else None,
+        "main_file": os.path.abspath(main_file) if main_file else None,
         "num_threads": describe.num_threads(),
     }
 
 
-def _window(session, origin: int):
+def _window(session: ProbeSession, origin: int) -> Row | None:
     window = session.window.summary(origin)
     marks = [(host - origin, device) for host, device in session.device_marks]
     return {**window, "device_clock": marks} if window is not None and marks else window
 
 
-def _error(recorder):
+def _error(recorder: Recorder) -> Row | None:
     """Type, phase and frames of what the script died of. Its message stays on its own stderr, where it may quote
     data; only a memory error's, which torch words, is kept."""
     error = getattr(sys, "last_value", None)
@@ -119,20 +127,20 @@ def _error(recorder):
     }
 
 
-def _fetches(session, origin: int) -> list:
+def _fetches(session: ProbeSession, origin: int) -> list[tuple[Any, ...]]:
     recorder = session.recorder
     rows = list(recorder.fetches)
     path = os.path.join(session.request["run_dir"], f"fetches-{os.getpid()}")
     if os.path.exists(path):
         with open(path, "rb") as file:
             data = file.read()
-        whole = len(data) // hooks_data.ROW.size * hooks_data.ROW.size
-        for *row, queued in hooks_data.ROW.iter_unpack(data[:whole]):
-            rows.append((*row, False, None if queued == hooks_data.UNKNOWN else queued))
+        whole = len(data) // fetches.ROW.size * fetches.ROW.size
+        for *row, queued in fetches.ROW.iter_unpack(data[:whole]):
+            rows.append((*row, False, None if queued == fetches.UNKNOWN else queued))
     return [(loader, pid, start - origin, *rest) for loader, pid, start, *rest in rows]
 
 
-def _calls(session) -> list:
+def _calls(session: ProbeSession) -> list[Row]:
     """Counted calls by site, with their time inside the window."""
     window, rows = session.window, []
     for index, call in enumerate(session.recorder.calls):
@@ -150,5 +158,5 @@ def _calls(session) -> list:
     return rows
 
 
-def _without_objects(row: dict) -> dict:
+def _without_objects(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in ("object", "dataset_id", "searched")}

@@ -8,6 +8,13 @@ from . import clock, describe
 from .ending import ours
 from .epochs import MOST_NS, Epochs
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .session import ProbeSession
+    from .shapes import CallSite, Row, WindowRequest
+
 LEAST_WARMUP = 3
 MOST_EXTRA_WARMUP = 20
 MOST_STEPS = 1000
@@ -22,34 +29,39 @@ class StepWindow:
     these are seen to be short), after (steps to let pass first), time_limit_s (from the first step).
     """
 
-    def __init__(self, request: dict, session) -> None:
+    def __init__(self, request: WindowRequest, session: ProbeSession) -> None:
         self._request = request
         self._session = session
         self.clear()
 
     def clear(self) -> None:
         """Back to the first step."""
-        self.step_ends = []
-        self.steps_by = None
-        self.warmup = None
-        self.start = None
-        self.end = None
-        self.ended_by = None
+        self.step_ends: list[int] = []
+        self.steps_by: str | None = None
+        self.warmup: int | None = None
+        self.start: int | None = None
+        self.end: int | None = None
+        self.ended_by: str | None = None
         self._epochs = Epochs()
-        self._long_enough_at = None
+        self._long_enough_at: int | None = None
         self._graphs = 0
         self.compiling_steps = 0
-        self._profiled = []
+        self._profiled: list[bool] = []
         self._averages = False
         self._averaged_now = 0
-        self._averaged = []
-        self.step_cpus = []
-        self._used_at_start = None
-        self._used = None
+        self._averaged: list[int] = []
+        self.step_cpus: list[int] = []
+        self._used_at_start: list[int | None] | None = None
+        self._used: list[int | None] | None = None
 
     @property
     def is_over(self) -> bool:
         return self.end is not None
+
+    def span(self) -> tuple[int, int]:
+        """When the measured steps began and ended, once they are over."""
+        assert self.start is not None and self.end is not None
+        return self.start, self.end
 
     @property
     def profiled_steps(self) -> int:
@@ -75,12 +87,12 @@ class StepWindow:
         self.steps_by = "optimizer"
         self._on_step()
 
-    def on_forward(self, module, flag: int) -> None:
+    def on_forward(self, module: Any, flag: int) -> None:
         """A root model is called. DDP averages the gradients of its backward unless it is told not to (no_sync)."""
         if flag & 1:
             self._averages = bool(module.__dict__.get("require_backward_grad_sync"))
 
-    def on_iterator(self, site) -> None:
+    def on_iterator(self, site: CallSite) -> None:
         """A loader that was made at `site` began to be iterated."""
         if not self.is_over:
             self._epochs.on_iterator((site["file"], site["line"]), len(self.step_ends))
@@ -98,9 +110,9 @@ class StepWindow:
         if self._is_late(moment):
             self.close(moment, "time_limit")
             self._session.plan.begin()
-        elif self.start is None:
+        elif self.start is None or self.warmup is None:
             self._maybe_begin(moment)
-        elif self._is_complete(moment):
+        elif self._is_complete(moment, self.start, len(self.step_ends) - self.warmup):
             self.close(moment, "steps")
             self._session.plan.begin()
 
@@ -124,7 +136,7 @@ class StepWindow:
         per_step = max(1, self._session.recorder.num_backwards // max(1, len(self.step_ends)))
         return max(LEAST_WARMUP, -(-ready // per_step) + 1)
 
-    def _arguments(self) -> list:
+    def _arguments(self) -> list[Row]:
         return [loader["arguments"] for loader in self._session.loaders]
 
     def _compiled_since(self) -> bool:
@@ -138,24 +150,23 @@ class StepWindow:
         self.compiling_steps += changed
         return changed if self._session.world_size() == 1 else graphs > 0
 
-    def _is_complete(self, moment: int) -> bool:
-        steps = len(self.step_ends) - self.warmup
+    def _is_complete(self, moment: int, start: int, steps: int) -> bool:
         wanted = self._request["steps"]
         if wanted is not None:
             return steps >= wanted
         # Ranks must end at the same step, whatever their clocks say: the others would wait for one that ended.
         is_alone = self._session.world_size() == 1
-        long_enough = moment - self.start >= self._request["min_s"] * 1e9 or not is_alone
+        long_enough = moment - start >= self._request["min_s"] * 1e9 or not is_alone
         many_enough = steps >= self._request["default_steps"]
-        return steps >= MOST_STEPS or (many_enough and long_enough and self._is_whole(moment, steps, is_alone))
+        return steps >= MOST_STEPS or (many_enough and long_enough and self._is_whole(moment, start, steps, is_alone))
 
-    def _is_whole(self, moment: int, steps: int, is_alone: bool) -> bool:
+    def _is_whole(self, moment: int, start: int, steps: int, is_alone: bool) -> bool:
         """Whether it has as many steps as it shall divide by; epochs whose ends do not come are not waited for."""
         multiple = self._request["multiple"]
         if multiple is not None or not is_alone:
             return steps % (multiple or 1) == 0
         self._long_enough_at = self._long_enough_at or moment
-        epoch = self._epochs.steps((moment - self.start) / steps)
+        epoch = self._epochs.steps((moment - start) / steps)
         return steps % epoch == 0 or moment - self._long_enough_at >= MOST_NS
 
     def close(self, moment: int, reason: str) -> None:
@@ -174,16 +185,16 @@ class StepWindow:
             self.warmup = total - (made + 1) // 2
             self.start = self.step_ends[self.warmup - 1]
             self._used_at_start = None
-        if self.start is not None and total > self.warmup:
+        if self.start is not None and self.warmup is not None and total > self.warmup:
             moment = self.step_ends[-1]
         self.end = moment
         self._session.on_window_end()
 
-    def _counters(self) -> list:
+    def _counters(self) -> list[int | None]:
         return [self.step_cpus[-1], clock.process_cpu(), clock.queued()]
 
     def _is_too_short(self, reason: str, total: int) -> bool:
-        if self.start is None or total == self.warmup:
+        if self.start is None or self.warmup is None or total == self.warmup:
             return reason == "script_ended" or (reason == "time_limit" and self._is_free())
         return reason == "script_ended" and total < 2 * self.warmup
 
@@ -196,9 +207,9 @@ class StepWindow:
         longest = max(end - begin for begin, end in zip(self.step_ends, self.step_ends[1:]))
         return self.ended_by == "time_limit" and moment - self.step_ends[-1] > 2 * longest
 
-    def summary(self, origin: int):
+    def summary(self, origin: int) -> Row | None:
         """The Window of the Recording, or None when no step was measured."""
-        if not self.is_over or self.start is None or len(self.step_ends) <= self.warmup:
+        if self.end is None or self.start is None or self.warmup is None or len(self.step_ends) <= self.warmup:
             return None
         return {
             "warmup_steps": self.warmup,

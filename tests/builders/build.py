@@ -204,7 +204,7 @@ def recording(script: Script | None = None, warmup: int = 1, **changes: Any) -> 
         "compile": None,
         "kernels": None,
         "what_ifs": (),
-        "side_effects": {"redirected": [], "blocked": [], "not_isolated": []},
+        "side_effects": {"blocked": [], "not_isolated": []},
         "overhead": {},
     }
     return Recording(**(fields | changes))

@@ -9,25 +9,47 @@ import sys
 import textwrap
 from pathlib import Path
 
+from autotune.collect import scratch_changes, stale_runs
+from autotune.probe.overlay import native, stand_ins
+from autotune.probe.patches import Patches
+
 CHECKOUT = Path(__file__).parents[2]
 
 DRIVER = """
 import json, os, runpy, sys
 from autotune.probe import effects, imports
-from autotune.probe.overlay import install as overlay
-after_import = effects.install({"layer": "hooks", **json.loads(sys.argv[1])})
-imports.install({name: [callback] for name, callback in after_import.items()})
+imports.install(effects.install({"layer": "hooks", **json.loads(sys.argv[1])}))
 script, report = sys.argv[2:4]
 sys.argv = [script]
 sys.path.append(os.path.dirname(script))
 try:
     runpy.run_path(script, run_name="__main__")
 finally:
-    rows = overlay.report()
-    overlay.uninstall()
+    rows = effects.report()
     with open(report, "w") as file:
         json.dump(rows, file)
 """
+
+
+class Overlay:
+    """The overlay in this process: installed, asked and taken off again."""
+
+    def __init__(self) -> None:
+        self._patches, self._world = Patches(), None
+
+    def install(self, settings) -> None:
+        self._world = stand_ins.install(settings, self._patches)
+
+    def uninstall(self) -> None:
+        self._patches.restore()
+
+    def redirected(self):
+        """What lies in the scratch of all processes."""
+        return scratch_changes.of_hooks(layer.folder for layer in self._world.layers())
+
+    def callbacks(self, isolated):
+        """{module name: function(module)} that map the paths of compiled code."""
+        return native.callbacks(self._world, self._patches, isolated)
 
 
 def tree(root):
@@ -59,7 +81,7 @@ class Project:
         (self.root / "train.log").write_text("one\n")
 
     def settings(self, **more):
-        """The settings of overlay.install."""
+        """The settings of stand_ins.install."""
         return {
             "protected": [str(self.root)],
             "exempt": ["/tmp", str(self.run_dir)],
@@ -90,7 +112,6 @@ class Project:
         after = self.snapshot()
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
         assert not changed, f"the real tree changed: {changed}"
-        rows = json.loads(report.read_text())
-        for row in rows["redirected"]:
-            row["path"] = os.path.relpath(row["path"], self.root)
-        return rows, done.stdout.splitlines()
+        changes = scratch_changes.of_hooks(stale_runs.scratch_folders(self.run_dir))
+        rows = [{"path": os.path.relpath(row.path, self.root), "kind": row.kind, "bytes": row.bytes} for row in changes]
+        return {"redirected": rows, **json.loads(report.read_text())}, done.stdout.splitlines()

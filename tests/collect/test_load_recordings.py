@@ -28,7 +28,7 @@ EMPTY = {
     "calls": [],
     **dict.fromkeys(("error", "device", "io", "compile", "kernels")),
     **{name: {} for name in ("software", "frameworks", "torch_state", "environment", "memory")},
-    "side_effects": {"redirected": [], "blocked": [], "not_isolated": []},
+    "side_effects": {"blocked": [], "not_isolated": []},
     "overhead": dict.fromkeys(("events", "event_ns", "sampler_ns", "setup_ns"), 0),
 }
 PROCESS = {

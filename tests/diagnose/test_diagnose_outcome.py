@@ -15,7 +15,7 @@ from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.predict.threads import undisturbed
 
-NO_EFFECTS: dict[str, list[object]] = {"redirected": [], "blocked": [], "not_isolated": []}
+NO_EFFECTS: dict[str, list[object]] = {"blocked": [], "not_isolated": []}
 NONE = Collected(Path("/run"), (), "probe", 0, 1.0, 0.5, None)
 
 

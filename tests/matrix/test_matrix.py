@@ -58,7 +58,7 @@ def command(cell: Cell, place: Place, start: Start) -> tuple[str, ...]:
         error=None,
         events=(),
         outcome="completed",
-        side_effects={"redirected": (), "blocked": (), "not_isolated": ()},
+        side_effects={"blocked": (), "not_isolated": ()},
     )
     collected = collect.Collected(place.root, (recording,), "probe", 0, 1.0, 0.5, None)  # type: ignore[arg-type]
     return summarise(collected, start.words, sys.executable, "", False, start.cwd).command

@@ -48,7 +48,7 @@ ROW = {
     "torch_state": {"autocast": "off"},
     "environment": {}, "memory": {"rss_peak_bytes": 9}, "io": None, "compile": None, "kernels": None,
     "what_ifs": [{"name": "replay", "outcome": "failed", "arguments": {"num_batches": 1}, "result": {}}],
-    "side_effects": {"redirected": [], "blocked": [], "not_isolated": []},
+    "side_effects": {"blocked": [], "not_isolated": []},
     "overhead": {"events": 1, "event_ns": 2, "sampler_ns": 3, "setup_ns": 4},
     "losses": [1.5, None, "nan"],
 }  # fmt: skip

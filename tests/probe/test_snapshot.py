@@ -156,9 +156,9 @@ def test_calls_are_counted_and_timed_inside_the_window(attach, monkeypatch):
 
 
 def test_a_torn_last_row_of_a_workers_file_is_left_out(trained, tmp_path):
-    from autotune.probe.hooks import data as hooks_data
+    from autotune.probe.hooks import fetches
 
-    whole = hooks_data.ROW.pack(0, 77, trained.recorder.origin + 5, 10, 9, 3, 2, 4, 1)
+    whole = fetches.ROW.pack(0, 77, trained.recorder.origin + 5, 10, 9, 3, 2, 4, 1)
     (tmp_path / f"fetches-{trained.recorder.pid}").write_bytes(whole + whole[:20])
     rows = wire.from_json(recorded(trained)).fetches
     (row,) = [row for row in rows if not row.in_main]

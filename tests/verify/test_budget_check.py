@@ -95,7 +95,7 @@ def recorded(root, *, startup_s=8.0, wall_s=90.0, window=True, device="cpu"):
         "schema": 1, "outcome": "completed", "origin_ns": 0, "process": process, "software": {},
         "device": {"type": device, **dict.fromkeys(about)}, "window": row if window else None, "sampler_interval_ns": 1,
         "frameworks": {}, "torch_state": {}, "environment": {}, "memory": {},
-        "side_effects": {"redirected": [], "blocked": [], "not_isolated": []},
+        "side_effects": {"blocked": [], "not_isolated": []},
         "overhead": {"events": 0, "event_ns": 0, "sampler_ns": 0, "setup_ns": 0}, **empty, **unknown,
     }  # fmt: skip
     (run / "recording-1.json").write_text(json.dumps(document))

@@ -79,7 +79,7 @@ EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "op
 UNKNOWN = dict.fromkeys(("error", "device", "io", "compile", "kernels"))
 RECORDING = Recording(
     outcome="completed", origin_ns=0, process={"argv": ["train.py"]}, software={}, frameworks={}, torch_state={},
-    environment={}, memory={}, what_ifs=(), side_effects={"redirected": [], "blocked": [], "not_isolated": []},
+    environment={}, memory={}, what_ifs=(), side_effects={"blocked": [], "not_isolated": []},
     overhead={"event_ns": 0, "sampler_ns": 0}, sampler_interval_ns=1,
     window=RecordedWindow(3, 20, 0, 10, (1,) * 23, "optimizer", "steps"), **UNKNOWN, **EMPTY,
 )  # fmt: skip

@@ -10,7 +10,7 @@ import sys
 _here = os.path.dirname(os.path.abspath(__file__))
 
 
-def _run_shadowed(folders):
+def _run_shadowed(folders: list[str]) -> None:
     """Run the sitecustomize that the environment has of its own, if there is one."""
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import PathFinder
@@ -23,7 +23,7 @@ def _run_shadowed(folders):
     spec.loader.exec_module(module)
 
 
-def _start_probe():
+def _start_probe() -> None:
     from _frozen_importlib import module_from_spec
     from _frozen_importlib_external import spec_from_file_location
 
@@ -31,15 +31,20 @@ def _start_probe():
     spec = spec_from_file_location(
         "_autotune_probe", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
     )
+    assert spec is not None and spec.loader is not None
     module = sys.modules["_autotune_probe"] = module_from_spec(spec)
+    known = "__future__" in sys.modules
     spec.loader.exec_module(module)
     module.start(os.environ["AUTOTUNE_REQUEST"])
+    if not known:
+        # The probe's modules import it for their annotations; the script finds sys.modules as natively.
+        sys.modules.pop("__future__", None)
 
 
-def _end(error):
+def _end(error: BaseException) -> None:
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-        from _autotune_probe.bug import leave_note
+        from _autotune_probe.bug import leave_note  # type: ignore[import-not-found]  # its name in this process
 
         leave_note(error)
     finally:

@@ -7,6 +7,13 @@ import sys
 
 from .. import clock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import Leaf, Row
+
 MOST_BATCHES = 400
 ALL_UNTIL = 64
 """So many batches are looked at one by one; after that one in eight, because looking costs time."""
@@ -20,7 +27,7 @@ MOST_VALUES = 1 << 22
 PAD_NAMES = ("pad_token_id", "pad_id", "padding_value")
 
 
-def leaves(batch, name: str = "") -> list:
+def leaves(batch: Any, name: str = "") -> list[Leaf]:
     """(name, tensor) of every tensor in a batch of dicts, tuples, lists and dataclasses; names are the dict keys."""
     if hasattr(batch, "element_size") and hasattr(batch, "shape"):
         return [(name, batch)]
@@ -33,7 +40,7 @@ def leaves(batch, name: str = "") -> list:
     return []
 
 
-def note(session, ref: int, batch) -> None:
+def note(session: ProbeSession, ref: int, batch: Any) -> None:
     """Keep a description of `batch` of loader `ref`; a probe that fails on an odd batch keeps none."""
     recorder = session.recorder
     if len(recorder.batches) >= MOST_BATCHES or session.window.is_over:
@@ -49,7 +56,7 @@ def note(session, ref: int, batch) -> None:
     recorder.batches.append({"loader": ref, "at_ns": clock.now() - recorder.origin, **row})
 
 
-def describe(tensors: list, pad_id) -> dict:
+def describe(tensors: list[Leaf], pad_id: int | None) -> Row:
     """The Batch fields of a batch with these (name, tensor) leaves."""
     row = {
         "num_samples": int(tensors[0][1].shape[0]) if tensors and tensors[0][1].dim() else None,
@@ -63,14 +70,14 @@ def describe(tensors: list, pad_id) -> dict:
     return row if "lengths" in row else {**row, **_counted(tensors)}
 
 
-def _find_ids(tensors: list):
+def _find_ids(tensors: list[Leaf]) -> Any:
     """Token ids: `input_ids`, else the first 2-D tensor of 64-bit integers."""
     named = [tensor for name, tensor in tensors if name == "input_ids" and tensor.dim() == 2]
     integers = [tensor for _, tensor in tensors if tensor.dim() == 2 and str(tensor.dtype) == "torch.int64"]
     return (named or [tensor for tensor in integers if tensor.shape[1] > 1] or [None])[0]
 
 
-def _padding(tensors: list, ids, pad_id) -> dict:
+def _padding(tensors: list[Leaf], ids: Any, pad_id: int | None) -> Row:
     if ids.is_cuda or ids.numel() > MOST_TOKENS:
         return {}
     mask, source = _find_mask(tensors, ids), "attention_mask"
@@ -82,7 +89,7 @@ def _padding(tensors: list, ids, pad_id) -> dict:
     return {"useful_tokens": sum(lengths), "lengths": lengths, "padding": source}
 
 
-def _counted(tensors: list) -> dict:
+def _counted(tensors: list[Leaf]) -> Row:
     """The same of sequences (tokens or frames) that come with how long each is; nothing where none do.
 
     A 1-D tensor of integers holds lengths if what follows them in each row is one value, the padding.
@@ -97,13 +104,13 @@ def _counted(tensors: list) -> dict:
     return {}
 
 
-def _is_sequence(tensor) -> bool:
+def _is_sequence(tensor: Any) -> bool:
     """Whether it has a place for each token (2-D) or frame (3-D) of each sample."""
     has_places = tensor.dim() in (2, 3) and tensor.shape[1] > 1 and 0 < tensor.numel() <= MOST_VALUES
     return has_places and not tensor.is_cuda
 
 
-def _ends_rows(lengths, sequence) -> bool:
+def _ends_rows(lengths: Any, sequence: Any) -> bool:
     """Whether each row is `lengths` long: one value follows, in two places at least, and another one comes before."""
     width = sequence.shape[1]
     if lengths.is_cuda or len(lengths) != sequence.shape[0]:
@@ -122,7 +129,7 @@ def _ends_rows(lengths, sequence) -> bool:
     return bool((last != value).any())
 
 
-def _find_mask(tensors: list, ids):
+def _find_mask(tensors: list[Leaf], ids: Any) -> Any:
     """The attention mask: by its name, else another tensor of the same shape that holds only 0 and 1, 1 first."""
     for name, tensor in tensors:
         if "attention_mask" in name and tensor.shape == ids.shape:
@@ -135,7 +142,7 @@ def _find_mask(tensors: list, ids):
     return None
 
 
-def _pad_id(session, ref: int):
+def _pad_id(session: ProbeSession, ref: int) -> int | None:
     """The padding token: of the collator or dataset (or their tokenizer), else the embedding's padding index.
 
     Searched again only when a new model came: walking through modules and loaders at every batch would cost.
@@ -150,10 +157,11 @@ def _pad_id(session, ref: int):
         found = [_integer(getattr(owner, name, None)) for owner in owners for name in PAD_NAMES]
         known = [value for value in found + session.padding_indices() if value is not None]
         row["pad_id"] = known[0] if known else None
-    return row["pad_id"]
+    pad_id: int | None = row["pad_id"]
+    return pad_id
 
 
-def _owners(loader) -> list:
+def _owners(loader: Any) -> list[Any]:
     """The collator (also inside what the Trainer wraps around it), the dataset, and their tokenizers."""
     owners = [getattr(loader, "collate_fn", None), getattr(loader, "dataset", None)]
     for name in ("data_collator", "func", "__self__"):
@@ -162,7 +170,7 @@ def _owners(loader) -> list:
     return [owner for owner in owners + tokenizers if owner is not None]
 
 
-def _max_length(owners: list):
+def _max_length(owners: list[Any]) -> int | None:
     """Where a fast tokenizer among `owners` cuts samples, None when it does not or none is there."""
     for owner in owners:
         truncation = getattr(getattr(owner, "_tokenizer", None), "truncation", None)
@@ -171,5 +179,5 @@ def _max_length(owners: list):
     return None
 
 
-def _integer(value):
+def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -9,11 +9,19 @@ import io
 from .. import call_sites, clock
 from ..recorder import counted, timed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..recorder import Recorder
+    from ..session import ProbeSession
+    from ..shapes import Function
+
 READS = ("item", "tolist", "cpu", "numpy", "__bool__", "__int__", "__float__")
 """Methods with which the host waits for a device tensor."""
 
 
-def install(session) -> None:
+def install(session: ProbeSession) -> None:
     """Patch the calls. Nothing here looks at tensors of a CPU run."""
     import torch
 
@@ -27,18 +35,18 @@ def install(session) -> None:
         _install_cuda(session)
 
 
-def timed_save(recorder, save):
+def timed_save(recorder: Recorder, save: Function) -> Function:
     """torch.save as a checkpoint, unless it writes to memory (which is a copy, not a save)."""
     checkpoint = timed(recorder, "checkpoint", save)
 
     @functools.wraps(save)
-    def wrapper(obj, f, *args, **kwargs):
+    def wrapper(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         return (save if isinstance(f, io.BytesIO) else checkpoint)(obj, f, *args, **kwargs)
 
     return wrapper
 
 
-def _note_legacy_amp(session) -> None:
+def _note_legacy_amp(session: ProbeSession) -> None:
     """torch.cuda.amp's classes are deprecated: note when the user's code makes one."""
     from torch.cuda import amp
 
@@ -48,9 +56,9 @@ def _note_legacy_amp(session) -> None:
             session.patches.set(kind, "__init__", _noted_init(session, kind.__init__))
 
 
-def _noted_init(session, init):
+def _noted_init(session: ProbeSession, init: Function) -> Function:
     @functools.wraps(init)
-    def __init__(self, *args, **kwargs):
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         if session.recorder.on and call_sites.caller(skip=("torch/",))["is_user"]:
             session.torch_state["legacy_amp"] = True
         init(self, *args, **kwargs)
@@ -58,14 +66,14 @@ def _noted_init(session, init):
     return __init__
 
 
-def _install_cuda(session) -> None:
+def _install_cuda(session: ProbeSession) -> None:
     for name in READS:
         _hook(session, name, timed_read)
     for name in ("to", "cuda"):
         _hook(session, name, timed_copy)
 
 
-def _hook(session, name: str, timed) -> None:
+def _hook(session: ProbeSession, name: str, timed: Callable[[Recorder, Function], Function]) -> None:
     """Replace a method of Tensor. Dynamo traces calls of the native ones that it finds among the class's attributes."""
     import torch
 
@@ -74,17 +82,17 @@ def _hook(session, name: str, timed) -> None:
     session.patches.set(torch.Tensor, name, timed(session.recorder, native))
 
 
-def timed_read(recorder, read):
+def timed_read(recorder: Recorder, read: Function) -> Function:
     """A read of a device tensor, but an optimizer's own ones: those are its cost, and a closure's are the script's.
 
-    `is_compiling` comes first, as in hooks_model.timed_call: dynamo must see no state of ours.
+    `is_compiling` comes first, as in model.timed_call: dynamo must see no state of ours.
     """
     from torch.compiler import is_compiling
 
     waiting = counted(recorder, "sync", read, call_sites.caller)
 
     @functools.wraps(read)
-    def wrapper(self, *args, **kwargs):
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or not self.is_cuda or recorder.is_updating():
             return read(self, *args, **kwargs)
         return waiting(self, *args, **kwargs)
@@ -92,12 +100,12 @@ def timed_read(recorder, read):
     return wrapper
 
 
-def timed_copy(recorder, copy):
+def timed_copy(recorder: Recorder, copy: Function) -> Function:
     """A copy to the device outside the forward; `is_compiling` comes first, as in timed_read."""
     from torch.compiler import is_compiling
 
     @functools.wraps(copy)
-    def wrapper(self, *args, **kwargs):
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or self.is_cuda or recorder.in_forward or not recorder.is_mine():
             return copy(self, *args, **kwargs)
         start = clock.now()

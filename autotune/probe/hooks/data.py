@@ -1,34 +1,27 @@
-"""DataLoader: what was asked for, how long the training loop waits, and what one batch costs to prepare."""
+"""DataLoader: what was asked for, and how long the training loop waits."""
 
 from __future__ import annotations
 
 import functools
 import os
-import struct
 import sys
 import weakref
-from _thread import get_ident
 
 from .. import call_sites, clock
 from . import batches
+from .fetches import WORKER_OF
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..session import ProbeSession
+    from ..shapes import Function, Row
 
 ARGUMENTS = ("num_workers", "batch_size", "prefetch_factor", "pin_memory", "persistent_workers", "drop_last")
-ROW = struct.Struct("<qqqqqqqqq")
-"""One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples, queued; in the workers' file."""
-UNKNOWN = -1
-WORKER_OF = "AUTOTUNE_LOADER"
-"""In the environment of a worker: the training process, and the loader."""
 
 
-def install_fetch(session) -> None:
-    """Time fetch and collate, wall and CPU, where batches are prepared: in workers and in the training process."""
-    from torch.utils.data._utils import fetch
-
-    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-        session.patches.set(kind, "fetch", _timed_fetch(session, kind.fetch))
-
-
-def install(session) -> None:
+def install(session: ProbeSession) -> None:
     """Record constructions, iterations and waits in the training process."""
     from torch.utils.data import dataloader
 
@@ -38,9 +31,9 @@ def install(session) -> None:
     session.patches.set(iterator, "__next__", _timed_next(session, iterator.__next__))
 
 
-def _recorded_init(session, init):
+def _recorded_init(session: ProbeSession, init: Function) -> Function:
     @functools.wraps(init)
-    def __init__(self, *args, **kwargs):
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         if session.recorder.on and os.getpid() == session.recorder.pid:
             try:
@@ -51,10 +44,10 @@ def _recorded_init(session, init):
     return __init__
 
 
-def _register(session, loader, given) -> None:
+def _register(session: ProbeSession, loader: Any, given: dict[str, Any]) -> None:
     dataset = loader.dataset
     site = call_sites.caller(skip=("torch/utils/data", *session.request["loader_files"]))
-    row = {
+    row: Row = {
         "id": len(session.loaders),
         "made_ns": clock.now() - session.recorder.origin,
         "site": site,
@@ -78,7 +71,7 @@ def _register(session, loader, given) -> None:
     loader._autotune_id = row["id"]
 
 
-def _is_own(collate) -> bool:
+def _is_own(collate: Any) -> bool:
     """Whether a collate function is the user's own; one that a library wraps (a partial, RemoveColumnsCollator) is."""
     inner = getattr(collate, "func", None) or getattr(collate, "data_collator", None)
     while inner is not None:
@@ -87,7 +80,7 @@ def _is_own(collate) -> bool:
     return call_sites.is_user(getattr(module, "__file__", None) or "")
 
 
-def _describe_dataset(dataset) -> dict:
+def _describe_dataset(dataset: Any) -> Row:
     from torch.utils.data import IterableDataset
 
     map_style = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
@@ -99,7 +92,7 @@ def _describe_dataset(dataset) -> dict:
     return {"type": kind.__name__, "module": kind.__module__, "length": length, "map_style": map_style}
 
 
-def _path(dataset):
+def _path(dataset: Any) -> str | None:
     """A file or folder that the dataset reads: of `datasets` its cache file, of others what they call their root."""
     files = getattr(dataset, "cache_files", None)
     if isinstance(files, list) and files and isinstance(files[0], dict):
@@ -111,7 +104,7 @@ def _path(dataset):
     return None
 
 
-def _wrapped(session, loader, by_user: bool):
+def _wrapped(session: ProbeSession, loader: Any, by_user: bool) -> int | None:
     """The loader that this one was rebuilt from: an earlier one over the same dataset, as accelerate does.
 
     It shares its sampler, or else a library made this one: users make several over one dataset.
@@ -122,7 +115,7 @@ def _wrapped(session, loader, by_user: bool):
     return next((row["id"] if row["wraps"] is None else row["wraps"] for row in found), None)
 
 
-def _share_sampler(one, other) -> bool:
+def _share_sampler(one: Any, other: Any) -> bool:
     """Whether two loaders draw from one object."""
     return any(
         getattr(one, name, None) is not None and getattr(one, name) is getattr(other, name, None)
@@ -130,8 +123,8 @@ def _share_sampler(one, other) -> bool:
     )
 
 
-def _timed_iter(session, make):
-    def starting(loader):
+def _timed_iter(session: ProbeSession, make: Function) -> Function:
+    def starting(loader: Any) -> Any:
         recorder = session.recorder
         start = recorder.enter("iter")
         try:
@@ -140,16 +133,16 @@ def _timed_iter(session, make):
             recorder.leave("iter", start, getattr(loader, "_autotune_id", -1))
 
     @functools.wraps(make)
-    def __iter__(self):
+    def __iter__(self: Any) -> Any:
         recorder = session.recorder
         ref = getattr(self, "_autotune_id", -1)
         # Workers of every start method learn from the environment that they are workers, and whose; also those of the
         # probe's own loaders, beside which nothing is recorded.
-        os.environ["AUTOTUNE_LOADER"] = f"{recorder.pid}:{ref}"
+        os.environ[WORKER_OF] = f"{recorder.pid}:{ref}"
         try:
             iterator = starting(self) if recorder.is_mine() else make(self)
         finally:
-            os.environ.pop("AUTOTUNE_LOADER", None)
+            os.environ.pop(WORKER_OF, None)
         if not recorder.on:
             return iterator
         iterator._autotune_id = ref
@@ -165,7 +158,7 @@ def _timed_iter(session, make):
     return __iter__
 
 
-def _note_length(session, loader, ref: int) -> None:
+def _note_length(session: ProbeSession, loader: Any, ref: int) -> None:
     if ref < 0 or session.loaders[ref]["num_batches"] is not None:
         return
     try:
@@ -174,9 +167,9 @@ def _note_length(session, loader, ref: int) -> None:
         session.loaders[ref]["num_batches"] = None
 
 
-def _timed_next(session, step):
+def _timed_next(session: ProbeSession, step: Function) -> Function:
     @functools.wraps(step)
-    def __next__(self):
+    def __next__(self: Any) -> Any:
         recorder = session.recorder
         if not recorder.is_mine():
             return step(self)
@@ -188,7 +181,7 @@ def _timed_next(session, step):
     return __next__
 
 
-def _fetch(session, ref: int, step):
+def _fetch(session: ProbeSession, ref: int, step: Callable[[], Any]) -> Any:
     """One wait of the training loop, and a look at the batch that came."""
     recorder = session.recorder
     recorder.loader = ref
@@ -208,53 +201,3 @@ def _fetch(session, ref: int, step):
     batches.note(session, ref, batch)
     recorder.look_ns += clock.now() - begin
     return batch
-
-
-def _timed_fetch(session, fetch):
-    @functools.wraps(fetch)
-    def timed_fetch(self, possibly_batched_index):
-        recorder = session.recorder
-        if not recorder.on:
-            return fetch(self, possibly_batched_index)
-        collate, spent = self.collate_fn, [0, 0]
-        self.collate_fn = _timed_collate(collate, spent)
-        start, cpu, queued = clock.now(), clock.thread_cpu(), clock.queued()
-        try:
-            return fetch(self, possibly_batched_index)
-        finally:
-            wall, cpu = clock.now() - start, clock.thread_cpu() - cpu
-            queued = clock.queued_since(queued)
-            self.collate_fn = collate
-            count = len(possibly_batched_index) if hasattr(possibly_batched_index, "__len__") else 1
-            _keep(session, (start, wall, cpu, spent[0], spent[1], count), queued)
-
-    return timed_fetch
-
-
-def _timed_collate(collate, spent: list):
-    @functools.wraps(collate, assigned=("__name__", "__doc__"))
-    def timed_collate(samples):
-        start, cpu = clock.now(), clock.thread_cpu()
-        try:
-            return collate(samples)
-        finally:
-            spent[0] += clock.now() - start
-            spent[1] += clock.thread_cpu() - cpu
-
-    return timed_collate
-
-
-def _keep(session, row: tuple, queued) -> None:
-    """In a worker: append to the job's file (O_APPEND writes of one row are atomic). Else: keep in memory."""
-    loader = os.environ.get(WORKER_OF)
-    if loader is None:
-        if get_ident() == session.recorder.thread:
-            session.recorder.fetches.append((session.recorder.loader, os.getpid(), *row, True, queued))
-        return
-    trainer, _, ref = loader.partition(":")
-    path = os.path.join(session.request["run_dir"], f"fetches-{trainer}")
-    descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
-    try:
-        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row, UNKNOWN if queued is None else queued))
-    finally:
-        os.close(descriptor)

@@ -14,6 +14,13 @@ from .. import call_sites
 from ..recorder import timed
 from . import resume
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import CallSite, HookedClass, Row
+
 LIGHTNING_PROFILERS = {
     "PassThroughProfiler": "none",
     "SimpleProfiler": "simple",
@@ -26,22 +33,22 @@ LIGHTNING_PROFILERS = {
 class Observed:
     """Weak references to the frameworks' objects, read when the Recording is written."""
 
-    def __init__(self, rows: list) -> None:
+    def __init__(self, rows: list[HookedClass]) -> None:
         """`rows` are `frameworks` of the Request."""
         self._rows = {row["object"]: row for row in rows if row["object"]}
-        self._objects = {}
-        self._known = {}
+        self._objects: dict[str, tuple[weakref.ref[Any], CallSite]] = {}
+        self._known: Row = {}
 
-    def newest(self, name: str):
+    def newest(self, name: str) -> Any:
         """What was noted by that name; None when nothing was, or when it is gone."""
         ref, _ = self._objects.get(name, (None, None))
         return ref() if ref is not None else None
 
-    def note(self, name: str, thing) -> None:
+    def note(self, name: str, thing: Any) -> None:
         """Remember the newest `thing` of a kind and where the user made it."""
         self._objects[name] = (weakref.ref(thing), call_sites.user_caller())
 
-    def describe(self) -> dict:
+    def describe(self) -> Row:
         """{"hf_args": {"type", "module", "site", "values"}, ...}; values that cannot be read are left out.
 
         What was once read survives its object: a short script's is gone when the Recording is written.
@@ -58,7 +65,7 @@ class Observed:
         return dict(self._known)
 
 
-def on_import(session, module) -> None:
+def on_import(session: ProbeSession, module: Any) -> None:
     """Hook what a module defines, right after it was imported."""
     action = LIBRARIES.get(module.__name__)
     if action is not None:
@@ -69,7 +76,7 @@ def on_import(session, module) -> None:
     resume.on_import(session, module)
 
 
-def _hook(session, owner, row: dict) -> None:
+def _hook(session: ProbeSession, owner: Any, row: HookedClass) -> None:
     """Note the instances of a framework's class, and time its methods; a module has functions only."""
     if row["object"]:
         _note_instances(session, owner, row["object"], row["after"])
@@ -77,18 +84,18 @@ def _hook(session, owner, row: dict) -> None:
         _wrap(session, owner, name, kind)
 
 
-def _wrap(session, owner, name: str, kind: str) -> None:
+def _wrap(session: ProbeSession, owner: Any, name: str, kind: str) -> None:
     function = getattr(owner, name, None)
     if function is not None:
         session.patches.set(owner, name, timed(session.recorder, kind, function))
 
 
-def _note_instances(session, owner, name: str, method: str) -> None:
+def _note_instances(session: ProbeSession, owner: Any, name: str, method: str) -> None:
     """Remember each instance after `method` (its constructor) ran."""
     function = getattr(owner, method)
 
     @functools.wraps(function)
-    def noted(self, *args, **kwargs):
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(self, *args, **kwargs)
         if session.recorder.on:
             session.observed.note(name, self)
@@ -97,20 +104,20 @@ def _note_instances(session, owner, name: str, method: str) -> None:
     session.patches.set(owner, method, noted)
 
 
-def _logging(session, module) -> None:
+def _logging(session: ProbeSession, module: Any) -> None:
     _wrap(session, module.Logger, "callHandlers", "logging")
 
 
-def _tensorboard(session, module) -> None:
+def _tensorboard(session: ProbeSession, module: Any) -> None:
     for name in [name for name in vars(module.SummaryWriter) if name.startswith("add_")]:
         _wrap(session, module.SummaryWriter, name, "logging")
 
 
-def _wandb(session, module) -> None:
+def _wandb(session: ProbeSession, module: Any) -> None:
     _wrap(session, module.Run, "log", "logging")
 
 
-def _safetensors(session, module) -> None:
+def _safetensors(session: ProbeSession, module: Any) -> None:
     for name in ("save_file", "save_model"):
         _wrap(session, module, name, "checkpoint")
 
@@ -124,7 +131,7 @@ LIBRARIES = {
 """Libraries that save and log for any script; their names are in the list of the package too."""
 
 
-def _plain(value):
+def _plain(value: Any) -> bool | int | float | str | None:
     """A value that JSON has, an enum as its value; None for others, e.g. the infinite length of an iterable dataset."""
     value = getattr(value, "value", value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -132,13 +139,13 @@ def _plain(value):
     return value if isinstance(value, (bool, int, float, str)) else None
 
 
-def values(thing, row: dict) -> dict:
+def values(thing: Any, row: HookedClass) -> Row:
     """The fields of `thing` that its row names, and what the row's reader finds."""
     reader = READERS.get(row["read"])
     return {**_fields(thing, row["fields"]), **(reader(thing) if reader is not None else {})}
 
 
-def _fields(thing, names: list) -> dict:
+def _fields(thing: Any, names: list[str]) -> Row:
     values = {}
     for name in names:
         try:
@@ -148,13 +155,13 @@ def _fields(thing, names: list) -> dict:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _trainer_classes(thing) -> dict:
+def _trainer_classes(thing: Any) -> Row:
     """Its class and the classes that this one extends, up to the Trainer, as "package.name"."""
     line = [cls for cls in type(thing).__mro__ if cls.__name__.endswith("Trainer")]
     return {"classes": [f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in line]}
 
 
-def _lightning_profiler(thing) -> dict:
+def _lightning_profiler(thing: Any) -> Row:
     profiler = type(getattr(thing, "profiler", None)).__name__
     return {"profiler": LIGHTNING_PROFILERS.get(profiler, profiler)}
 

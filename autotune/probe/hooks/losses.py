@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from _thread import get_ident
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 MOST = 4096
 """Backwards that are kept, from the first one of the script."""
 
@@ -16,24 +20,24 @@ class LossRecorder:
     """
 
     def __init__(self) -> None:
-        self._rows = []
+        self._rows: list[tuple[int, Any]] = []
 
     def clear(self) -> None:
         """Forget everything: in a forked child, and when the count of steps begins anew."""
         self._rows = []
 
-    def note(self, step: int, tensors, is_scaled: bool) -> None:
+    def note(self, step: int, tensors: Any, is_scaled: bool) -> None:
         """`tensors` as torch.autograd.backward gets them, in the step with index `step`."""
         if len(self._rows) < MOST:
-            single = tensors if not isinstance(tensors, (tuple, list)) or len(tensors) != 1 else tensors[0]
+            single: Any = tensors if not isinstance(tensors, (tuple, list)) or len(tensors) != 1 else tensors[0]
             self._rows.append((step, None if is_scaled or not _is_scalar(single) else single.detach().clone()))
 
-    def rows(self, thread: int) -> list:
+    def rows(self, thread: int) -> list[float | str | None]:
         """The sum of each step's losses, from step 0; "nan", "inf" or "-inf" where it is no finite number.
 
         A device may be busy for ever when a limit has passed: only `thread`, which trains, waits for its values.
         """
-        found = {}
+        found: dict[int, list[Any]] = {}
         for step, scalar in self._rows:
             if scalar is not None and scalar.device.type != "cpu" and get_ident() != thread:
                 scalar = None
@@ -41,14 +45,14 @@ class LossRecorder:
         return [_sum(found.get(step, [None])) for step in range(max(found, default=-1) + 1)]
 
 
-def _is_scalar(value) -> bool:
+def _is_scalar(value: Any) -> bool:
     """A plain tensor of one number: subclasses may need their other ranks to be read."""
     import torch
 
     return type(value) is torch.Tensor and value.numel() == 1
 
 
-def _sum(scalars: list):
+def _sum(scalars: list[Any]) -> float | str | None:
     if any(scalar is None for scalar in scalars):
         return None
     try:

@@ -10,11 +10,19 @@ from _thread import get_ident
 from .. import call_sites
 from ..ending import ours
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..recorder import Recorder
+    from ..session import ProbeSession
+    from ..shapes import Function
+
 SNIFFED = 3
 """So many training forwards are searched for autocast, layer by layer."""
 
 
-def install(session) -> None:
+def install(session: ProbeSession) -> None:
     """Patch Module.__call__ (not forward hooks: those break compile), Module.train and torch.autograd."""
     import torch
 
@@ -27,7 +35,7 @@ def install(session) -> None:
     session.patches.set(torch.nn.utils, "clip_grad_norm_", _noted_clip(session, clip))
 
 
-def timed_call(recorder, call, recognise):
+def timed_call(recorder: Recorder, call: Function, recognise: Callable[[Any, int], int]) -> Function:
     """`call` (Module.__call__), recorded when it is the outermost; `recognise(module, flag)` gives the event's ref.
 
     A call inside backward is activation checkpointing's second forward, on whichever thread autograd runs it. A call
@@ -37,7 +45,7 @@ def timed_call(recorder, call, recognise):
     from torch.compiler import is_compiling
 
     @functools.wraps(call)
-    def __call__(self, *args, **kwargs):
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return call(self, *args, **kwargs)
         if recorder.in_forward:
@@ -67,31 +75,31 @@ def timed_call(recorder, call, recognise):
     return __call__
 
 
-def _is_training(recorder, inside_backward: bool) -> bool:
+def _is_training(recorder: Recorder, inside_backward: bool) -> bool:
     """Whether the calling thread trains: the one that does, or, inside backward, one of autograd's own."""
     ident = get_ident()
     if ident == recorder.thread:
         return True
-    started_by_python = threading._active.get(ident)
+    started_by_python = threading._active.get(ident)  # type: ignore[attr-defined]  # private
     return inside_backward and (started_by_python is None or isinstance(started_by_python, threading._DummyThread))
 
 
-def _recognising(session):
+def _recognising(session: ProbeSession) -> Callable[[Any, int], int]:
     recorder = session.recorder
 
-    def recognise(module, flag: int) -> int:
+    def recognise(module: Any, flag: int) -> int:
         recorder.sniff = None
         if flag == 3 and session.num_sniffed < SNIFFED:
             session.num_sniffed += 1
             recorder.sniff = functools.partial(_note_autocast, session)
-            recorder.sniff(module)
+            _note_autocast(session, module)
         session.window.on_forward(module, flag)
         return _identify(session, module)
 
     return recognise
 
 
-def _note_autocast(session, module) -> None:
+def _note_autocast(session: ProbeSession, module: Any) -> None:
     """Autocast's dtype where a layer with parameters is called: frameworks and models switch it on inside forward.
 
     One layer under autocast is enough; "off" is said only of layers that were looked at.
@@ -112,7 +120,7 @@ def _note_autocast(session, module) -> None:
         session.torch_state.setdefault("autocast", "off")
 
 
-def _identify(session, module) -> int:
+def _identify(session: ProbeSession, module: Any) -> int:
     """The id of a root model, registered at its first call. `id` can be reused after a model died: compare objects."""
     ref = session.model_ids.get(id(module), -1)
     if ref >= 0 and session.models[ref]["object"]() is module:
@@ -122,11 +130,12 @@ def _identify(session, module) -> int:
     return ref
 
 
-def _noted_train(session, train):
-    recorder, running = session.recorder, []
+def _noted_train(session: ProbeSession, train: Function) -> Function:
+    recorder = session.recorder
+    running: list[bool] = []
 
     @functools.wraps(train)
-    def noted(self, mode=True):
+    def noted(self: Any, mode: bool = True) -> Any:
         if running or not recorder.is_mine():
             return train(self, mode)
         ref = session.model_ids.get(id(self), -1)
@@ -141,25 +150,25 @@ def _noted_train(session, train):
     return noted
 
 
-def _noting(session):
+def _noting(session: ProbeSession) -> Function:
     """Keeps what backward is called on: the loss. (torch.autograd.grad may be asked of anything.)"""
 
     @ours
-    def note(tensors, *args, **kwargs) -> None:
+    def note(tensors: Any, *args: Any, **kwargs: Any) -> None:
         if not session.window.is_over:
             session.losses.note(len(session.window.step_ends), tensors, session.scaled)
 
     return note
 
 
-def _timed_backward(session, backward, note=None):
+def _timed_backward(session: ProbeSession, backward: Function, note: Function | None = None) -> Function:
     from torch import is_anomaly_enabled
     from torch.compiler import is_compiling
 
     recorder = session.recorder
 
     @functools.wraps(backward)
-    def timed(*args, **kwargs):
+    def timed(*args: Any, **kwargs: Any) -> Any:
         if not recorder.on or recorder.in_backward or is_compiling():
             return backward(*args, **kwargs)
         if get_ident() != recorder.thread:
@@ -186,11 +195,11 @@ def _timed_backward(session, backward, note=None):
     return timed
 
 
-def _noted_clip(session, clip):
+def _noted_clip(session: ProbeSession, clip: Function) -> Function:
     """Gradients that are clipped while they still carry the loss scale are clipped by the wrong norm."""
 
     @functools.wraps(clip)
-    def noted(*args, **kwargs):
+    def noted(*args: Any, **kwargs: Any) -> Any:
         if session.scaled and session.recorder.on:
             session.torch_state["clips_scaled"] = True
         return clip(*args, **kwargs)

@@ -7,12 +7,19 @@ import types
 import weakref
 
 from .. import call_sites
-from ..recorder import timed as recorded
+from ..recorder import timed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import CallSite, Function
 
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
-def install(session) -> None:
+def install(session: ProbeSession) -> None:
     """Wrap `Optimizer.profile_hook_step`, with which torch wraps the step of every optimizer class, and the scaler."""
     import torch
 
@@ -27,7 +34,7 @@ def install(session) -> None:
     session.patches.set(scaler, "unscale_", _noted_scaling(session, scaler.unscale_, False))
 
 
-def _unwrap_steps(optimizer) -> None:
+def _unwrap_steps(optimizer: Any) -> None:
     for kind in optimizer.__subclasses__():
         native = getattr(vars(kind).get("step"), "_autotune_native", None)
         if native is not None:
@@ -35,9 +42,9 @@ def _unwrap_steps(optimizer) -> None:
         _unwrap_steps(kind)
 
 
-def _noted_init(session, init):
+def _noted_init(session: ProbeSession, init: Function) -> Function:
     @functools.wraps(init)
-    def __init__(self, *args, **kwargs):
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         if session.recorder.on:
             row = {"id": len(session.optimizers), "site": _site(), "object": weakref.ref(self)}
@@ -46,40 +53,40 @@ def _noted_init(session, init):
     return __init__
 
 
-def _site() -> dict:
+def _site() -> CallSite:
     return call_sites.caller(skip=("torch/optim", "torch/_"))
 
 
 class _Steps:
     """Times the outermost step: a subclass whose step calls super().step() passes here twice."""
 
-    def __init__(self, session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self._session = session
-        self._first = None
+        self._first: weakref.ref[Any] | None = None
 
-    def wrapping(self, profile_hook_step):
+    def wrapping(self, profile_hook_step: Function) -> Function:
         """torch's wrapper around an optimizer's step, with ours around it."""
 
         @functools.wraps(profile_hook_step)
-        def wrap(function):
+        def wrap(function: Function) -> Any:
             native = profile_hook_step(function)
-            wrapper = self._timed(native)
+            wrapper: Any = self._timed(native)
             native.hooked = True
             wrapper._autotune_native = native
             return wrapper
 
         return wrap
 
-    def _timed(self, step):
+    def _timed(self, step: Function) -> Function:
         from torch.compiler import is_compiling
 
         recorder = self._session.recorder
 
         @functools.wraps(step)
-        def timed(optimizer, *args, **kwargs):
+        def outermost(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or "optimizer" in recorder.stack or not recorder.is_mine():
                 return step(optimizer, *args, **kwargs)
-            args = [self._own(value) for value in args]
+            args = tuple(self._own(value) for value in args)
             kwargs = {name: self._own(value) for name, value in kwargs.items()}
             start = recorder.enter("optimizer")
             try:
@@ -92,17 +99,17 @@ class _Steps:
                 if self._is_first(optimizer):
                     self._session.on_first_optimizer_step()
 
-        return timed
+        return outermost
 
-    def _own(self, value):
+    def _own(self, value: Any) -> Any:
         """`value`, given to a step; what a function of the script's does there is no update: an event of its own."""
-        return recorded(self._session.recorder, "closure", value) if isinstance(value, FUNCTIONS) else value
+        return timed(self._session.recorder, "closure", value) if isinstance(value, FUNCTIONS) else value
 
-    def _ref(self, optimizer) -> int:
+    def _ref(self, optimizer: Any) -> int:
         rows = self._session.optimizers
         return next((row["id"] for row in rows if row["object"]() is optimizer), -1)
 
-    def _is_first(self, optimizer) -> bool:
+    def _is_first(self, optimizer: Any) -> bool:
         """The first optimizer that steps is the one whose steps are counted; a new one takes over when it died."""
         first = self._first() if self._first is not None else None
         if first is None:
@@ -111,11 +118,11 @@ class _Steps:
         return first is optimizer
 
 
-def _noted_scaler_step(session, step):
+def _noted_scaler_step(session: ProbeSession, step: Function) -> Function:
     """A step that the scaler skipped fires no optimizer hook: without this it would look like accumulation."""
 
     @functools.wraps(step)
-    def noted(self, optimizer, *args, **kwargs):
+    def noted(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         recorder = session.recorder
         if not recorder.is_mine() or not self.is_enabled():
             return step(self, optimizer, *args, **kwargs)
@@ -131,9 +138,9 @@ def _noted_scaler_step(session, step):
     return noted
 
 
-def _noted_scaling(session, function, scaled: bool):
+def _noted_scaling(session: ProbeSession, function: Function, scaled: bool) -> Function:
     @functools.wraps(function)
-    def noted(self, *args, **kwargs):
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
         if session.recorder.on and self.is_enabled():
             session.scaled = scaled
         return function(self, *args, **kwargs)

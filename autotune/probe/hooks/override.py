@@ -12,12 +12,19 @@ import os
 
 from .. import call_sites
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..session import ProbeSession
+    from ..shapes import CallSite, OverrideArguments, Row
+
 LIBRARIES = ("torch/utils/data", "torch/optim", "torch/_")
 """Parts of torch's files between a call of the user's and the constructor, as `loader_files` of the Request; other
 libraries' own calls keep theirs."""
 
 
-def install(session) -> None:
+def install(session: ProbeSession) -> None:
     """Replace what torch's own calls get. Framework calls are replaced when their module arrives (on_import)."""
     import torch
 
@@ -33,7 +40,7 @@ def install(session) -> None:
         _fix_threads(session, torch, next(iter(override["arguments"].values())))
 
 
-def on_import(session, module) -> None:
+def on_import(session: ProbeSession, module: Any) -> None:
     """Replace what the calls of a framework get, right after the probe hooked its module."""
     for row in session.request["frameworks"]:
         wanted = _by_call(session).get(row["object"])
@@ -46,14 +53,14 @@ def on_import(session, module) -> None:
             _replace(session, owner, wanted, call_sites.user_caller)
 
 
-def _by_call(session) -> dict:
-    found = {}
+def _by_call(session: ProbeSession) -> dict[str, list[OverrideArguments]]:
+    found: dict[str, list[OverrideArguments]] = {}
     for override in session.request["overrides"]:
         found.setdefault(override["at"], []).append(override)
     return found
 
 
-def _optimizers(module) -> list:
+def _optimizers(module: Any) -> list[Any]:
     """Optimizer classes with a constructor of their own; a subclass of one gets its arguments through that."""
     kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
     return [
@@ -61,13 +68,15 @@ def _optimizers(module) -> list:
     ]
 
 
-def _replace(session, owner, overrides: list, caller) -> None:
+def _replace(
+    session: ProbeSession, owner: Any, overrides: list[OverrideArguments], caller: Callable[[], CallSite]
+) -> None:
     """`owner(...)` gets the arguments of the overrides that are of the calling line, which `caller()` tells."""
     init = owner.__init__
     names = list(inspect.signature(init).parameters)[1:]
 
     @functools.wraps(init)
-    def __init__(self, *args, **kwargs):
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         arguments = _arguments(overrides, caller())
         if arguments:
             # A positional argument that is replaced, and those behind it, become keywords.
@@ -79,12 +88,12 @@ def _replace(session, owner, overrides: list, caller) -> None:
     session.patches.set(owner, "__init__", __init__)
 
 
-def _set_fields(session, owner, overrides: list, method: str) -> None:
+def _set_fields(session: ProbeSession, owner: Any, overrides: list[OverrideArguments], method: str) -> None:
     """A class and its subclasses: the fields are set before `method` derives anything from them."""
     derive = getattr(owner, method)
 
     @functools.wraps(derive)
-    def derived(self, *args, **kwargs):
+    def derived(self: Any, *args: Any, **kwargs: Any) -> None:
         for name, value in _arguments(overrides, call_sites.user_caller()).items():
             setattr(self, name, value)
         derive(self, *args, **kwargs)
@@ -92,7 +101,7 @@ def _set_fields(session, owner, overrides: list, method: str) -> None:
     session.patches.set(owner, method, derived)
 
 
-def _arguments(overrides: list, site: dict) -> dict:
+def _arguments(overrides: list[OverrideArguments], site: CallSite) -> Row:
     """What the overrides of the line at `site` give."""
     found = {}
     for override in overrides:
@@ -101,12 +110,12 @@ def _arguments(overrides: list, site: dict) -> dict:
     return found
 
 
-def _fix_threads(session, torch, count: int) -> None:
+def _fix_threads(session: ProbeSession, torch: Any, count: Any) -> None:
     """Whatever the script says later; loader workers (other processes) still get their single thread."""
     native, pid = torch.set_num_threads, os.getpid()
 
     @functools.wraps(native)
-    def set_num_threads(wanted):
+    def set_num_threads(wanted: int) -> None:
         native(count if os.getpid() == pid else wanted)
 
     native(count)

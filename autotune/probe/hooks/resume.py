@@ -11,11 +11,18 @@ from __future__ import annotations
 import functools
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import Function
+
 FOLDER = "scratch-checkpoint"
 """In the run folder: where the save goes."""
 
 
-def on_import(session, module) -> None:
+def on_import(session: ProbeSession, module: Any) -> None:
     """Hook a trainer, right after its module was imported, when this start is to save or to go on."""
     if not (_save_at(session) or _resume_from(session)):
         return
@@ -24,12 +31,12 @@ def on_import(session, module) -> None:
             TRAINERS[row["resume"]](session, module)
 
 
-def _flow(session, module) -> None:
+def _flow(session: ProbeSession, module: Any) -> None:
     """transformers: the callback that decides at each step whether to save."""
     original = module.DefaultFlowCallback.on_step_end
 
     @functools.wraps(original)
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_step_end(self: Any, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         control = original(self, args, state, control, **kwargs)
         if _resume_from(session):
             _note(session, "resumed", str(state.global_step - 1))
@@ -40,15 +47,16 @@ def _flow(session, module) -> None:
     session.patches.set(module.DefaultFlowCallback, "on_step_end", on_step_end)
 
 
-def _hf_trainer(session, module) -> None:
+def _hf_trainer(session: ProbeSession, module: Any) -> None:
     owner = module.Trainer
-    if _resume_from(session):
-        session.patches.set(owner, "train", _hf_resumed(owner.train, _resume_from(session)))
+    checkpoint = _resume_from(session)
+    if checkpoint:
+        session.patches.set(owner, "train", _hf_resumed(owner.train, checkpoint))
         return
     folder, save = os.path.join(session.request["run_dir"], FOLDER), owner._save_checkpoint
 
     @functools.wraps(save)
-    def saved(self, *args, **kwargs):
+    def saved(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = save(self, *args, **kwargs)
         if self.state.global_step == _save_at(session):
             step = self.state.global_step
@@ -59,20 +67,20 @@ def _hf_trainer(session, module) -> None:
     session.patches.set(owner, "_get_output_dir", lambda self, trial=None: folder)
 
 
-def _hf_resumed(train, checkpoint: str):
+def _hf_resumed(train: Function, checkpoint: str) -> Function:
     @functools.wraps(train)
-    def resumed(self, *args, **kwargs):
+    def resumed(self: Any, *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("resume_from_checkpoint", None)  # the first parameter, by name or by place
         return train(self, checkpoint, *args[1:], **kwargs)
 
     return resumed
 
 
-def _lightning(session, module) -> None:
+def _lightning(session: ProbeSession, module: Any) -> None:
     original = module.Trainer.fit
 
     @functools.wraps(original)
-    def fit(self, *args, **kwargs):
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         self.callbacks.append(_watcher(session, module.Callback))
         if _resume_from(session):
             # model, two loaders and a datamodule may come by place; the checkpoint would be the fifth.
@@ -82,21 +90,21 @@ def _lightning(session, module) -> None:
     session.patches.set(module.Trainer, "fit", fit)
 
 
-def _watcher(session, callback):
+def _watcher(session: ProbeSession, callback: Any) -> Any:
     """A Lightning callback that saves once, or notes with how many steps a start began that goes on.
 
     It is called at every batch, and `global_step` counts the steps of all optimizers: with accumulation it stands still
     for some batches, with several optimizers it jumps.
     """
 
-    class Watcher(callback):
+    class Watcher(callback):  # type: ignore[misc]  # the base is of the installed Lightning
         begun = None
 
-        def on_train_batch_start(self, trainer, *args, **kwargs):
+        def on_train_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
             if self.begun is None:
                 self.begun = trainer.global_step
 
-        def on_train_batch_end(self, trainer, *args, **kwargs):
+        def on_train_batch_end(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
             step = trainer.global_step
             if _resume_from(session):
                 if step > self.begun:
@@ -114,7 +122,7 @@ TRAINERS = {"hf_flow": _flow, "hf_trainer": _hf_trainer, "lightning": _lightning
 """What a row of the Request may name."""
 
 
-def _note(session, name: str, text: str) -> None:
+def _note(session: ProbeSession, name: str, text: str) -> None:
     """Write a note for the parent; the first one counts."""
     path = os.path.join(session.request["run_dir"], name)
     if not os.path.exists(path):
@@ -122,9 +130,9 @@ def _note(session, name: str, text: str) -> None:
             file.write(text)
 
 
-def _save_at(session):
+def _save_at(session: ProbeSession) -> Any:
     return session.request["save_at"]
 
 
-def _resume_from(session):
+def _resume_from(session: ProbeSession) -> str | None:
     return session.request["resume_from"]

@@ -4,8 +4,22 @@ The hooks do not reach them: each one that may write is named. The kernel layer 
 that are made to send something to another machine.
 """
 
+from __future__ import annotations
+
 import os
 from os.path import basename
+
+from ..patches import standing_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..overlay.world import World
+    from ..patches import Patches
+    from ..shapes import AfterImport, Function
+    from .isolated import Isolated
 
 # fmt: off
 HARMLESS = frozenset((
@@ -27,7 +41,9 @@ GIT_READS = frozenset(["rev-parse", "status", "log", "diff", "describe", "show",
 GIT_WRITES = frozenset(["push", "commit", "add", "clone", "pull", "init", "checkout", "tag", "fetch", "lfs", "config"])
 
 
-def describe(command, shell: bool = False, environ=None, holds_programs: bool = False):
+def describe(
+    command: Any, shell: bool = False, environ: Iterable[Any] | None = None, holds_programs: bool = False
+) -> str | None:
     """What to say about a command (str, bytes, PathLike or a list of them): "git push", "rsync", or None when it is
     harmless or a Python that carries the probe itself. `environ` is the environment that it gets, None: this one.
     `holds_programs` says that the kernel holds its files."""
@@ -47,7 +63,7 @@ def describe(command, shell: bool = False, environ=None, holds_programs: bool = 
     return f"git {verb}" if verb else "git"
 
 
-def _words(command, shell: bool) -> list:
+def _words(command: Any, shell: bool) -> list[str]:
     if isinstance(command, (str, bytes, os.PathLike)):
         text = os.fsdecode(command)
         words = text.split() if shell else [text]
@@ -61,7 +77,7 @@ def _words(command, shell: bool) -> list:
     return words
 
 
-def _carries_probe(words: list, environ=None) -> bool:
+def _carries_probe(words: list[str], environ: Iterable[Any] | None = None) -> bool:
     """A Python child starts the probe by PYTHONPATH, unless it is told to ignore that or gets another environment."""
     for word in words[1:]:
         if not word.startswith("-") or word in ("-m", "-c"):
@@ -72,13 +88,13 @@ def _carries_probe(words: list, environ=None) -> bool:
     return {"AUTOTUNE_REQUEST", "PYTHONPATH"} <= given
 
 
-def callbacks(world, patches, isolated) -> dict:
+def callbacks(world: World | None, patches: Patches, isolated: Isolated) -> AfterImport:
     """{"subprocess": ...}"""
 
-    def on_subprocess(module) -> None:
+    def on_subprocess(module: Any) -> None:
         original = module.Popen.__init__
 
-        def __init__(self, args, *rest, **kwargs):
+        def __init__(self: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
             what = describe(args, bool(kwargs.get("shell")), kwargs.get("env"), holds_programs=world is None)
             if what is not None:
                 isolated.not_isolated(f"subprocess: {what}")
@@ -86,19 +102,18 @@ def callbacks(world, patches, isolated) -> dict:
                 kwargs["cwd"] = _folder(world, kwargs["cwd"])
             original(self, args, *rest, **kwargs)
 
-        __init__.__wrapped__ = original
-        patches.set(module.Popen, "__init__", __init__)
+        patches.set(module.Popen, "__init__", standing_for(original, __init__))
 
     return {"subprocess": on_subprocess}
 
 
-def _folder(world, cwd):
+def _folder(world: World, cwd: Any) -> Any:
     """A working folder that only exists in scratch must be given as such; any other as the script gave it."""
     place = world.place(cwd)
     return cwd if world.has_real(place) or world.status(place) is None else world.physical(place)
 
 
-def install(patches, isolated) -> None:
+def install(patches: Patches, isolated: Isolated) -> None:
     """Beside the kernel layer, name what os.system, os.exec*, os.spawn* and os.posix_spawn start that sends."""
     for name, shell in _STARTERS:
         original = getattr(os, name, None)
@@ -112,8 +127,8 @@ _STARTERS = (("system", True), ("execv", False), ("execve", False), ("posix_spaw
 _WITH_ENVIRONMENT = ("execve", "posix_spawn", "posix_spawnp")
 
 
-def _named(isolated, original, name: str, shell: bool):
-    def named(*args, **kwargs):
+def _named(isolated: Isolated, original: Function, name: str, shell: bool) -> Function:
+    def named(*args: Any, **kwargs: Any) -> Any:
         command = args[0] if args else kwargs.get("command", kwargs.get("path", ""))
         argv = args[1] if name != "system" and len(args) > 1 else command
         environ = args[2] if name in _WITH_ENVIRONMENT and len(args) > 2 else kwargs.get("env")
@@ -123,7 +138,4 @@ def _named(isolated, original, name: str, shell: bool):
             isolated.not_isolated(f"os.{name}: {what}")
         return original(*args, **kwargs)
 
-    named.__wrapped__ = original
-    named.__name__ = name
-    named.__doc__ = original.__doc__
-    return named
+    return standing_for(original, named)

@@ -5,11 +5,22 @@ Python audits them all (PEP 578). What other compiled code and other programs wr
 project's files that the parent takes before and after.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 
 from ..overlay.read import is_opening
+from ..patches import standing_for
 from .commands import describe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..overlay.world import World
+    from ..shapes import AfterImport, Function
+    from .isolated import Isolated
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -44,12 +55,12 @@ _ATTACH = 24
 """SQLite's code for ATTACH, which VACUUM INTO uses as well (sqlite.org/c3ref/c_alter_table.html)."""
 
 
-def install(world, isolated) -> dict:
+def install(world: World, isolated: Isolated) -> AfterImport:
     """Audit this process from now on: an audit hook cannot be taken off. Returns {module name: callback(module)}."""
     names = _Names(world, isolated)
     sys.addaudithook(lambda event, args: names.look(event, args) if event in _EVENTS else None)
 
-    def on_sqlite(module) -> None:
+    def on_sqlite(module: Any) -> None:
         module.connect = module.dbapi2.connect = names.of_statements(module.connect)
 
     return {"sqlite3": on_sqlite}
@@ -58,10 +69,10 @@ def install(world, isolated) -> dict:
 class _Names:
     """Tells which audited events are writes that nothing holds."""
 
-    def __init__(self, world, isolated) -> None:
+    def __init__(self, world: World, isolated: Isolated) -> None:
         self._world, self._isolated = world, isolated
 
-    def look(self, event: str, args: tuple) -> None:
+    def look(self, event: str, args: tuple[Any, ...]) -> None:
         """Name what `event` changes; a path that the system will refuse itself is left to it."""
         try:
             for path in _changed(event, args):
@@ -74,23 +85,21 @@ class _Names:
         except (OSError, ValueError, TypeError):
             pass
 
-    def of_statements(self, original):
+    def of_statements(self, original: Function) -> Function:
         """sqlite3.connect, whose connections tell which databases their statements attach."""
 
-        def connect(*args, **kwargs):
+        def connect(*args: Any, **kwargs: Any) -> Any:
             connection = original(*args, **kwargs)
             connection.set_authorizer(self._authorized)
             return connection
 
-        connect.__wrapped__ = original
-        connect.__doc__ = original.__doc__
-        return connect
+        return standing_for(original, connect)
 
-    def _path(self, path, how: str) -> None:
+    def _path(self, path: Any, how: str) -> None:
         if not self._world.is_free(self._world.place(path)):
             self._isolated.not_isolated(f"{how}: {os.fsdecode(path)}")
 
-    def _authorized(self, action: int, path, *rest) -> int:
+    def _authorized(self, action: int, path: str | None, *rest: object) -> int:
         """SQLite asks this about each statement; 0 allows it. The path of ATTACH is None unless it is a literal."""
         try:
             if action == _ATTACH and path is None:
@@ -107,7 +116,7 @@ _EVENTS = frozenset((
 ))  # fmt: skip
 
 
-def _program(event: str, args: tuple):
+def _program(event: str, args: tuple[Any, ...]) -> str | None:
     """What to say about a program that an event starts; None for another event, and for a harmless program."""
     if event == "os.system":
         return describe(args[0], shell=True)
@@ -117,7 +126,7 @@ def _program(event: str, args: tuple):
     return None
 
 
-def _changed(event: str, args: tuple) -> list:
+def _changed(event: str, args: tuple[Any, ...]) -> list[Any]:
     """The paths that an event changes."""
     if event == "open":
         is_write = args[2] is not None and args[2] & _WRITES and not isinstance(args[0], int)
@@ -130,6 +139,6 @@ def _changed(event: str, args: tuple) -> list:
     return [args[place] for place in _PATHS.get(event, ()) if not isinstance(args[place], int)]
 
 
-def _is_database(path) -> bool:
+def _is_database(path: Any) -> bool:
     """Whether SQLite takes it for a file; a URI was mapped by its own rules."""
     return path not in (None, "", b"", ":memory:") and not (isinstance(path, str) and path.startswith("file:"))

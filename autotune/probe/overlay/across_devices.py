@@ -1,29 +1,37 @@
-"""Renames and hard links between two overlays that are one file system natively.
+"""Beside the kernel layer: renames and hard links between two overlays that are one file system natively.
 
 The kernel answers EXDEV there, and without privileges also where an existing folder is renamed. The script would see an
 error that it does not have without autotune; it gets a copy instead.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import posix
 
-from .call import PatchedFunction
+from .patched_function import PatchedFunction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..patches import Patches
+    from ..shapes import Function
 
 
-def install(patches, mount_points: list) -> None:
+def install(patches: Patches, mount_points: list[str]) -> None:
     """Patch os.rename, os.replace and os.link. `mount_points` are those of the machine, without the overlays."""
     for name in ("rename", "replace", "link"):
         patches.set(os, name, _Across(name, getattr(os, name), mount_points))
 
 
 class _Across(PatchedFunction):
-    """`world` of a Call: the mount points."""
+    def __init__(self, name: str, original: Function, mount_points: list[str]) -> None:
+        super().__init__("os", name, original)
+        self._mount_points = mount_points
 
-    def __init__(self, name: str, original, mount_points: list) -> None:
-        super().__init__("os", name, original, mount_points)
-
-    def __call__(self, src, dst, **keywords):
+    def __call__(self, src: Any, dst: Any, **keywords: Any) -> Any:
         try:
             return self._original(src, dst, **keywords)
         except OSError as error:
@@ -33,14 +41,14 @@ class _Across(PatchedFunction):
                 raise
         return _copied(os.fsdecode(src), os.fsdecode(dst), self.__name__ != "link")
 
-    def _is_one(self, src, dst) -> bool:
+    def _is_one(self, src: Any, dst: Any) -> bool:
         """Whether both lie on one mount of the machine."""
         return self._mount(src) == self._mount(dst)
 
-    def _mount(self, path) -> str:
+    def _mount(self, path: Any) -> str:
         folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
         place = os.path.join(os.path.realpath(folder), name)
-        inside = [point for point in self._world if place == point or place.startswith(point.rstrip("/") + "/")]
+        inside = [point for point in self._mount_points if place == point or place.startswith(point.rstrip("/") + "/")]
         return max(inside, key=len, default="/")
 
 

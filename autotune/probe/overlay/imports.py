@@ -3,27 +3,43 @@
 Limits: a module that exists in the real tree too is imported from there, and `__file__` of a found one lies in scratch.
 """
 
+from __future__ import annotations
+
 import _frozen_importlib_external as external
 import os
 import sys
 
+from ..patches import standing_for
 from .layer import is_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+    from ..patches import Patches
+    from ..shapes import Function
+    from .world import World
 
 
 class Finder:
     """The last finder on sys.meta_path: asked only for what no other one found."""
 
-    def __init__(self, world) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """The spec of module `name` in the scratch twins of `path` (sys.path when None), or None."""
         if not self._world.shared.view[0]:
             return None
         twins = [self._twin(folder) for folder in (sys.path if path is None else path)]
         return external.PathFinder.find_spec(name, [twin for twin in twins if twin is not None], target)
 
-    def _twin(self, folder):
+    def _twin(self, folder: object) -> str | None:
         if not isinstance(folder, str):
             return None
         try:
@@ -36,7 +52,7 @@ class Finder:
         return twin if twin is not None and is_folder(twin) else None
 
 
-def install(world, patches) -> None:
+def install(world: World, patches: Patches) -> None:
     """Put a Finder at the end of sys.meta_path, and let spec_from_file_location read where the script has written."""
     finder = Finder(world)
     sys.meta_path.append(finder)
@@ -48,13 +64,11 @@ def install(world, patches) -> None:
             patches.set(module, "spec_from_file_location", mapped)
 
 
-def _mapped(world, original):
-    def spec_from_file_location(name, location=None, **kwargs):
+def _mapped(world: World, original: Function) -> Function:
+    def spec_from_file_location(name: str, location: Any = None, **kwargs: Any) -> Any:
         # With a loader it is the import system that asks, for a file that it has found.
         if kwargs.get("loader") is None and isinstance(location, (str, os.PathLike)) and world.shared.view[0]:
             location = world.reading(location) or location
         return original(name, location, **kwargs)
 
-    spec_from_file_location.__wrapped__ = original
-    spec_from_file_location.__doc__ = original.__doc__
-    return spec_from_file_location
+    return standing_for(original, spec_from_file_location)

@@ -7,6 +7,9 @@ The state lies on disk only, so that all processes of a run (ranks, forked and s
 Everything here calls `posix`, which is never patched; paths are absolute and have no symbolic link but the last part.
 """
 
+from __future__ import annotations
+
+import os
 import posix
 from _thread import get_ident
 from os.path import dirname
@@ -44,7 +47,7 @@ class Layer:
             remove_tree(marker)
         posix.close(posix.open(marker, posix.O_CREAT | posix.O_WRONLY, 0o600))
 
-    def hidden_names(self, folder: str) -> set:
+    def hidden_names(self, folder: str) -> set[str]:
         """The names in `folder` that are hidden one by one."""
         try:
             with posix.scandir(self.gone + folder) as entries:
@@ -100,7 +103,8 @@ def _copy_some(reader: int, writer: int) -> int:
     copy_range = getattr(posix, "copy_file_range", None)
     if copy_range is not None:
         try:
-            return copy_range(reader, writer, COPY_BYTES)
+            copied: int = copy_range(reader, writer, COPY_BYTES)
+            return copied
         except OSError:
             pass  # another device or an old kernel: read and write
     block = memoryview(posix.read(reader, COPY_BYTES))
@@ -110,7 +114,7 @@ def _copy_some(reader: int, writer: int) -> int:
     return done
 
 
-def copy_status(status, target: str) -> None:
+def copy_status(status: os.stat_result, target: str) -> None:
     """Mode and times; the owner where this process may give files away."""
     try:
         posix.chown(target, status.st_uid, status.st_gid)

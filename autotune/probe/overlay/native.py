@@ -4,10 +4,24 @@ PATHS says which argument of which function is a path and what becomes of the fi
 UNMAPPED names what is known to write behind our back, so that the report can say so.
 """
 
+from __future__ import annotations
+
 import os
 from os.path import dirname
 
-from . import actions as actions
+from ..patches import standing_for
+from . import actions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..isolate.isolated import Isolated
+    from ..patches import Patches
+    from ..shapes import AfterImport, Function, OnImport
+    from .layer import Layer
+    from .world import World
 
 READ, WRITE, UPDATE, FOLDER, BY_MODE = "read", "write", "update", "folder", "by mode"
 
@@ -75,7 +89,7 @@ UNMAPPED = {
 }
 
 
-def callbacks(world, patches, isolated) -> dict:
+def callbacks(world: World, patches: Patches, isolated: Isolated) -> AfterImport:
     """{module name: function(module)} that patch a module right after its import."""
     found = {name: _mapper(world, patches, rows) for name, rows in PATHS.items()}
     # These two took the functions of `safetensors` by name if they were imported before us.
@@ -87,25 +101,23 @@ def callbacks(world, patches, isolated) -> dict:
     return found
 
 
-def _teller(world, patches, name: str):
-    def on_import(module) -> None:
+def _teller(world: World, patches: Patches, name: str) -> OnImport:
+    def on_import(module: Any) -> None:
         original = getattr(module, name, None)
         if original is None:
             return
 
-        def mapped(*args, **kwargs):
+        def mapped(*args: Any, **kwargs: Any) -> Any:
             folder = original(*args, **kwargs)
             return map_path(world, folder, FOLDER) or folder
 
-        mapped.__wrapped__ = original
-        mapped.__name__ = name
-        patches.set(module, name, mapped)
+        patches.set(module, name, standing_for(original, mapped))
 
     return on_import
 
 
-def _mapper(world, patches, rows):
-    def on_import(module) -> None:
+def _mapper(world: World, patches: Patches, rows: Iterable[tuple[str, int, str, str]]) -> OnImport:
+    def on_import(module: Any) -> None:
         for dotted, position, keyword, use in rows:
             owner, name = _owner(module, dotted)
             original = getattr(owner, name, None)
@@ -117,7 +129,7 @@ def _mapper(world, patches, rows):
     return on_import
 
 
-def _owner(module, dotted: str):
+def _owner(module: Any, dotted: str) -> tuple[Any, str]:
     """The object that holds the last part of `dotted`, looked up from `module` (None when something is missing)."""
     *folders, name = dotted.split(".")
     owner = module
@@ -130,10 +142,10 @@ def _owner(module, dotted: str):
     return owner, name
 
 
-def _mapped(world, original, position: int, keyword: str, use: str):
+def _mapped(world: World, original: Function, position: int, keyword: str, use: str) -> Any:
     """`original` with its path argument mapped. An argument that is no path (a buffer, an open file) passes through."""
 
-    def mapped(*args, **kwargs):
+    def mapped(*args: Any, **kwargs: Any) -> Any:
         given = args[position] if len(args) > position else kwargs.get(keyword)
         if not isinstance(given, (str, bytes, os.PathLike)):
             return original(*args, **kwargs)
@@ -148,14 +160,12 @@ def _mapped(world, original, position: int, keyword: str, use: str):
         finally:
             world.shared.bump()
 
-    mapped.maps_path = True
-    mapped.__wrapped__ = original
-    mapped.__name__ = getattr(original, "__name__", keyword)
-    mapped.__doc__ = original.__doc__
-    return mapped
+    stand_in: Any = standing_for(original, mapped)
+    stand_in.maps_path = True
+    return stand_in
 
 
-def _use(use: str, rest: tuple, kwargs: dict) -> str:
+def _use(use: str, rest: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     if use != BY_MODE:
         return use
     mode = rest[0] if rest else kwargs.get("mode", "r")
@@ -164,7 +174,7 @@ def _use(use: str, rest: tuple, kwargs: dict) -> str:
     return WRITE if mode.startswith("w") and "+" not in mode else UPDATE
 
 
-def map_path(world, given, use: str, is_uri: bool = False):
+def map_path(world: World, given: Any, use: str, is_uri: bool = False) -> str | None:
     """The path that native code shall use for `given`, or None when that is `given` itself."""
     text = os.fsdecode(given)
     if is_uri and text.startswith("file:"):
@@ -179,7 +189,7 @@ def map_path(world, given, use: str, is_uri: bool = False):
     return _prepare(world, place, use)
 
 
-def _map_uri(world, text: str, use: str):
+def _map_uri(world: World, text: str, use: str) -> str | None:
     path, mark, query = text[len("file:") :].partition("?")
     if not path or path == ":memory:" or "mode=memory" in query:
         return None
@@ -188,7 +198,7 @@ def _map_uri(world, text: str, use: str):
     return None if physical is None else f"file:{physical}{mark}{query}"
 
 
-def _prepare(world, place: str, use: str) -> str:
+def _prepare(world: World, place: str, use: str) -> str:
     """Make `place` ready to be written by native code, and give its path in scratch.
 
     Where there is no folder for it, that path has none either: the library fails in its own way.
@@ -196,13 +206,12 @@ def _prepare(world, place: str, use: str) -> str:
     layer = world.layer_to_write(dirname(place))
     try:
         _make_ready(world, layer, place, use)
-        world.changes.add("write", place)
     except (FileNotFoundError, NotADirectoryError):
         pass
     return layer.upper + place
 
 
-def _make_ready(world, layer, place: str, use: str) -> None:
+def _make_ready(world: World, layer: Layer, place: str, use: str) -> None:
     status = world.status(place)
     if status is None:
         actions.parent(world, place)
@@ -214,8 +223,8 @@ def _make_ready(world, layer, place: str, use: str) -> None:
                 actions.own(world, place + suffix)
 
 
-def _namer(isolated, patches, attributes):
-    def on_import(module) -> None:
+def _namer(isolated: Isolated, patches: Patches, attributes: Iterable[str]) -> OnImport:
+    def on_import(module: Any) -> None:
         for dotted in attributes:
             owner, name = _owner(module, dotted)
             original = getattr(owner, name, None)
@@ -225,33 +234,32 @@ def _namer(isolated, patches, attributes):
     return on_import
 
 
-def _named(isolated, original, what: str):
+def _named(isolated: Isolated, original: Any, what: str) -> Any:
     wrap = _named_class if isinstance(original, type) else _named_call
     return wrap(isolated, original, what)
 
 
-def _named_class(isolated, original, what: str):
+def _named_class(isolated: Isolated, original: Any, what: str) -> Any:
     """A subclass of `original` that is named when it is called; what is an `original` is an instance of it, too."""
 
-    class Meta(type(original)):
-        def __call__(cls, *args, **kwargs):
+    class Meta(type(original)):  # type: ignore[misc]  # the metaclass of a class of compiled code
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             isolated.not_isolated(f"{what} writes files from compiled code")
             return original(*args, **kwargs) if cls is named else super().__call__(*args, **kwargs)
 
-        def __instancecheck__(cls, instance) -> bool:
+        def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, original) if cls is named else super().__instancecheck__(instance)
 
-        def __subclasscheck__(cls, subclass) -> bool:
+        def __subclasscheck__(cls, subclass: type) -> bool:
             return issubclass(subclass, original) if cls is named else super().__subclasscheck__(subclass)
 
     named = Meta(original.__name__, (original,), {"__module__": original.__module__, "__doc__": original.__doc__})
     return named
 
 
-def _named_call(isolated, original, what: str):
-    def named(*args, **kwargs):
+def _named_call(isolated: Isolated, original: Function, what: str) -> Function:
+    def named(*args: Any, **kwargs: Any) -> Any:
         isolated.not_isolated(f"{what} writes files from compiled code")
         return original(*args, **kwargs)
 
-    named.__wrapped__ = original
-    return named
+    return standing_for(original, named)

@@ -1,21 +1,31 @@
 """Patched functions that only read: they see scratch over real."""
 
+from __future__ import annotations
+
 import os
 import posix
 from _thread import _local
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
-from .call import PatchedFunction
+from .patched_function import OverlaidFunction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Callable
+
+    from ..shapes import Function
+    from .world import World
 
 READ_MODES = frozenset(["r", "rb", "rt", "br", "tr"])
 
 
-class Read(PatchedFunction):
+class Read(OverlaidFunction):
     """stat, access, readlink ...: one path first, `dir_fd` and `follow_symlinks` by keyword."""
 
     follow = True
 
-    def __call__(self, path, *args, **kwargs):
+    def __call__(self, path: Any, *args: Any, **kwargs: Any) -> Any:
         world = self._world
         if not world.shared.view[0] or isinstance(path, int):
             return self._original(path, *args, **kwargs)
@@ -39,7 +49,7 @@ class ReadLink(Read):
 class ReadText(ReadLink):
     """readlink: the answer has the type of the question."""
 
-    def __call__(self, path, **kwargs):
+    def __call__(self, path: Any, **kwargs: Any) -> Any:
         answer = super().__call__(path, **kwargs)
         return os.fsencode(answer) if isinstance(os.fspath(path), bytes) else os.fsdecode(answer)
 
@@ -52,24 +62,24 @@ def is_opening() -> bool:
     return getattr(_thread_state, "is_opening", False)
 
 
-class Open(PatchedFunction):
+class Open(OverlaidFunction):
     """builtins.open. The original does everything but the opening itself, which our os.open does for it."""
 
-    def __init__(self, module: str, name: str, original, world, opener) -> None:
+    def __init__(self, module: str, name: str, original: Function, world: World, opener: Function) -> None:
         super().__init__(module, name, original, world)
         self._opener = opener
 
     def __call__(
         self,
-        file,
-        mode="r",
-        buffering=-1,
-        encoding=None,
-        errors=None,
-        newline=None,
-        closefd=True,
-        opener=None,
-    ):
+        file: Any,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        closefd: bool = True,
+        opener: Function | None = None,
+    ) -> Any:
         rest = (buffering, encoding, errors, newline, closefd)
         if opener is not None or isinstance(file, int) or not self._is_ours(file, mode):
             return self._original(file, mode, *rest, opener)
@@ -79,7 +89,7 @@ class Open(PatchedFunction):
         finally:
             _thread_state.is_opening = before
 
-    def _is_ours(self, file, mode) -> bool:
+    def _is_ours(self, file: Any, mode: str) -> bool:
         if mode not in READ_MODES:
             return True
         world = self._world
@@ -89,10 +99,10 @@ class Open(PatchedFunction):
             return True  # let the opener raise it, with the file's name
 
 
-class ListDir(PatchedFunction):
+class ListDir(OverlaidFunction):
     """os.listdir over both trees."""
 
-    def __call__(self, path=None):
+    def __call__(self, path: Any = None) -> Any:
         folder = merged_folder(self._world, path)
         if folder is None:
             return self._original(path)
@@ -104,10 +114,10 @@ class ListDir(PatchedFunction):
         return [os.fsencode(name) for name in names] if isinstance(path, bytes) else names
 
 
-class ScanDir(PatchedFunction):
+class ScanDir(OverlaidFunction):
     """os.scandir over both trees."""
 
-    def __call__(self, path=None):
+    def __call__(self, path: Any = None) -> Any:
         world = self._world
         folder = merged_folder(world, path)
         if folder is None:
@@ -120,7 +130,7 @@ class ScanDir(PatchedFunction):
         return OverlayScandir(OverlayDirEntry(world, folder, path, name) for name in names)
 
 
-def merged_folder(world, path):
+def merged_folder(world: World, path: Any) -> str | None:
     """The place of the folder `path` when its listing is not the real one, else None."""
     if not world.shared.view[0]:
         return None
@@ -138,19 +148,19 @@ def merged_folder(world, path):
 class OverlayScandir:
     """The iterator that os.scandir returns: iterable, closable, a context manager."""
 
-    def __init__(self, entries) -> None:
+    def __init__(self, entries: Iterator[OverlayDirEntry]) -> None:
         self._entries = entries
 
-    def __iter__(self):
+    def __iter__(self) -> OverlayScandir:
         return self
 
-    def __next__(self):
+    def __next__(self) -> OverlayDirEntry:
         return next(self._entries)
 
-    def __enter__(self):
+    def __enter__(self) -> OverlayScandir:
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -162,23 +172,23 @@ class OverlayDirEntry:
 
     __slots__ = ("_place", "_status", "_world", "name", "path")
 
-    def __init__(self, world, folder: str, given, name: str) -> None:
+    def __init__(self, world: World, folder: str, given: Any, name: Any) -> None:
         self._world = world
         self._place = folder.rstrip("/") + "/" + name
-        self._status = {}
+        self._status: dict[bool, os.stat_result] = {}
         if isinstance(given, bytes):
             name = os.fsencode(name)
         self.name = name
         is_bare = given is None or isinstance(given, int)
         self.path = name if isinstance(given, int) else os.path.join("." if is_bare else os.fspath(given), name)
 
-    def __fspath__(self):
+    def __fspath__(self) -> Any:
         return self.path
 
     def __repr__(self) -> str:
         return f"<DirEntry {self.name!r}>"
 
-    def stat(self, *, follow_symlinks: bool = True):
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As DirEntry.stat: the first answer is kept."""
         if follow_symlinks not in self._status:
             world = self._world
@@ -189,7 +199,7 @@ class OverlayDirEntry:
     def inode(self) -> int:
         return self.stat(follow_symlinks=False).st_ino
 
-    def _is(self, test, follow: bool) -> bool:
+    def _is(self, test: Callable[[int], bool], follow: bool) -> bool:
         try:
             return test(self.stat(follow_symlinks=follow).st_mode)
         except FileNotFoundError:
@@ -208,10 +218,10 @@ class OverlayDirEntry:
         return False
 
 
-class GetCwd(PatchedFunction):
+class GetCwd(OverlaidFunction):
     """os.getcwd, when the working folder was made by the script: it lies in scratch, the script knows its own name."""
 
-    def __call__(self):
+    def __call__(self) -> Any:
         answer = self._original()
         if not self._world.shared.view[0]:
             return answer

@@ -1,9 +1,15 @@
 """What all processes of a run know at once about the overlay."""
 
+from __future__ import annotations
+
 import posix
 import time
 
 from ..early_imports import import_early
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mmap import mmap
 
 
 class Shared:
@@ -16,7 +22,7 @@ class Shared:
         descriptor = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
         try:
             posix.ftruncate(descriptor, 9)
-            self.view = import_early("mmap").mmap(descriptor, 9)
+            self.view: mmap = import_early("mmap").mmap(descriptor, 9)
         finally:
             posix.close(descriptor)
 

@@ -1,69 +1,75 @@
 """The files as the script sees them, scratch over real: what a path names, what is redirected, what is where."""
 
+from __future__ import annotations
+
 import errno
 import os
 import posix
 from os.path import dirname
 from stat import S_ISDIR, S_ISLNK
 
-from .changes import Changes
 from .layer import Layer, is_folder, make_folders, may
 from .shared import Shared
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..shapes import IsolateSettings
 
 SPECIAL = ("/dev", "/proc", "/sys")
 MOST_LINKS = 40
 MOST_CACHED = 100_000
 
 
-def error(code: int, *names) -> OSError:
-    """The error that the kernel would give, e.g. error(errno.ENOENT, path) is a FileNotFoundError."""
+def os_error(code: int, *names: object) -> OSError:
+    """The error that the kernel would give, e.g. os_error(errno.ENOENT, path) is a FileNotFoundError."""
     paths = [names[0]] if len(names) == 1 else [names[0], None, names[1]]
     return OSError(code, os.strerror(code), *paths)
 
 
-def is_below(path: str, roots) -> bool:
+def is_below(path: str, roots: Iterable[str]) -> bool:
     """Whether `path` is one of `roots` or lies in one."""
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
-def _depth(path: str, roots) -> int:
+def _depth(path: str, roots: Iterable[str]) -> int:
     """The length of the deepest of `roots` that `path` lies in, -1 where it is in none."""
     return max((len(root) for root in roots if is_below(path, (root,))), default=-1)
 
 
-def _parts(text: str) -> list:
+def _parts(text: str) -> list[str]:
     """The names in a path, last first."""
     return [part for part in reversed(text.split("/")) if part not in ("", ".")]
 
 
 class World:
-    """Everything that the patched functions share. `settings` as in overlay.install.
+    """Everything that the patched functions share. `settings` as in stand_ins.install.
 
     A *place* is an absolute path in the merged view whose folders hold no symbolic link.
     """
 
-    def __init__(self, settings: dict) -> None:
+    def __init__(self, settings: IsolateSettings) -> None:
         self.run_dir = os.path.realpath(settings["run_dir"])
         self._run_id = settings["run_id"]
         self._protected = [os.path.realpath(path) for path in settings["protected"]]
         self._exempt = [os.path.realpath(path) for path in settings["exempt"]]
-        self._given = {int(device): path for device, path in settings.get("scratch", {}).items()}
         self._registry = self.run_dir + "/scratch-folders"
         self.shared = Shared(self.run_dir + "/overlay-version")
-        self.changes = Changes()
-        self._layers = {}
+        self._layers: dict[int, Layer] = {}
         self._registered = -1
         self._seen = b""
-        self._devices = {}
-        self._known = {}
+        self._devices: dict[str, int] = {}
+        self._known: dict[object, bool] = {}
 
     # -- names ---------------------------------------------------------------------------------------------------
 
-    def place(self, path, dir_fd=None, follow: bool = True) -> str:
+    def place(self, path: Any, dir_fd: int | None = None, follow: bool = True) -> str:
         """The place that `path` (str, bytes, PathLike or descriptor) names; `follow` a last link or not."""
         return self.find(path, dir_fd, follow)[0]
 
-    def find(self, path, dir_fd=None, follow: bool = True):
+    def find(self, path: Any, dir_fd: int | None = None, follow: bool = True) -> tuple[str, bool]:
         """The place, and whether the kernel would understand `path` the same way."""
         self._refresh()
         if isinstance(path, int):
@@ -72,7 +78,7 @@ class World:
         native = True
         if not text.startswith("/"):
             if not text:
-                raise error(errno.ENOENT, path)
+                raise os_error(errno.ENOENT, path)
             base = posix.getcwd() if dir_fd is None else posix.readlink(f"/proc/self/fd/{dir_fd}")
             virtual = self.virtual(base)
             native = virtual == base and dir_fd is None
@@ -80,7 +86,7 @@ class World:
         found, straight = self._canonical(text, follow or text.endswith("/"))
         return found, native and straight
 
-    def _canonical(self, text: str, follow: bool):
+    def _canonical(self, text: str, follow: bool) -> tuple[str, bool]:
         todo = _parts(text)
         current, straight, links = "", True, 0
         bare = None  # the layer that holds nothing at or below `current`
@@ -107,7 +113,7 @@ class World:
                 continue
             links += 1
             if links > MOST_LINKS:
-                raise error(errno.ELOOP, text)
+                raise os_error(errno.ELOOP, text)
             straight = straight and not redirected
             current, bare = ("" if target.startswith("/") else current), None
             todo.extend(_parts(target))
@@ -115,9 +121,9 @@ class World:
 
     def _require_folder(self, place: str, text: str) -> None:
         if place and not S_ISDIR(posix.lstat(self.physical(place)).st_mode):
-            raise error(errno.ENOTDIR, text)
+            raise os_error(errno.ENOTDIR, text)
 
-    def _link(self, folder: str, place: str, bare):
+    def _link(self, folder: str, place: str, bare: Layer | None) -> tuple[str | None, bool, Layer | None]:
         """The target of the link at `place` (None when it is no link), whether the link is in scratch, and the layer
         that holds nothing at `place` and, by the rule of Layer.hide, nothing below it."""
         layer = self.layer(folder or "/")
@@ -155,7 +161,7 @@ class World:
         """
         return _physical(self.layer(dirname(place)), place)
 
-    def status(self, place: str):
+    def status(self, place: str) -> os.stat_result | None:
         """lstat of what the script sees at `place`, or None when there is nothing."""
         try:
             return posix.lstat(self.physical(place))
@@ -171,17 +177,18 @@ class World:
             return False
         return layer is None or not layer.is_hidden(place)
 
-    def names(self, folder: str) -> list:
+    def names(self, folder: str) -> list[str]:
         """The names in a folder, merged, without our scratch; raises what listdir raises."""
         physical = self.physical(folder)
         found = dict.fromkeys(posix.listdir(physical))
-        if physical != folder and self.has_real(folder) and is_folder(folder):
-            hidden = self.layer(folder).hidden_names(folder)
+        layer = self.layer(folder)
+        if layer is not None and physical != folder and self.has_real(folder) and is_folder(folder):
+            hidden = layer.hidden_names(folder)
             found.update(dict.fromkeys(name for name in posix.listdir(folder) if name not in hidden))
         scratch = {layer.folder for layer in self._layers.values()}
         return [name for name in found if folder.rstrip("/") + "/" + name not in scratch]
 
-    def reading(self, path, dir_fd=None, follow: bool = True):
+    def reading(self, path: Any, dir_fd: int | None = None, follow: bool = True) -> str | None:
         """Where to read `path`, or None when the kernel finds the same without us."""
         self._refresh()
         version = self._seen
@@ -200,7 +207,7 @@ class World:
 
     # -- layers --------------------------------------------------------------------------------------------------
 
-    def layer(self, folder: str):
+    def layer(self, folder: str) -> Layer | None:
         """The layer that keeps the entries of `folder`, or None while nothing on its device was redirected."""
         return self._layers.get(self._device(folder)) if self._layers else None
 
@@ -208,7 +215,7 @@ class World:
         """The same, made when there is none yet."""
         return self.layer(folder) or self._make_layer(folder)
 
-    def layers(self) -> list:
+    def layers(self) -> list[Layer]:
         """All layers of the run, those of other processes too."""
         self._refresh()
         return list(self._layers.values())
@@ -226,7 +233,7 @@ class World:
 
     def _make_layer(self, folder: str) -> Layer:
         device = self._device(folder)
-        path = self._given.get(device) or self._choose(folder, device)
+        path = self._choose(folder, device)
         make_folders(path)
         descriptor = posix.open(self._registry, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND, 0o600)
         try:
@@ -273,7 +280,7 @@ class World:
                 self._layers.setdefault(int(device), Layer(path))
 
 
-def _leads_out(path: str, follow: bool):
+def _leads_out(path: str, follow: bool) -> str | None:
     """Where a path below /proc or /dev leads by a link out of these: /proc/self/root/..., /proc/self/fd/7, /dev/fd/7.
 
     None where it stays there, where it names the link itself, and for the standard streams, which are the user's.
@@ -307,7 +314,7 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def _physical(layer, place: str) -> str:
+def _physical(layer: Layer | None, place: str) -> str:
     if layer is None:
         return place
     upper = layer.upper + place

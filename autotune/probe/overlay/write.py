@@ -1,21 +1,30 @@
 """Patched functions that change something: free places go to the kernel as they are, all others to scratch."""
 
+from __future__ import annotations
+
 import errno
 import os
 import posix
 
-from . import actions as actions
-from .call import PatchedFunction
+from . import actions
 from .layer import may
-from .world import error as error_of
+from .patched_function import OverlaidFunction
+from .world import os_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..shapes import Function
+    from .world import World
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
-class OsOpen(PatchedFunction):
+class OsOpen(OverlaidFunction):
     """os.open."""
 
-    def __call__(self, path, flags, mode=0o777, *, dir_fd=None):
+    def __call__(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> Any:
         world = self._world
         try:
             if not flags & WRITE_FLAGS and flags & os.O_TMPFILE != os.O_TMPFILE:
@@ -28,7 +37,7 @@ class OsOpen(PatchedFunction):
             error.filename = path
             raise
 
-    def _write(self, path, flags, mode, dir_fd):
+    def _write(self, path: Any, flags: int, mode: int, dir_fd: int | None) -> Any:
         must_be_new = flags & os.O_CREAT and flags & os.O_EXCL
         place, native = self._world.find(path, dir_fd, not (flags & os.O_NOFOLLOW or must_be_new))
         if self._world.is_free(place):
@@ -36,14 +45,14 @@ class OsOpen(PatchedFunction):
         return actions.open_file(self._world, place, flags, mode)
 
 
-class Write(PatchedFunction):
+class Write(OverlaidFunction):
     """A function of one path. `action(world, place, *args)` does it in scratch; a descriptor passes through."""
 
-    def __init__(self, name: str, original, world, action, follow: bool = False) -> None:
+    def __init__(self, name: str, original: Function, world: World, action: Function, follow: bool = False) -> None:
         super().__init__("os", name, original, world)
         self._action, self._follow = action, follow
 
-    def __call__(self, path, *args, dir_fd=None, **kwargs):
+    def __call__(self, path: Any, *args: Any, dir_fd: int | None = None, **kwargs: Any) -> Any:
         world = self._world
         try:
             place, native = world.find(path, dir_fd, kwargs.get("follow_symlinks", self._follow))
@@ -58,14 +67,14 @@ class Write(PatchedFunction):
 class Truncate(Write):
     """os.truncate: a descriptor that can be written is scratch already, and a read-only one fails as it should."""
 
-    def __call__(self, path, length):
+    def __call__(self, path: Any, length: int) -> Any:  # type: ignore[override]  # what os.truncate takes
         return self._original(path, length) if isinstance(path, int) else super().__call__(path, length)
 
 
-class Symlink(PatchedFunction):
+class Symlink(OverlaidFunction):
     """os.symlink."""
 
-    def __call__(self, src, dst, target_is_directory=False, *, dir_fd=None):
+    def __call__(self, src: Any, dst: Any, target_is_directory: bool = False, *, dir_fd: int | None = None) -> Any:
         world = self._world
         try:
             place, native = world.find(dst, dir_fd, False)
@@ -77,14 +86,22 @@ class Symlink(PatchedFunction):
             raise
 
 
-class Two(PatchedFunction):
+class Two(OverlaidFunction):
     """rename, replace, link: a source and a target, either of which may be free. `ways` are the three others."""
 
-    def __init__(self, name: str, original, world, ways) -> None:
+    def __init__(self, name: str, original: Function, world: World, ways: tuple[Function, Function, Function]) -> None:
         super().__init__("os", name, original, world)
         self._inside, self._into, self._out_of = ways
 
-    def __call__(self, src, dst, *, src_dir_fd=None, dst_dir_fd=None, follow_symlinks=True):
+    def __call__(
+        self,
+        src: Any,
+        dst: Any,
+        *,
+        src_dir_fd: int | None = None,
+        dst_dir_fd: int | None = None,
+        follow_symlinks: bool = True,
+    ) -> Any:
         world = self._world
         try:
             source, from_native = world.find(src, src_dir_fd, False)
@@ -101,10 +118,10 @@ class Two(PatchedFunction):
             raise
 
 
-class ChDir(PatchedFunction):
+class ChDir(OverlaidFunction):
     """os.chdir into a folder that only exists in scratch leads there."""
 
-    def __call__(self, path):
+    def __call__(self, path: Any) -> Any:
         world = self._world
         if not world.shared.view[0] or isinstance(path, int):
             return self._original(path)
@@ -116,25 +133,23 @@ class ChDir(PatchedFunction):
             raise
 
 
-def attribute(original, needs_owner: bool):
+def attribute(original: Function, needs_owner: bool) -> Function:
     """The action of a function that changes an attribute of an existing file or folder.
 
     Without `needs_owner` the right to write is enough, as for utime.
     """
 
-    def action(world, place, *args, **kwargs):
+    def action(world: World, place: str, *args: Any, **kwargs: Any) -> Any:
         status = actions.existing(world, place)
         is_foreign = world.physical(place) == place and posix.geteuid() not in (0, status.st_uid)
         if is_foreign and (needs_owner or not may(place, os.W_OK)):
-            raise error_of(errno.EPERM if needs_owner else errno.EACCES, place)
-        answer = original(actions.own(world, place), *args, **kwargs)
-        world.changes.add("write", place)
-        return answer
+            raise os_error(errno.EPERM if needs_owner else errno.EACCES, place)
+        return original(actions.own(world, place), *args, **kwargs)
 
     return action
 
 
-def truncate(world, place: str, length: int) -> None:
+def truncate(world: World, place: str, length: int) -> None:
     """os.truncate; needs the right to write, not the ownership."""
     descriptor = actions.open_file(world, place, os.O_WRONLY | os.O_CLOEXEC, 0o666)
     try:

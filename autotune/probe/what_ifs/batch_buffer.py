@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from .batch_copies import cloned, half, narrowed, shallow
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..shapes import Row
+
 MOST = 16
 MOST_BYTES = 256 << 20
 STEP = 7
@@ -17,15 +23,15 @@ class BatchBuffer:
     """
 
     def __init__(self) -> None:
-        self._batches = []
+        self._batches: list[tuple[Any, Row]] = []
         self._every = 1
         self._seen = 0
-        self._handed = []
+        self._handed: list[Row] = []
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    def offer(self, batch, row: dict) -> None:
+    def offer(self, batch: Any, row: Row) -> None:
         """See one more batch; `row` describes it (num_bytes, num_samples, tokens)."""
         self._seen += 1
         if (self._seen - 1) % self._every or (len(self._batches) + 1) * row["num_bytes"] > MOST_BYTES:
@@ -54,7 +60,7 @@ class BatchBuffer:
         samples = [row.get("num_samples") for _, row in self._batches]
         return bool(samples) and all(n is not None and n >= 4 and n % 2 == 0 for n in samples)
 
-    def next(self, narrow: bool = False):
+    def next(self, narrow: bool = False) -> Any:
         """A copy of the next kept batch; `narrow`: of the first half of its width."""
         size = len(self._batches)
         step = STEP if size % STEP else 1
@@ -65,12 +71,10 @@ class BatchBuffer:
         self._handed.append(row)
         return cloned(batch)
 
-    def means(self) -> dict:
+    def means(self) -> dict[str, float | None]:
         """{"samples", "tokens"}: means over the batches handed out in this phase, None where one is unknown."""
         return {"samples": self._mean("num_samples"), "tokens": self._mean("tokens")}
 
-    def _mean(self, name: str):
-        values = [row.get(name) for row in self._handed]
-        if not values or any(value is None for value in values):
-            return None
-        return sum(values) / len(values)
+    def _mean(self, name: str) -> float | None:
+        values: list[float] = [row[name] for row in self._handed if row.get(name) is not None]
+        return sum(values) / len(values) if values and len(values) == len(self._handed) else None

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
-def _is_tensor(value) -> bool:
+
+def _is_tensor(value: Any) -> bool:
     return hasattr(value, "element_size") and hasattr(value, "clone")
 
 
-def _mapped(value, leaf):
+def _mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """`value` with `leaf` applied to everything that is no container; containers are rebuilt."""
     if _is_tensor(value):
         return leaf(value)
@@ -28,17 +32,17 @@ def _mapped(value, leaf):
     return leaf(value)
 
 
-def shallow(batch):
+def shallow(batch: Any) -> Any:
     """The same tensors in new containers: a script that pops keys from its batch leaves this one whole."""
     return _mapped(batch, lambda leaf: leaf)
 
 
-def cloned(batch):
+def cloned(batch: Any) -> Any:
     """New containers and new tensors; what lay in pinned memory does so again, or its copy to the device would wait."""
     return _mapped(batch, lambda leaf: _cloned_tensor(leaf) if _is_tensor(leaf) else copy.copy(leaf))
 
 
-def _cloned_tensor(tensor):
+def _cloned_tensor(tensor: Any) -> Any:
     return tensor.clone().pin_memory() if tensor.is_pinned() else tensor.clone()
 
 
@@ -47,17 +51,17 @@ def half(width: int) -> int:
     return max(1, width // 2)
 
 
-def narrowed(batch, width: int):
+def narrowed(batch: Any, width: int) -> Any:
     """A copy without the second half of what is `width` wide in its second dimension."""
 
-    def leaf(item):
+    def leaf(item: Any) -> Any:
         is_wide = _is_tensor(item) and item.dim() >= 2 and item.shape[1] == width
         return item[:, : half(width)].clone() if is_wide else item
 
     return _mapped(cloned(batch), leaf)
 
 
-def resized(batch, factor: float):
+def resized(batch: Any, factor: float) -> Any:
     """A batch of `factor` times the samples: the first half (0.5), or every sample so many times (2, 4).
 
     Raises ValueError when the first dimension of its tensors is not the number of samples, or one is to be halved.
@@ -68,7 +72,7 @@ def resized(batch, factor: float):
     return _resized_item(batch, size, factor)
 
 
-def _num_samples(batch) -> int:
+def _num_samples(batch: Any) -> int:
     sizes = set()
     _mapped(batch, lambda leaf: sizes.add(int(leaf.shape[0])) if _is_tensor(leaf) and leaf.dim() else None)
     if len(sizes) != 1:
@@ -76,11 +80,11 @@ def _num_samples(batch) -> int:
     return sizes.pop()
 
 
-def _resized_item(value, size: int, factor: float):
+def _resized_item(value: Any, size: int, factor: float) -> Any:
     if isinstance(value, list) and len(value) == size and not any(_is_tensor(item) for item in value):
-        return value[: size // 2] if factor < 1 else value * factor
+        return value[: size // 2] if factor < 1 else value * int(factor)
 
-    def leaf(item):
+    def leaf(item: Any) -> Any:
         if not _is_tensor(item) or not item.dim():
             return item
         return item[: size // 2].clone() if factor < 1 else item.repeat(factor, *[1] * (item.dim() - 1))

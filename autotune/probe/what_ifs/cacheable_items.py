@@ -8,11 +8,17 @@ from collections.abc import Mapping
 
 from .. import call_sites, clock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..shapes import Row
+
 ITEMS, READS = 8, 3
 """So many samples, each so many times: fewer may agree by chance where a flip of a coin changes them."""
 
 
-def items(loader) -> dict:
+def items(loader: Any) -> Row:
     """Samples of the next batches, read again: {"is_own", "are_same", "batch_size", "item_ns", "item_cpu_ns"}.
 
     The times are those of the last reads: what a dataset keeps once it was read costs nothing any more. Of a library's
@@ -26,7 +32,9 @@ def items(loader) -> dict:
     keys = [key for batch in batches for key in batch][:ITEMS]
     if len(keys) < ITEMS or any(hasattr(_root(dataset), name) for name in ("set_epoch", "epoch")):
         return {}
-    first, wall, cpu, same = [dataset[key] for key in keys], [], [], True
+    first, same = [dataset[key] for key in keys], True
+    wall: list[int] = []
+    cpu: list[int] = []
     for _ in range(READS - 1):
         wall, cpu = [], []
         for key, before in zip(keys, first):
@@ -39,20 +47,21 @@ def items(loader) -> dict:
     return {"is_own": True, "are_same": same, "batch_size": size, "item_ns": wall, "item_cpu_ns": cpu}
 
 
-def _root(dataset):
+def _root(dataset: Any) -> Any:
     """What a Subset is of."""
     while type(dataset).__module__.startswith("torch.utils.data") and hasattr(dataset, "dataset"):
         dataset = dataset.dataset
     return dataset
 
 
-def _is_own(dataset) -> bool:
+def _is_own(dataset: Any) -> bool:
     """Whether the user's own code makes the samples."""
     function = getattr(type(_root(dataset)), "__getitem__", None)
-    return hasattr(function, "__code__") and call_sites.is_user(function.__code__.co_filename)
+    code = getattr(function, "__code__", None)
+    return code is not None and call_sites.is_user(code.co_filename)
 
 
-def _is_same(one, other) -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     torch, numpy = sys.modules["torch"], sys.modules.get("numpy")

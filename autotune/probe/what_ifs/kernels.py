@@ -7,6 +7,13 @@ import time
 
 from .. import clock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ..shapes import Row
+
 STEPS = 3
 MOST_CHARACTERS = 200
 MOST_GAPS = 2000
@@ -22,7 +29,7 @@ class Profile:
     def __init__(self, steps: int) -> None:
         self._steps = steps
         self._done = -1
-        self._begin = None
+        self._begin: int | None = None
         self._profiler = None
         try:
             self._profiler = _started()
@@ -36,7 +43,7 @@ class Profile:
             self._begin = _wait()
         return self._done >= self._steps
 
-    def table(self, origin: int):
+    def table(self, origin: int) -> Row | None:
         """The Recording's `kernels`, times from `origin`; None when no whole step was profiled."""
         profiler, self._profiler = self._profiler, None
         if profiler is None:
@@ -54,7 +61,7 @@ class Profile:
             return None
 
 
-def _started():
+def _started() -> Any:
     from torch.profiler import ProfilerActivity, profile
 
     activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
@@ -63,7 +70,7 @@ def _started():
     return profiler
 
 
-def _wait():
+def _wait() -> int | None:
     """The profiler's clock once the device has done all that was queued; None when it failed."""
     try:
         sys.modules["torch"].cuda.synchronize()
@@ -72,14 +79,15 @@ def _wait():
     return time.time_ns()
 
 
-def tabulate(events, span: tuple, origin: int) -> dict:
+def tabulate(events: Iterable[Any], span: tuple[int, int], origin: int) -> Row:
     """Kineto `events` that start within `span`, as start_ns, end_ns, busy_ns, rows and idle; times less `origin`.
 
     A row is all launches of one kernel by one operator, or all copies of one kind.
     """
     found = [event for event in events if _is_device(event) and span[0] <= event.start_ns() < span[1]]
     operators = _operators(events, {event.linked_correlation_id() for event in found})
-    rows, kernels = {}, []
+    rows: dict[tuple[str, str, str], list[int]] = {}
+    kernels: list[tuple[int, int]] = []
     for event in found:
         name, start, length = event.name(), event.start_ns(), event.duration_ns()
         kind = _kind(name)
@@ -102,7 +110,7 @@ def tabulate(events, span: tuple, origin: int) -> dict:
     }
 
 
-def _is_device(event) -> bool:
+def _is_device(event: Any) -> bool:
     """Whether an event ran on the device. The ranges of record_function also appear there: they are no kernels."""
     return event.device_type().name == "CUDA" and not event.is_user_annotation()
 
@@ -111,7 +119,7 @@ def _kind(name: str) -> str:
     return "copy" if name.startswith("Memcpy") else "fill" if name.startswith("Memset") else "kernel"
 
 
-def _operators(events, wanted: set) -> dict:
+def _operators(events: Iterable[Any], wanted: set[int]) -> dict[int, str]:
     """Names of torch's own operators by correlation id; a record_function of the script's has a name of its own."""
     found = {}
     for event in events:
@@ -120,7 +128,7 @@ def _operators(events, wanted: set) -> dict:
     return found
 
 
-def _gaps(intervals: list, span: tuple) -> list:
+def _gaps(intervals: list[tuple[int, int]], span: tuple[int, int]) -> list[tuple[int, int]]:
     """(start, end) of what `intervals` leave uncovered of `span`."""
     gaps, covered = [], span[0]
     for start, end in sorted(intervals):

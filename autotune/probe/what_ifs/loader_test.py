@@ -7,6 +7,14 @@ import os
 from .. import clock
 from . import cacheable_items, other_load, preparation_sampler
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import Event, Row
+
 LOADER_S = 2.0
 LEAST_BATCHES, MOST_BATCHES = 32, 256
 ENOUGH_S = 0.3
@@ -23,7 +31,7 @@ NOT_OF_SIZE = ("gc",)
 """Calls of the script that take as long whatever the micro-batch: no cost of its own, shared by a larger one."""
 
 
-def step_result(name: str, spans: list) -> dict:
+def step_result(name: str, spans: list[tuple[int, list[Event]]]) -> Row:
     """{"micro_ns"}, and of a replay {"step_ns", "update_ns"} too, from (wall, events) of each step.
 
     Without fetches and interruptions; a micro-batch also without the update and what takes as long for any size.
@@ -42,7 +50,7 @@ def step_result(name: str, spans: list) -> dict:
     return {"micro_ns": micros, **({"step_ns": steps, "update_ns": updates} if name in REPLAYS else {})}
 
 
-def _covered(events: list, kinds: tuple) -> int:
+def _covered(events: list[Event], kinds: tuple[str, ...]) -> int:
     """How long at least one of the events of these kinds ran: an evaluation fetches and logs."""
     covered, until = 0, 0
     for start, end in sorted((start, end) for kind, start, end, _, _ in events if kind in kinds):
@@ -51,7 +59,7 @@ def _covered(events: list, kinds: tuple) -> int:
     return covered
 
 
-def load(session, row: dict, workers: int) -> tuple:
+def load(session: ProbeSession, row: Row, workers: int) -> tuple[str, Row]:
     """(outcome, result) of taking batches from a copy of the loader with `workers` workers and nothing else to do."""
     recorder, loader = session.recorder, row["object"]()
     recorder.on = False
@@ -70,7 +78,7 @@ def load(session, row: dict, workers: int) -> tuple:
     return "completed", result
 
 
-def _looked_into(loader) -> dict:
+def _looked_into(loader: Any) -> Row:
     """What fills the batches, and whether samples repeat; without what the dataset does not bear."""
     found = {}
     for name, look in (
@@ -84,12 +92,12 @@ def _looked_into(loader) -> dict:
     return found
 
 
-def _copy(loader, workers: int):
+def _copy(loader: Any, workers: int) -> Any:
     from torch.utils.data import DataLoader
 
-    several = {"prefetch_factor": loader.prefetch_factor or 2} if workers else {}
+    several: dict[str, Any] = {"prefetch_factor": loader.prefetch_factor or 2} if workers else {}
     if loader.batch_sampler is not None:
-        drawn = {"batch_sampler": loader.batch_sampler}
+        drawn: dict[str, Any] = {"batch_sampler": loader.batch_sampler}
     else:  # the dataset itself makes the batches
         drawn = {"batch_size": None, "sampler": loader.sampler}
     return DataLoader(
@@ -103,7 +111,7 @@ def _copy(loader, workers: int):
     )
 
 
-def _take(loader, workers: int) -> dict:
+def _take(loader: Any, workers: int) -> Row:
     begin = clock.now()
     iterator = iter(loader)
     next(iterator)
@@ -134,7 +142,7 @@ def _take(loader, workers: int) -> dict:
     return {**result, "end_ns": clock.now() - stop, "was_idle": is_idle}
 
 
-def _most(loader) -> int:
+def _most(loader: Any) -> int:
     """Batches whose pace is measured: of a short epoch some are left to be taken when they are ready."""
     try:
         left = len(loader) - READY_BATCHES - 2
@@ -143,13 +151,13 @@ def _most(loader) -> int:
     return min(MOST_BATCHES, left) if left >= READY_BATCHES else MOST_BATCHES
 
 
-def _ready(iterator, pace_ns: float) -> list:
+def _ready(iterator: Iterator[Any], pace_ns: float) -> list[int]:
     """How long it takes to get a batch that the workers finished while this process was busy, as training is.
 
     Taking them at once does not tell: who was just asked answers from warm caches. Few workers have nothing to do after
     it: in twice the time of each batch they prepare two.
     """
-    taken = []
+    taken: list[int] = []
     if READY_BATCHES * 2 * pace_ns > READY_S * 1e9:
         return taken
     _spin(pace_ns)
@@ -174,15 +182,17 @@ def _is_enough(batches: int, elapsed_ns: int, most: int = MOST_BATCHES) -> bool:
     return batches >= LEAST_BATCHES and elapsed_ns > ENOUGH_S * 1e9
 
 
-def has_room(session) -> bool:
+def has_room(session: ProbeSession) -> bool:
     """Whether the models and the optimizers' states would leave at least half of what is free on the disk."""
     states = [row["state_bytes"] or {} for row in session.described_optimizers()]
-    size = sum(row["param_bytes"] for row in session.described_models()) + sum(sum(each.values()) for each in states)
+    size: int = sum(row["param_bytes"] for row in session.described_models()) + sum(
+        sum(each.values()) for each in states
+    )
     disk = os.statvfs(session.request["run_dir"])
     return 2 * size < disk.f_bavail * disk.f_frsize
 
 
-def serialise(session) -> tuple:
+def serialise(session: ProbeSession) -> tuple[str, Row]:
     """(outcome, result) of saving the largest model and its optimizer once, beside the Recording."""
     import torch
 

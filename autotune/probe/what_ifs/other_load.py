@@ -11,12 +11,12 @@ IDLE, WAITING, GUEST = 3, 4, 8
 """Columns of its lines: idle, waiting for a disk; from GUEST on what is counted before already."""
 
 
-def usable() -> set:
+def usable() -> set[int]:
     """Numbers of the CPUs that this process may run on; of them all where nothing tells."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
-def reading():
+def reading() -> tuple[float, float, float] | None:
     """(now, CPU seconds of this process's CPUs, of it and its ended children), in s; None without /proc."""
     try:
         with open(STAT, encoding="ascii") as file:
@@ -30,14 +30,14 @@ def reading():
     return clock.now() / 1e9, busy, sum(os.times()[:4])
 
 
-def _own(rows):
+def _own(rows: list[list[str]]) -> list[list[str]]:
     """The rows of the CPUs in the affinity mask; that of them all where some have none: a container may renumber."""
     mask = {f"cpu{cpu}" for cpu in usable()}
     own = [row for row in rows if row[0] in mask]
     return own if len(own) == len(mask) else rows[:1]
 
 
-def cpus(before):
+def cpus(before: tuple[float, float, float] | None) -> float | None:
     """CPUs that others kept busy since reading `before`, on average; None where it cannot be told."""
     after = reading()
     if before is None or after is None or after[0] <= before[0]:

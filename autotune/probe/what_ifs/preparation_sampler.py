@@ -10,18 +10,26 @@ import sys
 
 from .. import clock, describe, sampler
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any, Callable
+
+    from ..shapes import Row, Samples
+
 INTERVAL_NS = 200_000
 ENOUGH_NS, MOST_NS = 200_000_000, 1_000_000_000
 LEAST_BATCHES = 4
 
 
-def samples(loader) -> list:
+def samples(loader: Any) -> list[Row]:
     """The samples of some batches but the first, as the sampler's rows; none where a profiler of the script is on."""
     if describe.records_calls():
         return []
     iterator = iter(loader)
     next(iterator, None)
-    counts = {}
+    counts: Samples = {}
     sys.setprofile(_noting(counts))
     try:
         _take(iterator)
@@ -30,7 +38,7 @@ def samples(loader) -> list:
     return sampler.rows_of(counts)
 
 
-def _take(iterator) -> None:
+def _take(iterator: Iterator[Any]) -> None:
     begin, taken = clock.now(), 0
     while next(iterator, None) is not None:
         taken += 1
@@ -39,14 +47,14 @@ def _take(iterator) -> None:
             return
 
 
-def _noting(counts: dict):
+def _noting(counts: Samples) -> Callable[[FrameType, str, object], None]:
     """A profile function. What passed since the event before belongs to the frame itself, of a call to its caller.
 
     What the function itself takes is nobody's.
     """
     due = clock.now() + INTERVAL_NS
 
-    def on_event(frame, event, _) -> None:
+    def on_event(frame: FrameType, event: str, _: object) -> None:
         nonlocal due
         began = clock.now()
         late = began - due

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from . import loader_test, other_load, torch_settings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..session import ProbeSession
+    from ..shapes import Phase
+    from .batch_buffer import BatchBuffer
+
 PHASE_S = 1.5
 SHORT_S = 0.25
 """As long as this a phase may take whatever the number of its steps: those of a few milliseconds scatter most."""
@@ -24,7 +30,7 @@ SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
 WORTH_LOADING_SHARE = 0.02
 
 
-def choose(session, kept, mean_s: float) -> tuple:
+def choose(session: ProbeSession, kept: BatchBuffer, mean_s: float) -> tuple[int, list[Phase]]:
     """(rounds, [(name, arguments)] in their order): as many rounds as there is time for, at most three."""
     for rounds in range(MOST_ROUNDS, 0, -1):
         phases = _of_rounds(session, kept, rounds)
@@ -33,24 +39,24 @@ def choose(session, kept, mean_s: float) -> tuple:
     return rounds, phases
 
 
-def steps(phase: tuple, mean_s: float, rounds: int) -> int:
+def steps(phase: Phase, mean_s: float, rounds: int) -> int:
     """Steps of the phase that count, where one as the script is takes `mean_s` seconds."""
     most = max(MOST_STEPS, int(SHORT_S / mean_s))
     wanted = min(most, max(LEAST_STEPS, int(PHASE_S / mean_s)))
     return max(LEAST_IN_ROUND, wanted // rounds) if _takes_turns(phase) else wanted
 
 
-def _takes_turns(phase: tuple) -> bool:
+def _takes_turns(phase: Phase) -> bool:
     """Half a batch is for where twice does not fit; a stopped profiler cannot be gone on with."""
     name, arguments = phase
     if name == "micro_batch":
-        return arguments["factor"] != HALF
+        return bool(arguments["factor"] != HALF)
     return name == "replay_changed" and "profiler" not in arguments
 
 
-def _expected_s(phases: list, mean_s: float, rounds: int) -> float:
+def _expected_s(phases: list[Phase], mean_s: float, rounds: int) -> float:
     """Seconds that they take: of a loader alone all that it may."""
-    trained = [
+    trained: list[float] = [
         arguments.get("factor", 1) * (THROWN_AWAY + steps((name, arguments), mean_s, rounds)) * mean_s
         for name, arguments in phases
         if name not in ("loader_alone", "serialise", "profile")
@@ -58,44 +64,44 @@ def _expected_s(phases: list, mean_s: float, rounds: int) -> float:
     return sum(trained) + loader_test.LOADER_S * sum(name == "loader_alone" for name, _ in phases)
 
 
-def _of_rounds(session, kept, rounds: int) -> list:
+def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int) -> list[Phase]:
     if not session.request["what_ifs"] or session.world_size() > 1 or session.window.start is None:
         return []
     saves = not session.has_saved() and loader_test.has_room(session)
-    serialised = [("serialise", {"parts": "model+optimizer"})] if saves else []
+    serialised: list[Phase] = [("serialise", {"parts": "model+optimizer"})] if saves else []
     if session.window.steps_by != "optimizer":
         return serialised
-    profile = [("profile", {})] if session.trains_on_cuda() else []
+    profile: list[Phase] = [("profile", {})] if session.trains_on_cuda() else []
     in_turns, stopped = _changes(session, rounds)
     if not len(kept):
         # Without a loader the script goes on with batches of its own making.
         return [*profile, *serialised, *(in_turns + stopped if session.train_loader() < 0 else [])]
-    replay = ("replay", {"num_batches": len(kept)})
-    loading = [("loader_alone", {"num_workers": workers}) for workers in worker_counts(session)]
-    narrow = [("narrow_batch", {})] if kept.are_padded() else []
+    replay: Phase = ("replay", {"num_batches": len(kept)})
+    loading: list[Phase] = [("loader_alone", {"num_workers": workers}) for workers in worker_counts(session)]
+    narrow: list[Phase] = [("narrow_batch", {})] if kept.are_padded() else []
     # Four times the memory of a step is the likeliest to fail.
     last = _sizes(rounds, FOUR) if kept.are_single() and not stopped else []
-    half = [("micro_batch", {"factor": HALF})] if kept.have_halves() else []
+    half: list[Phase] = [("micro_batch", {"factor": HALF})] if kept.have_halves() else []
     sizes = _sizes(rounds, DOUBLE)
     return [*profile, replay, *loading, *serialised, *half, *sizes, *narrow, *in_turns, *stopped, *last]
 
 
-def _sizes(rounds: int, factor: int) -> list:
+def _sizes(rounds: int, factor: int) -> list[Phase]:
     """A larger micro-batch in turns with today's, which the replay is where there is but one round."""
     factors = (SAME, factor) if rounds > 1 else (factor,)
     return rounds * [("micro_batch", {"factor": each}) for each in factors]
 
 
-def _changes(session, rounds: int) -> tuple:
+def _changes(session: ProbeSession, rounds: int) -> tuple[list[Phase], list[Phase]]:
     """Replays with one setting changed, in turns with none; and, to be the last, those with a stopped profiler."""
-    choices = [("replay_changed", arguments) for arguments in torch_settings.choices(session)]
+    choices: list[Phase] = [("replay_changed", arguments) for arguments in torch_settings.choices(session)]
     stopped = [phase for phase in choices if not _takes_turns(phase)]
     turns = [phase for phase in choices if _takes_turns(phase)]
-    as_is = [("replay_changed", {})] if turns and rounds > 1 else []
+    as_is: list[Phase] = [("replay_changed", {})] if turns and rounds > 1 else []
     return rounds * [*as_is, *turns], stopped
 
 
-def worker_counts(session) -> list:
+def worker_counts(session: ProbeSession) -> list[int]:
     """Numbers of workers with which the train loader is worth to be tried alone."""
     loader, cpus = session.loaders[session.train_loader()], len(other_load.usable())
     # More workers than CPUs may slow training down without a wait.

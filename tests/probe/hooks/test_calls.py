@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from autotune.probe import call_sites, overhead
-from autotune.probe.hooks import calls as hooks_calls
+from autotune.probe.hooks.calls import _install_cuda, timed_copy, timed_read
 from autotune.probe.recorder import Recorder
 
 
@@ -94,8 +94,8 @@ def recorder():
 
 
 def test_reads_of_a_device_tensor_and_copies_to_the_device_are_recorded(recorder):
-    read = hooks_calls.timed_read(recorder, lambda tensor: 7)
-    copy = hooks_calls.timed_copy(recorder, lambda tensor: OnDevice())
+    read = timed_read(recorder, lambda tensor: 7)
+    copy = timed_copy(recorder, lambda tensor: OnDevice())
     assert (read(OnDevice()), read(OnHost())) == (7, 7)
     assert copy(OnHost()).is_cuda
     assert [event[0] for event in recorder.events] == ["sync", "h2d"]
@@ -113,14 +113,14 @@ def test_reads_of_a_device_tensor_and_copies_to_the_device_are_recorded(recorder
 )
 def test_an_optimizers_own_reads_are_its_cost_and_those_of_a_closure_are_the_scripts(recorder, stack, counts):
     recorder.stack = stack
-    hooks_calls.timed_read(recorder, lambda tensor: 7)(OnDevice())
+    timed_read(recorder, lambda tensor: 7)(OnDevice())
     assert [event[0] for event in recorder.events] == (["sync"] if counts else [])
 
 
 def test_while_dynamo_traces_the_hooks_look_at_nothing(recorder, monkeypatch):
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    read = hooks_calls.timed_read(recorder, lambda tensor: 7)
-    copy = hooks_calls.timed_copy(recorder, lambda tensor: tensor)
+    read = timed_read(recorder, lambda tensor: 7)
+    copy = timed_copy(recorder, lambda tensor: tensor)
     nothing = object()
     assert (read(nothing), copy(nothing)) == (7, nothing)
     assert recorder.events == []
@@ -154,7 +154,7 @@ def _unbound_item(x):
 
 @pytest.mark.parametrize("function", [_bound_to, _unbound_to, _mapped_cpu, _unbound_item])
 def test_what_compiles_whole_natively_compiles_whole_under_the_hooks_of_a_cuda_build(fresh_dynamo, probed, function):
-    hooks_calls._install_cuda(probed)
+    _install_cuda(probed)
     assert torch.Tensor.to is not torch._C.TensorBase.to
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
         x = torch.ones(3)
@@ -165,7 +165,7 @@ def test_a_read_is_weighed_by_its_own_cost(probed, monkeypatch):
     monkeypatch.setattr(overhead, "_event_ns", lambda: 3)
     monkeypatch.setattr(overhead, "_read_ns", lambda: 100)
     probed.overhead.start()
-    hooks_calls.timed_read(probed.recorder, lambda tensor: None)(OnDevice())
+    timed_read(probed.recorder, lambda tensor: None)(OnDevice())
     gc.collect()
     probed.recorder.instant("mode")
     probed.overhead.stop()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, TensorDataset
 
-from autotune.probe.hooks import data as hooks_data
+from autotune.probe.hooks.data import ARGUMENTS, _timed_iter
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_arguments_are_the_resolved_ones(probed, dataset, make, given, expected)
     (row,) = probed.loaders
     assert row["given"] == given
     assert {name: row["arguments"][name] for name in expected} == expected
-    assert set(row["arguments"]) == {*hooks_data.ARGUMENTS, "multiprocessing_context"}
+    assert set(row["arguments"]) == {*ARGUMENTS, "multiprocessing_context"}
     assert row["object"]() is loader
 
 
@@ -173,7 +173,7 @@ def test_a_library_rebuilds_the_loader_whose_sampler_it_takes_or_else_the_last(p
 
 
 def test_workers_of_a_loader_of_the_probes_own_learn_that_they_are_workers(probed):
-    iterate = hooks_data._timed_iter(probed, lambda loader: os.environ["AUTOTUNE_LOADER"])
+    iterate = _timed_iter(probed, lambda loader: os.environ["AUTOTUNE_LOADER"])
     probed.recorder.on = False
     assert iterate(object()) == f"{os.getpid()}:-1"
     assert "AUTOTUNE_LOADER" not in os.environ

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -258,7 +257,8 @@ def test_nothing_is_profiled_when_no_what_ifs_are_asked(run):
 
 def test_slow_steps_are_profiled_one_at_a_time(attach):
     session = attach(steps=4, warmup=1)
-    session.window = SimpleNamespace(start=0, end=80 * 10**9, step_ends=[0] * 5, warmup=1, is_over=True)
+    session.window.start, session.window.end = 0, 80 * 10**9
+    session.window.step_ends, session.window.warmup = [0] * 5, 1
     assert session.plan._profiled_steps() == 1
     session.window.end = 4 * 10**9
     assert session.plan._profiled_steps() == kernels.STEPS

@@ -1,10 +1,13 @@
-"""Side effects that are no files of ours: trackers, hub pushes, child programs. Blocked where that is possible, else
-named."""
+"""What was blocked and what was not isolated: trackers, hub pushes, child programs, connections."""
+
+from __future__ import annotations
 
 import os
 import posix
 
-from . import commands, hub, network, trackers
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..shapes import Row
 
 MOST_ROWS = 50
 NOTES = "not-isolated-"
@@ -20,8 +23,8 @@ class Isolated:
 
     def __init__(self, run_dir: str = "") -> None:
         self._run_dir = run_dir
-        self._blocked = {}
-        self._not_isolated = {}
+        self._blocked: dict[str, int] = {}
+        self._not_isolated: dict[str, int] = {}
 
     def blocked(self, what: str) -> None:
         """A side effect that did not happen, e.g. "wandb.init (runs disabled)"."""
@@ -45,33 +48,12 @@ class Isolated:
         except OSError:
             pass
 
-    def rows(self) -> dict:
+    def rows(self) -> dict[str, list[Row]]:
         """{"blocked": [{what}], "not_isolated": [{what}]}, with the count behind what happened more than once."""
         return {"blocked": _rows(self._blocked), "not_isolated": _rows(self._not_isolated)}
 
 
-def _rows(counts: dict) -> list:
+def _rows(counts: dict[str, int]) -> list[Row]:
     texts = [what if count == 1 else f"{what} ({count} times)" for what, count in counts.items()]
     more = [f"and {len(texts) - MOST_ROWS} more"] if len(texts) > MOST_ROWS else []
     return [{"what": text} for text in (*texts[:MOST_ROWS], *more)]
-
-
-def callbacks(world, patches, isolated: Isolated) -> dict:
-    """{module name: function(module)} for the trackers, the hub, sockets and subprocess; `world` None: the kernel layer
-    holds the files of every program."""
-    return {
-        **network.callbacks(patches, isolated),
-        **trackers.callbacks(patches, isolated),
-        **hub.callbacks(patches, isolated),
-        **commands.callbacks(world, patches, isolated),
-    }
-
-
-def install(world, patches, isolated: Isolated) -> None:
-    """Name the programs that the script starts.
-
-    Beside the kernel layer (`world` is None) by patches of `os`: an audit hook costs a call for every audited event.
-    Under the hooks that audit hook exists (unheld.py) and sees `posix.*`, too.
-    """
-    if world is None:
-        commands.install(patches, isolated)

@@ -11,8 +11,9 @@ import tempfile
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from overlaid import Overlay
 
-from autotune.probe.overlay import install
+overlay = Overlay()
 
 NAMES = st.sampled_from(["a", "b", "c", "f", "link", "dlink"])
 PLANTED = ["a", "b", "f", "link", "dlink", "a/b", "a/f", "a/b/c", "a/b/f", "a/link", "dlink/b", "dlink/f"]
@@ -121,13 +122,13 @@ class SameAsNative(RuleBasedStateMachine):
         self.real = view(self.roots[1])
         run_dir = f"{self.base}/run"
         os.mkdir(run_dir)
-        install.install({"protected": [self.roots[1]], "exempt": ["/"], "run_id": "r", "run_dir": run_dir})
+        overlay.install({"protected": [self.roots[1]], "exempt": ["/"], "run_id": "r", "run_dir": run_dir})
 
     def teardown(self):
         if not hasattr(self, "base"):
             return
         native = view(self.roots[0])
-        install.uninstall()
+        overlay.uninstall()
         assert view(self.roots[1]) == self.real
         assert view(self.roots[0]) == native, "the other folder is no reference: it was redirected too"
         shutil.rmtree(self.base)

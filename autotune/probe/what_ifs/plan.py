@@ -7,7 +7,6 @@ the script as they are.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import deque
 
@@ -15,6 +14,13 @@ from .. import clock, ending
 from . import kernels, loader_test, other_load, schedule, torch_settings
 from .batch_buffer import BatchBuffer
 from .batch_copies import resized
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..session import ProbeSession
+    from ..shapes import Phase, Row, Undo
 
 TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
 """The phases that train, on kept batches or, without a loader, on the script's own."""
@@ -26,20 +32,20 @@ PROFILE_LIMIT_SHARE = 0.25
 class Plan:
     """The phases after the window. `is_active` while one of them runs, `current` names it."""
 
-    def __init__(self, session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._kept = BatchBuffer()
-        self._phases = deque()
-        self._marks = []
-        self._others = None
-        self._profile = None
-        self._undo = None
+        self._phases: deque[Phase] = deque()
+        self._marks: list[tuple[int, int]] = []
+        self._others: tuple[float, float, float] | None = None
+        self._profile: kernels.Profile | None = None
+        self._undo: Undo | None = None
         self._rounds = 1
         self._began = 0
         self.is_active = False
         self.current = ""
 
-    def keep(self, ref: int, batch, row: dict) -> None:
+    def keep(self, ref: int, batch: Any, row: Row) -> None:
         """Offer a batch of the train loader, described by `row`, to be kept."""
         session = self._session
         if session.window.start is not None and session.is_train_loader(ref) and session.request["what_ifs"]:
@@ -63,7 +69,7 @@ class Plan:
         sys.excepthook = lambda kind, error, trace: self.failed(error)
         self._next_phase()
 
-    def next_batch(self, ref: int, step):
+    def next_batch(self, ref: int, step: Callable[[], Any]) -> Any:
         """What `next` of loader `ref` gives while a phase runs."""
         if not self._session.is_train_loader(ref):
             return self._fetch(ref, step)
@@ -82,7 +88,7 @@ class Plan:
         self._session.recorder.push("fetch", start, clock.now(), ref, 1)
         return batch
 
-    def _live_batch(self, ref: int, step):
+    def _live_batch(self, ref: int, step: Callable[[], Any]) -> Any:
         """The loader's own next batch: a copy of a kept one would not lie in pinned memory, and would cost no wait."""
         try:
             return self._fetch(ref, step)
@@ -90,7 +96,7 @@ class Plan:
             self._record_profile()
         return self.next_batch(ref, step)
 
-    def _fetch(self, ref: int, step):
+    def _fetch(self, ref: int, step: Callable[[], Any]) -> Any:
         """What the script's own `next` gives, as a wait."""
         recorder, came = self._session.recorder, 0
         start = recorder.enter("fetch")
@@ -101,7 +107,7 @@ class Plan:
         finally:
             recorder.leave("fetch", start, ref, came)
 
-    def _remade(self):
+    def _remade(self) -> Any:
         """A copy of the next kept batch, of the size that the phase asks for."""
         batch = self._kept.next(narrow=self.current == "narrow_batch")
         factor = self._phases[0][1].get("factor", 1)
@@ -110,7 +116,7 @@ class Plan:
     @ending.ours
     def on_step(self) -> None:
         """The first optimizer made a step while phases run."""
-        if self.current == "profile" and self._profile.on_step():
+        if self.current == "profile" and self._profile is not None and self._profile.on_step():
             self._record_profile()
             return
         if self.current not in TRAINING:
@@ -125,8 +131,8 @@ class Plan:
     def _steps_of_phase(self) -> int:
         spent_s = (clock.now() - self._marks[0][0]) / 1e9
         # A changed setting may make steps many times as long.
-        most = math.inf if spent_s < 2 * schedule.PHASE_S else schedule.LEAST_STEPS
-        return min(most, schedule.steps(self._phases[0], self._mean_s(), self._rounds))
+        wanted = schedule.steps(self._phases[0], self._mean_s(), self._rounds)
+        return wanted if spent_s < 2 * schedule.PHASE_S else min(schedule.LEAST_STEPS, wanted)
 
     def _profiled_steps(self) -> int:
         limit_s = PROFILE_LIMIT_SHARE * self._session.request["what_if_limit_s"]
@@ -134,9 +140,10 @@ class Plan:
 
     def _mean_s(self) -> float:
         window = self._session.window
-        return max(1e-6, (window.end - window.start) / max(1, len(window.step_ends) - window.warmup) / 1e9)
+        begin, end = window.span()
+        return max(1e-6, (end - begin) / max(1, len(window.step_ends) - (window.warmup or 0)) / 1e9)
 
-    def _step_result(self) -> dict:
+    def _step_result(self) -> Row:
         name, arguments = self._phases[0]
         events = self._session.recorder.events
         pairs = zip(self._marks[1:], self._marks[2:])
@@ -157,16 +164,19 @@ class Plan:
         outcome, result = loader_test.serialise(self._session)
         self._record(outcome, result)
 
-    def _row(self, outcome: str, result: dict) -> dict:
+    def _row(self, outcome: str, result: Row) -> Row:
         name, arguments = self._phases[0]
         return {"name": name, "outcome": outcome, "arguments": arguments, "result": result}
 
-    def _record(self, outcome: str, result: dict) -> None:
+    def _record(self, outcome: str, result: Row) -> None:
         self._session.what_ifs.append(self._row(outcome, result))
         self._end_phase()
 
+    def _kernels(self) -> Row | None:
+        return self._profile.table(self._session.recorder.origin) if self._profile is not None else None
+
     def _record_profile(self) -> None:
-        self._session.kernels = self._profile.table(self._session.recorder.origin)
+        self._session.kernels = self._kernels()
         self._end_phase()
 
     def _end_phase(self) -> None:
@@ -197,7 +207,7 @@ class Plan:
     def abandon(self) -> None:
         """The script ended by itself inside a phase: keep what it brought."""
         if self.is_active and self.current == "profile":
-            self._session.kernels = self._profile.table(self._session.recorder.origin)
+            self._session.kernels = self._kernels()
         if self.is_active and self.current in TRAINING and len(self._marks) > 2:
             self._session.what_ifs.append(self._row("completed", self._step_result()))
         self._take_back()

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from overlaid import Project
 
-from autotune.probe.isolate.install import Isolated
+from autotune.probe.isolate.isolated import Isolated
 from autotune.probe.overlay import native
 from autotune.probe.overlay.world import World
 from autotune.probe.patches import Patches
@@ -129,7 +129,8 @@ def test_processes_of_one_run_share_what_they_wrote(project):
         import subprocess, sys
         from overlay_settings import SETTINGS
         program = (
-            "import json, sys; from autotune.probe.overlay import install; install.install(json.loads(sys.argv[1]));"
+            "import json, sys; from autotune.probe.overlay import stand_ins;"
+            "from autotune.probe.patches import Patches; stand_ins.install(json.loads(sys.argv[1]), Patches());"
             "print(open('out/ckpt.pt').read()); open('out/second', 'w').write('2')"
         )
         open("out/ckpt.pt", "w").write("new")

@@ -8,7 +8,8 @@ import types
 import pytest
 from overlaid import Project
 
-from autotune.probe.isolate import commands, hub, install, trackers
+from autotune.probe.isolate import commands, hub, trackers
+from autotune.probe.isolate.isolated import Isolated
 from autotune.probe.patches import Patches
 
 
@@ -19,7 +20,7 @@ def project(tmp_path):
 
 @pytest.fixture
 def isolated():
-    return install.Isolated()
+    return Isolated()
 
 
 @pytest.fixture
@@ -120,12 +121,12 @@ def test_a_forked_process_names_the_program_that_it_becomes(project):
 
 
 def test_what_cannot_be_isolated_is_written_once_before_it_happens(tmp_path):
-    isolated = install.Isolated(str(tmp_path))
+    isolated = Isolated(str(tmp_path))
     for what in ("os.exec: rm", "os.exec: rm", "a name\nof two lines"):
         isolated.not_isolated(what)
     (note,) = tmp_path.iterdir()
     assert note.read_text() == "os.exec: rm\na name\\nof two lines\n"
-    install.Isolated(str(tmp_path / "gone")).not_isolated("it goes on")
+    Isolated(str(tmp_path / "gone")).not_isolated("it goes on")
 
 
 def test_repeated_things_are_said_once(isolated):

@@ -1,0 +1,81 @@
+"""What one batch costs to prepare, wall and CPU: in the workers of a DataLoader and in the training process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+from _thread import get_ident
+
+from .. import clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import Function
+
+ROW = struct.Struct("<qqqqqqqqq")
+"""One Fetch: loader, pid, start, wall, cpu, collate wall, collate cpu, samples, queued; in the workers' file."""
+UNKNOWN = -1
+WORKER_OF = "AUTOTUNE_LOADER"
+"""In the environment of a worker: the training process, and the loader."""
+
+
+def install(session: ProbeSession) -> None:
+    """Time fetch and collate where batches are prepared."""
+    from torch.utils.data._utils import fetch
+
+    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+        session.patches.set(kind, "fetch", _timed_fetch(session, kind.fetch))
+
+
+def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
+    @functools.wraps(fetch)
+    def timed_fetch(self: Any, possibly_batched_index: Any) -> Any:
+        recorder = session.recorder
+        if not recorder.on:
+            return fetch(self, possibly_batched_index)
+        collate, spent = self.collate_fn, [0, 0]
+        self.collate_fn = _timed_collate(collate, spent)
+        start, cpu, queued = clock.now(), clock.thread_cpu(), clock.queued()
+        try:
+            return fetch(self, possibly_batched_index)
+        finally:
+            wall, cpu = clock.now() - start, clock.thread_cpu() - cpu
+            queued = clock.queued_since(queued)
+            self.collate_fn = collate
+            count = len(possibly_batched_index) if hasattr(possibly_batched_index, "__len__") else 1
+            _keep(session, (start, wall, cpu, spent[0], spent[1], count), queued)
+
+    return timed_fetch
+
+
+def _timed_collate(collate: Any, spent: list[int]) -> Function:
+    @functools.wraps(collate, assigned=("__name__", "__doc__"))
+    def timed_collate(samples: Any) -> Any:
+        start, cpu = clock.now(), clock.thread_cpu()
+        try:
+            return collate(samples)
+        finally:
+            spent[0] += clock.now() - start
+            spent[1] += clock.thread_cpu() - cpu
+
+    return timed_collate
+
+
+def _keep(session: ProbeSession, row: tuple[int, ...], queued: int | None) -> None:
+    """In a worker: append to the job's file (O_APPEND writes of one row are atomic). Else: keep in memory."""
+    loader = os.environ.get(WORKER_OF)
+    if loader is None:
+        if get_ident() == session.recorder.thread:
+            session.recorder.fetches.append((session.recorder.loader, os.getpid(), *row, True, queued))
+        return
+    trainer, _, ref = loader.partition(":")
+    path = os.path.join(session.request["run_dir"], f"fetches-{trainer}")
+    descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
+    try:
+        os.write(descriptor, ROW.pack(int(ref), os.getpid(), *row, UNKNOWN if queued is None else queued))
+    finally:
+        os.close(descriptor)
