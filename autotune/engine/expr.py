@@ -153,10 +153,11 @@ class _Compiler:
     def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> CompiledTerm:
         if isinstance(op, ast.In | ast.NotIn):
             return self._member(left, op, right)
+        tree = ast.Compare(left, [op], [right])
         if type(op) not in COMPARE:
-            raise RuleError(f"`{shown(ast.Compare(left, [op], [right]))}` is not allowed: compare with ==")
+            raise RuleError(f"`{shown(tree)}` is not allowed: compare with ==")
         parts = self.part(left), self.part(right)
-        _check_kinds(op, parts[0].kind, parts[1].kind, shown(ast.Compare(left, [op], [right])))
+        _check_kinds(tree, parts[0].kind, parts[1].kind)
         compare = COMPARE[type(op)]
         node = logic.apply(lambda *values: compare(*logic.same_length(*values)), [part.node for part in parts])
         return CompiledTerm("bool", node, _names(*parts))
@@ -222,11 +223,11 @@ def _need(kind: str, part: CompiledTerm, tree: ast.expr) -> CompiledTerm:
     return part
 
 
-def _check_kinds(op: ast.cmpop, left: str, right: str, text: str) -> None:
+def _check_kinds(tree: ast.Compare, left: str, right: str) -> None:
     if not comparable(left, right):
-        raise RuleError(f"`{text}` compares {article(left)} with {article(right)}")
-    if left in ("bool", "text") and not isinstance(op, ast.Eq | ast.NotEq):
-        raise RuleError(f"`{text}`: {article(left)} has no order; use == or !=")
+        raise RuleError(f"`{shown(tree)}` compares {article(left)} with {article(right)}")
+    if left in ("bool", "text") and not isinstance(tree.ops[0], ast.Eq | ast.NotEq):
+        raise RuleError(f"`{shown(tree)}`: {article(left)} has no order; use == or !=")
 
 
 def _sum_kind(tree: ast.expr, left: CompiledTerm, right: CompiledTerm) -> str:
