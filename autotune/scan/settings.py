@@ -31,7 +31,10 @@ POSITIVE = ("interval_steps", "max_steps", "total_limit", "epochs", "batch_size"
 
 
 class ConsumerValues(Struct, frozen=True):
-    """What reaches one consumer. `values` are those in force by key: the known ones, and defaults of absent keys."""
+    """What reaches one consumer. `values` are those in force by key: the known ones, and defaults of absent keys.
+
+    Keys that say the same are absent together: a value under one of them replaces the default of another.
+    """
 
     call: ConsumerCall
     readings: tuple[DialectReading, ...]
@@ -66,8 +69,13 @@ def _join_calls(first: ConsumerCall, then: ConsumerCall) -> ConsumerCall:
 
 def _consumer(call: ConsumerCall, versions: Mapping[str, Version]) -> ConsumerValues:
     own = tuple(_named_reading(reading, call) for reading in readings(call.dialect, versions) if _reads(reading, call))
-    defaults = {key: value for reading in own if _has_defaults(reading, call) for key, value in reading.default.items()}
-    absent = {key: value for key, value in defaults.items() if key not in call.arguments}
+    absent = {
+        key: value
+        for reading in own
+        if _has_defaults(reading, call)
+        for key, value in reading.default.items()
+        if not call.arguments.keys() & (reading.keys if key in reading.keys else (key,))
+    }
     known = {key: one.value for key, one in call.arguments.items() if one.known and one.value is not None}
     return ConsumerValues(call, own, absent | known)
 

@@ -96,6 +96,25 @@ def test_an_open_call_has_no_defaults() -> None:
     assert [(name, one.value) for (name, _), one in found.items()] == [("train.precision", "bf16-mixed")]
 
 
+def also_keys() -> list[tuple[str, str, str]]:
+    """Dialect, setting and a second key of each reading that has a default for its first."""
+    return [
+        (name, reading.setting, key)
+        for name in dialects()
+        for reading in readings(name, {})
+        for key in reading.keys[1:]
+        if reading.is_config and reading.keys[0] in reading.default
+    ]
+
+
+@pytest.mark.parametrize(("dialect", "name", "key"), also_keys())
+def test_a_value_under_a_second_key_wins_over_the_default_of_the_first(dialect: str, name: str, key: str) -> None:
+    (default,) = {one.default[one.keys[0]] for one in readings(dialect, {}) if key in one.keys and one.default}
+    given = not default if isinstance(default, bool) else int(default) + 1
+    (setting,) = [one for (own, _), one in read(call(dialect, **{key: given})).items() if own == name]
+    assert (setting.value, setting.origin, setting.spelling) == (given, "static", key)
+
+
 def test_every_loader_has_its_own_settings() -> None:
     train = call("torch", "DataLoader", subject="loader#train", num_workers=4)
     other = call("torch", "DataLoader", subject="loader#eval", batch_size=64)
