@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +18,8 @@ from autotune.model.source import DataValue, Document, Scalar
 
 REFERENCE = re.compile(r"\$\{(\.*)([A-Za-z_][\w.]*)\}")
 """An interpolation of OmegaConf and its like: "${model.width}", or "${.width}" from the level of its own key."""
+
+_WORDS = re.compile(rb"[A-Za-z_]\w*")
 
 MAX_REFERENCES = 10
 """Interpolations that are followed one after another."""
@@ -58,10 +61,30 @@ def read_config(document: Document, file: str, syntax: str) -> ConsumerCall | No
 def recognise(values: Mapping[str, object], syntax: str) -> str | None:
     """The dialect of a file or a command line with these dotted keys; of two, the one that extends the other."""
     keys = _Keys(values, frozenset(holder for key in values for holder in _holders(key)))
-    written = {name: dialect for name, dialect in dialects().items() if syntax in dialect.get("syntaxes", ())}
-    found = [name for name, dialect in written.items() if _is_dialect(keys, dialect)]
+    found = [
+        name
+        for name, tables in _tables(syntax).items()
+        if any(_has_keys(keys.have, table) and not any(map(keys.have, table.get("none", ()))) for table in tables)
+    ]
     own = [name for name in found if not any(other != name and extends(other, name) for other in found)]
     return own[0] if len(own) == 1 else None
+
+
+def may_be_config(data: bytes, syntax: str) -> bool:
+    """Whether these bytes hold the words of the keys by which some dialect is recognised; no parser runs."""
+    words = frozenset(_WORDS.findall(data))
+    return any(
+        _has_keys(lambda pattern: _words(pattern) <= words, table)
+        for tables in _tables(syntax).values()
+        for table in tables
+    )
+
+
+@cache
+def _words(pattern: str) -> frozenset[bytes]:
+    """The words of a key: in a file they stand on one line, with dots, or on one of their own each."""
+    names = pattern.partition("=")[0].split(".")
+    return frozenset(name.encode() for name in names if name.isidentifier())
 
 
 def matching_arguments(call: ConsumerCall, pattern: str) -> list[WrittenValue]:
@@ -82,13 +105,21 @@ def _holders(key: str) -> Iterable[str]:
     return (".".join(parts[: end + 1]) for end in range(len(parts)))
 
 
-def _is_dialect(keys: _Keys, dialect: Mapping[str, Any]) -> bool:
-    return any(
-        all(map(keys.have, table.get("all", ())))
-        and all(any(map(keys.have, group)) for group in table.get("some", ()))
-        and ("two" not in table or sum(map(keys.have, table["two"])) >= 2)
-        and not any(map(keys.have, table.get("none", ())))
-        for table in dialect.get("recognise", ())
+def _tables(syntax: str) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The `[[recognise]]` tables of each dialect that is written in this syntax."""
+    return {
+        name: dialect.get("recognise", ())
+        for name, dialect in dialects().items()
+        if syntax in dialect.get("syntaxes", ())
+    }
+
+
+def _has_keys(have: Callable[[str], bool], table: Mapping[str, Any]) -> bool:
+    """Whether the keys are there that a `[[recognise]]` table asks for."""
+    return (
+        all(map(have, table.get("all", ())))
+        and all(any(map(have, group)) for group in table.get("some", ()))
+        and ("two" not in table or sum(map(have, table["two"])) >= 2)
     )
 
 

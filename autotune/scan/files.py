@@ -23,6 +23,7 @@ from autotune.catalogue import frameworks
 from autotune.catalogue.launchers import launcher_modules, launchers, training_modules
 from autotune.errors import UsageError
 from autotune.model.scanned import ScanNote
+from autotune.scan.configs import may_be_config
 
 SYNTAXES = {
     ".py": "python",
@@ -72,19 +73,13 @@ MANY = 3
 _PACKAGES = ("torch", "deepspeed", "peft", "unsloth", "fastai", "ignite", "composer", "timm")
 """Packages to train with, beside those of the trainer frameworks."""
 
-_KEYS = (
-    rb"batch_size|batchsize|num_workers|gradient_accumulation|accumulate_grad_batches|batch_accumulation|learning_rate"
-    rb"|num_train_epochs|max_epochs|max_iters|train_iters|max_steps|micro_?batch|zero_optimization|fsdp"
-    rb"|distributed_type|mixed_precision|lr_scheduler"
-)
 _TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim")
 """Words of a script that trains, beside the classes of the trainer frameworks."""
 
 _SETS = ("set_num_threads", "set_float32_matmul_precision", "allow_tf32", "fp32_precision")
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
-_DATA = re.compile(_KEYS + rb"|^defaults:", re.MULTILINE)
-_TRAINER = re.compile(rb"trainer|devices|accelerator|strategy")
-"""Without one of these, and without a word above, `precision` is that of a metric."""
+_COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
+"""Hydra's list of further files: what the config holds is known with them."""
 
 
 @cache
@@ -208,8 +203,7 @@ def is_relevant(file: File) -> bool:
         return bool(imports or _CONSTANTS.search(file.data))
     if file.syntax == "shell":
         return _commands().search(file.data) is not None
-    is_number_format = b"precision" in file.data and _TRAINER.search(file.data)
-    return bool(_DATA.search(file.data) or is_number_format)
+    return may_be_config(file.data, file.syntax) or _COMPOSED.search(file.data) is not None
 
 
 def _beyond_budget(files: Iterable[File]) -> set[str]:

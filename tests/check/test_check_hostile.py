@@ -37,7 +37,7 @@ def bombs(root: Path) -> dict[str, bytes]:
         "alias.yaml": (KEYS + "a0: &a0 [x, x]\n" + aliases).encode(),
         "deep.yaml": (KEYS + nested).encode(),
         "deep.json": b'{"zero_optimization": ' + b"[" * 500_000,
-        "deep.toml": b"batch_size = " + b"[" * 100_000,
+        "deep.toml": b"[job]\n[training]\nseq_len = 1\n[parallelism]\nx = " + b"[" * 100_000,
         "deep.py": b"import torch\nloss.backward()\nx = " + b"(" * 50_000,
         "unary.py": b"import torch\nloss.backward()\nx = " + b"-" * 200_000 + b"1",
         "sum.py": b"import torch\nloss.backward()\nx = " + b"1 + " * 50_000 + b"1",

@@ -222,7 +222,8 @@ def test_a_module_is_left_to_its_script_whatever_their_names(tmp_path) -> None:
 
 
 def test_a_broken_file_is_noted_with_its_place_and_the_others_are_read(tmp_path) -> None:
-    scanned = project(tmp_path, bad_py="import torch\nloss.backward(\n", bad_yaml="batch_size: [1", train_py=RAW)
+    broken = {"bad_py": "import torch\nloss.backward(\n", "bad_yaml": "opt: sgd\nepochs: 3\namp: [1"}
+    scanned = project(tmp_path, **broken, train_py=RAW)
     assert [bundle.name for bundle in scanned.bundles] == ["train.py"]
     assert [(note.where.rpartition(":")[0].rpartition(":")[0], note.is_error) for note in scanned.notes] == [
         ("bad.py", True),

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from autotune.catalogue.dialects import dialects
 from autotune.errors import UsageError
-from autotune.scan.files import BUDGET, LIMITS, File, find, is_relevant, matches
+from autotune.scan import configs
+from autotune.scan.files import BUDGET, DATA, LIMITS, File, find, is_relevant, matches
 
 TRAINS = b"import torch\nloss.backward()\n"
 LAUNCH = b"torchrun train.py\n"
@@ -53,20 +58,56 @@ def test_files_without_a_word_of_training_are_counted_and_left(tmp_path) -> None
         ("python", b"# import torch\nloss.backward()", False),
         ("python", b"batch_size = 4\n", True),
         ("python", b"  batch_size = 4\n", False),
-        ("yaml", b"train:\n  micro_batch_size: 4", True),
+        ("yaml", b"train:\n  micro_batch_size: 4\nmodel_name: x", True),
+        ("yaml", b"train:\n  micro_batch_size: 4", False),
         ("yaml", b"on: push\njobs: {}", False),
         ("yaml", b"precision: 0.91\nrecall: 0.85", False),
-        ("yaml", b"trainer:\n  precision: 16\n  devices: 2", True),
-        ("json", b'{"mixed_precision": "bf16"}', True),
+        ("yaml", b"trainer:\n  precision: 16\n  devices: 2\nseed_everything: 1", True),
+        ("yaml", b"defaults:\n  - data: mnist", True),
+        ("json", b'{"distributed_type": "NO", "mixed_precision": "bf16"}', True),
         ("json", b'{"zero_optimization": {}}', True),
         ("json", b'{"name": "x"}', False),
-        ("toml", b"[training]\nlocal_batch_size = 1", True),
+        ("toml", b"[job]\n[training]\nlocal_batch_size = 1\n[model]\nname = 1", True),
+        ("toml", b"job.x = 1\ntraining.seq_len = 1\n[parallelism]", True),
+        ("yaml", b"job: 1\ntraining: {seq_len: 1}\nparallelism: 1", False),
         ("shell", b"accelerate launch x.py", True),
         ("shell", b"rm -rf build", False),
     ],
 )
 def test_relevance(syntax: str, data: bytes, relevant: bool) -> None:
     assert is_relevant(File("x", syntax, data)) is relevant
+
+
+def recognised() -> list[tuple[str, str, list[str]]]:
+    """Dialect, syntax and the fewest keys by which each `[[recognise]]` table of it knows a data file."""
+
+    def fewest(table: Mapping[str, Any]) -> list[str]:
+        return [*table.get("all", ()), *(group[0] for group in table.get("some", ())), *table.get("two", ())[:2]]
+
+    return [
+        (name, syntax, fewest(table))
+        for name, dialect in dialects().items()
+        for syntax in DATA
+        if syntax in dialect.get("syntaxes", ())
+        for table in dialect.get("recognise", ())
+    ]
+
+
+@pytest.mark.parametrize(("dialect", "syntax", "patterns"), recognised())
+def test_what_a_dialect_recognises_is_relevant(dialect: str, syntax: str, patterns: list[str]) -> None:
+    keys = [pattern.partition("=")[0].replace("*", "any") for pattern in patterns]
+    data = {"json": json.dumps(dict.fromkeys(keys, 1)), "toml": "\n".join(f"{key} = 1" for key in keys)}
+    text = data.get(syntax, "\n".join(f"{key.replace('.', ': {')}: 1{'}' * key.count('.')}" for key in keys))
+    assert is_relevant(File("x", syntax, text.encode()))
+
+
+def test_a_config_of_a_new_dialect_is_found_in_a_folder(tmp_path, monkeypatch) -> None:
+    new = {"syntaxes": ["yaml"], "recognise": [{"all": ["gym.reps"], "two": ["a", "b"]}]}
+    monkeypatch.setattr(configs, "dialects", lambda: {"gym": new})
+    (tmp_path / "a.yaml").write_text("gym:\n  reps: 3\nb: 1\na: 2\n")
+    (tmp_path / "b.yaml").write_text("gym:\n  sets: 3\nb: 1\na: 2\n")
+    (tmp_path / "c.yaml").write_text("gym:\n  reps: 3\nb: 1\n")
+    assert [file.name for file in find([tmp_path], root=tmp_path).files] == ["a.yaml"]
 
 
 def test_folders_of_tools_and_hidden_ones_are_skipped(tmp_path) -> None:
@@ -148,7 +189,7 @@ def test_a_file_of_just_the_limit_is_read(tmp_path) -> None:
 
 
 def test_the_largest_configs_beyond_the_budget_are_noted_and_left(tmp_path) -> None:
-    config = b"batch_size: 4\n"
+    config = b"base_model: x\ndatasets: y\nadapter: lora\n"
     for number in range(7):
         (tmp_path / f"{number}.yaml").write_bytes(config.ljust(LIMITS["yaml"] - number))
     write(tmp_path, a_py=TRAINS)
