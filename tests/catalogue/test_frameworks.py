@@ -38,7 +38,8 @@ def test_a_key_that_nothing_reads_is_refused(monkeypatch) -> None:
 def test_what_decides_most_of_a_run_comes_first() -> None:
     order = list(KNOWN)
     assert order.index("trl") < order.index("hf_trainer") < order.index("accelerate")
-    assert list(frameworks.settings_objects()) == ["hf_args", "lightning", "accelerator", "fabric"]
+    known = ("hf_args", "lightning", "accelerator", "fabric")
+    assert tuple(one for one in frameworks.settings_objects() if one in known) == known
 
 
 def test_what_is_built_on_another_has_what_the_other_has() -> None:
