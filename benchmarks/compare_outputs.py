@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-FORMATS = ("text", "json", "sarif", "github", "gitlab", "markdown")
+from autotune.report import formats
 
 TEXTS = {
     "message", "name", "summary", "note", "why", "why_not", "reason", "text", "markdown", "description",
@@ -46,7 +46,7 @@ def main() -> None:
     for name, checkout in (("before", given.before.resolve()), ("after", given.after.resolve())):
         (work / name).mkdir(exist_ok=True)
         for tree in trees:
-            for form in FORMATS:
+            for form in formats("check"):
                 write(work / name / f"check-{tree.name}.{form}", checkout, ["check", "--format", form, "."], tree)
         for run in runs:
             reported(checkout, run, work / name)

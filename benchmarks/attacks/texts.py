@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune import cli
+from autotune.report import formats
 from benchmarks.attacks.case import Case
 
 TITLE = "foreign text in every stream and format"
@@ -57,7 +58,6 @@ PAYLOADS: Mapping[str, str] = {
 FOR_RUNS = ("CSI", "OSC 8", "carriage return", "direction", "line separator", "error", "stop-commands", "vso", "bytes")
 """Payloads that real runs raise, too: a run takes seconds."""
 
-CHECK_FORMATS = ("text", "json", "markdown", "sarif", "github", "gitlab")
 _ANNOTATION = re.compile(r"^::(error|warning|notice)( [A-Za-z]+=[^\r\n,:]*(,[A-Za-z]+=[^\r\n,:]*)*)?::[^\r\n]*$")
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 """Letters and marks by Unicode's categories, of which nothing is drawn."""
@@ -162,7 +162,7 @@ def cases(scratch: Path) -> Iterator[Case]:
 def _checked(root: Path, place: str, payload: str) -> tuple[list[str], bool]:
     words = {"a baseline": ["--baseline", "baseline.json"], "an argument": [payload]}.get(place, [])
     failures, seen = [], False
-    for form in CHECK_FORMATS:
+    for form in formats("check"):
         found, text = _judged(root, ["check", "--format", form, *words], form)
         failures += found
         seen |= MARK in text
