@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import check_builders
 import pytest
 import report_cases
+from msgspec import Struct
 from msgspec.structs import replace
 from report_builders import report, run
 from tuned_builders import kept, tuned
@@ -113,6 +115,32 @@ PRINTS = {
 }
 """What an output cannot leave out of the full result."""
 
+ACTED_ON = "\x1b[2J\u202e"
+FOREIGN = {
+    "advice", "because", "command", "cpu_name", "file", "files", "function", "gpu_name", "message", "name", "note",
+    "reason", "spelling", "symbol", "text", "title", "what", "where", "why", "why_not",
+}  # fmt: skip
+"""Fields of results whose text comes from files, machines and scripts, or is made of such text."""
+
+
+def hostile(value: Any, field: str = "") -> Any:
+    """A result whose foreign texts end in what a terminal acts on."""
+    match value:
+        case Struct():
+            return replace(value, **{name: hostile(getattr(value, name), name) for name in value.__struct_fields__})
+        case tuple():
+            return tuple(hostile(one, field) for one in value)
+        case Mapping():
+            return {name: hostile(one, name) for name, one in value.items()}
+        case bytes():
+            return value + ACTED_ON.encode()
+        case Path() if field != "root":
+            return Path(f"{value}{ACTED_ON}")
+        case str() if field in FOREIGN:
+            return type(value)(f"{value}{ACTED_ON}")
+    return value
+
+
 OUTPUTS = [(verb, format_) for verb in RENDERERS for format_ in formats(verb)]
 
 
@@ -133,6 +161,15 @@ def test_every_renderer_handles_every_result(verb: str, format_: str, kind: str)
         assert PRINTS[verb] in text
     else:
         assert text != render(verb, RESULTS[verb]["full"](), format_)
+
+
+@pytest.mark.parametrize("colour", [False, True])
+@pytest.mark.parametrize(("verb", "format_"), OUTPUTS)
+def test_no_renderer_lets_foreign_text_act(verb: str, format_: str, colour: bool) -> None:
+    result = RESULTS[verb]["full"]()
+    text = re.sub(r"\x1b\[[0-9;]*m", "", render(verb, hostile(result), format_, colour=colour))
+    assert "\x1b" not in text and "\u202e" not in text
+    assert "202e" in text
 
 
 @pytest.mark.parametrize("verb", RENDERERS)
