@@ -26,7 +26,7 @@ class Severity(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a change does to results (DESIGN.md, promise 3); `rank` orders them, the mildest first."""
+    """What a change does to results, from the same bits to an edit by hand; `rank` orders them, the mildest first."""
 
     EXACT = "exact"
     EQUIVALENT = "equivalent"
