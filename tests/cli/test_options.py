@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -42,6 +45,30 @@ def test_every_shared_option_is_used_by_several_verbs() -> None:
     shared = declared(Path(options.__file__))
     assert {"--format", "--quiet"} <= set(shared)
     assert [name for name in shared if used[name] < 2] == []
+
+
+def read_names(callback: Callable[..., object]) -> set[str]:
+    """The parameters that a callback reads by name, and those that its module reads off `given`."""
+    function = ast.parse(inspect.getsource(callback)).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    names = {node.id for part in function.body for node in ast.walk(part) if isinstance(node, ast.Name)}
+    if function.args.kwarg is None:
+        return names
+    module = ast.parse(inspect.getsource(sys.modules[callback.__module__]))
+    subscripts = [node for node in ast.walk(module) if isinstance(node, ast.Subscript)]
+    return names | {
+        one.slice.value
+        for one in subscripts
+        if ast.unparse(one.value) == "given" and isinstance(one.slice, ast.Constant) and isinstance(one.ctx, ast.Load)
+    }
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_declared_parameter_is_read(verb: str) -> None:
+    command = commands()[verb]
+    assert command.callback is not None
+    declared_names = {str(one.name) for one in command.params if one.expose_value}
+    assert declared_names - read_names(inspect.unwrap(command.callback)) == set()
 
 
 @pytest.mark.parametrize("verb", VERBS)
