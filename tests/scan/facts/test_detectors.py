@@ -37,6 +37,61 @@ torch.distributed.init_process_group('nccl')
 sampler.set_epoch(1)
 """
 
+SWITCHES = """\
+import numpy as np
+import torch
+from torch.cuda.amp import autocast
+from torch.utils.checkpoint import checkpoint
+from tqdm import tqdm
+torch.backends.cudnn.enabled = False
+torch.backends.cuda.enable_flash_sdp(False)
+torch.backends.cuda.enable_mem_efficient_sdp(False)
+torch._dynamo.config.suppress_errors = True
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+print(torch.backends.cuda.matmul.allow_tf32)
+torch.use_deterministic_algorithms(True)
+torch.cuda.memory._record_memory_history()
+class Data:
+    def __init__(self):
+        self.rng = np.random.default_rng(1)
+    def __getitem__(self, i):
+        return self.rng.normal()
+net = torch.nn.DataParallel(make())
+net.half()
+optimizer = torch.optim.SGD(net.parameters())
+if __name__ == "__main__":
+    for x in tqdm(torch.utils.data.DataLoader(Data(), shuffle=True, worker_init_fn=seed)):
+        with autocast():
+            loss = checkpoint(net, x)
+        loss.backward()
+        optimizer.step()
+"""
+
+CLIPPED = """\
+scaler.scale(criterion(model(x), y)).backward()
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+scaler.update()
+"""
+
+EPOCHS = """\
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+model = DistributedDataParallel(make())
+loader = DataLoader(data, sampler=DistributedSampler(data))
+for epoch in range(3):
+    for x in loader:
+        with model.no_sync():
+            model(x).backward()
+        optimizer.step()
+model.eval()
+for x in test_loader:
+    total += model(x).sum()
+"""
+
+DIVIDED = "loss = criterion(model(x), y) / accum_steps\naccelerator.backward(loss)\noptimizer.step()\n"
+
 SCRIPTS = (
     loop_code(SCALED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
     loop_code("loss = criterion(model(x), y)\nloss.backward()\n" + EVERY_4),
@@ -44,10 +99,14 @@ SCRIPTS = (
     loop_code("info_nce(x)\nweights = model(x).attentions\n" + STEP),
     "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self):\n        pass\nT().train()",
     "for epoch in range(2):\n    for x in loader:\n        loss.backward()\n        optimizer.step()",
+    SWITCHES,
+    EPOCHS,
+    loop_code(CLIPPED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
+    loop_code(DIVIDED, OF_ACCELERATE.replace("Accelerator()", "Accelerator(gradient_accumulation_steps=4)")),
     "from torch.utils.data import DataLoader, TensorDataset\nloader = DataLoader(TensorDataset(x))\n"
     "for x in loader:\n    model(x).backward()\n    optimizer.step()",
 )
-"""Scripts in which each fact is known."""
+"""Scripts in which each fact is known: one of them states it as true, and another does not."""
 
 
 def analysis(code: str) -> ScriptAnalysis:
@@ -68,6 +127,14 @@ def test_a_detector_states_the_facts_of_the_catalogue_that_name_it_and_no_other(
     assert stated - set(READ_OFF_FILES_TOO) == {
         name for name, entry in catalogue.facts().items() if entry.supplier == supplier
     }
+
+
+@pytest.mark.parametrize("detect", DETECTORS, ids=lambda detect: detect.__module__.rpartition(".")[2])
+def test_each_fact_is_true_of_one_script_and_not_of_another(detect: Detector) -> None:
+    found = [{fact.name: fact.value for fact in detect(script)} for script in map(analysis, SCRIPTS)]
+    names = {name for values in found for name in values if catalogue.facts()[name].type == "bool"}
+    assert {name for name in names if not any(values.get(name) is True for values in found)} == set()
+    assert {name for name in names if all(values.get(name) is True for values in found)} == set()
 
 
 def test_no_fact_has_two_detectors() -> None:
