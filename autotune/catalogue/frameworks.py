@@ -282,11 +282,17 @@ def hooks() -> tuple[Hook, ...]:
     return tuple(replace(hook, module=name) for hook in found for name in module_names(hook.module))
 
 
-def library_versions() -> Iterator[tuple[str, str]]:
-    """Modules of the frameworks that say their version, and the distribution that it is of."""
+def library_versions() -> dict[str, str]:
+    """Modules of the frameworks that say their version, and the distribution that it is of. A package that several
+    frameworks share (lightning, with Fabric in it) is of the first one's distribution."""
+    found: dict[str, str] = {}
     for one in frameworks().values():
-        yield from ((name.replace("-", "_"), name) for name in one.distributions)
-        yield from zip(one.packages[:1], one.distributions[:1], strict=False)
+        for module, name in (
+            *((name.replace("-", "_"), name) for name in one.distributions),
+            *zip(one.packages[:1], one.distributions[:1], strict=False),
+        ):
+            found.setdefault(module, name)
+    return found
 
 
 def loader_files() -> Iterator[str]:

@@ -81,7 +81,7 @@ def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) ->
         "resume_from": request.resume_from,
         "overrides": list(to_builtins(request.overrides)),
         "frameworks": json.loads(encode(frameworks.hooks())),
-        "libraries": dict(frameworks.library_versions()),
+        "libraries": frameworks.library_versions(),
         "loader_files": list(frameworks.loader_files()),
         "window": {
             "warmup": request.warmup,

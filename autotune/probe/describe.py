@@ -22,8 +22,9 @@ MODULES = {
 
 def software(frameworks: dict[str, str]) -> dict[str, str]:
     """Versions of the known modules that this process imported; `frameworks` are those of the Request."""
-    loaded = {name: sys.modules.get(module) for module, name in {**MODULES, **frameworks}.items()}
-    versions = {name: getattr(module, "__version__", None) for name, module in loaded.items() if module is not None}
+    known = {**MODULES, **frameworks}.items()
+    loaded = {name: sys.modules[module] for module, name in known if sys.modules.get(module) is not None}
+    versions = {name: getattr(module, "__version__", None) for name, module in loaded.items()}
     return {name: str(version) for name, version in versions.items() if version is not None}
 
 

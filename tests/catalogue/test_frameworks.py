@@ -110,3 +110,17 @@ def test_a_framework_brings_its_launcher() -> None:
     assert launchers()["llamafactory-cli"].dialect == "llamafactory"
     assert launcher_modules()["accelerate.commands.launch"].own_dialect == "accelerate_config"
     assert training_modules()["trl.scripts.sft"] == "trl"
+
+
+def test_a_module_that_frameworks_share_says_the_version_of_the_first_one() -> None:
+    versions = frameworks.library_versions()
+    assert {name: versions[name] for name in ("lightning", "pytorch_lightning", "lightning_fabric")} == {
+        "lightning": "lightning",
+        "pytorch_lightning": "pytorch-lightning",
+        "lightning_fabric": "lightning-fabric",
+    }
+    assert {module: versions[module] for module in ("transformers", "accelerate", "trl")} == {
+        "transformers": "transformers",
+        "accelerate": "accelerate",
+        "trl": "trl",
+    }

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import os
+import sys
+import types
 
 import pytest
 import torch
 
+from autotune.catalogue.frameworks import library_versions
 from autotune.probe import describe
 
 
@@ -14,6 +17,17 @@ class Block(torch.nn.Module):
         self.layer = torch.nn.Linear(4, 4)
         self.norm = torch.nn.BatchNorm1d(4)
         self.gradient_checkpointing = False
+
+
+def test_a_module_that_is_not_imported_hides_no_other_of_its_distribution(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightning", types.SimpleNamespace(__version__="2.6.6"))
+    monkeypatch.delitem(sys.modules, "pytorch_lightning", raising=False)
+    monkeypatch.delitem(sys.modules, "lightning_fabric", raising=False)
+    versions = describe.software(library_versions())
+    assert versions["lightning"] == "2.6.6"
+    assert "lightning-fabric" not in versions
+    versions = describe.software({"lightning": "lightning", "pytorch_lightning": "lightning"})
+    assert versions["lightning"] == "2.6.6"
 
 
 def test_what_a_model_is():
