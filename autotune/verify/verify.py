@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -209,10 +209,12 @@ def _measured(
     budget_s: float,
     deadline: float,
 ) -> pair_store.StoredVerification:
-    """With the pairs of its plan, and more of them while they are inconclusive; every pair is stored at once."""
+    """With the pairs of its plan, and more of them while they are inconclusive; every pair and look is stored at once:
+    a look that an interruption forgets would be made at the level of the first one again."""
     planned = known.plan
     request = collect.Request(steps=planned.steps, warmup=planned.warmup, what_ifs=False, time_limit_s=budget_s)
     measured, results = pairs.PairRunner(runner, planned.turns), list(known.starts)
+    judged = [known.looks]
 
     def so_far(looks: int) -> pair_store.StoredVerification:
         return replace(known, planned=replace(planned, turns=measured.turns), starts=tuple(results), looks=looks)
@@ -220,15 +222,20 @@ def _measured(
     def run(pair: Pair) -> list[RunResult]:
         ran = measured.make(dict.fromkeys(pair, request))
         results.extend(_checked(runner, side, ran[side])[1] for side in pair)
-        place.save(so_far(known.looks))
+        place.save(so_far(judged[-1]))
         return results[-2:]
+
+    def is_conclusive(every: Sequence[RunResult], look: int) -> bool:
+        judged.append(look)
+        place.save(so_far(look))
+        return summary.is_conclusive(every, known.rehearsed, look)
 
     _, looks = pairs.measure(
         run,
         len(planned.order) // 2,
         planned.pair_s,
         deadline,
-        lambda every, look: summary.is_conclusive(every, known.rehearsed, look),
+        is_conclusive,
         earlier=known.starts,
         look=known.looks + 1,
     )

@@ -933,3 +933,24 @@ def test_being_ended_leaves_no_process_and_no_scratch(project, number: int, code
     assert [one.name for one in (project.cwd / ".autotune" / "runs").iterdir()] == [run]
     assert tree(project.cwd) == before
     assert not [one for one in psutil.process_iter(["cwd"]) if str(project.cwd) in str(one.info["cwd"])]
+
+
+def test_a_look_at_the_pairs_counts_when_the_verification_is_interrupted_after_it(root, runner, monkeypatch) -> None:
+    looks: list[tuple[int, int]] = []
+
+    def inconclusive(starts, rehearsed, look):
+        looks.append((len(starts) // 2, look))
+        if len(looks) == interrupted_at:
+            raise KeyboardInterrupt
+        return False
+
+    patched(root)
+    monkeypatch.setattr(api.summary, "is_conclusive", inconclusive)
+    interrupted_at = 2
+    with pytest.raises(KeyboardInterrupt):
+        verified(root)
+    at_interruption = looks[-1][0]
+    interrupted_at = 0
+    verified(root, resume=True)
+    assert [look for _, look in looks] == [1, 2, 3, 4]  # the fifth, the last one, is not asked
+    assert looks[2][0] > at_interruption
