@@ -26,7 +26,7 @@ from autotune.model.verified import Resume, RunResult, Schedule
 from autotune.verify.scratch import COPIED, LEFT_OUT, LINKED, MOST_COPIED_BYTES, MOST_ENTRIES
 from autotune.verify.sides import Sides
 
-SCHEMA = 1
+SCHEMA = 2
 FOLDER = "verified"
 MOST_KEPT = 20
 """Verifications of a project; the oldest are forgotten."""
@@ -113,7 +113,7 @@ def place(root: Path, sides: Sides) -> VerificationFile:
 def resumed(kept: StoredVerification | None, conditions: Mapping[str, str]) -> StoredVerification:
     """What another verification goes on from. Raises UsageError where there is nothing, or something changed since."""
     if kept is None:
-        what = "no stored verification matches this command and change"
+        what = "this version of autotune stored no verification of this command and change"
         raise UsageError(what, where="--resume", to_do=_BEGIN)
     names = sorted(
         name for name in {*kept.conditions, *conditions} if kept.conditions.get(name) != conditions.get(name)

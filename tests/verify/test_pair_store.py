@@ -66,7 +66,7 @@ def test_a_patch_is_the_same_whether_it_is_written_or_not_and_of_any_name(root) 
 
 
 def test_without_anything_kept_there_is_nothing_to_go_on_from(root) -> None:
-    with pytest.raises(UsageError, match="no stored verification matches this command and change"):
+    with pytest.raises(UsageError, match="this version of autotune stored no verification of this command and change"):
         pair_store.resumed(None, {})
 
 
@@ -120,7 +120,7 @@ def test_a_script_outside_the_project_counts(root, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"schema": 2}', "null", '{"schema": 1, "conditions": 1}', '{"schema": 1', "\xff"]
+    "text", ["", "[]", "{}", '{"schema": 3}', "null", '{"schema": 2, "conditions": 1}', '{"schema": 2', "\xff"]
 )
 def test_a_damaged_file_is_none(root, text: str) -> None:
     place = pair_store.place(root, sides(root))
@@ -141,6 +141,20 @@ def test_a_file_of_another_version_is_none(root, field: str) -> None:
     del row[field]
     file.write_text(json.dumps(row))
     assert place.load() is None
+
+
+def test_a_file_of_the_first_format_counts_as_not_stored(root) -> None:
+    place = pair_store.place(root, sides(root))
+    place.save(kept_of())
+    (file,) = (state.project(root) / pair_store.FOLDER).iterdir()
+    row = json.loads(file.read_text())
+    row["schema"] = 1
+    row["starts"] = [{**one, "times_ms": [1.0], "cpu_ms": [1.0]} for one in row["starts"]]
+    for old in (row, {**json.loads(file.read_text()), "schema": 1}):
+        file.write_text(json.dumps(old))
+        assert place.load() is None
+    with pytest.raises(UsageError, match="this version of autotune stored no verification"):
+        pair_store.resumed(place.load(), {"the machine": "1"})
 
 
 def test_the_oldest_are_forgotten(root, monkeypatch) -> None:

@@ -653,10 +653,10 @@ def test_its_hash_seed_is_that_of_the_pairs_that_are_there(root, runner, monkeyp
 
 def test_what_is_not_the_same_any_more_is_refused(root, runner, monkeypatch) -> None:
     patched(root)
-    with pytest.raises(UsageError, match="no stored verification matches this command and change"):
+    with pytest.raises(UsageError, match="this version of autotune stored no verification of this command and change"):
         verified(root, resume=True)
     verified(root)
-    with pytest.raises(UsageError, match="no stored verification matches this command"):
+    with pytest.raises(UsageError, match="this version of autotune stored no verification of this command"):
         verified(root, words=("train.py", "--lr", "1"), resume=True)
     monkeypatch.setattr(api.pair_store, "conditions", lambda *given: {"the machine": "another one"})
     with pytest.raises(UsageError, match="different from the stored verification: the machine"):
