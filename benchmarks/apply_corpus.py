@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import corpus
@@ -284,7 +285,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given = arguments()
-    results = [measuring.kept(given.out, name, lambda name=name: measure(name, given)) for name in given.cases]
+    results = [measuring.kept(given.out, name, partial(measure, name, given)) for name in given.cases]
     said = totals(results)
     measuring.show({"schema": 1, "totals": said, "cases": results}, text(results), given.json)
     raise SystemExit(1 if said["bad"] or said["diagnosed"] < said["cases"] else 0)

@@ -16,13 +16,14 @@ import shlex
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apply_corpus
 import corpus
 import measuring
-from msgspec.structs import replace
 
 KINDS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 GIT = ("git", "-c", "user.name=benchmark", "-c", "user.email=benchmark@localhost")
@@ -155,7 +156,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given = arguments()
-    results = [measuring.kept(given.out, name, lambda name=name: measure(name, given)) for name in given.kinds]
+    results = [measuring.kept(given.out, name, partial(measure, name, given)) for name in given.kinds]
     measuring.show({"schema": 1, "kinds": results}, measuring.table(HEAD, list(map(row, results))), given.json)
 
 

@@ -18,6 +18,7 @@ import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import measuring
@@ -166,11 +167,15 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def measured(args: argparse.Namespace, name: str) -> measuring.Json:
+    return asdict(measure(args, name))
+
+
 def main() -> None:
     args = arguments()
     labels = read_labels(args.labels)
     results = [
-        Result(**measuring.kept(args.out, name, lambda name=name: asdict(measure(args, name)), again=args.again))
+        Result(**measuring.kept(args.out, name, partial(measured, args, name), again=args.again))
         for name in chosen(labels, args.only, args.skip)
     ]
     scores = [scoring.score(labels[one.id], one.document, one.outcome) for one in results]

@@ -112,7 +112,9 @@ def waits(step: Callable[[], None]) -> Counter[str]:
     end = time.time_ns()
     # The profiler itself waits for the device when it stops.
     profiler.stop()
-    results: Any = profiler.profiler.kineto_results
+    trace = profiler.profiler
+    assert trace is not None, "the profiler was started"
+    results: Any = trace.kineto_results
     return Counter(
         event.name() for event in results.events() if event.name() in WAITS and begin <= event.start_ns() < end
     )
@@ -124,8 +126,7 @@ def added_waits(folder: Path) -> str:
     from autotune.probe import device_clock
     from autotune.probe.session import ProbeSession
 
-    request = as_json(Request(steps=10**6, warmup=1), folder, (folder,), os.environ)
-    session = ProbeSession({**request, "isolate": None})
+    session = ProbeSession(as_json(Request(steps=10**6, warmup=1), folder, None))
     # First: torch wraps an optimizer's step only once, at its first instance.
     session.install()
     probed = waits(loop())

@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import measuring
 from prediction_cases import Case, cases
@@ -83,7 +84,7 @@ def measure(case: Case, folder: Path, starts: int, seconds: float, limit_s: floa
 
 def known(evidence: Evidence) -> measuring.Json:
     """The numbers that a what-if may look up, rounded, and the device: no text of this machine is kept."""
-    facts = {subject: dict(values) for subject, values in evidence.facts.items()}
+    facts: dict[str, dict[str, Any]] = {subject: dict(values) for subject, values in evidence.facts.items()}
     for (subject, name), setting in evidence.settings.items():
         facts.setdefault(subject, {}).setdefault(name, setting.value)
     return {s: {n: rounded(v) for n, v in values.items() if is_kept(n, v)} for s, values in facts.items()}

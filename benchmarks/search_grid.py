@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import measuring
 
@@ -91,7 +92,7 @@ WORKLOADS = (
 
 def words(settings: Point) -> str:
     """Settings as scripts/loading.py takes them: "batch=4 accumulate=4 ..."."""
-    return " ".join(f"{WORDS[name]}={int(value)}" for name, value in settings.items())
+    return " ".join(f"{WORDS[name]}={int(cast(float, value))}" for name, value in settings.items())
 
 
 def configurations(space: Space) -> list[str]:

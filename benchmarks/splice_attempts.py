@@ -119,9 +119,10 @@ def in_python(calls: Sequence[ConsumerCall]) -> Iterator[Attempt]:
     spans: set[Span] = set()
     for call in calls:
         for given in call.arguments.values():
-            if given.known and given.location.span not in (None, *spans):
-                spans.add(given.location.span)
-                yield literal(f"{call.name}.{given.key}", given.location.span, another(given.value))
+            span = given.location.span
+            if given.known and span is not None and span not in spans:
+                spans.add(span)
+                yield literal(f"{call.name}.{given.key}", span, another(given.value))
         for key, value in wanted(call.dialect, call.name).items() if call.name else ():
             if key not in call.arguments:
                 yield keyword(call, key, value)

@@ -75,7 +75,7 @@ def put(tree: Any, path: Path, value: Scalar) -> Any:
     if not path:
         return value
     tree = {} if tree is None else tree
-    key = path[0] if isinstance(tree, list) else next((key for key in tree if str(key) == str(path[0])), path[0])
+    key: Any = path[0] if isinstance(tree, list) else next((key for key in tree if str(key) == str(path[0])), path[0])
     inner = tree[key] if isinstance(tree, list) else tree.get(key)
     tree[key] = put(inner, path[1:], value)
     return tree

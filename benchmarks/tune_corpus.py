@@ -17,6 +17,7 @@ import shlex
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import apply_corpus
@@ -35,7 +36,15 @@ def measure(name: str, given: argparse.Namespace) -> measuring.Json:
         before = apply_corpus.files(folder.resolve())
         ended = searched(case, [*options, "--budget", given.budget])
         tuned = apply_corpus.files(folder.resolve())
-        result = {"id": name, "tune": None, "changed": [], "diff": [], "stray": [], "verified": None, "why": ""}
+        result: measuring.Json = {
+            "id": name,
+            "tune": None,
+            "changed": [],
+            "diff": [],
+            "stray": [],
+            "verified": None,
+            "why": "",
+        }
         if not ended.out:
             return {**result, "why": f"not tuned: {measuring.failure(ended)}"}
         result["tune"] = tune = json.loads(ended.out)
@@ -122,7 +131,7 @@ def main() -> None:
         if is_new and time.monotonic() - began + longest_s > given.for_s:
             continue
         start = time.monotonic()
-        results.append(measuring.kept(given.out, name, lambda name=name: measure(name, given)))
+        results.append(measuring.kept(given.out, name, partial(measure, name, given)))
         longest_s = max(longest_s, time.monotonic() - start)
         print(" | ".join(row(results[-1])), file=sys.stderr, flush=True)
     measuring.show({"cases": results}, measuring.table(HEAD, list(map(row, results))), given.format == "json")

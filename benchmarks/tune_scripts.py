@@ -121,8 +121,9 @@ def exhausted(
     with project(script) as folder:
         asked = diagnose.DiagnoseOptions(words, lock=False, stdout=sys.stderr.fileno())
         report = diagnose.diagnose(asked, lambda status: None, cwd=folder, environ=environment())
-        where = {"cwd": folder, "environ": environment()}
-        with trial_space(report, words, frozenset(), frozenset(), lambda status: None, **where) as trials:
+        with trial_space(
+            report, words, frozenset(), frozenset(), lambda status: None, cwd=folder, environ=environment()
+        ) as trials:
             every = candidates(trials.space)
             if not starts.make(starts.once, trials, draw.sample(every, k=len(every))):
                 return False

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import apply_corpus
@@ -92,7 +93,7 @@ def kept(given: argparse.Namespace) -> list[measuring.Json]:
         if is_new and given.for_s is not None and time.monotonic() - began + longest_s > given.for_s:
             continue
         start = time.monotonic()
-        results.append(measuring.kept(given.out, name, lambda name=name: measure(name, given)))
+        results.append(measuring.kept(given.out, name, partial(measure, name, given)))
         longest_s = max(longest_s, time.monotonic() - start)
         print(" | ".join(row(results[-1])), file=sys.stderr, flush=True)
     return results
