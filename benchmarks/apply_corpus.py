@@ -29,6 +29,7 @@ import corpus
 import measuring
 
 from autotune.apply import apply
+from autotune.model.applied import ApplyPlan
 from autotune.model.evidence import Span
 from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
@@ -117,7 +118,7 @@ def stray(before: Mapping[Path, bytes], after: Mapping[Path, bytes], edits: Mapp
     ]
 
 
-def spans(plan: apply.ApplyPlan) -> dict[Path, list[Span]]:
+def spans(plan: ApplyPlan) -> dict[Path, list[Span]]:
     """Where the edits of each file are."""
     edits = [edit for change in plan.chosen for edit in change.edits if edit.file != TYPED]
     found: dict[Path, list[Span]] = {}
@@ -133,7 +134,7 @@ def autotune(arguments: Sequence[str], case: corpus.Case, limit_s: float = 60) -
     return measuring.run(argv, cwd=case.cwd, environ={**case.environ, "PYTHONPATH": path}, limit_s=limit_s)
 
 
-def planned(patch: str, allow: Sequence[str], case: corpus.Case) -> apply.ApplyPlan:
+def planned(patch: str, allow: Sequence[str], case: corpus.Case) -> ApplyPlan:
     return apply.plan(apply.ApplyOptions(patch, allow=frozenset(map(Effect, allow[1:]))), cwd=case.cwd)
 
 
