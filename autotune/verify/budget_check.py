@@ -14,7 +14,7 @@ from autotune.errors import UsageError
 from autotune.model.verified import BEFORE, RunResult
 from autotune.verify import epoch_windows
 from autotune.verify.schedule import least_s, sufficient_s
-from autotune.verify.thresholds import END_S, FEWEST_PAIRS, LEAST_PAIRS, REHEARSED_STEPS, TOGETHER
+from autotune.verify.thresholds import END_S, FEWEST_PAIRS, FEWEST_RUNS, LEAST_PAIRS, REHEARSED_STEPS, TOGETHER
 
 
 class Seen(Struct, frozen=True):
@@ -65,7 +65,7 @@ def refuse(budget_s: float, start: RunResult, loss_steps: int | None, seen: str)
         enough = sufficient_s(2 * _rehearsal_s(start), 2 * _start_s(start, loss_steps))
         raise UsageError(
             f"{budget_s:.0f} s cannot suffice: a run takes about {_start_s(start, loss_steps):.0f} s, {seen}, and "
-            f"a verification needs at least {2 + 2 * FEWEST_PAIRS} runs",
+            f"a verification needs at least {FEWEST_RUNS} runs",
             where="--budget",
             to_do=f"This suffices if the changed script is no slower: --budget {enough}s",
         )

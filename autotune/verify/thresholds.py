@@ -16,6 +16,9 @@ do so by chance."""
 FEWEST_PAIRS = 2
 """One pair has no interval."""
 
+FEWEST_RUNS = 2 + 2 * FEWEST_PAIRS
+"""A rehearsal of each side, and the fewest pairs."""
+
 LEAST_PAIRS = 3
 """Two pairs show gains above 1.3 only: Student's t of one degree of freedom is 25."""
 

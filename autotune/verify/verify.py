@@ -29,7 +29,7 @@ from autotune.verify.disturbances import unobservable_load
 from autotune.verify.runs import HASH_SEED, Ran, SideRunner, fixed_hash_seed, free_resources
 from autotune.verify.schedule import Pair, more, schedule
 from autotune.verify.sides import Sides
-from autotune.verify.thresholds import REHEARSED_STEPS
+from autotune.verify.thresholds import FEWEST_RUNS, REHEARSED_STEPS
 
 Announce = Callable[[Schedule, float, str], None]
 """Called before the pairs are measured: the schedule, the seconds that the rehearsals took, and what is compared."""
@@ -292,9 +292,9 @@ def _gone_well(
 
 def _too_slow(what: str, seconds: float) -> UsageError:
     return UsageError(
-        f"it {what} {seconds:.0f} s, and about ten runs are needed",
+        f"it {what} {seconds:.0f} s, and a verification needs at least {FEWEST_RUNS} runs",
         where="--budget",
-        to_do="Give it a budget for ten runs.",
+        to_do=f"Give it a budget for {FEWEST_RUNS} runs, each of them longer than that.",
     )
 
 

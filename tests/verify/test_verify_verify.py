@@ -684,8 +684,11 @@ def test_pairs_that_cannot_be_kept_are_a_note(root, runner, monkeypatch) -> None
 def test_a_start_up_that_exceeds_the_budget_ends_it(root, runner) -> None:
     patched(root)
     runner.collected[BEFORE] = {"ended_by": "startup_limit", "recordings": ()}
-    with pytest.raises(UsageError, match="no optimizer step"):
+    with pytest.raises(
+        UsageError, match=r"no optimizer step in 1 s, and a verification needs at least 6 runs"
+    ) as failed:
         verified(root)
+    assert failed.value.to_do == "Give it a budget for 6 runs, each of them longer than that."
     assert [one.startup_limit_s for _, one in runner.requests] == [60.0]
 
 
