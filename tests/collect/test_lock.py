@@ -98,6 +98,7 @@ def test_a_copy_of_the_descriptor_does_not_keep_it(tmp_path, monkeypatch):
         pass
     with one_measurement("mine.py", tmp_path):
         pass
+    assert len(copies) == 2
     for copy in copies:
         os.close(copy)
 
