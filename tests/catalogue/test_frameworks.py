@@ -7,8 +7,11 @@ from autotune.catalogue import frameworks
 from autotune.catalogue.dialects import dialects, extends
 from autotune.catalogue.frameworks import chain
 from autotune.catalogue.launchers import launcher_modules, launchers, training_modules
+from autotune.probe.hooks import frameworks as probe_frameworks
 
 KNOWN = frameworks.frameworks()
+READ = {"": set(), "trainer_classes": {"classes"}, "lightning_profiler": {"profiler"}}
+"""The fields that each reader of probe/hooks/frameworks.py gives."""
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -22,11 +25,18 @@ def test_a_file_names_only_what_exists(name: str) -> None:
     assert not one.built_on or one.built_on in KNOWN
     if one.launcher is not None:
         assert {one.launcher.dialect, one.launcher.own_dialect} - {None} <= set(dialects())
-    read = {field for hook in one.hooks for field in (*hook.fields, *(["profiler"] if hook.read else []))}
+    read = {field for hook in one.hooks for field in (*hook.fields, *READ[hook.read])}
     assert set(one.observed.values()) <= read
     for interval in one.intervals.values():
         fields = {*interval.steps, interval.strategy, interval.batches, interval.epochs, interval.enabled}
         assert fields - {""} <= read
+
+
+def test_every_reader_of_the_probe_is_known() -> None:
+    assert READ.keys() - {""} == probe_frameworks.READERS.keys()
+    assert {hook.read for hook in frameworks.hooks()} <= READ.keys()
+    assert READ["trainer_classes"] == probe_frameworks.READERS["trainer_classes"](object()).keys()
+    assert READ["lightning_profiler"] == probe_frameworks.READERS["lightning_profiler"](object()).keys()
 
 
 def test_a_key_that_nothing_reads_is_refused(monkeypatch) -> None:
