@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,13 @@ def test_folders_of_tests_are_packages() -> None:
 def test_the_architecture_names_every_package() -> None:
     packages = [file.parent.name for file in (ROOT / "autotune").glob("*/__init__.py")]
     assert [name for name in packages if f"`autotune/{name}/`" not in text("docs/architecture.md")] == []
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    """tests/ has no packages: pytest imports a file by its name alone, and refuses the second of one name."""
+    names = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
+    assert names["test_contributing.py"] == 1
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def known_words() -> set[str]:
