@@ -16,6 +16,12 @@ RUN = "run"
 """The subject of everything that belongs to the whole run; every other subject can see its facts."""
 
 
+def subject_order(subject: str) -> tuple[bool, str, int, str]:
+    """A key to sort by: the run, then each kind, those with a role before those with a number: loader#2, loader#10."""
+    kind, _, which = subject.partition("#")
+    return subject != RUN, kind, int(which) if which.isdecimal() else 0, which
+
+
 class Span(Struct, frozen=True):
     """Bytes of a file: from `start` up to, not including, `end`."""
 
@@ -97,6 +103,6 @@ class Evidence(Struct, frozen=True):
         return self.settings.get((subject, name)) or self.settings.get((RUN, name))
 
     def subjects(self, kind: str) -> tuple[str, ...]:
-        """All subjects of a kind: subjects("loader") gives ("loader#train", "loader#2")."""
-        seen = dict.fromkeys([*self.facts, *(owner for owner, _ in self.settings)])
-        return tuple(name for name in seen if name.split("#")[0] == kind)
+        """All subjects of a kind, in their order: subjects("loader") gives ("loader#train", "loader#2")."""
+        seen = {*self.facts, *(owner for owner, _ in self.settings)}
+        return tuple(sorted((name for name in seen if name.split("#")[0] == kind), key=subject_order))

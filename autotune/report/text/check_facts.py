@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from autotune.model.checked import Checked
-from autotune.model.evidence import Location, Value
+from autotune.model.evidence import Location, Value, subject_order
 from autotune.model.scanned import Bundle
 from autotune.report.text.layout import StyledLine, to_text
 
@@ -17,12 +17,12 @@ def render(checked: Checked, colour: bool, width: int) -> str:
 
 
 def _lines(bundle: Bundle) -> Iterator[StyledLine]:
+    """By subject, then by name: not in the order in which they were found."""
     yield StyledLine(f"# {bundle.name}", whole=True)
-    for fact in bundle.facts:
-        yield _line(fact.subject, fact.name, fact.value, fact.places[0] if fact.places else None)
-    for setting in bundle.settings:
-        if setting.value is not None:
-            yield _line(setting.subject, setting.name, setting.value, setting.location)
+    facts = [(one.subject, one.name, one.value, one.places[0] if one.places else None) for one in bundle.facts]
+    settings = [(one.subject, one.name, one.value, one.location) for one in bundle.settings if one.value is not None]
+    for row in sorted([*facts, *settings], key=lambda row: (subject_order(row[0]), row[1])):
+        yield _line(*row)
 
 
 def _line(subject: str, name: str, value: Value, at: Location | None) -> StyledLine:
