@@ -110,7 +110,7 @@ def registered_runs(root: Path) -> frozenset[tuple[str, int]]:
 
 
 def is_own_run(run: Path, own: Collection[tuple[str, int]]) -> bool:
-    """Whether a run folder is one of `own_runs`, and no link or other folder in its place."""
+    """Whether a run folder is one of `own` (of `registered_runs`), and no link or other folder in its place."""
     try:
         about = run.lstat()
     except OSError:

@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line `arguments` and return the exit code that DESIGN gives each outcome."""
+    """Run the command line `arguments` and return the exit code of its outcome (docs/verify.md)."""
     try:
         _warn_of_interruption(arguments)
         result = autotune.main(list(arguments), prog_name="autotune", standalone_mode=False, obj=tuple(arguments))

@@ -3,7 +3,7 @@
 Every real folder is covered by an overlay whose upper layer, the scratch, lies on the same file system, so that a
 redirected write takes as long as a real one. Caches, temporary files, devices and our run folder stay real. The kernel
 refuses an overlay whose scratch lies below the folder that it covers. Two ways lead around that: a read-only overlay
-over the folder is covered in its place (`Overlay.below`), or the folder is replaced by a *stand-in*: a folder in
+over the folder is covered in its place (`OverlayMount.below`), or the folder is replaced by a *stand-in*: a folder in
 scratch with a copy of its few small files, over whose subfolders the overlays are mounted.
 
 Without privileges two things are impossible, and the plan goes around them: to cover a folder below which something is

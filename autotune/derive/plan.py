@@ -66,7 +66,7 @@ def can_pack(recording: Recording) -> bool | None:
 
 
 def location(site: Json | None, call: str) -> Location | None:
-    """The Location of a Site in the user's own files; a library's is not theirs to edit."""
+    """The Location of a CallSite in the user's own files; a library's is not theirs to edit."""
     return Location(site["file"], site["line"], call) if site and site["file"] and site["is_user"] else None
 
 

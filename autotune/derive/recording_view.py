@@ -102,7 +102,7 @@ class RecordingView(Struct, frozen=True):
 
 
 def view_of(recording: Recording, code_epochs: int | None = None) -> RecordingView:
-    """The View of one Recording."""
+    """The RecordingView of one Recording."""
     # What follows the window are the what-ifs' own steps, on batches that were seen before.
     end = recording.window.end_ns if recording.window else None
     nodes = timeline.nest([event for event in recording.events if end is None or event.start_ns < end])

@@ -90,7 +90,7 @@ def _compiled(text: str, limits: tuple[tuple[str, Limit], ...]) -> Expression:
 
 
 class _Compiler:
-    """Turns allowed syntax into Parts; everything that it has no method for is refused."""
+    """Turns allowed syntax into CompiledTerms; everything that it has no method for is refused."""
 
     def __init__(self, limits: Mapping[str, Limit]) -> None:
         self.limits = limits

@@ -1,6 +1,6 @@
 """Where an edit would change an observed value: the static candidate that equals what was observed.
 
-DESIGN, "Where a value comes from": a place in a file is trusted only where static equals observed.
+A location is trusted only where the value that the files state equals the one that the run had.
 """
 
 from __future__ import annotations

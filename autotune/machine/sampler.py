@@ -68,7 +68,7 @@ class GpuSample(Struct, frozen=True):
 class MachineSampler:
     """A thread that samples process `pid` and its descendants from `start` to `stop`.
 
-        with Sampler(child.pid) as sampler:
+        with MachineSampler(child.pid) as sampler:
             child.wait()
         sampler.stop().was_killed_for_memory
 
@@ -180,7 +180,7 @@ def sample_once(library: nvml.Nvml, board: Any) -> GpuSample:
 
 
 def summarise(samples: list[GpuSample]) -> dict[str, Any]:
-    """The gpu_* fields of `Sampled`: means of shares and clocks, maxima of sizes and links."""
+    """The gpu_* fields of `MachineSamples`: means of shares and clocks, maxima of sizes and links."""
     return {
         "gpu_kernel_share": _mean([sample.kernel_share for sample in samples]),
         "gpu_throttled_share": _mean([sample.is_slowed for sample in samples]),

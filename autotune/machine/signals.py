@@ -1,4 +1,4 @@
-"""Being told to end by a signal, as by a scheduler or a terminal that goes away, with time to clean up."""
+"""Ends on a signal (of a scheduler, or of a terminal that closes) with time to clean up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NoReturn
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 _interrupts: list[int] = []
-"""Ctrl-C since the outermost `cleaned_up` began."""
+"""Ctrl-C since the outermost `terminate_on_signal` began."""
 
 
 @contextmanager

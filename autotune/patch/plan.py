@@ -59,7 +59,7 @@ class PlannedChange(Struct, frozen=True):
 def plan(
     wanted: Iterable[RequestedChange], bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
 ) -> tuple[PlannedChange, ...]:
-    """One Draft for each change, in their order; `read` gives the bytes of a file that the bundle names."""
+    """One PlannedChange for each change, in their order; `read` gives the bytes of a file that the bundle names."""
     planned = _without_conflicts([_plan_guarded(each, bundle, read, versions) for each in wanted], read)
     planned = [_without_computed_edits(each, planned, bundle) for each in planned]
     changes = [each.change for each in planned]

@@ -41,7 +41,7 @@ def is_probe(filename: str) -> bool:
 
 
 def caller(skip: tuple[str, ...] = ()) -> CallSite:
-    """The innermost frame outside the probe and outside files that contain a part of `skip`, as a Site."""
+    """The innermost frame outside the probe and outside files that contain a part of `skip`, as a CallSite."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_skipped(frame, skip):
         frame = frame.f_back
@@ -57,7 +57,7 @@ def user_caller() -> CallSite:
 
 
 def site_of_frame(frame: FrameType) -> CallSite:
-    """The Site of a frame, made once for each line that calls: reads of the device come thousands of times."""
+    """The CallSite of a frame, made once for each line that calls: reads of the device come thousands of times."""
     code = frame.f_code
     key = (code.co_filename, code.co_name, frame.f_lineno)
     known = _sites.get(key)

@@ -208,7 +208,7 @@ class StepWindow:
         return self.ended_by == "time_limit" and moment - self.step_ends[-1] > 2 * longest
 
     def summary(self, origin: int) -> Row | None:
-        """The Window of the Recording, or None when no step was measured."""
+        """The RecordedWindow of the Recording, or None when no step was measured."""
         if self.end is None or self.start is None or self.warmup is None or len(self.step_ends) <= self.warmup:
             return None
         return {

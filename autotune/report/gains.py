@@ -123,7 +123,7 @@ def counted_steps(report: Report) -> int:
 def is_whole_run(report: Report) -> bool:
     """Whether times are of the whole run: its length is known, and nothing of what comes at intervals is half counted.
 
-    What was not timed and is in none of the measured steps is named as what comes on top (`on_top`).
+    What was not timed and is in none of the measured steps is named by `excluded_phases`.
     """
     if not report.run.planned_steps or report.step is None:
         return False

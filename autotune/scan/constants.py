@@ -20,7 +20,7 @@ from autotune.syntax.python import Source
 
 
 def read_constants(source: Source, file: str, work: Work | None = None) -> ConsumerCall | None:
-    """The constants as one Call, None for any other file.
+    """The constants as one ConsumerCall, None for any other file.
 
     A file of nothing but constants is a config. A script that runs such files over its own constants (exec) holds
     defaults, and leaves open what the files add.

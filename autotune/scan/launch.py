@@ -95,7 +95,7 @@ def _gone(command: ShellCommand, folder: str) -> str:
 
 
 def flags_call(launch: Launch, dialect: str) -> ConsumerCall:
-    """The script's flags as a Call in the words of `dialect`."""
+    """The script's flags as a ConsumerCall of `dialect`."""
     return ConsumerCall(dialect, "", RUN, launch.flags, Location(launch.file, launch.line), is_open=launch.is_open)
 
 

@@ -53,7 +53,7 @@ def settings_of(calls: Sequence[ConsumerCall], versions: Mapping[str, Version]) 
 
 
 def merge_consumers(calls: Sequence[ConsumerCall]) -> list[ConsumerCall]:
-    """One Call for each consumer: configs, command lines and main calls of a dialect are parts of the same one."""
+    """One ConsumerCall for each consumer: configs, command lines and main calls of a dialect belong to one."""
     found: dict[tuple[str, str, str], ConsumerCall] = {}
     for position, call in enumerate(calls):
         key = (call.dialect, call.subject, "" if is_own(call.dialect, call.name) else str(position))

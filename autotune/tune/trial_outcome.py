@@ -24,7 +24,7 @@ SAME_BATCH_SHARE = 0.01
 
 
 class End(Struct, frozen=True):
-    """The outcome of a trial; `error` and `ran_out` as in a Trial."""
+    """The outcome of a trial; `error` and `ran_out` as in a SearchTrial."""
 
     outcome: Outcome
     error: str = ""

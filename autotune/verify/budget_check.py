@@ -1,4 +1,4 @@
-"""What a verification costs at least, before anything is run for it: from a start that is known."""
+"""What a verification costs at least, before anything is run for it: from a run that is known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autotune.verify.thresholds import END_S, FEWEST_PAIRS, FEWEST_RUNS, LEAST_P
 
 
 class Seen(Struct, frozen=True):
-    """What the diagnosis `run` saw: a `start` of the unchanged script, and what itself took."""
+    """What the diagnosis `run` saw: a run (`start`) of the unchanged script, and how long the diagnosis took."""
 
     run: str
     start: RunResult
@@ -57,9 +57,10 @@ def _seconds(manifest: Any, name: str) -> float | None:
 
 
 def refuse(budget_s: float, start: RunResult, loss_steps: int | None, seen: str) -> None:
-    """Raises UsageError where the budget does not hold FEWEST_PAIRS pairs, by a start of the unchanged script.
+    """Raises UsageError where the budget does not hold FEWEST_PAIRS pairs, judged by a run of the unchanged
+    script.
 
-    The changed one starts as slowly, and its steps take no time at all: less than that it cannot cost.
+    This assumes that the changed script starts as slowly and that its steps take no time: a lower bound.
     """
     if budget_s < _least_s(start, loss_steps):
         enough = sufficient_s(2 * _rehearsal_s(start), 2 * _start_s(start, loss_steps))

@@ -158,7 +158,8 @@ def _guard(group: int) -> Iterator[None]:
 
 
 def alternate(works: Sequence[Callable[[PausedGroup], T]], turns: TimeSlicing) -> list[T]:
-    """What each of `works` returns: it starts a process group, gives it to its Held, and calls `check` all the time.
+    """What each of `works` returns: each starts a process group, gives it to its PausedGroup, and keeps calling
+    `check`.
 
     They run in threads. The first error, Ctrl-C included, gives all of them up and is raised once they have ended.
     """

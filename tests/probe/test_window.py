@@ -19,7 +19,7 @@ REQUEST = {
 
 
 class Session:
-    """What a Window asks of its Session, and what it told it."""
+    """What a StepWindow asks of its ProbeSession, and what it told it."""
 
     def __init__(self, loaders=()):
         self.loaders = [

@@ -15,4 +15,4 @@ IN_TRAINING: tuple[TorchHook, ...] = (data, model, optimizer, calls, override)
 """Installed in the training process, in this order."""
 
 AFTER_IMPORT: tuple[FrameworkHook, ...] = (frameworks, override)
-"""Asked about every module of FRAMEWORKS in the training process."""
+"""Asked about every module of `hooked_modules` in the training process."""

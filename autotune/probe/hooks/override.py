@@ -29,7 +29,7 @@ def install(session: ProbeSession) -> None:
     import torch
 
     wanted = _by_call(session)
-    # The Site of the call, of whoever makes it.
+    # The CallSite of the call, of whoever makes it.
     direct = functools.partial(call_sites.caller, skip=(*LIBRARIES, *session.request["loader_files"]))
     if "loader" in wanted:
         _replace(session, torch.utils.data.DataLoader, wanted["loader"], direct)

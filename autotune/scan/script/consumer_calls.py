@@ -37,7 +37,7 @@ MAX_DEPTH = 5
 
 
 class LocatedCall(Struct, frozen=True, eq=False):
-    """A call of interest: its node, and its Call without a subject of its own."""
+    """A call of interest: its node, and its ConsumerCall without a subject of its own."""
 
     node: ast.Call
     consumer: ConsumerSpec
