@@ -45,7 +45,7 @@ class _Keys(Struct, frozen=True):
 
 
 def read_config(document: Document, file: str, syntax: str) -> ConsumerCall | None:
-    """The file as one ConsumerCall with dotted keys; None when it is no config of a training, or it is not certain which.
+    """The file as one ConsumerCall with dotted keys; None when it is no config of a training, or of an uncertain one.
 
     A file that Hydra puts together with others (`defaults`, `_target_` at the top) leaves open what they add.
     """

@@ -37,7 +37,7 @@ JOURNAL = "journal:"
 FORMS = "a journal (journal:study.journal) or a database (postgresql://host/name, sqlite:///study.db)"
 
 RECORD, SPACE, MACHINE = "trial", "space", "machine"
-"""Attributes of a trial (the SearchTrial as JSON) and of a study: the axes, and the kind of machine that measures it."""
+"""Attributes of a trial (the SearchTrial as JSON) and of a study: the axes, and the kind of machine."""
 
 TIMES = "times"
 """Attribute of a trial in the queue: how often its candidate had been tried when it was proposed."""

@@ -27,7 +27,7 @@ def request_json(tmp_path):
 
 @pytest.fixture
 def attach(request_json, monkeypatch):
-    """attach(**fields of collect.Request): a ProbeSession on this torch; the window is endless unless `steps` says else.
+    """attach(**fields of collect.Request): a ProbeSession on this torch; an endless window unless `steps` says else.
 
     The process cannot leave: `ending.leave` raises Left instead, after it wrote what it writes.
     """

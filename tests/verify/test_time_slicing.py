@@ -24,7 +24,7 @@ TURNS = TimeSlicing(0.2, 0.1)
 
 
 def counting(seconds: float, made: list):
-    """A work that lets a process tell the time for so long; `made` gets what that told, and its Held."""
+    """A work that lets a process tell the time for so long; `made` gets the times and the PausedGroup."""
 
     def work(held: PausedGroup) -> float:
         with subprocess.Popen(
