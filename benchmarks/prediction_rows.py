@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import measuring
 from prediction_cases import LOADERS, TOGETHER
 
-from autotune.derive.numbers import quantile
+from autotune.derive.summary_statistics import quantile
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.rule import GainSpec
 from autotune.predict import predict, step_ms

@@ -28,7 +28,7 @@ import optuna
 import search_grid
 
 from autotune import predict
-from autotune.derive.numbers import quantile
+from autotune.derive.summary_statistics import quantile
 from autotune.model.evidence import Evidence, Value
 from autotune.model.forecast import Forecast
 from autotune.model.tuned import Axis, Candidate, Outcome, SearchTrial, Space

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from autotune import patch, reading, state
 from autotune.apply import patch_source
-from autotune.apply.choice import choose
+from autotune.apply.selected_changes import choose
 from autotune.apply.written_patches import PATCHES, patch_store, title, written_by
 from autotune.errors import UsageError
 from autotune.invocation import typed

@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from autotune.catalogue import frameworks
 from autotune.catalogue.frameworks import IntervalKind
-from autotune.derive import plan, save_cost
+from autotune.derive import save_cost, training_plan
 from autotune.derive.recording_view import MeasuredWindow, RecordingView, S
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
@@ -54,7 +54,7 @@ def _serialised(view: RecordingView) -> WhatIf | None:
 
 
 def _evaluation(view: RecordingView) -> Iterator[Fact]:
-    told = plan.framework(view.recording)
+    told = training_plan.framework(view.recording)
     if not any("evaluation.selects_checkpoint" in one.unseen for one in frameworks.chain(told.name)):
         keeps = bool(told.says("evaluation.selects_checkpoint"))
         yield Fact("evaluation.selects_checkpoint", RUN, keeps)
@@ -93,7 +93,7 @@ def _rounds(view: RecordingView, spans: Sequence[tuple[int, int]]) -> Rounds:
 
 def interval(view: RecordingView, cost: IntervalKind) -> int | None:
     """Optimizer steps between two rounds of "checkpoint" or "evaluation": as told, or else as seen."""
-    told = plan.interval(view, cost)
+    told = training_plan.interval(view, cost)
     if told is not None:
         return told
     return _checkpoint_distance(view) if cost == "checkpoint" else _evaluation_distance(view)
@@ -119,7 +119,7 @@ def _evaluation_distance(view: RecordingView) -> int | None:
         steps = [0, *steps]
     seen = _distance(steps)
     if seen is None and len(steps) == 1 and _ends_epoch(view, steps[0]):
-        return plan.steps_per_epoch(view)
+        return training_plan.steps_per_epoch(view)
     return seen
 
 
@@ -161,7 +161,7 @@ def run_ms(view: RecordingView) -> float | None:
     """
     if view.window is None:
         return None
-    training_ms, rounds_ms, planned = view.window.mean_ms, 0.0, plan.num_steps(view)
+    training_ms, rounds_ms, planned = view.window.mean_ms, 0.0, training_plan.num_steps(view)
     costs: Mapping[IntervalKind, float | None] = {"checkpoint": save_s(view), "evaluation": eval_s(view)}
     for cost, seconds in costs.items():
         steps, took_ms = interval(view, cost), _took_ms(view, view.window, cost, seconds)

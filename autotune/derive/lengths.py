@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev
 
-from autotune.derive.numbers import SEED, most_common, quantile
 from autotune.derive.recording_view import RecordingView
 from autotune.derive.step import train_batches
+from autotune.derive.summary_statistics import SEED, most_common, quantile
 from autotune.model.evidence import Fact, Value
 from autotune.model.recording import Batch
 

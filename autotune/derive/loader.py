@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator, Mapping
 from statistics import fmean, median
 
-from autotune.derive import plan, preparation_samples, preparation_time
+from autotune.derive import preparation_samples, preparation_time, training_plan
 from autotune.derive.loaders import LoaderSubject
-from autotune.derive.numbers import median_interval
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
 from autotune.derive.replays import quiet_ms, steps_ns
 from autotune.derive.step import train_fetches
+from autotune.derive.summary_statistics import median_interval
 from autotune.model.evidence import Fact, Value
 from autotune.model.recording import WhatIf
 
@@ -60,7 +60,7 @@ def _described(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | 
 
 def _batches(view: RecordingView, loader: LoaderSubject) -> int | None:
     if loader.is_train:
-        return plan.batches_per_epoch(view)
+        return training_plan.batches_per_epoch(view)
     batches: int | None = loader.timed["num_batches"] or loader.own["num_batches"]
     return batches
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from autotune.derive.loader import loader_test_ms
 from autotune.derive.loaders import LoaderSubject
-from autotune.derive.numbers import mean
 from autotune.derive.preparation_time import steady_rows
 from autotune.derive.recording_view import MS, RecordingView
+from autotune.derive.summary_statistics import mean
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 

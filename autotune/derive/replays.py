@@ -9,9 +9,9 @@ from statistics import fmean, median
 from msgspec import Struct
 
 from autotune.derive import preparation_time
-from autotune.derive.numbers import median_interval
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.derive.step import micro_batches
+from autotune.derive.summary_statistics import median_interval
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 

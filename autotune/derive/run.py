@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from autotune.catalogue import frameworks
-from autotune.derive import interruptions, plan
+from autotune.derive import interruptions, training_plan
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Value
 from autotune.model.recording import Json, Recording
@@ -34,30 +34,30 @@ def facts(view: RecordingView) -> Iterator[Fact]:
 
 
 def _run(view: RecordingView) -> Mapping[str, Value | None]:
-    process, steps, step_ms = view.recording.process, plan.num_steps(view), interruptions.run_ms(view)
+    process, steps, step_ms = view.recording.process, training_plan.num_steps(view), interruptions.run_ms(view)
     return {
-        "run.framework": plan.framework(view.recording).name,
+        "run.framework": training_plan.framework(view.recording).name,
         "run.world_size": process["world_size"],
         "run.local_world_size": process["local_world_size"],
         "run.num_planned_steps": steps,
-        "run.num_planned_epochs": plan.num_epochs(view),
+        "run.num_planned_epochs": training_plan.num_epochs(view),
         "run.step_ms": step_ms,
         "run.planned_s": steps * step_ms / 1e3 if steps and step_ms is not None else None,
         "run.remakes_loaders": _remakes_loaders(view),
         "run.global_batch": global_batch(view),
-        "run.can_pack": plan.can_pack(view.recording),
+        "run.can_pack": training_plan.can_pack(view.recording),
     }
 
 
 def _remakes_loaders(view: RecordingView) -> bool | None:
     """Whether the framework asks for new loaders every few epochs; None where it has no such setting."""
-    every = plan.framework(view.recording).says("run.remakes_loaders")
+    every = training_plan.framework(view.recording).says("run.remakes_loaders")
     return every > 0 if isinstance(every, int) else None
 
 
 def global_batch(view: RecordingView) -> int | None:
     """micro-batch x accumulation x world size."""
-    size, steps = plan.micro_batch(view), plan.accumulation(view)
+    size, steps = training_plan.micro_batch(view), training_plan.accumulation(view)
     return size * steps * int(view.recording.process["world_size"]) if size and steps else None
 
 

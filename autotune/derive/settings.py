@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from autotune import catalogue
 from autotune.catalogue import frameworks
 from autotune.catalogue.frameworks import IntervalKind
-from autotune.derive import interruptions, lengths, optimizer, plan, run
+from autotune.derive import interruptions, lengths, optimizer, run, training_plan
 from autotune.derive.loaders import LoaderSubject
 from autotune.derive.recording_view import RecordingView
 from autotune.derive.step import train_batches
@@ -66,7 +66,7 @@ def _observed(view: RecordingView) -> Iterator[Setting]:
 
 def _spelling(view: RecordingView, setting: Setting) -> str:
     """The key of the call at the setting's place: the framework's, or torch's where the user calls torch."""
-    told = plan.framework(view.recording)
+    told = training_plan.framework(view.recording)
     dialect = told.name if setting.location == told.location else "raw"
     found = catalogue.spelling(dialect, setting.name, _versions(view.recording.software))
     return found.key if found else ""
@@ -93,8 +93,8 @@ def _loader(view: RecordingView, loader: LoaderSubject) -> Iterator[Setting]:
 
 def _place(view: RecordingView, site: Json, call: str) -> Location | None:
     """The user's own call, or the framework's object when a library makes the call for it."""
-    told = plan.framework(view.recording).location
-    return plan.location(site, call) if site["is_user"] or told is None else told
+    told = training_plan.framework(view.recording).location
+    return training_plan.location(site, call) if site["is_user"] or told is None else told
 
 
 def _optimizer(view: RecordingView, row: Json) -> Iterator[Setting]:
@@ -115,13 +115,13 @@ def _training(view: RecordingView) -> Mapping[str, ObservedValue]:
 
     The place where a raw script builds its model is not known: a model is first seen when it is called.
     """
-    state, told = view.recording.torch_state, plan.framework(view.recording)
+    state, told = view.recording.torch_state, training_plan.framework(view.recording)
     at = told.location
     main = run.largest(view)
     decided_at = {name: at for one in frameworks.chain(told.name) for name in one.decides}
-    steps_at = at if plan.configured_accumulation(told) is not None else None
+    steps_at = at if training_plan.configured_accumulation(told) is not None else None
     return {
-        "train.accumulation_steps": ObservedValue(plan.accumulation(view), steps_at),
+        "train.accumulation_steps": ObservedValue(training_plan.accumulation(view), steps_at),
         "train.activation_checkpointing": ObservedValue(
             activation_checkpointing(view), decided_at.get("train.activation_checkpointing")
         ),
@@ -178,8 +178,8 @@ def precision(view: RecordingView) -> str | None:
 
 def _intervals(view: RecordingView) -> Mapping[str, ObservedValue]:
     """As the framework was told, at its object; else as seen, with no place known."""
-    at = plan.framework(view.recording).location
-    told = {name: plan.interval(view, name) for name in INTERVALS}
+    at = training_plan.framework(view.recording).location
+    told = {name: training_plan.interval(view, name) for name in INTERVALS}
     seen = {name: interruptions.interval(view, name) for name in interruptions.ROUNDS}
     return {
         f"{name}.interval_steps": ObservedValue(told[name] or seen.get(name), at if told[name] else None)
@@ -188,7 +188,7 @@ def _intervals(view: RecordingView) -> Mapping[str, ObservedValue]:
 
 
 def _data(view: RecordingView) -> Mapping[str, ObservedValue]:
-    told = plan.framework(view.recording)
+    told = training_plan.framework(view.recording)
     at, grouped = told.location, told.says("data.group_by_length")
     if "train_sampling_strategy" in told.values:
         grouped = told.values["train_sampling_strategy"] == "group_by_length"
@@ -202,7 +202,7 @@ def _data(view: RecordingView) -> Mapping[str, ObservedValue]:
 
 def _told(view: RecordingView) -> Mapping[str, ObservedValue]:
     """As the framework's object says; a number below zero says that there is none (max_steps = -1)."""
-    told = plan.framework(view.recording)
+    told = training_plan.framework(view.recording)
     values = {name: told.says(name) for name in frameworks.observed(told.name) if name in catalogue.settings()}
     return {name: ObservedValue(None if _is_none(value) else value, told.location) for name, value in values.items()}
 
@@ -211,7 +211,7 @@ def _is_none(value: Value | None) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value < 0
 
 
-def _packing(told: plan.Framework) -> ObservedValue:
+def _packing(told: training_plan.FrameworkArguments) -> ObservedValue:
     """As the framework was told. One without such a setting packs nothing: what a script packs itself is its data."""
     packs = told.says("data.packing")
     return ObservedValue(packs, told.location) if packs is not None else ObservedValue(False, given=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from autotune.derive.numbers import mean, mean_interval, quantile
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
+from autotune.derive.summary_statistics import mean, mean_interval, quantile
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Batch, Sample
 from autotune.model.report import PHASES, Frame, Step

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from autotune.derive import loader_test, replays
 from autotune.derive.memory import limit_bytes
-from autotune.derive.numbers import mean, median_interval
 from autotune.derive.recording_view import MS, RecordingView
 from autotune.derive.replays import completed
 from autotune.derive.step import train_batches
+from autotune.derive.summary_statistics import mean, median_interval
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import WhatIf
 

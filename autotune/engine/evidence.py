@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from autotune.catalogue import facts as known_facts
 from autotune.catalogue import settings as known_settings
-from autotune.engine.kinds import plain_kind
 from autotune.engine.trust import located
+from autotune.engine.value_kinds import plain_kind
 from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting, Value
 
 SHARED = (RUN, "loader#train")

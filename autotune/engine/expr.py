@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from autotune.catalogue import kinds
 from autotune.engine import logic
-from autotune.engine.kinds import NUMBER, NUMBERS, article, comparable, kind_of_limit, plain_kind, unknown
 from autotune.engine.logic import Lookup, Node
 from autotune.engine.syntax import dotted, limits_in, parse, shown
+from autotune.engine.value_kinds import NUMBER, NUMBERS, article, comparable, kind_of_limit, plain_kind, unknown
 from autotune.errors import RuleError
 from autotune.model.evidence import Value
 from autotune.model.rule import Limit

@@ -84,8 +84,8 @@ def _parsed(text: str, name: Path) -> tuple[Rule | None, tuple[str, ...]]:
     """The rule in `text`, or None with its mistakes."""
     import tomllib  # only rules that are not kept need these
 
-    from autotune.engine.check import mistakes as mistakes_between
     from autotune.engine.parse import parse_rule
+    from autotune.engine.rule_mistakes import mistakes as mistakes_between
 
     try:
         data = tomllib.loads(text)

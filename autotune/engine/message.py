@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from autotune.catalogue import kinds
-from autotune.engine.kinds import kind_of_limit, unknown
 from autotune.engine.logic import Lookup
+from autotune.engine.value_kinds import kind_of_limit, unknown
 from autotune.model.evidence import Value
 from autotune.model.rule import Limit
 

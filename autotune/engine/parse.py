@@ -8,8 +8,8 @@ from typing import Any
 
 from autotune.catalogue import kinds, what_ifs
 from autotune.catalogue.vocabulary import KINDS, SUBJECTS
-from autotune.engine.fields import Fields, value_of
-from autotune.engine.kinds import unknown
+from autotune.engine.table_reader import Fields, value_of
+from autotune.engine.value_kinds import unknown
 from autotune.model.evidence import Value
 from autotune.model.rule import SCRIPTS, Example, Fix, GainSpec, Limit, Remark, Rule, Severity, Static
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from autotune.catalogue import facts, settings
 from autotune.engine.expr import compile_expression
-from autotune.engine.kinds import kind_of_limit
 from autotune.engine.message import format_value, render
 from autotune.engine.static import decides_without_a_run
+from autotune.engine.value_kinds import kind_of_limit
 from autotune.explain.rules import find_rule
 from autotune.model.explanation import Explanation, Paragraph, Section
 from autotune.model.rule import Effect, Fix, Limit, Remark, Rule

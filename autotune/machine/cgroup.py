@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from autotune.machine import files
+from autotune.machine import proc_files
 from autotune.machine.mounts import Mount, mounts
 
 
@@ -70,7 +70,7 @@ def throttling(root: Path = Path("/")) -> dict[Path, Throttling]:
     """The CPU bandwidth counters of each level that has them, by its folder."""
     found = {}
     for group in groups("cpu", root):
-        stat = files.table(group.folder / "cpu.stat")
+        stat = proc_files.table(group.folder / "cpu.stat")
         key, unit = ("throttled_usec", 1e-6) if group.is_v2 else ("throttled_time", 1e-9)
         if key in stat and "nr_periods" in stat:
             periods = stat.get("nr_throttled", 0), stat["nr_periods"]
@@ -82,7 +82,7 @@ def num_oom_kills(root: Path = Path("/")) -> int | None:
     """Processes of our memory group that the kernel has killed for memory; None when nobody counts them."""
     for group in groups("memory", root):
         name = "memory.events" if group.is_v2 else "memory.oom_control"
-        kills = files.table(group.folder / name).get("oom_kill")
+        kills = proc_files.table(group.folder / name).get("oom_kill")
         if kills is not None:
             return kills
     return None
@@ -90,7 +90,7 @@ def num_oom_kills(root: Path = Path("/")) -> int | None:
 
 def _memberships(root: Path) -> list[tuple[frozenset[str], str]]:
     """(controllers, path) of each line of /proc/self/cgroup; the v2 line "0::/path" has no controllers."""
-    lines = (files.text(root / "proc/self/cgroup") or "").splitlines()
+    lines = (proc_files.text(root / "proc/self/cgroup") or "").splitlines()
     rows = [line.split(":", 2) for line in lines]
     return [(frozenset(filter(None, row[1].split(","))), row[2]) for row in rows if len(row) == 3]
 
@@ -125,23 +125,23 @@ def _below(mount_root: str, path: str) -> PurePosixPath:
 
 def _cpu_quota(group: ControlGroup) -> float | None:
     if group.is_v2:
-        words = (files.text(group.folder / "cpu.max") or "").split()
+        words = (proc_files.text(group.folder / "cpu.max") or "").split()
         quota, period = (int(word) if word.isdigit() else None for word in (*words, "", "")[:2])
     else:
-        quota = files.number(group.folder / "cpu.cfs_quota_us")
-        period = files.number(group.folder / "cpu.cfs_period_us")
+        quota = proc_files.number(group.folder / "cpu.cfs_quota_us")
+        period = proc_files.number(group.folder / "cpu.cfs_period_us")
     return quota / period if quota and period and quota > 0 else None
 
 
 def _memory_limit(group: ControlGroup) -> int | None:
-    return files.number(group.folder / ("memory.max" if group.is_v2 else "memory.limit_in_bytes"))
+    return proc_files.number(group.folder / ("memory.max" if group.is_v2 else "memory.limit_in_bytes"))
 
 
 def _memory_left(group: ControlGroup) -> int | None:
     limit = _memory_limit(group)
-    used = files.number(group.folder / ("memory.current" if group.is_v2 else "memory.usage_in_bytes"))
+    used = proc_files.number(group.folder / ("memory.current" if group.is_v2 else "memory.usage_in_bytes"))
     if limit is None or used is None:
         return None
-    stat = files.table(group.folder / "memory.stat")
+    stat = proc_files.table(group.folder / "memory.stat")
     cache = stat.get("inactive_file" if group.is_v2 else "total_inactive_file", 0)
     return max(0, limit - max(0, used - cache))

@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-from autotune.machine import cgroup, files
+from autotune.machine import cgroup, proc_files
 from autotune.model.evidence import RUN, Fact, Value
 
 _CPUS = "sys/devices/system/cpu"
@@ -60,7 +60,7 @@ def host_cpus(root: Path = Path("/")) -> int | None:
     """Logical CPUs of the host that are switched on."""
     import psutil  # of the extra "train": what reads a stored run does without
 
-    online = files.text(root / _CPUS / "online")
+    online = proc_files.text(root / _CPUS / "online")
     return len(cpu_list(online)) if online else psutil.cpu_count(logical=True)
 
 
@@ -79,14 +79,14 @@ def physical_cores(root: Path = Path("/"), affinity: frozenset[int] | None = Non
 
     if affinity:
         paths = (root / _CPUS / f"cpu{cpu}/topology/thread_siblings_list" for cpu in affinity)
-        siblings = [files.text(path) for path in paths]
+        siblings = [proc_files.text(path) for path in paths]
         return len(set(siblings)) if all(siblings) else None
     return psutil.cpu_count(logical=False)
 
 
 def cpu_name(root: Path = Path("/")) -> str | None:
     """Model name of the first CPU. ARM kernels state none in cpuinfo; the platform's word is used then."""
-    for line in (files.text(root / "proc/cpuinfo") or "").splitlines():
+    for line in (proc_files.text(root / "proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name" and value.strip():
             return value.strip()
@@ -97,7 +97,7 @@ def load(root: Path = Path("/")) -> float | None:
     """Load average of the last minute: of the host, also inside a container."""
     import psutil
 
-    words = (files.text(root / "proc/loadavg") or "").split()
+    words = (proc_files.text(root / "proc/loadavg") or "").split()
     return float(words[0]) if words else psutil.getloadavg()[0]
 
 
@@ -120,7 +120,7 @@ def memory_available(root: Path = Path("/")) -> int:
 
 
 def _meminfo(root: Path, key: str) -> int | None:
-    for line in (files.text(root / "proc/meminfo") or "").splitlines():
+    for line in (proc_files.text(root / "proc/meminfo") or "").splitlines():
         name, _, value = line.partition(":")
         if name == key and value.split()[1:] == ["kB"]:
             return int(value.split()[0]) * 1024

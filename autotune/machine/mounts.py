@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from autotune.machine import files
+from autotune.machine import proc_files
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -27,7 +27,7 @@ class Mount(Struct, frozen=True):
 
 def mounts(root: Path = Path("/")) -> tuple[Mount, ...]:
     """All mounts in the order of mounting; empty when there is no mountinfo (not Linux)."""
-    lines = (files.text(root / "proc/self/mountinfo") or "").splitlines()
+    lines = (proc_files.text(root / "proc/self/mountinfo") or "").splitlines()
     return tuple(mount for line in lines if (mount := parse(line)) is not None)
 
 

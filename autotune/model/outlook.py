@@ -127,7 +127,7 @@ class Payback(Struct, frozen=True):
         return None if self.high_s is None or self.least_s is None else self.high_s >= self.least_s
 
 
-class Estimate(Struct, frozen=True):
+class ValueRange(Struct, frozen=True):
     """A value of the options table, from `low` to `high`, and what it rests on."""
 
     low: float
@@ -143,9 +143,9 @@ class DeviceSetup(Struct, frozen=True):
 
     name: str
     num_devices: int
-    memory: Estimate | None
-    exposed: Estimate | None
-    step: Estimate
+    memory: ValueRange | None
+    exposed: ValueRange | None
+    step: ValueRange
     usd_per_hour: float | None
     effort: str
     risk: str

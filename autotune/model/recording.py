@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from autotune.model.recording_sections import (
     Compilation,
-    Device,
     Error,
     Frameworks,
     HostCall,
@@ -26,7 +25,8 @@ from autotune.model.recording_sections import (
     Optimizer,
     Overhead,
     Process,
-    SideEffects,
+    RecordedDevice,
+    RecordedSideEffects,
     TorchState,
     WhatIfArguments,
     WhatIfValues,
@@ -202,7 +202,7 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     software: Mapping[str, str]
     """Versions of the modules that were imported, by distribution name."""
 
-    device: Device | None
+    device: RecordedDevice | None
     """None before a model was seen."""
 
     window: RecordedWindow | None
@@ -234,7 +234,7 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     """None without CUDA."""
 
     what_ifs: tuple[WhatIf, ...]
-    side_effects: SideEffects
+    side_effects: RecordedSideEffects
     overhead: Overhead
     losses: tuple[Loss | None, ...] = ()
     """Of each step since the script began, the sum of the values whose backward was called; None where unknown (no

@@ -53,7 +53,7 @@ class Error(TypedDict):
     """The phase of the step that it was raised in."""
 
 
-class Device(TypedDict):
+class RecordedDevice(TypedDict):
     """The device that the first model was seen on."""
 
     type: str
@@ -176,7 +176,7 @@ class FrameworkValues(TypedDict):
     classes: NotRequired[list[str]]
 
 
-class Framework(TypedDict):
+class RecordedFramework(TypedDict):
     """An object that holds a framework's settings (TrainingArguments, Trainer, Accelerator ...)."""
 
     type: str
@@ -185,7 +185,7 @@ class Framework(TypedDict):
     values: FrameworkValues
 
 
-Frameworks = Mapping[str, Framework]
+Frameworks = Mapping[str, RecordedFramework]
 """By `object` of a hook in catalogue/frameworks/."""
 
 
@@ -313,7 +313,7 @@ class NotIsolated(TypedDict):
     what: str
 
 
-class SideEffects(TypedDict):
+class RecordedSideEffects(TypedDict):
     """What became of the script's side effects that are no files."""
 
     blocked: list[Blocked]

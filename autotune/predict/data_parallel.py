@@ -10,7 +10,7 @@ import math
 
 from msgspec import Struct
 
-from autotune.model.outlook import Estimate, MemoryBudget
+from autotune.model.outlook import MemoryBudget, ValueRange
 from autotune.model.report import Step
 from autotune.predict import memory_budget as parts
 
@@ -71,7 +71,7 @@ def split_step(size: int, count: int, num_devices: int) -> DeviceShare | None:
     return DeviceShare(then, then / count, each / then / size)
 
 
-def memory(kind: ParallelStrategy, devices: Devices, part: DeviceShare, budget: MemoryBudget) -> Estimate | None:
+def memory(kind: ParallelStrategy, devices: Devices, part: DeviceShare, budget: MemoryBudget) -> ValueRange | None:
     """Peak bytes of each device; None when a part of it is unknown.
 
     With the micro-batch the rest shrinks at best all (activations), at worst not at all (data, temporary results).
@@ -85,12 +85,12 @@ def memory(kind: ParallelStrategy, devices: Devices, part: DeviceShare, budget: 
             if each.num_bytes is None:
                 return None
             total += each.num_bytes / (devices.num if shared.get(each.name) else 1)
-    return None if rest is None else Estimate(total + rest * part.of_size, total + rest, "modelled")
+    return None if rest is None else ValueRange(total + rest * part.of_size, total + rest, "modelled")
 
 
 def exposed_communication_ms(
     kind: ParallelStrategy, devices: Devices, part: DeviceShare, budget: MemoryBudget, step: Step
-) -> Estimate:
+) -> ValueRange:
     """Milliseconds of communication per step that training waits for. The gradients' size has to be known."""
     weights, gradients = budget.of(parts.WEIGHTS) or 0, budget.of(parts.GRADIENTS) or 0
     scale = part.of_count * part.of_size
@@ -99,14 +99,14 @@ def exposed_communication_ms(
     if kind.weights:
         # Weights are gathered for every forward and backward, gradients reduced with them.
         total = part.count * (2 * devices.pass_ms(weights) + once)
-        return Estimate(
+        return ValueRange(
             max(0.0, total - backward - (step.breakdown_ms.get("forward") or 0.0) * scale), total, "assumed"
         )
     last = min(once, devices.pass_ms(BUCKET_BYTES))
     if kind.gradients:
         # Reduced in backward, of the last micro-batch or of each; what was updated is gathered after it.
-        return Estimate(max(last, once - backward / part.count) + once, once * (part.count + 1), "assumed")
-    return Estimate(max(2 * last, 2 * once - backward / part.count), 2 * once, "assumed")
+        return ValueRange(max(last, once - backward / part.count) + once, once * (part.count + 1), "assumed")
+    return ValueRange(max(2 * last, 2 * once - backward / part.count), 2 * once, "assumed")
 
 
 def computed_ms(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from autotune.catalogue import frameworks
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
-from autotune.model.outlook import Comparison, DeviceSetup, Estimate, MemoryBudget
+from autotune.model.outlook import Comparison, DeviceSetup, MemoryBudget, ValueRange
 from autotune.model.report import STEPS_WITHOUT_LENGTH, Step
 from autotune.predict import data_parallel, memory_budget
 from autotune.predict.data_parallel import Devices, DeviceShare, ParallelStrategy
@@ -91,11 +91,11 @@ def _effort(name: str) -> str:
 
 def _one_device(step: Step, budget: MemoryBudget, gain: Gain | None, price: float | None) -> Iterator[DeviceSetup]:
     ms = step.run_ms or step.mean_ms
-    none, now = Estimate(0.0, 0.0, "measured"), Estimate(ms, ms, "measured" if ms == step.mean_ms else "modelled")
-    memory = Estimate(budget.peak_bytes, budget.peak_bytes, "measured")
+    none, now = ValueRange(0.0, 0.0, "measured"), ValueRange(ms, ms, "measured" if ms == step.mean_ms else "modelled")
+    memory = ValueRange(budget.peak_bytes, budget.peak_bytes, "measured")
     yield DeviceSetup("1, as it is", 1, memory, none, now, price, "none", "none", fits=True)
     if gain is not None:
-        then = Estimate(ms / gain.high, ms / gain.low, "modelled")
+        then = ValueRange(ms / gain.high, ms / gain.low, "modelled")
         risk = f"training unchanged{', a best case' if gain.basis == 'bound' else ''}; verify measures it"
         yield DeviceSetup("1, tuned", 1, None, none, then, price, "autotune apply", risk)
 
@@ -110,7 +110,7 @@ def _shared(kind: ParallelStrategy, run: ScaledRun) -> DeviceSetup:
         num_devices=run.devices.num,
         memory=memory,
         exposed=exposed,
-        step=Estimate(best + exposed.low, worst + exposed.high, "assumed"),
+        step=ValueRange(best + exposed.low, worst + exposed.high, "assumed"),
         usd_per_hour=run.usd_per_hour,
         effort=run.effort + kind.effort,
         risk=kind.risk,

@@ -42,13 +42,18 @@ def start(request_path: str) -> None:
 _request: list[RequestDocument] = []
 """The Request of this process, once started."""
 
-LIBRARIES = ("logging", "safetensors.torch", "torch.utils.tensorboard.writer", "wandb.sdk.wandb_run")
-"""Modules that save and log for any script."""
+SAVING_AND_LOGGING = {
+    "logging": "_hook_logging",
+    "safetensors.torch": "_hook_safetensors",
+    "torch.utils.tensorboard.writer": "_hook_tensorboard",
+    "wandb.sdk.wandb_run": "_hook_wandb",
+}
+"""Modules that save and log for any script, each with the function of `hooks/frameworks.py` that hooks it."""
 
 
 def hooked_modules(request: RequestDocument) -> list[str]:
-    """Modules that are hooked when they are imported: LIBRARIES, and those of the trainer frameworks."""
-    return [*LIBRARIES, *dict.fromkeys(row["module"] for row in request["frameworks"])]
+    """Modules that are hooked when they are imported: SAVING_AND_LOGGING, and those of the trainer frameworks."""
+    return [*SAVING_AND_LOGGING, *dict.fromkeys(row["module"] for row in request["frameworks"])]
 
 
 def _read(path: str) -> RequestDocument:

@@ -18,7 +18,7 @@ from .patches import Patches
 from .ranks import Ranks
 from .recorder import Recorder
 from .sampler import StackSampler
-from .what_ifs.plan import Plan
+from .what_ifs.what_if_probes import WhatIfProbes
 from .window import StepWindow
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class ProbeSession:
         self.setup_ns = 0
         self.ranks = Ranks(request["run_dir"])
         self.window = StepWindow(request["window"], self)
-        self.plan = Plan(self)
+        self.plan = WhatIfProbes(self)
         self.sampler = StackSampler(self)
         self.overhead = Overhead(self)
         self.ended = False

@@ -38,7 +38,7 @@ MAX_ORIGINS = 50
 
 Path = tuple[int, ...]
 
-Step = tuple[ast.AST, Path] | ValueOrigin
+OriginStep = tuple[ast.AST, Path] | ValueOrigin
 """What an expression leads to: another expression and the item of it that is meant, or an end."""
 
 
@@ -80,7 +80,7 @@ def _ends(view: ScriptView, node: ast.AST, path: Path, depth: int) -> tuple[Valu
     return tuple(found)
 
 
-def _steps(view: ScriptView, node: ast.AST, path: Path, depth: int) -> Iterator[Step]:
+def _steps(view: ScriptView, node: ast.AST, path: Path, depth: int) -> Iterator[OriginStep]:
     if isinstance(node, ast.Name):
         found = bindings_of(view.index, node)
         for binding in found:
@@ -100,7 +100,7 @@ def _steps(view: ScriptView, node: ast.AST, path: Path, depth: int) -> Iterator[
         yield node.elts[path[0]], path[1:]
 
 
-def _binding_steps(view: ScriptView, binding: Binding, path: Path) -> Iterator[Step]:
+def _binding_steps(view: ScriptView, binding: Binding, path: Path) -> Iterator[OriginStep]:
     if binding.kind in ("value", "item") and binding.value is not None:
         yield binding.value, binding.path + path
     elif binding.kind == "parameter":
@@ -109,7 +109,7 @@ def _binding_steps(view: ScriptView, binding: Binding, path: Path) -> Iterator[S
         yield ValueOrigin(binding.node, path)
 
 
-def _parameter_steps(view: ScriptView, node: ast.AST, path: Path) -> Iterator[Step]:
+def _parameter_steps(view: ScriptView, node: ast.AST, path: Path) -> Iterator[OriginStep]:
     """The option that the parameter is, else what every call in the file passes, where there are no others."""
     function = view.index.parents[view.index.parents[node]]
     if isinstance(function, ast.Lambda) or not isinstance(node, ast.arg) or node.arg == "self":
@@ -132,7 +132,7 @@ def _parameter_steps(view: ScriptView, node: ast.AST, path: Path) -> Iterator[St
         yield from _as_steps(passed_arguments(view.index, function, node.arg), node, path)
 
 
-def _attribute_steps(view: ScriptView, node: ast.Attribute, path: Path, depth: int) -> Iterator[Step]:
+def _attribute_steps(view: ScriptView, node: ast.Attribute, path: Path, depth: int) -> Iterator[OriginStep]:
     """What the attribute of its base is, and what the script sets it to."""
     if full_name(view.index, node) is not None:
         found_elsewhere = bindings_of(view.index, node)
@@ -285,7 +285,7 @@ def _is_parser(view: ScriptView, base: ValueOrigin) -> bool:
     return isinstance(base.node, ast.Call) and full_name(view.index, base.node.func) == "argparse.ArgumentParser"
 
 
-def _subscript_steps(view: ScriptView, node: ast.Subscript, path: Path) -> Iterator[Step]:
+def _subscript_steps(view: ScriptView, node: ast.Subscript, path: Path) -> Iterator[OriginStep]:
     """An item of a tuple, or the value of a dict's key."""
     if not isinstance(node.slice, ast.Constant):
         return
@@ -297,7 +297,7 @@ def _subscript_steps(view: ScriptView, node: ast.Subscript, path: Path) -> Itera
 
 def _item_steps(
     view: ScriptView, node: ast.expr, owner: ast.expr, key: str, path: Path, default: ast.expr | None
-) -> Iterator[Step]:
+) -> Iterator[OriginStep]:
     """What a dict holds for a key; `default` where it certainly does not have it, None: `node` itself stands for it."""
     namespaces = [inner for one in origins(view, owner) for inner in _vars_arguments(one)]
     for base in [base for one in namespaces for base in origins(view, one)]:
@@ -331,7 +331,7 @@ def _entries(view: ScriptView, node: ast.expr) -> DictEntries:
     return dict_entries(view.at(made), _first_name(view, made) or made)
 
 
-def _lookup_steps(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
+def _lookup_steps(view: ScriptView, node: ast.Call, path: Path) -> Iterator[OriginStep]:
     """`cfg.get("workers", 0)` of a dict, `getattr(cfg, "workers", 0)` of an object."""
     asked = node.args if last_name(node.func) == "get" else node.args[1:]
     name = asked[0].value if asked and isinstance(asked[0], ast.Constant) else None
@@ -346,7 +346,7 @@ def _lookup_steps(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step
         yield from _item_steps(view, node, node.func.value, name, path, asked[1] if asked[1:] else None)
 
 
-def _call_steps(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
+def _call_steps(view: ScriptView, node: ast.Call, path: Path) -> Iterator[OriginStep]:
     """What a function of the project returns, what a key or a name is asked for, what a library wraps and returns."""
     function = called_function(view.index, node)
     if function is not None:
@@ -360,7 +360,7 @@ def _call_steps(view: ScriptView, node: ast.Call, path: Path) -> Iterator[Step]:
             yield node.args[place], path[1:]
 
 
-def _as_steps(found: Iterable[ast.expr | Option | None], node: ast.AST, path: Path) -> Iterator[Step]:
+def _as_steps(found: Iterable[ast.expr | Option | None], node: ast.AST, path: Path) -> Iterator[OriginStep]:
     """What was found as steps; what is not known ends at `node`."""
     for one in found:
         if one is None:

@@ -20,7 +20,7 @@ MAX_RIVALS = 3
 """Best candidates that are measured a second time where they are closer together than the noise of a trial."""
 
 
-class Step(Struct, frozen=True):
+class NextTrial(Struct, frozen=True):
     """What to try next; None where the search ends, and why."""
 
     candidate: Candidate | None
@@ -35,24 +35,26 @@ def search(
     while True:
         trials = study.trials()
         why = out_of(stopping, clock() - began, trials)
-        step = Step(None, why) if why else next_step(space, study.sampler, trials, study.running(), stopping, own)
-        if step.candidate is None:
-            return trials, step.why
-        with study.attempt(step.candidate) as begun:
+        coming = (
+            NextTrial(None, why) if why else next_trial(space, study.sampler, trials, study.running(), stopping, own)
+        )
+        if coming.candidate is None:
+            return trials, coming.why
+        with study.attempt(coming.candidate) as begun:
             if begun is not None:
                 own.add(begun.number)
                 expected = study.sampler.expected(begun.candidate)
                 study.tell(begun, attempt(begun.number, begun.candidate, expected))
 
 
-def next_step(
+def next_trial(
     space: Space,
     sampler: SurrogateSampler,
     trials: Sequence[SearchTrial],
     running: frozenset[Candidate],
     stopping: Stopping,
     own: Collection[int],
-) -> Step:
+) -> NextTrial:
     """What to try after these trials, of which this search made its `own`.
 
     The baseline is first. Where it failed in another search, it is tried once more: the reason may be over.
@@ -61,18 +63,18 @@ def next_step(
     if all(trial.outcome in (Outcome.FAILED, Outcome.TIMED_OUT) for trial in baseline):
         failed = [trial for trial in baseline if trial.number in own]
         if failed:
-            return Step(None, f"the script does not run as it is: {failed[0].error}")
+            return NextTrial(None, f"the script does not run as it is: {failed[0].error}")
         if space.current not in running:
-            return Step(space.current)
+            return NextTrial(space.current)
     ranked = _ranked(space, sampler, trials, running)
     if ranked is not None and not not_worth(stopping, ranked.gain, trials):
-        return Step(ranked.candidate)
+        return NextTrial(ranked.candidate)
     proposal = sampler.propose(trials, running)
     why = not_worth(stopping, proposal.gain, trials) if proposal is not None else "nothing is left to try"
     if proposal is not None and not why:
-        return Step(proposal.candidate)
+        return NextTrial(proposal.candidate)
     rivals = _rivals(space, sampler.surrogate(trials).posterior(speeds(trials)), trials, running)
-    return Step(rivals[0]) if rivals else Step(None, why)
+    return NextTrial(rivals[0]) if rivals else NextTrial(None, why)
 
 
 def fastest(space: Space, forecast: Forecaster, trials: Sequence[SearchTrial], among: Sequence[Candidate]) -> Candidate:

@@ -32,8 +32,7 @@ from autotune.model.forecast import Forecast
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.tuned import Candidate, Outcome, SearchTrial, SkippedSetting, Tuned
-from autotune.tune import answer, budget, confirmation, runs
-from autotune.tune.choice import Choice, choose, suspect, taken_back
+from autotune.tune import budget, confirmation, runs, search_result
 from autotune.tune.observer import TuneObserver
 from autotune.tune.runs import SearchRun
 from autotune.tune.search import search
@@ -42,6 +41,7 @@ from autotune.tune.study import Study
 from autotune.tune.surrogate import Forecaster
 from autotune.tune.trial import Trials
 from autotune.tune.trial_space import trial_space
+from autotune.tune.winner import Winner, choose, suspect, taken_back
 from autotune.verify.summary import side_effects
 
 
@@ -101,7 +101,7 @@ def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Ma
         tuned,
         spent_s=time.monotonic() - began,
         probes_s=probes_s,
-        beyond=tuple(answer.beyond(report, tuned.space)),
+        beyond=tuple(search_result.beyond(report, tuned.space)),
         diagnosed=run.diagnosed,
         price_per_hour=options.price,
     )
@@ -208,7 +208,7 @@ class Search(Struct, frozen=True):
         return trial
 
     def additional(self, candidate: Candidate) -> SearchTrial | None:
-        """Run a trial that the choice needs. None where time or trials are used up, or another tuner runs it."""
+        """Run a trial that the choice of the winner needs. None where time or trials are used up, or another tuner runs it."""
         has_trials = self.num_trials is None or len(self.study.trials()) < self.num_trials
         if not has_trials or not self.holds_confirmation(self.trials.baseline.trial_s):
             return None
@@ -256,48 +256,48 @@ def _choose_and_confirm(stages: Search, stopped: str) -> Tuned:
     tuned = unconfirmed = Tuned(space, (), {}, None, stopped, 0.0, 0.0)
     other_losses: dict[str, tuple[SkippedSetting, ...]] = {}
     also: tuple[Candidate, ...] = ()
-    while (choice := _choose(stages, other_losses, also)).writable.candidate != space.current:
-        chosen = choice.writable.candidate
+    while (winner := _choose(stages, other_losses, also)).writable.candidate != space.current:
+        chosen = winner.writable.candidate
         why = confirmation.scaled_losses(stages.trials, chosen)
         if not why:
-            tuned = _confirm(stages, choice, unconfirmed)
+            tuned = _confirm(stages, winner, unconfirmed)
             if tuned.verified is None or not confirmation.has_other_losses(tuned.verified):
                 break
             why = tuned.verified.losses.why
         axis = suspect(space, chosen)
-        other_losses[axis.name] = tuple(answer.losses_differ(space, chosen, axis, why))
-        also = tuple(taken_back(space, one.candidate, other_losses) for one in (choice.fastest, choice.writable))
+        other_losses[axis.name] = tuple(search_result.losses_differ(space, chosen, axis, why))
+        also = tuple(taken_back(space, one.candidate, other_losses) for one in (winner.fastest, winner.writable))
         if tuned.verified is not None and not stages.holds_confirmation():
             break
     lost = [one for each in other_losses.values() for one in each]
-    dropped = [one for one in (*answer.dropped(choice), *lost) if one.setting not in tuned.best]
+    dropped = [one for one in (*search_result.dropped(winner), *lost) if one.setting not in tuned.best]
     names = tuple(one.setting for one in lost)
     return replace(tuned, trials=stages.study.trials(), dropped=tuple(dropped), other_losses=names)
 
 
-def _choose(stages: Search, fixed: Mapping[str, object], also: tuple[Candidate, ...]) -> Choice:
+def _choose(stages: Search, fixed: Mapping[str, object], also: tuple[Candidate, ...]) -> Winner:
     trials = stages.trials
     manual = partial(confirmation.manual_changes, trials)
     return choose(trials.space, stages.forecast, stages.study.trials(), stages.additional, manual, tuple(fixed), also)
 
 
-def _confirm(stages: Search, choice: Choice, unconfirmed: Tuned) -> Tuned:
+def _confirm(stages: Search, winner: Winner, unconfirmed: Tuned) -> Tuned:
     """`unconfirmed` with the verdict of the confirmation, and the patch where the chosen candidate won."""
-    trials, chosen, run = stages.trials, choice.writable.candidate, stages.run
+    trials, chosen, run = stages.trials, winner.writable.candidate, stages.run
     try:
         limit_s = _confirmation_limit_s(stages, chosen)
         verified = confirmation.confirm(trials, chosen, limit_s, stages.observer.confirmation_started)
     except (UsageError, ScriptError) as error:
         stages.observer.run_failed(trials.said)
-        note = answer.unconfirmed(trials.space, stages.study.trials(), chosen, error)
+        note = search_result.unconfirmed(trials.space, stages.study.trials(), chosen, error)
         return replace(unconfirmed, notes=(note,))
     together = confirmation.written_together(verified.changes)
-    changes = tuple(answer.with_gain(change, choice.writable) for change in together)
-    expected = answer.predicted(stages.forecast(trials.space.settings(chosen)), stages.report.step)
+    changes = tuple(search_result.with_gain(change, winner.writable) for change in together)
+    expected = search_result.predicted(stages.forecast(trials.space.settings(chosen)), stages.report.step)
     verified = replace(verified, changes=changes, predicted=expected)
-    tuned = replace(unconfirmed, by_hand=tuple(answer.manual(trials, choice)))
+    tuned = replace(unconfirmed, by_hand=tuple(search_result.manual(trials, winner)))
     if confirmation.has_won(verified):
-        file = answer.write_patch(changes, trials.workspace.root, run.folder, stages.report.run.command)
+        file = search_result.write_patch(changes, trials.workspace.root, run.folder, stages.report.run.command)
         tuned = replace(tuned, best=trials.space.changes(chosen), patch=file)
     return replace(tuned, verified=predictions.record(trials.workspace.root, run.folder.name, verified))
 

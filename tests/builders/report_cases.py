@@ -24,7 +24,6 @@ from autotune.model.finding import Recommendation
 from autotune.model.outlook import (
     Comparison,
     DeviceSetup,
-    Estimate,
     MemoryBudget,
     MemoryPart,
     Outlook,
@@ -33,6 +32,7 @@ from autotune.model.outlook import (
     Restart,
     RestartForecast,
     RestartOption,
+    ValueRange,
 )
 from autotune.model.report import Frame, Report
 from autotune.model.rule import Effect, GainSpec
@@ -373,9 +373,9 @@ def outlook() -> Report:
                 DeviceSetup(
                     "4, DDP",
                     4,
-                    Estimate(85 * gib, 85 * gib, "modelled"),
-                    Estimate(16.0, 315.0, "assumed"),
-                    Estimate(937.0, 1240.0, "assumed"),
+                    ValueRange(85 * gib, 85 * gib, "modelled"),
+                    ValueRange(16.0, 315.0, "assumed"),
+                    ValueRange(937.0, 1240.0, "assumed"),
                     10.0,
                     "start it with torchrun",
                     "losses will not match step by step",
@@ -389,8 +389,8 @@ def outlook() -> Report:
     return replace(full(), outlook=ahead)
 
 
-def _cell(value: float) -> Estimate:
-    return Estimate(value, value, "measured")
+def _cell(value: float) -> ValueRange:
+    return ValueRange(value, value, "measured")
 
 
 CASES = {

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from autotune.derive import derive, lengths
 from autotune.derive.loader import most_workers, workers_needed
-from autotune.derive.numbers import mean_interval, median_interval, most_common, quantile
+from autotune.derive.summary_statistics import mean_interval, median_interval, most_common, quantile
 
 
 def train(**fields):

@@ -6,9 +6,9 @@ import pytest
 from engine_builders import rule
 
 from autotune.engine import load
-from autotune.engine.check import mistakes, quoted_numbers
 from autotune.engine.examples import failures
 from autotune.engine.load import load_rule, load_rules, rules_folder
+from autotune.engine.rule_mistakes import mistakes, quoted_numbers
 from autotune.errors import RuleError, UsageError
 from autotune.model.rule import Example, Fix, GainSpec, Limit, Remark, Severity
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Evidence, Value
 from autotune.model.finding import Gain
-from autotune.model.outlook import Comparison, Estimate, MemoryBudget, MemoryPart
+from autotune.model.outlook import Comparison, MemoryBudget, MemoryPart, ValueRange
 from autotune.model.report import Step
 from autotune.predict import memory_budget as of
 from autotune.predict.device_options import DeviceRequest, compare
@@ -46,22 +46,22 @@ def test_the_rows() -> None:
     assert found.steps == 5000
     now, tuned, ddp, *_ = found.setups
     assert (now.step, now.memory, now.exposed) == (
-        Estimate(120.0, 120.0, "measured"),
-        Estimate(900 * MB, 900 * MB, "measured"),
-        Estimate(0.0, 0.0, "measured"),
+        ValueRange(120.0, 120.0, "measured"),
+        ValueRange(900 * MB, 900 * MB, "measured"),
+        ValueRange(0.0, 0.0, "measured"),
     )
-    assert tuned.step == Estimate(60.0, 100.0, "modelled")
+    assert tuned.step == ValueRange(60.0, 100.0, "modelled")
     assert tuned.memory is None
     assert ddp.exposed is not None
-    assert ddp.step == Estimate(60 + ddp.exposed.low, 60 + ddp.exposed.high, "assumed")
+    assert ddp.step == ValueRange(60 + ddp.exposed.low, 60 + ddp.exposed.high, "assumed")
     assert ddp.effort == "start it with torchrun"
 
 
 @pytest.mark.parametrize(("run_ms", "basis"), [(120.0, "measured"), (126.0, "modelled")])
 def test_steps_are_those_of_the_whole_run(run_ms: float, basis: str) -> None:
     now, tuned, ddp, *_ = table(step=replace(STEP, run_ms=run_ms)).setups
-    assert (now.step, now.step.basis) == (Estimate(run_ms, run_ms, basis), basis)
-    assert tuned.step == Estimate(run_ms / 2, run_ms / 1.2, "modelled")
+    assert (now.step, now.step.basis) == (ValueRange(run_ms, run_ms, basis), basis)
+    assert tuned.step == ValueRange(run_ms / 2, run_ms / 1.2, "modelled")
     assert ddp.exposed is not None
     assert ddp.step.low == pytest.approx(run_ms - 60 + ddp.exposed.low)
 

@@ -10,7 +10,7 @@ import functools
 import math
 import weakref
 
-from .. import call_sites
+from .. import SAVING_AND_LOGGING, call_sites
 from ..recorder import timed
 from . import resume
 
@@ -67,9 +67,9 @@ class Observed:
 
 def on_import(session: ProbeSession, module: Any) -> None:
     """Hook what a module defines, right after it was imported."""
-    action = LIBRARIES.get(module.__name__)
-    if action is not None:
-        action(session, module)
+    hook = SAVING_AND_LOGGING.get(module.__name__)
+    if hook is not None:
+        globals()[hook](session, module)
     for row in session.request["frameworks"]:
         if row["module"] == module.__name__:
             _hook(session, getattr(module, row["type"]) if row["type"] else module, row)
@@ -104,31 +104,22 @@ def _note_instances(session: ProbeSession, owner: Any, name: str, method: str) -
     session.patches.set(owner, method, noted)
 
 
-def _logging(session: ProbeSession, module: Any) -> None:
+def _hook_logging(session: ProbeSession, module: Any) -> None:
     _wrap(session, module.Logger, "callHandlers", "logging")
 
 
-def _tensorboard(session: ProbeSession, module: Any) -> None:
+def _hook_tensorboard(session: ProbeSession, module: Any) -> None:
     for name in [name for name in vars(module.SummaryWriter) if name.startswith("add_")]:
         _wrap(session, module.SummaryWriter, name, "logging")
 
 
-def _wandb(session: ProbeSession, module: Any) -> None:
+def _hook_wandb(session: ProbeSession, module: Any) -> None:
     _wrap(session, module.Run, "log", "logging")
 
 
-def _safetensors(session: ProbeSession, module: Any) -> None:
+def _hook_safetensors(session: ProbeSession, module: Any) -> None:
     for name in ("save_file", "save_model"):
         _wrap(session, module, name, "checkpoint")
-
-
-LIBRARIES = {
-    "logging": _logging,
-    "safetensors.torch": _safetensors,
-    "torch.utils.tensorboard.writer": _tensorboard,
-    "wandb.sdk.wandb_run": _wandb,
-}
-"""Libraries that save and log for any script; their names are in the list of the package too."""
 
 
 def _plain(value: Any) -> bool | int | float | str | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..session import ProbeSession
     from ..shapes import CallSite, OverrideArguments, Row
 
-LIBRARIES = ("torch/utils/data", "torch/optim", "torch/_")
+TORCH_FILES = ("torch/utils/data", "torch/optim", "torch/_")
 """Parts of torch's files between a call of the user's and the constructor, as `loader_files` of the Request; other
 libraries' own calls keep theirs."""
 
@@ -30,7 +30,7 @@ def install(session: ProbeSession) -> None:
 
     wanted = _by_call(session)
     # The CallSite of the call, of whoever makes it.
-    direct = functools.partial(call_sites.caller, skip=(*LIBRARIES, *session.request["loader_files"]))
+    direct = functools.partial(call_sites.caller, skip=(*TORCH_FILES, *session.request["loader_files"]))
     if "loader" in wanted:
         _replace(session, torch.utils.data.DataLoader, wanted["loader"], direct)
     if "optimizer" in wanted:

@@ -19,7 +19,7 @@ MOST_CHARACTERS = 200
 MOST_GAPS = 2000
 
 
-class Profile:
+class KernelProfile:
     """torch.profiler over whole optimizer steps, started here. The first step warms the profiler up and is left out.
 
     The device is waited for at both ends, so that the profiled steps and nothing else lie between them. Whatever

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autotune.model.outlook import Comparison, DeviceSetup, Estimate
+from autotune.model.outlook import Comparison, DeviceSetup, ValueRange
 from autotune.model.report import Report
 from autotune.report.text.layout import StyledLine, cells, pad, wrap
 from autotune.report.units import duration, money, size, step_time
@@ -39,7 +39,7 @@ def _row(setup: DeviceSetup) -> tuple[str, ...]:
     )
 
 
-def _cell(cell: Estimate | None, words: Callable[[float], str]) -> str:
+def _cell(cell: ValueRange | None, words: Callable[[float], str]) -> str:
     """ "31 GiB m", "10-190 ms a", "?"."""
     if cell is None:
         return "?"

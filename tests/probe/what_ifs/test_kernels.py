@@ -117,7 +117,7 @@ def profiled(profile, steps):
 
 
 def test_torchs_profiler_is_asked_as_it_wants_to_be(waits, products):
-    profile = kernels.Profile(2)
+    profile = kernels.KernelProfile(2)
     assert profiled(profile, 3) == [False, False, True]
     table = profile.table(0)
     assert len(waits) == 2
@@ -130,7 +130,7 @@ def test_torchs_profiler_is_asked_as_it_wants_to_be(waits, products):
 
 
 def test_a_profiler_that_sees_no_device_leaves_the_kernels_unknown(waits, cpu_profiler):
-    profile = kernels.Profile(1)
+    profile = kernels.KernelProfile(1)
     profiled(profile, 2)
     assert profile.table(0) is None
 
@@ -148,7 +148,7 @@ def test_operators_are_found_among_torchs_events(cpu_profiler):
 
 
 def test_a_profile_without_a_whole_step_is_none_and_stops_the_profiler(waits, products):
-    profile = kernels.Profile(2)
+    profile = kernels.KernelProfile(2)
     profiled(profile, 1)
     assert profile.table(0) is None
     assert not torch.autograd._profiler_enabled()
@@ -166,7 +166,7 @@ def test_what_the_profiler_refuses_does_not_reach_the_script(waits, products, mo
         monkeypatch.setattr(torch.cuda, "synchronize", refuse)
     if place == "read":
         monkeypatch.setattr(kernels, "tabulate", refuse)
-    profile = kernels.Profile(2)
+    profile = kernels.KernelProfile(2)
     assert profiled(profile, 3)[-1] is True
     assert profile.table(0) is None
     assert not torch.autograd._profiler_enabled()

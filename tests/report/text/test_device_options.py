@@ -3,21 +3,29 @@ from __future__ import annotations
 from msgspec.structs import replace
 from report_builders import report, run, step
 
-from autotune.model.outlook import Comparison, DeviceSetup, Estimate, Outlook
+from autotune.model.outlook import Comparison, DeviceSetup, Outlook, ValueRange
 from autotune.report.text import device_options
 
 NOW = DeviceSetup(
     "1, as it is",
     1,
-    Estimate(2**30, 2**30, "measured"),
-    Estimate(0, 0, "measured"),
-    Estimate(100, 100, "measured"),
+    ValueRange(2**30, 2**30, "measured"),
+    ValueRange(0, 0, "measured"),
+    ValueRange(100, 100, "measured"),
     3.6,
     "-",
     "-",
 )
 DDP = DeviceSetup(
-    "2, DDP", 2, None, Estimate(1, 20, "assumed"), Estimate(51.0, 70.0, "assumed"), 7.2, "torchrun", "new order", False
+    "2, DDP",
+    2,
+    None,
+    ValueRange(1, 20, "assumed"),
+    ValueRange(51.0, 70.0, "assumed"),
+    7.2,
+    "torchrun",
+    "new order",
+    False,
 )
 
 

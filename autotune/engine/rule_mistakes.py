@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from autotune.catalogue import facts, kinds, settings
 from autotune.engine import message
 from autotune.engine.expr import SURELY, compile_expression
-from autotune.engine.kinds import NUMBER, NUMBERS, plain_kind
 from autotune.engine.static import decides_without_a_run, needs_a_run
 from autotune.engine.syntax import calls, limits_in, names_in, parse
+from autotune.engine.value_kinds import NUMBER, NUMBERS, plain_kind
 from autotune.errors import RuleError
 from autotune.model.evidence import RUN
 from autotune.model.rule import Fix, Remark, Rule

@@ -16,7 +16,7 @@ Manual = Callable[[Candidate], frozenset[str]]
 """The changes of a candidate that no edit makes."""
 
 
-class Choice(Struct, frozen=True):
+class Winner(Struct, frozen=True):
     """Both are the baseline, or completed in a trial."""
 
     writable: Ablation
@@ -34,10 +34,10 @@ def choose(
     manual: Manual,
     fixed: Collection[str] = (),
     also: Sequence[Candidate] = (),
-) -> Choice:
-    """The choice after these trials. Axes that are `fixed` stay at the baseline.
+) -> Winner:
+    """The winner after these trials. Axes that are `fixed` stay at the baseline.
 
-    `attempt` makes the trials that the choice needs: the winner without some of its changes, and `also`.
+    `attempt` makes the trials that are still needed: the winner without some of its changes, and `also`.
     """
     seen, manual_of = list(trials), cache(manual)
 
@@ -55,9 +55,9 @@ def choose(
     first = ablated(also, lambda one: _is_fixed(space, one, fixed))
     automatic = without_manual(space, first.candidate, manual_of)
     if automatic == first.candidate:
-        return Choice(first, first)
+        return Winner(first, first)
     second = ablated([automatic], lambda one: _is_fixed(space, one, fixed) and not manual_of(one))
-    return Choice(first if second.candidate == space.current else second, first)
+    return Winner(first if second.candidate == space.current else second, first)
 
 
 def without_manual(space: Space, candidate: Candidate, manual: Manual) -> Candidate:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from autotune.model.tuned import Axis, Outcome, OutOfMemoryNote, SearchTrial, Space
-from autotune.tune.choice import choose, suspect, taken_back, without_manual
+from autotune.tune.winner import choose, suspect, taken_back, without_manual
 
 LOADERS = (
     {"loader.num_workers": 0},

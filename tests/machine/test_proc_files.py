@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.machine import files
+from autotune.machine import proc_files
 
 
 @pytest.mark.parametrize(
@@ -10,18 +10,18 @@ from autotune.machine import files
 )
 def test_number(tmp_path, content, number):
     (tmp_path / "f").write_text(content)
-    assert files.number(tmp_path / "f") == number
+    assert proc_files.number(tmp_path / "f") == number
 
 
 def test_a_missing_file_is_none_and_an_empty_one_is_empty(tmp_path):
     (tmp_path / "empty").write_text("\n")
-    assert files.text(tmp_path / "missing") is None
-    assert files.text(tmp_path) is None
-    assert files.text(tmp_path / "empty") == ""
-    assert files.number(tmp_path / "missing") is None
-    assert files.table(tmp_path / "missing") == {}
+    assert proc_files.text(tmp_path / "missing") is None
+    assert proc_files.text(tmp_path) is None
+    assert proc_files.text(tmp_path / "empty") == ""
+    assert proc_files.number(tmp_path / "missing") is None
+    assert proc_files.table(tmp_path / "missing") == {}
 
 
 def test_table_leaves_out_what_is_no_count(tmp_path):
     (tmp_path / "stat").write_text("nr_periods 10\nslab max\nlone\noom_kill 2 3\nbalance -4\n")
-    assert files.table(tmp_path / "stat") == {"nr_periods": 10, "balance": -4}
+    assert proc_files.table(tmp_path / "stat") == {"nr_periods": 10, "balance": -4}

@@ -22,9 +22,9 @@ from autotune.report import gains
 from autotune.report.labels import assignments
 from autotune.report.units import percent, size, step_time
 from autotune.tune.ablation import Ablation
-from autotune.tune.choice import Choice
 from autotune.tune.surrogate import NOISE, speeds
 from autotune.tune.trial import Trials
+from autotune.tune.winner import Winner
 
 
 def with_gain(change: PatchChange, ablation: Ablation) -> PatchChange:
@@ -36,18 +36,18 @@ def with_gain(change: PatchChange, ablation: Ablation) -> PatchChange:
     return replace(change, gain=text if share > 0 else "")
 
 
-def manual(trials: Trials, choice: Choice) -> Iterator[PatchChange]:
+def manual(trials: Trials, winner: Winner) -> Iterator[PatchChange]:
     """The changes of the fastest candidate that no edit makes and that bring more than noise."""
-    fastest = choice.fastest
-    if fastest.candidate != choice.writable.candidate:
+    fastest = winner.fastest
+    if fastest.candidate != winner.writable.candidate:
         for change in patch.with_dependencies(trials.realisation(fastest.candidate).changes):
             if change.by_hand and fastest.brings.get(change.setting, 0.0) > NOISE:
                 yield with_gain(change, fastest)
 
 
-def dropped(choice: Choice) -> tuple[SkippedSetting, ...]:
+def dropped(winner: Winner) -> tuple[SkippedSetting, ...]:
     """The changes that bring nothing, of the fastest candidate and of the confirmed one."""
-    return tuple({one.setting: one for one in (*choice.fastest.dropped, *choice.writable.dropped)}.values())
+    return tuple({one.setting: one for one in (*winner.fastest.dropped, *winner.writable.dropped)}.values())
 
 
 def losses_differ(space: Space, chosen: Candidate, axis: Axis, why: str) -> Iterator[SkippedSetting]:

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from autotune.probe import ending
-from autotune.probe.what_ifs import plan, schedule
+from autotune.probe.what_ifs import schedule, what_if_probes
 
 ROUNDS = schedule.MOST_ROUNDS
 
@@ -113,7 +113,7 @@ def test_a_batch_that_the_model_refuses_is_a_failed_what_if_and_the_end(run, err
 
 def slow(monkeypatch, step_s):
     monkeypatch.setattr(schedule, "PHASE_S", 1.5)
-    monkeypatch.setattr(plan.Plan, "_mean_s", lambda _: step_s)
+    monkeypatch.setattr(what_if_probes.WhatIfProbes, "_mean_s", lambda _: step_s)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ PROFILE_LIMIT_SHARE = 0.25
 """Profiled steps take no more of the phases' time than this, where one step leaves a choice."""
 
 
-class Plan:
+class WhatIfProbes:
     """The phases after the window. `is_active` while one of them runs, `current` names it."""
 
     def __init__(self, session: ProbeSession) -> None:
@@ -38,7 +38,7 @@ class Plan:
         self._phases: deque[Phase] = deque()
         self._marks: list[tuple[int, int]] = []
         self._others: tuple[float, float, float] | None = None
-        self._profile: kernels.Profile | None = None
+        self._profile: kernels.KernelProfile | None = None
         self._undo: Undo | None = None
         self._rounds = 1
         self._began = 0
@@ -190,7 +190,7 @@ class Plan:
         self._kept.start()
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
         if self.current == "profile":
-            self._profile = kernels.Profile(self._profiled_steps())
+            self._profile = kernels.KernelProfile(self._profiled_steps())
         elif self.current == "replay_changed":
             self._undo = torch_settings.apply(self._session, self._phases[0][1])
         elif self.current == "serialise" and not len(self._kept):

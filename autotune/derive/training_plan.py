@@ -8,16 +8,16 @@ from msgspec import Struct
 
 from autotune.catalogue import frameworks
 from autotune.catalogue.frameworks import IntervalKind
-from autotune.derive.numbers import most_common
 from autotune.derive.recording_view import RecordingView
 from autotune.derive.step import train_batches, train_fetches
+from autotune.derive.summary_statistics import most_common
 from autotune.model.evidence import Location, Value
 from autotune.model.recording import Json, Recording
 
 HALF = 0.5
 
 
-class Framework(Struct, frozen=True):
+class FrameworkArguments(Struct, frozen=True):
     """`values` are the fields of its own object (TrainingArguments, Accelerator, Trainer), made at `location`."""
 
     name: str
@@ -30,13 +30,13 @@ class Framework(Struct, frozen=True):
         return said
 
 
-def framework(recording: Recording) -> Framework:
+def framework(recording: Recording) -> FrameworkArguments:
     """The outermost that was seen: trl, not the hf_trainer that it is built on, nor what that uses; raw for none."""
     for key, name in frameworks.settings_objects().items():
         entry = recording.frameworks.get(key)
         if entry:
-            return Framework(_built_on(name, entry), entry["values"], location(entry["site"], entry["type"]))
-    return Framework("raw", {}, None)
+            return FrameworkArguments(_built_on(name, entry), entry["values"], location(entry["site"], entry["type"]))
+    return FrameworkArguments("raw", {}, None)
 
 
 def _built_on(name: str, entry: Json) -> str:
@@ -82,7 +82,7 @@ def accumulation(view: RecordingView) -> int | None:
     return configured_accumulation(framework(view.recording))
 
 
-def configured_accumulation(told: Framework) -> int | None:
+def configured_accumulation(told: FrameworkArguments) -> int | None:
     """Accumulation steps as the framework was told; None when it was not."""
     return _positive(told.says("train.accumulation_steps"))
 
