@@ -2,7 +2,7 @@
 
 1. Find the patch and its project (patch_source.py).
 2. Resolve its edits in the files as they are now.
-3. Choose the changes that are written (choice.py).
+3. Choose the changes that are written (selected_changes.py).
 4. Write all their files or none, with a journal by which `undo` takes them back.
 """
 
@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from autotune import patch, reading, state
 from autotune.apply import patch_source
+from autotune.apply.applied_patches import PATCHES, patch_store, title, written_by
 from autotune.apply.selected_changes import choose
-from autotune.apply.written_patches import PATCHES, patch_store, title, written_by
 from autotune.errors import UsageError
 from autotune.invocation import typed
 from autotune.invocation.redacted import is_whole

@@ -18,7 +18,7 @@ _RULE = re.compile(r"[A-Za-z]{2}\d{3}")
 
 
 class PatchSource(Struct, frozen=True):
-    """A patch, and the project at `root` whose files it writes. `doubt` says why it may be another's, "" if not."""
+    """A patch, and the project at `root` whose files it changes. `doubt` says why autotune may not have made it, "" if it did."""
 
     patch: Patch
     root: Path
@@ -26,8 +26,7 @@ class PatchSource(Struct, frozen=True):
 
 
 def find(name: str, cwd: Path) -> PatchSource:
-    """The patch of a run or a file. Raises UsageError where there is none, or one that was made for a project that is
-    not here."""
+    """The patch of a run or a file. Raises UsageError if there is none, or if its project is not here."""
     file = _file(name, cwd)
     data = _read(file)
     patch = loads(data, str(file))
@@ -72,9 +71,9 @@ def _read(file: Path) -> bytes:
 
 
 def _root(file: Path, patch: Patch) -> Path:
-    """The project that a patch is of: the one whose run folder holds it; elsewhere the one that it names.
+    """The project of a patch: the one whose run folder holds it, else the one that the patch names.
 
-    Raises UsageError when a run folder's patch names another one, whose files it would write.
+    Raises UsageError when a patch in a run folder names another project: it would change the files of that one.
     """
     named = Path(patch.root)
     above = Path(os.path.normpath(file.absolute())).parents
@@ -91,7 +90,7 @@ def _root(file: Path, patch: Patch) -> Path:
 
 
 def _doubt(file: Path, root: Path, data: bytes) -> str:
-    """Why a patch may be another's: autotune did not make it here, or its root is not the project in which it lies."""
+    """Why a patch is not trusted: autotune did not make it here, or its root is not the project that holds it."""
     run = file.absolute().parent
     project = run.parents[2] if len(run.parents) > 2 else run
     if not state.is_own_run(run, state.registered_runs(project)):

@@ -12,7 +12,7 @@ from autotune.patch.dependencies import missing_dependencies
 from autotune.patch.journal import ChangeName
 
 LeftOut = tuple[PatchChange, str]
-"""A change that is not made, and the reason."""
+"""A change that is not written, and the reason."""
 
 
 def choose(
@@ -21,9 +21,9 @@ def choose(
     allow: frozenset[Effect],
     written: Mapping[ChangeName, int],
 ) -> tuple[list[PatchChange], list[LeftOut]]:
-    """The changes that are made, and the others with the reason; `written` are those that a patch made already.
+    """The changes to write, and the others with the reason; `written` are those that an applied patch has already.
 
-    `select` are ids of rules or names of settings, empty for all. Raises UsageError for a name of no change.
+    `select` are ids of rules or names of settings, empty for all. Raises UsageError for a name that matches no change.
     """
     _refuse_unknown(changes, select)
     reasons = [_why_left_out(change, changes, select, allow, written) for change in changes]
@@ -49,7 +49,7 @@ def _why_left_out(
     allow: frozenset[Effect],
     written: Mapping[ChangeName, int],
 ) -> str:
-    """Why a change is not made, "" where it is."""
+    """Why a change is not written, "" where it is."""
     is_selected = not {change.setting, *change.rules}.isdisjoint(select)
     if select and not is_selected:
         return "not selected"

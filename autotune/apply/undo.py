@@ -1,4 +1,4 @@
-"""undo: the files of a written patch as they were, and which project's patch that is."""
+"""undo: reverts the files of an applied patch, and finds the project of that patch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autotune import patch, state
-from autotune.apply.written_patches import PATCHES, patch_store
+from autotune.apply.applied_patches import PATCHES, patch_store
 from autotune.errors import UsageError
 from autotune.model.applied import Undone, UndoneFile, UndoneState
 from autotune.patch import journal as journals
@@ -15,8 +15,7 @@ from autotune.patch.journal import WRITTEN, Journal
 
 
 def undo(number: int | None, *, cwd: Path) -> Undone:
-    """Give the files of the newest written patch of this folder's project, or of its patch `number`, their bytes from
-    before."""
+    """Restore the files that a patch of this folder's project changed: patch `number`, or the newest applied one."""
     store = patch_store(cwd)
     if store is None:
         raise UsageError(
@@ -25,7 +24,7 @@ def undo(number: int | None, *, cwd: Path) -> Undone:
             to_do=_newer_elsewhere(None, 0)
             or "undo works only in the project where `apply` ran, not in a copied or moved one.",
         )
-    written_ns = max(map(_written_ns, _written_patches(store.folder)), default=0)
+    written_ns = max(map(_written_ns, _applied_patches(store.folder)), default=0)
     newer = _newer_elsewhere(store.root, written_ns) if number is None else ""
     try:
         journal = patch.undo(store, number)
@@ -51,20 +50,20 @@ def _newer_elsewhere(root: Path | None, written_ns: int) -> str:
 
 
 def _patches_of(root: Path) -> Sequence[Journal]:
-    """The written patches of another project; none where they cannot be read, which is for an undo there to say."""
+    """The applied patches of another project; none where they cannot be read, which an undo there reports."""
     folder = state.known_project(root)
     try:
-        return _written_patches(folder / PATCHES) if folder is not None else ()
+        return _applied_patches(folder / PATCHES) if folder is not None else ()
     except UsageError:
         return ()
 
 
-def _written_patches(folder: Path) -> Sequence[Journal]:
+def _applied_patches(folder: Path) -> Sequence[Journal]:
     return [one for one in journals.journals(folder) if one.state == WRITTEN]
 
 
 def _written_ns(journal: Journal) -> int:
-    """When it was written: an undo writes its folder again, and then it is not written any more."""
+    """When it was applied. An undo changes this time too, but then the patch is no longer applied."""
     return journal.folder.stat().st_mtime_ns
 
 

@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from autotune.apply import apply as api
-from autotune.apply.written_patches import patch_store
+from autotune.apply.applied_patches import patch_store
 from autotune.cli import options
 from autotune.cli.output import has_colour, show
 from autotune.errors import UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from autotune.model.finding import Gain
 from autotune.model.patch import PatchChange
@@ -55,7 +55,7 @@ class RunResult(Struct, frozen=True):
     Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
     `throttled_share` of the time a CPU quota held the script back, `slowed_share` heat or power the GPU. None where the
     system does not tell. `epoch_steps` are those of an epoch, None where it has no known end. `escaped` are files of
-    the project that the script changed all the same, `unheld` why the kernel did not hold its writes ("" where it did).
+    the project that the script changed all the same, `kernel_refusal` why the kernel did not isolate its writes ("" where it did).
     """
 
     side: str
@@ -81,7 +81,7 @@ class RunResult(Struct, frozen=True):
     slowed_share: float | None = None
     epoch_steps: int | None = None
     escaped: tuple[str, ...] = ()
-    unheld: str = ""
+    kernel_refusal: str = field(default="", name="unheld")
 
     @property
     def fixed_s(self) -> float:
@@ -90,16 +90,16 @@ class RunResult(Struct, frozen=True):
 
 
 class TimeSlicing(Struct, frozen=True):
-    """Seconds for which two starts both go on, before one measures, and then each while the other is stopped."""
+    """Seconds for which both runs go on before either measures, and the length of a slice."""
 
     together_s: float
     turn_s: float
 
 
 class Schedule(Struct, frozen=True):
-    """The starts to make, in order. `steps` are measured after `warmup` in each; `seconds` are expected.
+    """The runs to make, in order. `steps` are measured after `warmup` in each; `seconds` are expected.
 
-    With `turns` the two starts of a pair run at once.
+    With `turns` the two runs of a pair are time-sliced.
     """
 
     order: tuple[str, ...]

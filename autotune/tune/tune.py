@@ -208,7 +208,8 @@ class Search(Struct, frozen=True):
         return trial
 
     def additional(self, candidate: Candidate) -> SearchTrial | None:
-        """Run a trial that the choice of the winner needs. None where time or trials are used up, or another tuner runs it."""
+        """Run a trial that is needed to choose the winner. None where time or trials are used up, or another
+        tuner runs it."""
         has_trials = self.num_trials is None or len(self.study.trials()) < self.num_trials
         if not has_trials or not self.holds_confirmation(self.trials.baseline.trial_s):
             return None

@@ -1,15 +1,15 @@
-"""Which clock a verification rests on: the time that passes, or CPU time, in which nobody waits for a CPU.
+"""Which clock a verification uses: wall-clock time, or CPU time, which excludes waits for a CPU.
 
-Beside other work CPU time grows, too: caches, hyper-threads and, of a virtual machine, the host's own CPUs are shared
-(a step of 16 ms took up to 33 ms beside four to eight busy processes for each CPU). Sides in turns meet that alike.
+Beside other work CPU time grows, too: caches, hyper-threads and, in a virtual machine, the host's CPUs are shared (a
+step of 16 ms took up to 33 ms beside four to eight busy processes per CPU). Time slicing exposes both sides to it.
 
-The CPU time of the training thread is the step where that thread does all of the work and waits for nothing but a CPU.
-What it does not know of are other threads, which share the work or spin while they wait, processes that prepare
-batches, disks, devices and sleep: each of them leaves a trace, and with any of them it is the time that passes.
+The CPU time of the training thread equals the step time if that thread does all of the work and waits only for a CPU.
+It misses other threads (which share the work or spin while they wait), processes that prepare batches, disks, devices
+and sleep. Each of these leaves a trace, and with any of them the clock is wall-clock time.
 
-Where training only waits for batches, and its workers for nothing but a CPU, their CPU time is the step: with one
-worker that of a batch, with two half of it. Both sides must have as many workers, for what a batch costs on its way
-to the training process is not in it.
+Where training only waits for batches, and the workers only for a CPU, the CPU time of the workers gives the step: with
+one worker that of a batch, with two half of it. Both sides must have the same number of workers, because the transfer
+of a batch to the training process is not included.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Own = Callable[[int, int], float]
 
 
 def cpu_ms(recording: Recording) -> float | None:
-    """The CPU time of the mean measured step; None where others work on it, too, or that is not known."""
+    """The CPU time of the mean measured step; None where other threads or processes share it, or it is unknown."""
     window = recording.window
     if window is None or not window.step_cpu_ns or not _is_on_cpu(recording) or _in_workers(recording, window):
         return None
@@ -44,7 +44,7 @@ def _is_on_cpu(recording: Recording) -> bool:
 
 
 def sleep_share(recording: Recording, own: Own) -> float | None:
-    """Share of the window in which it waited for something that is no CPU; None where that is not known.
+    """Share of the window in which it waited for something other than a CPU; None where unknown.
 
     With workers the larger share: of the training thread beside its waits for batches, and of the workers' batches.
     """
@@ -67,8 +67,8 @@ def _asleep_of(fetches: Sequence[Fetch], own: Own) -> float | None:
 
 
 def loader_ms(recording: Recording, num_cpus: float | None) -> float | None:
-    """What the workers need of CPU time for the batches of a step, divided among them, on a machine with so many CPUs;
-    None where something else is slower, or that is not known."""
+    """CPU time of the workers for the batches of a step, divided by their number, on a machine with `num_cpus`. None
+    where something else is slower, or it is unknown."""
     window = recording.window
     if window is None or window.cpu_ns is None or num_cpus is None:
         return None
@@ -82,7 +82,7 @@ def loader_ms(recording: Recording, num_cpus: float | None) -> float | None:
 
 
 def num_workers(recording: Recording) -> int:
-    """Those that prepared batches."""
+    """The number of workers that prepared batches."""
     return len({one.pid for one in recording.fetches if not one.in_main})
 
 
@@ -115,7 +115,7 @@ def _is_in(window: RecordedWindow, at_ns: int) -> bool:
 
 
 def clock(starts: Sequence[RunResult]) -> Clock:
-    """CPU time where it is the step in the starts, those of the rehearsals included."""
+    """CPU time where it equals the step time in all runs, those of the rehearsals included."""
     if not all(_is_awake([start for start in starts if start.side == side]) for side in SIDES):
         return Clock.WALL
     if all(start.cpu_ms is not None for start in starts):
@@ -137,15 +137,15 @@ def mean_ms(chosen: Clock, start: RunResult) -> float:
 
 
 def other_cpu_share(starts: Sequence[RunResult]) -> float | None:
-    """The share of the CPUs that other work had, as the median of the starts; None where one of them is not known."""
+    """The share of the CPUs that other work had: the median of the runs; None where one is unknown."""
     known = [start.others_share for start in starts if start.others_share is not None]
     return statistics.median(known) if len(known) == len(starts) and known else None
 
 
 def doubt(said: Verdict, starts: Sequence[RunResult]) -> str:
-    """Why the time that passed does not bear this verdict on a disturbed machine; "" where it does.
+    """Why wall-clock time does not support this verdict on a disturbed machine; "" where it does.
 
-    A side that wants more CPUs than other work leaves is slower here than alone. Faster all the same is faster.
+    A side that needs more CPUs than other work leaves is slower here than alone; if it wins even so, it is faster.
     """
     disturbed = [what for what in disturbances(starts) if what]
     if len(disturbed) <= MOST_DISTURBED * len(starts):

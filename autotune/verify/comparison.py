@@ -1,4 +1,4 @@
-"""What `verify` compares: a patch that was not written yet, one that was, or another script."""
+"""What `verify` compares: a patch that is not applied yet, an applied patch, or another script."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from autotune.apply import apply, written_patches
+from autotune.apply import applied_patches, apply
 from autotune.collect import artefacts
 from autotune.diagnose import diagnose
 from autotune.diagnose.build_report import together
@@ -30,29 +30,29 @@ def other_script(words: tuple[str, ...], script: str) -> tuple[Sides, str]:
 
 
 def patch_of_last_run(words: tuple[str, ...], options: apply.ApplyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:
-    """What was written of the last run's patch, where it is in the files; else what `options` would write of it.
+    """The last run's patch: as it was applied, if it is in the files; else the changes that `options` would write.
 
-    Options of their own (--select, --allow) ask for what is not written yet. Where nothing is to be written it is the
-    newest patch that was, if it holds all that is selected; `against` says which, and `beside` names a written one that
-    is passed over. Raises UsageError when there is neither, or where lines that the patch wrote were edited since.
+    --select and --allow ask for changes that are not applied yet. If nothing is left to write, the newest applied patch
+    is measured, provided that it holds all selected changes. `against` says which patch it is; `beside` names an applied
+    patch that is not measured. Raises UsageError if there is no patch, or if lines that it wrote were edited since.
     """
-    known, last = _written_patches(root), _patch(options.name, cwd)
+    known, last = _applied(root), _patch(options.name, cwd)
     run = last.parent.name if last is not None and not (options.select or options.allow) else ""
-    own = next((one for one in reversed(known) if run and written_patches.run_of(one.title) == run), None)
+    own = next((one for one in reversed(known) if run and applied_patches.run_of(one.title) == run), None)
     if own is not None and (edited := _edited(own)) is not None:
         return _rest(words, options, cwd, edited)
     journal = next(filter(is_present, reversed(known)), None)
     if journal is None:
         return patched(words, options, cwd)
-    if (run and written_patches.run_of(journal.title) == run) or _is_all(journal, words, options, root, cwd):
+    if (run and applied_patches.run_of(journal.title) == run) or _is_all(journal, words, options, root, cwd):
         return _written(words, journal, root)
     compared, of = patched(words, options, cwd)
-    beside = f"patch {journal.number} is written: --patch {journal.number} measures that one"
+    beside = f"patch {journal.number} is applied: --patch {journal.number} measures that one"
     return replace(compared, beside=beside), of
 
 
 def _rest(words: tuple[str, ...], options: apply.ApplyOptions, cwd: Path, edited: UsageError) -> tuple[Sides, str]:
-    """What is to be written of a patch whose lines were edited. Raises `edited` where that is nothing."""
+    """The changes still to write of a patch whose lines were edited. Raises `edited` if there are none."""
     try:
         return patched(words, options, cwd)
     except UsageError:
@@ -60,7 +60,7 @@ def _rest(words: tuple[str, ...], options: apply.ApplyOptions, cwd: Path, edited
 
 
 def patch_by_name(words: tuple[str, ...], options: apply.ApplyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:
-    """The patch of a run or a file, or by its number one that is written. Raises UsageError for none of them."""
+    """The patch of a run or a file, or an applied patch by its number. Raises UsageError for any other name."""
     if not options.name.isdecimal() or (cwd / options.name).exists():
         return patched(words, options, cwd)
     where = f"--patch {options.name}"
@@ -68,7 +68,7 @@ def patch_by_name(words: tuple[str, ...], options: apply.ApplyOptions, root: Pat
         raise UsageError(
             "an applied patch is measured as a whole", where=where, to_do="Leave --select and --allow out."
         )
-    known = {one.number: one for one in _written_patches(root)}
+    known = {one.number: one for one in _applied(root)}
     journal = known.get(int(options.name))
     if journal is not None and (edited := _edited(journal)) is not None:
         raise edited
@@ -83,7 +83,7 @@ def patch_by_name(words: tuple[str, ...], options: apply.ApplyOptions, root: Pat
 
 
 def patched(words: tuple[str, ...], options: apply.ApplyOptions, cwd: Path) -> tuple[Sides, str]:
-    """A patch file that was not written yet, and the run that it is of. Raises UsageError when it is stale."""
+    """A patch file that is not applied yet, and its run. Raises UsageError when it is stale."""
     planned = apply.plan(options, cwd=cwd)
     if planned.doubt:
         raise UsageError(
@@ -91,26 +91,26 @@ def patched(words: tuple[str, ...], options: apply.ApplyOptions, cwd: Path) -> t
             where=options.name,
             to_do=f"Review it: `autotune apply --diff {shlex.quote(options.name)}`. Apply it, and verify measures it.",
         )
-    run = written_patches.run_of(planned.title)
+    run = applied_patches.run_of(planned.title)
     compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not applied yet")
     return replace(compared, predicted=predicted(planned.chosen, run, planned.root)), run
 
 
 def run_of(number: int, cwd: Path) -> str:
-    """The run that proposed written patch `number`; "" where none is known."""
-    kept = written_patches.patch_store(cwd)
+    """The run that proposed applied patch `number`; "" where none is known."""
+    kept = applied_patches.patch_store(cwd)
     known = journals.journals(kept.folder) if kept is not None else ()
-    return next((written_patches.run_of(one.title) for one in known if one.number == number), "")
+    return next((applied_patches.run_of(one.title) for one in known if one.number == number), "")
 
 
-def _written_patches(root: Path) -> list[Journal]:
-    """The patches that were written and not undone, the oldest first."""
-    kept = written_patches.patch_store(root)
+def _applied(root: Path) -> list[Journal]:
+    """The applied patches, the oldest first."""
+    kept = applied_patches.patch_store(root)
     return [one for one in journals.journals(kept.folder) if one.state == WRITTEN] if kept is not None else []
 
 
 def _edited(journal: Journal) -> UsageError | None:
-    """Why a written patch cannot be measured whose lines were edited since; None where they were not."""
+    """Why an applied patch cannot be measured: its lines were edited since. None where they were not."""
     try:
         present_files(journal)
     except UsageError as error:
@@ -120,7 +120,7 @@ def _edited(journal: Journal) -> UsageError | None:
 
 
 def _is_all(journal: Journal, words: tuple[str, ...], options: apply.ApplyOptions, root: Path, cwd: Path) -> bool:
-    """Whether a written patch has all that is selected, and nothing of the last run's patch is left to be written."""
+    """Whether an applied patch has all selected changes, and nothing of the last run's patch is left to write."""
     last = _patch(options.name, cwd)
     names = {name for change in _changes(root, journal, words) for name in (change.setting, *change.rules)}
     if not names.issuperset(options.select):
@@ -141,16 +141,16 @@ def _patch(name: str, cwd: Path) -> Path | None:
 
 
 def _written(words: tuple[str, ...], journal: Journal, root: Path) -> tuple[Sides, str]:
-    """A patch that was written, and its run."""
-    run = written_patches.run_of(journal.title)
+    """An applied patch, and its run."""
+    run = applied_patches.run_of(journal.title)
     changes = _changes(root, journal, words)
     compared = sides.written(words, journal.number, present_files(journal), changes)
     return replace(compared, predicted=predicted(changes, run, root)), run
 
 
 def _changes(root: Path, journal: Journal, words: Sequence[str]) -> tuple[PatchChange, ...]:
-    """Those changes of a run's patch that its journal says were written, and those that the command has."""
-    run = written_patches.run_of(journal.title)
+    """The changes of a run's patch that its journal lists, and those that are on the command line."""
+    run = applied_patches.run_of(journal.title)
     file = folder(root, run) / NAME
     if not run or not file.is_file():
         return ()
@@ -163,9 +163,9 @@ def _changes(root: Path, journal: Journal, words: Sequence[str]) -> tuple[PatchC
 
 
 def predicted(changes: Iterable[PatchChange], run: str, root: Path) -> Gain | None:
-    """What the diagnosis expects of these changes together, whatever else it proposed beside them.
+    """The gain that the diagnosis predicts for these changes together, without the others that it proposed.
 
-    None where it does not know of one of them: what that brings comes on top of any bound of the others.
+    None where one of them has no prediction: its gain would add to any bound of the others.
     """
     if not run or not folder(root, run).is_dir():
         return None

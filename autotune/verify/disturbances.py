@@ -1,4 +1,4 @@
-"""What kept a run from the machine that the other runs had: other work, a quota, heat, files that had to be read."""
+"""What slowed a run but not the others: other work, a CPU quota, heat, files read from the disk."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read(stat: Path = STAT) -> CpuReading | None:
 
 
 def waited_s() -> float:
-    """CPU seconds of all processes that this one, or a child of it that it waited for, has waited for."""
+    """CPU seconds of all descendants that have ended and were waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -68,14 +68,14 @@ def shares(
 
 
 def is_crowded(start: RunResult) -> bool:
-    """Whether other work took CPUs that the training may have wanted; not where the system does not tell."""
+    """Whether other work took CPUs that the training may have needed; False where the system does not tell."""
     if start.others_share is None or start.busy_share is None:
         return False
     return start.busy_share > FULL_SHARE and start.others_share > OTHERS_SHARE
 
 
 def disturbances(starts: Sequence[RunResult]) -> list[str]:
-    """What disturbed each of the starts: CROWDED, THROTTLED or SLOWED, "" where nothing did that could be seen."""
+    """What disturbed each of the runs: CROWDED, THROTTLED or SLOWED; "" where nothing was seen."""
     return [_disturbance(start, [one for one in starts if one.side == start.side]) for start in starts]
 
 
@@ -92,7 +92,7 @@ def _exceeds(share: float | None, of_side: Sequence[float | None], by: float) ->
 
 
 def unobservable_load(starts: Sequence[RunResult]) -> Iterator[str]:
-    """What this system does not tell, so that it may have disturbed the starts unseen."""
+    """Disturbances that this system cannot show."""
     if any(start.others_share is None for start in starts):
         yield "whether other work kept the CPUs busy cannot be seen on this system"
     if any(start.is_on_device and start.slowed_share is None for start in starts):
@@ -102,10 +102,10 @@ def unobservable_load(starts: Sequence[RunResult]) -> Iterator[str]:
 
 
 def is_uneven(starts: Sequence[RunResult]) -> bool:
-    """Whether one side had to read from the disk what the other found in memory. Not where the system does not tell.
+    """Whether one side read from the disk what the other found in memory; False where the system does not tell.
 
-    The rehearsals leave both sides a warm cache. Data larger than memory is read again and again: then both sides read
-    the same, for each sample where that is known, or the comparison is none.
+    The rehearsals leave both sides a warm cache. Data larger than memory is read again and again: then both sides must
+    read as much, for each sample where samples are known; otherwise the comparison is invalid.
     """
     if any(start.read_bytes is None for start in starts):
         return False

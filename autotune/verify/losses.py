@@ -1,4 +1,4 @@
-"""Whether both sides learn the same: the losses of each step, compared by what the change says that it does."""
+"""Whether both sides learn the same: their losses, compared step by step as the effect of the change demands."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Series = Sequence[float | None]
 
 
 def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | None) -> LossComparison:
-    """The losses of all starts of both sides; `effect` is the gravest of the changes, None when nobody said.
+    """Compares the losses of all runs of both sides; `effect` is the gravest of the changes, None if unknown.
 
-    Bit-identical is always looked for first. An exact change has to be so, as far as the
-    script's own starts are; after any other all starts have to agree within the tolerance, or by their distribution.
+    Bit-identical losses are looked for first. An exact change must leave them so, if runs of the same files are. After
+    any other change all runs must agree within the tolerance, or in distribution.
     """
     steps = min((len(one) for one in (*before, *after)), default=0)
     cut = [[list(one[:steps]) for one in side] for side in (before, after)]
@@ -35,7 +35,7 @@ def compare(before: Sequence[Series], after: Sequence[Series], effect: Effect | 
         return LossComparison(LossVerdict.CLOSE, steps, why)
     if all(_agrees(side) for side in known):
         return _of_steps(known[0][0], known[1][0], steps)
-    return _of_starts(known, steps)
+    return _of_runs(known, steps)
 
 
 def _identical(one: Sequence[float], other: Sequence[float]) -> bool:
@@ -44,12 +44,12 @@ def _identical(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _repeats(side: Sequence[Sequence[float]]) -> bool:
-    """Whether all starts of the same files agree: then what differs comes from the change."""
+    """Whether all runs of the same files have identical losses: then a difference comes from the change."""
     return len(side) > 1 and all(_identical(side[0], one) for one in side[1:])
 
 
 def _agrees(side: Sequence[Sequence[float]]) -> bool:
-    """Whether all starts of the same files draw the same, and differ by rounding at most."""
+    """Whether all runs of the same files have the same random draws, and differ at most by rounding."""
     return len(side) > 1 and _apart(side[0], side[1:]) <= TOLERANCE
 
 
@@ -59,7 +59,7 @@ def _apart(one: Sequence[float], others: Sequence[Sequence[float]]) -> float:
 
 
 def _not_exact(known: list[list[list[float]]], steps: int) -> LossComparison:
-    """A change that is said to be exact, of starts that differ: by chance, where those of the same files do so too."""
+    """The verdict on an exact change whose runs differ. If runs of the same files differ too, it is none: chance."""
     before, after = known[0][0], known[1][0]
     is_far = _agrees(known[0]) and all(_apart(one, known[0]) > TOLERANCE for one in known[1])
     if not is_far and (not _repeats(known[0]) or any(_identical(before, one) for one in known[1])):
@@ -91,8 +91,8 @@ def _of_steps(before: Sequence[float], after: Sequence[float], steps: int) -> Lo
     return _told(statistics.fmean(blocks), half, statistics.fmean(map(abs, before)), steps, "steps")
 
 
-def _of_starts(known: list[list[list[float]]], steps: int) -> LossComparison:
-    """The script draws anew at every start: the mean loss of a start is one observation."""
+def _of_runs(known: list[list[list[float]]], steps: int) -> LossComparison:
+    """The script has other random draws in every run: the mean loss of a run is one observation."""
     if not all(math.isfinite(loss) for side in known for one in side for loss in one):
         return LossComparison(LossVerdict.DIFFERENT, steps, "a loss of one run is not finite")
     usual = [loss for one in known[0] for loss in one]
@@ -103,7 +103,7 @@ def _of_starts(known: list[list[list[float]]], steps: int) -> LossComparison:
     error = math.sqrt(sum(statistics.variance(side) / len(side) for side in means))
     difference = statistics.fmean(means[1]) - statistics.fmean(means[0])
     half = quantile(LOSS_LEVEL, 2 * size - 2) * error
-    return _told(difference, half, abs(statistics.fmean(means[0])), steps, "starts")
+    return _told(difference, half, abs(statistics.fmean(means[0])), steps, "runs")
 
 
 def _capped(losses: Sequence[float], usual: Sequence[float]) -> list[float]:

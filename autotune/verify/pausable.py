@@ -1,4 +1,4 @@
-"""Whether a start may be stopped for a moment, what it waits for meanwhile, and whether two in turns were fair."""
+"""Whether a run may be paused, how long it waits at a time, and whether two time-sliced runs were compared fairly."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def wait_s(recording: Recording, derived: Derived) -> float | None:
 
 
 def were_fair(ran: Sequence[tuple[collect.Collected, PausedGroup]]) -> bool:
-    """Whether all measured while they took turns, and at the same time."""
-    spans = [_span_s(collected, held) for collected, held in ran]
+    """Whether all windows lie within the time slices and overlap."""
+    spans = [_span_s(collected, paused) for collected, paused in ran]
     known = [span for span in spans if span is not None]
     if len(known) < len(spans):
         return False
@@ -50,14 +50,14 @@ def were_fair(ran: Sequence[tuple[collect.Collected, PausedGroup]]) -> bool:
     return shared >= OVERLAP * shortest
 
 
-def _span_s(collected: collect.Collected, held: PausedGroup) -> tuple[float, float] | None:
-    """The window on the machine's clock; None without one, and when it began before the turns did.
+def _span_s(collected: collect.Collected, paused: PausedGroup) -> tuple[float, float] | None:
+    """The window on the machine's clock; None without one, or if it began before the time slices.
 
-    A script that has fewer steps than were asked for ends it by its own end.
+    A script with fewer steps than requested ends its window when it ends.
     """
     first = collected.recordings[0] if collected.recordings else None
     is_whole = collected.ended_by == "probe" or (collected.ended_by == "script" and collected.exit_code == 0)
     if not is_whole or first is None or first.window is None:
         return None
     begin, end = ((first.origin_ns + at) / 1e9 for at in (first.window.start_ns, first.window.end_ns))
-    return (begin, end) if held.in_turns_since() <= begin else None
+    return (begin, end) if paused.in_turns_since() <= begin else None

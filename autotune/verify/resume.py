@@ -1,4 +1,4 @@
-"""One save of the changed script and one start that goes on from it, by the script's own trainer."""
+"""One save of the changed script and one run that resumes from it, by the script's own trainer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from autotune.outlet import print_stderr
 from autotune.report.units import size
 from autotune.verify.losses import compare
 from autotune.verify.runs import SideRunner
-from autotune.verify.scratch import start_folder
+from autotune.verify.scratch import run_folder
 
 SAVE_AT, STEPS_AFTER = 2, 3
-"""The optimizer step after which is saved, early as examples are short, and the steps that the same start goes on."""
+"""The optimizer step after which the script saves (early: examples are short), and the steps of that run after it."""
 
 SAVING = collect.Request(warmup=SAVE_AT, steps=STEPS_AFTER, what_ifs=False, save_at=SAVE_AT)
 GOING_ON = collect.Request(warmup=1, steps=2, what_ifs=False)
@@ -32,26 +32,26 @@ SAVED, RESUMED, CHECKPOINT = "saved", "resumed", "scratch-checkpoint"
 """In a run folder: the notes of the probe, and the folder of the save."""
 
 SPARE = 1.2
-"""A disk has to have so many times the bytes of the save free."""
+"""Free space that the disk must have, as a multiple of the bytes of the save."""
 
 DISK_BYTES_PER_S = 100e6
-"""What a save and a load are expected to make of a slow disk."""
+"""Assumed speed of a slow disk for a save and a load."""
 
 ADAM_BYTES = 8
-"""Per parameter: the state of Adam, for an optimizer whose own could not be read."""
+"""Per parameter: the state of Adam, for an optimizer whose state could not be read."""
 
 _BY_HAND = "save and resume once by hand before a long run"
 
 
 class ResumePlan(Struct, frozen=True):
-    """Whether there is something to try: `why_not` is "" then, and `seconds` what it costs."""
+    """Whether a resume can be tested: `why_not` is "" if so, and `seconds` is the time that it takes."""
 
     why_not: str
     seconds: float = 0.0
 
 
 def plan_resume(recording: Recording, start: RunResult, free_bytes: int | None) -> ResumePlan:
-    """What a rehearsal of the changed script says about trying it, on a disk with `free_bytes` (None: not known)."""
+    """Plans it from a rehearsal of the changed script, on a disk with `free_bytes` (None: unknown)."""
     known = frameworks.resumable()
     if not known.keys() & recording.frameworks.keys():
         return ResumePlan(f"autotune can test the resume of {' and '.join(known.values())} only: {_BY_HAND}")
@@ -76,9 +76,9 @@ def _state_bytes(recording: Recording) -> int:
 def test_resume(
     runner: SideRunner, seconds: float, deadline: float, clock: Callable[[], float] = time.monotonic
 ) -> Resume:
-    """Save the changed script once, and let another start go on from there, by `deadline` (of `clock`) or in `seconds`.
+    """Save the changed script once, and resume in another run, by `deadline` (of `clock`) or within `seconds`.
 
-    Where that fails and the time holds as much again, the unchanged script tells whether the change is to blame.
+    If that fails and time is left, the same with the unchanged script shows whether the change is to blame.
     """
     found = _attempt(runner, AFTER, max(seconds, deadline - clock()))
     if found.result is not Resumed.FAILED:
@@ -96,7 +96,7 @@ _UNCHANGED = {
 
 
 def _attempt(runner: SideRunner, side: str, limit_s: float) -> Resume:
-    """What ends the attempt, also the user, ends nothing else: the measurement before it stands."""
+    """An error or a Ctrl-C ends only the attempt: the measurement before it remains."""
     try:
         return _saved_and_resumed(runner, side, limit_s)
     except KeyboardInterrupt:
@@ -107,10 +107,10 @@ def _attempt(runner: SideRunner, side: str, limit_s: float) -> Resume:
 
 
 def _saved_and_resumed(runner: SideRunner, side: str, limit_s: float) -> Resume:
-    """Each of the two starts gets half of `limit_s` to its first step, and as much for the others."""
+    """Each of the two runs gets half of `limit_s` to reach its first step, and as much for the others."""
     half_s = limit_s / 2
     saving = replace(SAVING, startup_limit_s=half_s, time_limit_s=half_s)
-    with start_folder(runner.root) as first, start_folder(runner.root) as second:
+    with run_folder(runner.root) as first, run_folder(runner.root) as second:
         saved = runner.run_in(first, side, saving)[0]
         _list(first)
         if bad := _ended(runner, side, saved, "to save"):
@@ -126,7 +126,7 @@ def _saved_and_resumed(runner: SideRunner, side: str, limit_s: float) -> Resume:
 
 
 def _told(step: str, begun: str, saved: collect.Collected, resumed: collect.Collected) -> Resume:
-    """`step` is how many were made before the save, `begun` with how many the other start began ("": made none)."""
+    """`step` is the step of the save, `begun` that from which the other run continued ("": it made no step)."""
     if begun != step:
         went_on = f"at step {int(begun) + 1}" if begun else "without a step"
         return Resume(Resumed.FAILED, f"saved after step {step}, the resumed process continued {went_on}")
@@ -141,7 +141,7 @@ _NO_LOSSES = "no losses were seen to compare"
 
 
 def _continued(kept: Sequence[float | None], new: Sequence[float | None]) -> str:
-    """How the losses after a resume compare with those of the start that saved and did not stop."""
+    """How the losses after a resume compare with those of the run that saved and went on."""
     found = compare([kept, kept], [new, new], Effect.EQUIVALENT)
     if found.sameness in (LossVerdict.IDENTICAL, LossVerdict.CLOSE):
         return "its losses equal those of the uninterrupted run"
@@ -152,7 +152,7 @@ def _continued(kept: Sequence[float | None], new: Sequence[float | None]) -> str
 
 
 def _ended(runner: SideRunner, side: str, collected: collect.Collected, what: str) -> Resume | None:
-    """Why a start, which was to do `what`, is no result; None for a good one."""
+    """Why a run, which was to do `what`, failed; None if it did not."""
     if collected.ended_by in ("startup_limit", "time_limit"):
         return Resume(Resumed.NOT_TRIED, f"the budget ended before the run {what} did: {_BY_HAND}")
     why = _failure(runner, side, collected)
@@ -160,7 +160,7 @@ def _ended(runner: SideRunner, side: str, collected: collect.Collected, what: st
 
 
 def _failure(runner: SideRunner, side: str, collected: collect.Collected) -> str:
-    """Why a start is no result; "" for a good one. Its own message may quote data: that goes to stderr alone."""
+    """Why a run failed; "" if it did not. The script's own message may quote data: it goes to stderr only."""
     run = outcome.summarise(collected, runner.sides.words[side], runner.python, "", False, runner.cwd)
     if collected.bugs:
         return f"internal error: {collected.bugs[0].splitlines()[0]}"

@@ -1,4 +1,4 @@
-"""One start of one side: the command with the probe, and what its Recordings say."""
+"""One run of one side: the command with the probe, and what its Recordings say."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autotune.model.verified import RunResult, TimeSlicing
 from autotune.verify import clocks, disturbances, epoch_windows
 from autotune.verify.pausable import may_be_stopped, wait_s, were_fair
 from autotune.verify.schedule import FreeResources
-from autotune.verify.scratch import Mirror, start_folder
+from autotune.verify.scratch import Mirror, run_folder
 from autotune.verify.sides import Sides
 from autotune.verify.steady_state import steady_state_ms
 from autotune.verify.time_slicing import PausedGroup, alternate
@@ -33,16 +33,16 @@ Busy = tuple[float | None, float | None]
 HASH_SEED = "PYTHONHASHSEED"
 
 MESSAGES = "stderr"
-"""In the folder of a start: what the script wrote there, as ten starts would repeat it on the user's terminal."""
+"""In the folder of a run: what the script wrote to stderr. On the terminal, ten runs would repeat it ten times."""
 
 
 class MemoryShortError(Exception):
-    """The host is about to run out of memory: what is called all the time during a start says so."""
+    """The host is about to run out of memory: raised by the status callback of a run."""
 
 
 class SideRunner(Struct, frozen=True):
-    """What every start needs. `python` runs scripts that name none; `mirrors` has one of each side, and none where no
-    file differs."""
+    """What every run needs. `python` runs scripts that name no interpreter; `mirrors` has one for each side, and is
+    empty where no file differs."""
 
     root: Path
     cwd: Path
@@ -53,8 +53,8 @@ class SideRunner(Struct, frozen=True):
     show: Show
 
     def run(self, side: str, request: collect.Request) -> Ran:
-        """Start `side` once; no Start when no step was measured."""
-        with start_folder(self.root) as folder:
+        """Run `side` once; no RunResult when no step was measured."""
+        with run_folder(self.root) as folder:
             return self.run_in(folder, side, request)
 
     def run_in(self, folder: Path, side: str, request: collect.Request) -> Ran:
@@ -65,13 +65,13 @@ class SideRunner(Struct, frozen=True):
         return _ran(side, collected, disturbances.shares(before, disturbances.read(), own_s), None)
 
     def in_turns(self, requests: Mapping[str, collect.Request], turns: TimeSlicing) -> dict[str, Ran] | None:
-        """Start every side of `requests` at once, each stopped while another one has its turn; None when one of them
-        was not measured to its end, or not in its turns."""
+        """Run all sides of `requests` in time slices: one is paused while another runs. None when the window of one
+        did not end, or did not lie within the slices."""
         before, waited_s = disturbances.read(), disturbances.waited_s()
         with ExitStack() as folders:
             shows = [self.show, *[_ignore] * (len(requests) - 1)]
             works = [
-                partial(self._held, folders.enter_context(start_folder(self.root)), side, _patient(request), show)
+                partial(self._paused, folders.enter_context(run_folder(self.root)), side, _patient(request), show)
                 for (side, request), show in zip(requests.items(), shows, strict=True)
             ]
             every = alternate(works, turns)
@@ -79,19 +79,19 @@ class SideRunner(Struct, frozen=True):
         if not were_fair(every):
             return None
         busy = disturbances.shares(before, disturbances.read(), _own_s([collected for collected, _ in every], waited_s))
-        return {side: _ran(side, one, busy, held) for side, (one, held) in zip(requests, every, strict=True)}
+        return {side: _ran(side, one, busy, paused) for side, (one, paused) in zip(requests, every, strict=True)}
 
-    def _held(
-        self, folder: Path, side: str, request: collect.Request, show: Show, held: PausedGroup
+    def _paused(
+        self, folder: Path, side: str, request: collect.Request, show: Show, paused: PausedGroup
     ) -> tuple[collect.Collected, PausedGroup]:
         def shown(status: collect.Status) -> None:
-            held.check(status.steps)
+            paused.check(status.steps)
             show(status)
 
-        return self._collected(folder, side, request, shown, held), held
+        return self._collected(folder, side, request, shown, paused), paused
 
     def _collected(
-        self, folder: Path, side: str, request: collect.Request, show: Show, held: PausedGroup | None
+        self, folder: Path, side: str, request: collect.Request, show: Show, paused: PausedGroup | None
     ) -> collect.Collected:
         mirror = self.mirrors.get(side)
         if mirror is not None:
@@ -105,17 +105,17 @@ class SideRunner(Struct, frozen=True):
         with Path(os.devnull).open("w") as nowhere:
             return collect.collect(
                 request, command, folder, cwd=cwd, environ=environ, show=shown, stdout=nowhere.fileno(),
-                stderr=folder / MESSAGES, hold=held.group if held else collect.isolation_gaps, protected=self.root,
+                stderr=folder / MESSAGES, hold=paused.group if paused else collect.isolation_gaps, protected=self.root,
             )  # fmt: skip
 
     def with_real_paths(self, text: str) -> str:
-        """`text` with the real paths in it."""
+        """`text` with the real paths instead of those in a mirror."""
         for mirror in self.mirrors.values():
             text = text.replace(str(mirror.top), "")
         return text
 
     def _placed(self, side: str) -> tuple[tuple[str, ...], Path, dict[str, str]]:
-        """The command, working folder and environment of `side`, led into its mirror."""
+        """The command, working folder and environment of `side`, with paths into its mirror."""
         words, mirror = self.sides.words[side], self.mirrors.get(side)
         if mirror is None:
             return words, self.cwd, dict(self.environ)
@@ -126,7 +126,7 @@ class SideRunner(Struct, frozen=True):
         return tuple(map(mirror.mapped, words)), mirror.at(self.cwd), environ
 
     def _led(self, word: str, mirror: Mirror) -> str:
-        """A word that is typed outside of the root: a name or a link that leads into it leads into the mirror."""
+        """A word of a command that is typed outside the root: a path into the root becomes one into the mirror."""
         head, equals, value = word.rpartition("=")
         real = Path(os.path.realpath(self.cwd / value))
         is_inside = bool(value) and real.is_relative_to(self.root) and real.exists()
@@ -134,56 +134,56 @@ class SideRunner(Struct, frozen=True):
 
 
 def free_resources() -> FreeResources:
-    """What of this machine two starts at once may have now."""
+    """The resources of this machine that two simultaneous runs may use now."""
     cpus = machine.num_cpus()
     return FreeResources(machine.memory_available(), 1.0 if cpus is None else cpus)
 
 
 def fixed_hash_seed(environ: Mapping[str, str]) -> dict[str, str]:
-    """Starts that hash text alike: sets are in one order and dicts in one place, so that losses and times compare."""
+    """The same hash seed for all runs: sets then have the same order, so that losses and times are comparable."""
     return {HASH_SEED: str(random.randrange(1, 2**32)), **environ}
 
 
 def _ignore(status: collect.Status) -> None:
-    """One live status tells of one start."""
+    """The live status shows one run."""
 
 
 def _patient(request: collect.Request) -> collect.Request:
-    """The limits of a start that has half of the time."""
+    """Twice the limits: the run gets half of the time."""
     return replace(request, time_limit_s=2 * request.time_limit_s, startup_limit_s=2 * request.startup_limit_s)
 
 
 def _own_s(every: Sequence[collect.Collected], waited_s: float) -> float | None:
-    """CPU seconds of these starts; None where they are not known."""
+    """CPU seconds of these runs; None where unknown."""
     known = [one.sampled.cpu_s for one in every if one.sampled is not None and one.sampled.cpu_s is not None]
     # Readings miss what a worker did after its last one; what was waited for misses those that were killed.
     return max(sum(known), waited_s) if len(known) == len(every) else None
 
 
-def _ran(side: str, collected: collect.Collected, busy: Busy, held: PausedGroup | None) -> Ran:
+def _ran(side: str, collected: collect.Collected, busy: Busy, paused: PausedGroup | None) -> Ran:
     if not collected.recordings or collected.recordings[0].window is None:
         return collected, None, None
     derived = derive.derive(collected.recordings)
-    start = _start(side, collected, derived, busy, held)
+    start = _result(side, collected, derived, busy, paused)
     return collected, start and steady_state_ms(start, collected.recordings[0]), derived
 
 
-def _start(
-    side: str, collected: collect.Collected, derived: Derived, busy: Busy, held: PausedGroup | None
+def _result(
+    side: str, collected: collect.Collected, derived: Derived, busy: Busy, paused: PausedGroup | None
 ) -> RunResult | None:
     first, step, sampled = collected.recordings[0], derived.step, collected.sampled
     if step is None or first.window is None:
         return None
-    least, is_alone = _own(first, held.least_s if held is not None else None), len(collected.recordings) == 1
+    least, is_alone = _own(first, paused.least_s if paused is not None else None), len(collected.recordings) == 1
     reads = [one.io["read_bytes"] if one.io else None for one in collected.recordings]
     peaks = [one.memory.get("peak_reserved_bytes") for one in collected.recordings]
     device = max((peak for peak in peaks if peak is not None), default=None)
     return RunResult(
         side=side,
-        step_ms=step.mean_ms if held is None else _step_ms(first.window, _own(first, held.own_s)),
+        step_ms=step.mean_ms if paused is None else _step_ms(first.window, _own(first, paused.own_s)),
         steps=step.steps,
         warmup=first.window.warmup_steps,
-        wall_s=collected.wall_s if held is None else held.own_s(math.inf),
+        wall_s=collected.wall_s if paused is None else paused.own_s(math.inf),
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
         cpu_ms=clocks.cpu_ms(first) if is_alone else None,
         loader_ms=clocks.loader_ms(first, machine.num_cpus()) if is_alone else None,
@@ -194,7 +194,7 @@ def _start(
         memory_bytes=device or (sampled.rss_peak_bytes if sampled is not None else None),
         is_on_device=bool(device),
         may_be_stopped=may_be_stopped(collected),
-        wait_s=wait_s(first, derived) if held is None else None,
+        wait_s=wait_s(first, derived) if paused is None else None,
         read_bytes=_sum(reads),
         others_share=busy[0],
         busy_share=busy[1],
@@ -202,12 +202,12 @@ def _start(
         slowed_share=sampled.gpu_throttled_share if sampled is not None and device else None,
         epoch_steps=epoch_windows.observed_epochs(derived),
         escaped=collected.effects.escaped,
-        unheld=collected.effects.why,
+        kernel_refusal=collected.effects.why,
     )
 
 
 def _own(recording: Recording, turns_s: Callable[[float], float] | None) -> clocks.Own:
-    """Without the time in which it was stopped: `turns_s` are the seconds of its turns before a moment."""
+    """Time without pauses: `turns_s` gives the seconds that the process ran before a moment."""
     if turns_s is None:
         return lambda begin, end: end - begin
 
@@ -224,6 +224,6 @@ def _step_ms(window: RecordedWindow, own: clocks.Own) -> float:
 
 
 def _sum(reads: Sequence[int | None]) -> int | None:
-    """None where one is unknown: also where workers ended in the window and took their counters along."""
+    """The sum; None where one is unknown, e.g. because workers ended in the window with their counters."""
     known = [read for read in reads if read is not None and read >= 0]
     return sum(known) if len(known) == len(reads) else None

@@ -1,4 +1,4 @@
-"""Which starts to make: A B B A ..., as many as the budget holds, each long enough to say something."""
+"""Which runs to make: A B B A ..., as many as the budget holds, each long enough for a verdict."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Pair = tuple[str, str]
 
 
 class FreeResources(Struct, frozen=True):
-    """What two starts at once may have of the machine."""
+    """The resources that two simultaneous runs may use."""
 
     memory_bytes: float
     cpus: float
@@ -57,12 +57,12 @@ def schedule(
     loss_steps: int | None,
     free: FreeResources | None = None,
 ) -> Schedule:
-    """What to make of the rest of `budget_s`, from one rehearsal of each side, which took `spent_s` together.
+    """Plans the rest of `budget_s` from one rehearsal of each side; the rehearsals took `spent_s` together.
 
-    Both sides get the longer warm-up of the two, so that they measure the same steps; `loss_steps` are made in all, and
-    never fewer than the losses need; a window holds whole epochs where these are short. Sides that may be stopped take
-    turns where what is `free` holds both of them. Raises UsageError, which names the smallest useful budget, when it
-    does not hold FEWEST_PAIRS: from there on the pairs are kept, and others may be added to them.
+    Both sides get the longer warm-up of the two, so that they measure the same steps. A run makes `loss_steps` steps,
+    and never fewer than the loss comparison needs; a window holds whole epochs where these are short. Sides that may be
+    paused are time-sliced if both fit into what is `free`. Raises UsageError with the smallest useful budget when this
+    one does not hold FEWEST_PAIRS; from that many pairs on they are stored, and more can be added.
     """
     warmup, left_s = max(start.warmup for start in rehearsed), budget_s - spent_s
     steps, each = _least(rehearsed, (loss_steps or LEAST_LOSSES) - warmup)
@@ -85,8 +85,8 @@ def schedule(
 
 
 def more(planned: Schedule, made: int, budget_s: float, spent_s: float) -> Schedule:
-    """More pairs like those of `planned`, of which `made` are there. Raises UsageError where the budget holds none, or
-    too few for FEWEST_PAIRS in all."""
+    """More pairs like the `made` ones of `planned`. Raises UsageError where the budget holds none, or too few for
+    FEWEST_PAIRS in all."""
     needed = max(1, FEWEST_PAIRS - made)
     pairs = min(MOST_PAIRS, int((budget_s - spent_s) / planned.pair_s))
     if pairs < needed:
@@ -100,20 +100,20 @@ def more(planned: Schedule, made: int, budget_s: float, spent_s: float) -> Sched
 
 
 def sufficient_s(rehearsals_s: float, pair_s: float) -> int:
-    """A budget that is not refused, also where starts take SPARE times as long as these did."""
+    """A budget that is not refused, even if runs take SPARE times as long as these did."""
     return math.ceil(SPARE * (rehearsals_s + FEWEST_PAIRS * pair_s))
 
 
 def least_s(rehearsed: Sequence[RunResult], loss_steps: int | None) -> float:
-    """Seconds of the smallest useful schedule, one start after the other."""
+    """Seconds of the smallest useful schedule, one run after the other."""
     warmup = max(start.warmup for start in rehearsed)
     steps, _ = _least(rehearsed, (loss_steps or LEAST_LOSSES) - warmup)
     return LEAST_PAIRS * (_fixed_s(rehearsed, warmup, None) + steps * sum(start.step_ms / 1000 for start in rehearsed))
 
 
 def _turns(rehearsed: Sequence[RunResult], free: FreeResources | None) -> TimeSlicing | None:
-    """None where one process may not be stopped, memory does not hold both, a quota holds one back, or waits are too
-    long: these go on while a process is stopped."""
+    """None where a process may not be paused, memory does not hold both, a quota throttles one, or waits are too long
+    (they go on while a process is paused)."""
     needed = [start.memory_bytes for start in rehearsed if start.may_be_stopped and start.memory_bytes is not None]
     waits = [start.wait_s for start in rehearsed if start.wait_s is not None]
     if len(needed) < len(rehearsed) or len(waits) < len(rehearsed) or free is None:
@@ -146,5 +146,5 @@ def _least(rehearsed: Sequence[RunResult], loss_steps: int) -> tuple[int, int]:
 
 
 def paired(starts: Sequence[RunResult]) -> tuple[tuple[RunResult, ...], tuple[RunResult, ...]]:
-    """The starts of both sides, in order: the n-th of one side is the neighbour of the n-th of the other."""
+    """The runs of both sides, in order: the n-th of one side is the neighbour of the n-th of the other."""
     return tuple(one for one in starts if one.side == BEFORE), tuple(one for one in starts if one.side == AFTER)

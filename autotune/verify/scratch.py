@@ -67,8 +67,8 @@ def mirrored(root: Path, edited: frozenset[Path]) -> Iterator[Mapping[str, Mirro
 
 
 @contextmanager
-def start_folder(root: Path) -> Iterator[Path]:
-    """The run folder of one start; what matters is read from it before it is deleted."""
+def run_folder(root: Path) -> Iterator[Path]:
+    """The folder of one run; what matters is read from it before it is deleted."""
     run = artefacts.new_run(root)
     try:
         yield run

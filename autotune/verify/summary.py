@@ -1,4 +1,4 @@
-"""From the starts of a verification to what they say."""
+"""From the runs of a verification to its verdict."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def summarise(
     rehearsed: Sequence[RunResult] = (),
     look: int = 1,
 ) -> Verified:
-    """The verification of `sides`; `seconds` is what it took, rehearsals included. `look` says how often the starts
-    were judged by now."""
+    """The verification of `sides`; `seconds` is what it took, rehearsals included. `look` is the number of times that
+    the runs were judged so far."""
     before, after = paired(starts)
     clock = clocks.clock([*rehearsed, *starts])
     per_sample = _has_other_samples(before, after)
@@ -46,7 +46,7 @@ def summarise(
         seconds=seconds,
         predicted=sides.predicted,
         beside=sides.beside,
-        notes=(*notes, *side_effects((start.escaped, start.unheld) for start in starts)),
+        notes=(*notes, *side_effects((start.escaped, start.kernel_refusal) for start in starts)),
         clock=clock,
         worth=clocks.validity(clock, starts, planned.turns is not None),
     )
@@ -61,16 +61,16 @@ def is_conclusive(starts: Sequence[RunResult], rehearsed: Sequence[RunResult], l
 
 
 def side_effects(starts: Iterable[tuple[Sequence[str], str]]) -> tuple[str, ...]:
-    """What starts changed in the user's files all the same, and which layer held their writes where it was not the
-    kernel: of each start the changed files, and why the kernel could not hold it ("" where it did)."""
+    """Notes on the user's files that runs changed, and on runs whose writes Python hooks isolated instead of the
+    kernel. Of each run: the changed files, and why the kernel could not isolate it ("" where it did)."""
     return tuple(_side_effects(list(starts)))
 
 
 def _side_effects(starts: Sequence[tuple[Sequence[str], str]]) -> Iterator[str]:
     if escaped := dict.fromkeys(path for paths, _ in starts for path in paths):
         yield f"the script changed your files during the measurement: {', '.join(escaped)}"
-    if unheld := next((why for _, why in starts if why), ""):
-        yield f"Python hooks isolated the script's writes, because the kernel could not ({unheld})"
+    if refusal := next((why for _, why in starts if why), ""):
+        yield f"Python hooks isolated the script's writes, because the kernel could not ({refusal})"
 
 
 def _losses(sides: Sides, before: Sequence[RunResult], after: Sequence[RunResult]) -> LossComparison:

@@ -1,8 +1,8 @@
-"""Processes that take turns: one goes on while the others are stopped, hundredths of a second each.
+"""Time slicing: of several processes one runs while the others are paused, hundredths of a second each.
 
-A machine that others share is faster or slower from one second to the next, whoever runs then, and no counter shows it.
-In turns this short it is so for all of them alike. A process does not see that it was stopped: its own time is what it
-had while it was let go on, and so are a step's milliseconds. Only what it waits for goes on meanwhile.
+A shared machine gets faster and slower from one second to the next, and no counter shows it. Slices this short expose
+all processes to the same changes. A process does not see its pauses: its own time, and the time of its steps, is the
+time in which it ran. Only what it waits for goes on during a pause.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class PausedGroup:
-    """A process group that is stopped unless it has its turn, and the times (monotonic, s) when it had."""
+    """A process group that is paused outside its slices, and the times (monotonic, s) of its slices."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class PausedGroup:
 
     @contextmanager
     def group(self, pid: int) -> Iterator[None]:
-        """From the start of the group `pid` until it is to end: it begins and ends going on."""
+        """From the start of the group `pid` to its end; it runs at both."""
         with _guard(pid):
             with self._lock:
                 self._group = pid
@@ -58,7 +58,7 @@ class PausedGroup:
                     self._group = None
 
     def turn(self, seconds: float, place: int = 0) -> bool:
-        """Let it go on for so long, first on the `place`-th of its CPUs; False, at once, when there is none."""
+        """Let it run for so long, first on the `place`-th of its CPUs; False, at once, when there is no process."""
         with self._lock:
             if self._group is None:
                 return False
@@ -79,7 +79,7 @@ class PausedGroup:
         self._is_given_up = True
 
     def check(self, steps: int) -> None:
-        """Told all the time how many steps were made. Raises CancelledError once it was given up."""
+        """Called continually with the number of steps made. Raises CancelledError once it was given up."""
         self._has_stepped = self._has_stepped or steps > 0
         if self._is_given_up:
             raise CancelledError
@@ -91,7 +91,7 @@ class PausedGroup:
         """When it was stopped for the first time; infinity before that."""
         return self._stopped[0] if self._stopped else math.inf
 
-    def is_held(self) -> bool:
+    def has_group(self) -> bool:
         return self._group is not None
 
     def has_begun(self) -> bool:
@@ -102,7 +102,7 @@ class PausedGroup:
         return _spent(self._went, self._stopped, moment)
 
     def least_s(self, moment: float) -> float:
-        """The same without what passed while it was told to go on or to stop: whoever tells it may be held up, too."""
+        """A lower bound of the same: without the time between a signal and its effect, as the sender may be delayed too."""
         return _spent(self._surely_went, self._surely_stopped, moment)
 
     def _is_going(self) -> bool:
@@ -128,10 +128,10 @@ def _spent(went: Sequence[float], stopped: Sequence[float], moment: float) -> fl
 
 @contextmanager
 def _on_cpu(pid: int, place: int) -> Iterator[None]:
-    """Who is let go on inside begins on that CPU, and may go to any of its own later, as before.
+    """A process that is resumed inside begins on that CPU, and may move to any of its own afterwards.
 
-    What is slow for a while is a core, by what a host's other guests do on it: two that took turns on different cores
-    would not have met it alike.
+    The other guests of a host slow down single cores for a while: processes on different cores would not be slowed
+    alike.
     """
     try:
         own = sorted(os.sched_getaffinity(pid))
@@ -148,7 +148,7 @@ def _on_cpu(pid: int, place: int) -> Iterator[None]:
 
 @contextmanager
 def _guard(group: int) -> Iterator[None]:
-    """Kills the group should this process be killed meanwhile: nobody else would ever let it go on."""
+    """Kills the group if this process is killed: nothing else would resume it."""
     words = ["/bin/sh", "-c", 'read -r line || kill -s KILL -- "-$0"', str(group)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as guard:
         try:
@@ -167,26 +167,26 @@ def alternate(works: Sequence[Callable[[PausedGroup], T]], turns: TimeSlicing) -
     with ThreadPoolExecutor(len(works)) as pool:
         futures: list[Future[T]] = []
         try:
-            for work, held in zip(works, every, strict=True):
-                futures.append(pool.submit(work, held))
+            for work, paused in zip(works, every, strict=True):
+                futures.append(pool.submit(work, paused))
             _begin(every, futures, turns.together_s)
             _go_round(every, futures, turns.turn_s)
         finally:
-            for held in every:
-                held.give_up()
+            for paused in every:
+                paused.give_up()
     return [future.result() for future in futures]
 
 
 def _begin(every: Sequence[PausedGroup], futures: Sequence[Future[Any]], together_s: float) -> None:
     """All go on, until one of them makes steps or `together_s` are over."""
-    while not all(held.has_begun() or future.done() for held, future in zip(every, futures, strict=True)):
+    while not all(paused.has_begun() or future.done() for paused, future in zip(every, futures, strict=True)):
         time.sleep(_POLL_S)
     end = time.monotonic() + together_s
-    while time.monotonic() < end and not any(held.has_stepped() for held in every):
+    while time.monotonic() < end and not any(paused.has_stepped() for paused in every):
         _raise_first(futures)
         time.sleep(_POLL_S)
-    for held in every:
-        held.stop()
+    for paused in every:
+        paused.stop()
 
 
 def _go_round(every: Sequence[PausedGroup], futures: Sequence[Future[Any]], turn_s: float) -> None:
@@ -194,8 +194,8 @@ def _go_round(every: Sequence[PausedGroup], futures: Sequence[Future[Any]], turn
     for number in itertools.count():
         if all(future.done() for future in futures):
             return
-        behind = [held for held in every if held.is_held() and not held.has_stepped()]
-        went = [held.turn(turn_s, number // ROUNDS_ON_CPU) for held in behind or every]
+        behind = [paused for paused in every if paused.has_group() and not paused.has_stepped()]
+        went = [paused.turn(turn_s, number // ROUNDS_ON_CPU) for paused in behind or every]
         if not any(went):
             time.sleep(_POLL_S)
         _raise_first(futures)

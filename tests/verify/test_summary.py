@@ -43,7 +43,7 @@ def test_what_the_script_changed_all_the_same_is_noted_once() -> None:
 
 def test_that_the_kernel_did_not_hold_the_files_is_noted_once() -> None:
     planned = Schedule(order(4), 40, 3, 60.0)
-    starts = [start(side, unheld="no namespaces") for side in planned.order]
+    starts = [start(side, kernel_refusal="no namespaces") for side in planned.order]
     notes = summarise(SIDES, starts, planned, 70.0, ()).notes
     assert notes == ("Python hooks isolated the script's writes, because the kernel could not (no namespaces)",)
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from autotune import collect, patch, state
 from autotune.apply import apply
-from autotune.apply.written_patches import PATCHES
+from autotune.apply.applied_patches import PATCHES
 from autotune.collect import artefacts
 from autotune.errors import ScriptError, UsageError
 from autotune.machine import num_cpus

@@ -752,7 +752,7 @@ class VerifyDocument(TypedDict):
     """What is compared, in words."""
 
     beside: str | None
-    """What else could have been meant, in words: a patch that is written, where a newer one is measured."""
+    """What else could have been meant, in words: an applied patch, where another one is measured."""
 
     changes: list[Change]
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""The patches that `apply` wrote: where their journals are, and which run proposed each."""
+"""Applied patches: where their journals are, and which run proposed each."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from autotune.patch.journal import ChangeName, PatchStore, journals
 from autotune.patch.present import is_present
 
 PATCHES = "patches"
-"""In a project's state: the journals of what was written, without which nothing is taken back."""
+"""The folder of the journals in a project's state; `undo` needs them."""
 
 _TITLE = re.compile(r"\d+ of \d+ changes of run (\S+)")
 
 
 def title(num_chosen: int, num_changes: int, run: str) -> str:
-    """What a written patch is called, which names the run that proposed it."""
+    """The title of an applied patch, which names the run that proposed it."""
     return f"{num_chosen} of {num_changes} changes of run {run}"
 
 
 def run_of(title: str) -> str:
-    """The run that a written patch of this title is of; "" where it names none."""
+    """The run that proposed the applied patch of this title; "" where it names none."""
     found = _TITLE.fullmatch(title)
     return found[1] if found else ""
 
@@ -35,8 +35,8 @@ def written_by(root: Path, run: str) -> dict[ChangeName, int]:
 
 
 def patch_store(cwd: Path) -> PatchStore | None:
-    """The written patches of the nearest folder from `cwd` upwards that has some, else those of the other project whose
-    command was typed here last: what `undo` takes back there."""
+    """The applied patches of the nearest folder from `cwd` upwards that has any. Without one, those of the project
+    whose command was last typed in `cwd`."""
     start = cwd.resolve()
     elsewhere = state.other_folders(artefacts.project_root(cwd))
     for root in (start, *start.parents, *([elsewhere.parents[2]] if elsewhere is not None else [])):
