@@ -18,7 +18,7 @@ _RULE = re.compile(r"[A-Za-z]{2}\d{3}")
 
 
 class PatchSource(Struct, frozen=True):
-    """A patch, and the project at `root` whose files it changes. `doubt` says why autotune may not have made it, "" if it did."""
+    """A patch, and the project at `root` whose files it changes. `doubt` says why it is not trusted, "" if it is."""
 
     patch: Patch
     root: Path

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from autotune.apply import apply as api
 from autotune.apply.applied_patches import patch_store
+from autotune.apply.apply import ApplyOptions, plan, recover, write
 from autotune.cli import options
 from autotune.cli.output import has_colour, show
 from autotune.errors import UsageError
@@ -40,9 +40,9 @@ def command(name: str, diff: bool, select: tuple[str, ...], allow: frozenset[Eff
     undo` reverts them.
     """
     if not diff:
-        for journal in api.recover(Path.cwd()):
+        for journal in recover(Path.cwd()):
             print_stderr(f"autotune: undid the interrupted patch {journal.number}{journal.exceptions}")
-    planned = api.plan(api.ApplyOptions(name, select, allow), cwd=Path.cwd())
+    planned = plan(ApplyOptions(name, select, allow), cwd=Path.cwd())
     if name == "last":
         _print_origin(planned)
     show(render("apply", _with_gain(planned), colour=has_colour(None)))
@@ -85,7 +85,7 @@ def _write(planned: ApplyPlan, diff: bool, yes: bool) -> None:
     elif diff:
         print_stdout("Nothing was written: this was --diff.")
     elif yes or _confirm(planned):
-        journal = api.write(planned)
+        journal = write(planned)
         print_stdout(f"Wrote {count(len(planned.files), 'file')}.{_how_to_undo(journal, planned.root)}")
     else:
         print_stdout("Nothing was written.")

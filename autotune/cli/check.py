@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from autotune import __version__
-from autotune.check import check as api
+from autotune.check.check import CheckOptions, check
 from autotune.cli import BUG, options
 from autotune.cli.output import has_colour, show
 from autotune.model.checked import BASELINE, Checked
@@ -86,7 +86,7 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     Nothing is run or imported. Rules that need a run are listed as such.
     """
     _refuse_incomplete(given)
-    checked = api.check(_options(paths, given), cwd=Path.cwd())
+    checked = check(_options(paths, given), cwd=Path.cwd())
     output = given["output"]
     if given["facts"]:
         show(render("check --facts", checked), output)
@@ -111,8 +111,8 @@ def _require(given: Mapping[str, Any], needed: str, option: str, why: str) -> No
         raise click.UsageError(why)
 
 
-def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> api.CheckOptions:
-    return api.CheckOptions(
+def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> CheckOptions:
+    return CheckOptions(
         paths=paths or (Path(),),
         select=given["select"],
         ignore=given["ignore"],

@@ -14,7 +14,7 @@ from autotune.cli.output import has_colour, show
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
-from autotune.diagnose import diagnose as api
+from autotune.diagnose.diagnose import DiagnoseOptions, diagnose, load
 from autotune.diagnose.outlook import OutlookRequest
 from autotune.errors import ScriptError
 from autotune.model.outlook import ProgressLine
@@ -76,7 +76,7 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     """
     outlook = _outlook_request(given)
     if given["load"] is not None:
-        report = api.load(given["load"], cwd=Path.cwd(), price=given["price"], asked=outlook)
+        report = load(given["load"], cwd=Path.cwd(), price=given["price"], asked=outlook)
     else:
         report = _measure(command, outlook, given)
     show(render("diagnose", report, given["format_"], colour=has_colour(given["output"])), given["output"])
@@ -102,7 +102,7 @@ def _measure(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[s
     )
     # Where the report goes to stdout for a program, the script's own output goes elsewhere.
     stdout = sys.stderr.fileno() if given["format_"] != "text" and given["output"] is None else None
-    asked = api.DiagnoseOptions(
+    asked = DiagnoseOptions(
         command,
         request,
         python=given["python"],
@@ -122,7 +122,7 @@ def _measure(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[s
             live.update(status)
 
         with explain_misplaced_options(command, quiet=given["quiet"]):
-            return api.diagnose(asked, show_status, cwd=Path.cwd())
+            return diagnose(asked, show_status, cwd=Path.cwd())
 
 
 def _announcement(request: Request) -> str:

@@ -15,7 +15,7 @@ from autotune.outlet import print_stderr
 from autotune.report import render
 from autotune.report.live import ProgressDisplay
 from autotune.report.tune_progress import TuneProgress
-from autotune.tune import tune as api
+from autotune.tune.tune import TuneOptions, tune
 
 BUDGET = "Total time: diagnosis, trials, confirmation (default: 10m, without --trials)."
 BUDGET_S = 600.0
@@ -49,7 +49,7 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         progress = TuneProgress(live, given["quiet"], given["price"])
         try:
             with explain_misplaced_options(resolved.words, quiet=given["quiet"]):
-                tuned = api.tune(_options(resolved, given), progress, cwd=resolved.cwd)
+                tuned = tune(_options(resolved, given), progress, cwd=resolved.cwd)
         except (KeyboardInterrupt, SystemExit):
             live.close()
             print_stderr(f"autotune: {progress.interrupted()}")
@@ -57,9 +57,9 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     show(render("tune", tuned, given["format_"], colour=has_colour(), width=100))
 
 
-def _options(command: StoredCommand, given: Mapping[str, Any]) -> api.TuneOptions:
+def _options(command: StoredCommand, given: Mapping[str, Any]) -> TuneOptions:
     has_end = given["budget"] is not None or given["trials"] is not None
-    return api.TuneOptions(
+    return TuneOptions(
         command.words,
         budget_s=given["budget"] if has_end else BUDGET_S,
         num_trials=given["trials"],

@@ -19,8 +19,8 @@ from autotune.outlet import print_stderr
 from autotune.report import render
 from autotune.report.live import ProgressDisplay
 from autotune.report.text import ab_result
-from autotune.verify import verify as api
 from autotune.verify.thresholds import LEAST_LOSSES
+from autotune.verify.verify import VerifyOptions, run_of, verify
 
 NOT_MET = 1
 """The exit code when the speedup of --require-speedup is not there."""
@@ -53,7 +53,7 @@ def command(command: tuple[str, ...], **given: Any) -> int:
     """
     if given["patch"] is not None and given["against"] is not None:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
-    resolved = resolve_command(command, "verify", given["python"], api.run_of(given["patch"], Path.cwd()))
+    resolved = resolve_command(command, "verify", given["python"], run_of(given["patch"], Path.cwd()))
     verified = replace(_verify(resolved, given), resume_command=_resume_command(resolved, given["resume"]))
     show(render("verify", verified, given["format_"], colour=has_colour()))
     return 0 if _meets(verified, given["require_speedup"]) else NOT_MET
@@ -61,7 +61,7 @@ def command(command: tuple[str, ...], **given: Any) -> int:
 
 def _verify(command: StoredCommand, given: dict[str, Any]) -> Verified:
     quiet, budget_s = given["quiet"], given["budget"]
-    asked = api.VerifyOptions(
+    asked = VerifyOptions(
         command.words,
         budget_s,
         patch=given["patch"],
@@ -85,7 +85,7 @@ def _verify(command: StoredCommand, given: dict[str, Any]) -> Verified:
             print_stderr(f"autotune: within {budget_s:.0f} s; {first}")
 
     with ProgressDisplay(quiet=quiet) as live, explain_misplaced_options(command.words, quiet=quiet):
-        return api.verify(asked, announce, live.update, cwd=command.cwd, begins=begins)
+        return verify(asked, announce, live.update, cwd=command.cwd, begins=begins)
 
 
 def _resume_command(command: StoredCommand, is_resumed: bool) -> str:

@@ -138,7 +138,7 @@ class Tuned(Struct, frozen=True):
     takes ("" without one). `dropped` are changes of the fastest that were taken back; `by_hand` those that no edit
     makes and that were not proven, each with what it brings. `other_losses` are those of dropped that were faster, and
     were taken back because the losses were not what they have to be. `beyond` is what the diagnosis in the run folder
-    `diagnosed` recommends of settings that were not searched. `side_effects` says what the starts changed in the user's
+    `diagnosed` recommends of settings that were not searched. `side_effects` says what the runs changed in the user's
     files, and which layer held their writes where it was not the kernel.
     """
 

@@ -42,20 +42,21 @@ class LossVerdict(StrEnum):
 
 
 class RunResult(Struct, frozen=True):
-    """One start of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
+    """One run of one side. `step_ms` is the mean of the measured window, `samples` those of a step (None: unknown).
 
     `cpu_ms` is the CPU time of the training thread in the mean step; None where others work on it, too. `loader_ms` is
     the pace of its `workers`, by their CPU time; None where something else is slower. `asleep_share` of the window it
-    waited for something that is no CPU (None: not known). `cpus` is how many CPUs its processes kept busy in the
+    waited for something other than a CPU (None: unknown). `cpus` is how many CPUs its processes kept busy in the
     window. `losses` are those of each step since the script began.
     `memory_bytes` is the peak, on the device where it trains on one.
     `read_bytes` came from storage in the window, and not from the page cache. `may_be_stopped` says that it is one
-    process that trains on the CPU, so that it can take turns with another; `wait_s` is about how long it waits at a
-    time for something that is no CPU (0.0: hardly ever).
+    process that trains on the CPU, so that it can be time-sliced; `wait_s` is about how long it waits at a time for
+    something other than a CPU (0.0: hardly ever).
     Of the machine: `others_share` is the share of its CPUs that was busy with other work, `busy_share` with any;
     `throttled_share` of the time a CPU quota held the script back, `slowed_share` heat or power the GPU. None where the
     system does not tell. `epoch_steps` are those of an epoch, None where it has no known end. `escaped` are files of
-    the project that the script changed all the same, `kernel_refusal` why the kernel did not isolate its writes ("" where it did).
+    the project that the script changed all the same, `kernel_refusal` why the kernel did not isolate its writes
+    ("" where it did).
     """
 
     side: str
@@ -140,7 +141,7 @@ class LossComparison(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True):
-    """Peak memory of both sides in bytes: medians over the starts, or None. `of` is "device" or "processes"."""
+    """Peak memory of both sides in bytes: medians over the runs, or None. `of` is "device" or "processes"."""
 
     of: str
     before: int | None
@@ -163,7 +164,7 @@ class Resume(Struct, frozen=True):
 
 
 class Verified(Struct, frozen=True):
-    """One verification. `step_ms` are medians over the starts of each side.
+    """One verification. `step_ms` are medians over the runs of each side.
 
     `against` names what was compared with what, `beside` what else could have been meant and how to ask for it;
     `predicted` is the gain that the diagnosis gave to the changes. `clock` is what the times are, and `worth` says in

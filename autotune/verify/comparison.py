@@ -33,8 +33,8 @@ def patch_of_last_run(words: tuple[str, ...], options: apply.ApplyOptions, root:
     """The last run's patch: as it was applied, if it is in the files; else the changes that `options` would write.
 
     --select and --allow ask for changes that are not applied yet. If nothing is left to write, the newest applied patch
-    is measured, provided that it holds all selected changes. `against` says which patch it is; `beside` names an applied
-    patch that is not measured. Raises UsageError if there is no patch, or if lines that it wrote were edited since.
+    is measured, provided that it holds all selected changes. `against` names the patch; `beside` an applied one that is
+    not measured. Raises UsageError if there is no patch, or if lines that it wrote were edited since.
     """
     known, last = _applied(root), _patch(options.name, cwd)
     run = last.parent.name if last is not None and not (options.select or options.allow) else ""

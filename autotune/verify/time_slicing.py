@@ -102,7 +102,7 @@ class PausedGroup:
         return _spent(self._went, self._stopped, moment)
 
     def least_s(self, moment: float) -> float:
-        """A lower bound of the same: without the time between a signal and its effect, as the sender may be delayed too."""
+        """A lower bound of `own_s`: without the time between a signal and its effect."""
         return _spent(self._surely_went, self._surely_stopped, moment)
 
     def _is_going(self) -> bool:

@@ -138,8 +138,7 @@ def test_wrong_usage_is_exit_2(arguments: list[str], said: str, project, capsys)
 
 
 def test_a_bug_of_ours_is_exit_4(project, monkeypatch, capsys) -> None:
-    module = __import__("autotune.cli.check", fromlist=["api"])
-    monkeypatch.setattr(module.api, "check", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("autotune.cli.check.check", lambda *_, **__: 1 / 0)
     assert run(["check"]) == cli.BUG
     assert "internal error" in capsys.readouterr().err
 

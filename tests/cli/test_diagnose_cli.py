@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from autotune.cli import run
-from autotune.diagnose import diagnose as api
 from autotune.diagnose.outlook import NOTHING, OutlookRequest
 from autotune.errors import UsageError
 from autotune.model.outlook import ProgressLine
@@ -25,8 +24,8 @@ def asked(monkeypatch):
         seen.append(options.asked)
         raise UsageError("far enough")
 
-    monkeypatch.setattr(api, "load", load)
-    monkeypatch.setattr(api, "diagnose", diagnose)
+    monkeypatch.setattr("autotune.cli.diagnose.load", load)
+    monkeypatch.setattr("autotune.cli.diagnose.diagnose", diagnose)
     return seen
 
 

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import run
-from autotune.diagnose import diagnose as api
 from autotune.errors import ScriptError, UsageError
-from autotune.tune import tune as api_of_tune
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         seen.append(options.words)
         raise UsageError("far enough")
 
-    monkeypatch.setattr(api, "diagnose", diagnose)
+    monkeypatch.setattr("autotune.cli.diagnose.diagnose", diagnose)
     return seen
 
 
@@ -97,7 +95,7 @@ def test_a_script_that_may_have_failed_by_them_is_answered(
     def diagnose(options, show, *, cwd):
         raise ScriptError("it failed", to_do="Its own message is above.", status=status, said=said)
 
-    monkeypatch.setattr(api, "diagnose", diagnose)
+    monkeypatch.setattr("autotune.cli.diagnose.diagnose", diagnose)
     assert run(["diagnose", "--quiet", *(["--"] if script[0] != "-m" else []), *script, "--steps", "30"]) == 3
     assert capsys.readouterr().err.splitlines()[2:] == [
         "--steps is an option of autotune diagnose too. After the script it is passed to the script. "
@@ -122,7 +120,7 @@ def test_an_option_of_another_verb_that_the_script_refused_is_said(
     def tune(options, watch, *, cwd):
         raise ScriptError("it failed", to_do="Its own message is above.", status=status, said=said)
 
-    monkeypatch.setattr(api_of_tune, "tune", tune)
+    monkeypatch.setattr("autotune.cli.tune.tune", tune)
     assert run(["tune", "--budget", "60", script, "--foo", "1", "--steps=10"]) == 3
     lines = capsys.readouterr().err.splitlines()
     assert lines[2:] == ["--steps is an option of autotune diagnose: autotune tune has none of that name."] * is_said

@@ -10,7 +10,7 @@ from autotune.errors import ScriptError, UsageError
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, Outcome, SearchTrial, Space, Tuned
 from autotune.model.verified import AFTER, BEFORE, Schedule
-from autotune.tune import tune as api
+from autotune.tune.tune import TuneOptions
 
 SPACE = Space((Axis("workers", "loader#train", ({"loader.num_workers": 0}, {"loader.num_workers": 2}), 0),))
 TRIALS = (
@@ -25,7 +25,7 @@ def asked(monkeypatch):
     """The Options that the verb was asked for; `result` is what it gets (or raises after `num` trials)."""
 
     class Asked:
-        options: api.TuneOptions
+        options: TuneOptions
         result: Tuned | BaseException = Tuned(SPACE, TRIALS, {}, None, "nothing is left to try", 60.0, 10.0)
         num = 3
         known: tuple[SearchTrial, ...] = ()
@@ -46,7 +46,7 @@ def asked(monkeypatch):
         watch.confirmation_started(Schedule((BEFORE, AFTER) * 4, 20, 3, 40.0))
         return Asked.result
 
-    monkeypatch.setattr(api, "tune", tune)
+    monkeypatch.setattr("autotune.cli.tune.tune", tune)
     return Asked
 
 
@@ -65,7 +65,7 @@ def test_the_command_and_its_options_reach_the_verb(asked) -> None:
     ]
     more = ["--resume", "--allow", "altering", "--python", "py", "--no-lock", "train.py", "--lr", "1", "--trials", "5"]
     assert run(["tune", *words, *more]) == 0
-    assert asked.options == api.TuneOptions(
+    assert asked.options == TuneOptions(
         ("train.py", "--lr", "1", "--trials", "5"),
         budget_s=120.0,
         num_trials=9,

@@ -25,7 +25,7 @@ from autotune.model.verified import (
     Verdict,
     Verified,
 )
-from autotune.verify import verify as api
+from autotune.verify.verify import VerifyOptions
 
 PLANNED = Schedule((BEFORE, AFTER, AFTER, BEFORE) * 2, 40, 3, 40.0)
 
@@ -51,7 +51,7 @@ def asked(monkeypatch):
     """The Options that the verb was asked for; `result` is what it gets (or raises)."""
 
     class Asked:
-        options: api.VerifyOptions
+        options: VerifyOptions
         cwd: Path
         result: Verified | BaseException = verified()
         refusal: UsageError | None = None
@@ -66,7 +66,7 @@ def asked(monkeypatch):
             raise Asked.result
         return Asked.result
 
-    monkeypatch.setattr(api, "verify", verify)
+    monkeypatch.setattr("autotune.cli.verify.verify", verify)
     return Asked
 
 
@@ -85,7 +85,7 @@ def test_the_command_and_its_options_reach_the_verb(asked, capsys) -> None:
     assert (
         run(["verify", *words, "--allow", "altering", "--python", "py", "train.py", "--lr", "1", "--budget", "5"]) == 0
     )
-    assert asked.options == api.VerifyOptions(
+    assert asked.options == VerifyOptions(
         ("train.py", "--lr", "1", "--budget", "5"),
         120.0,
         patch="run-1",
@@ -99,7 +99,7 @@ def test_the_command_and_its_options_reach_the_verb(asked, capsys) -> None:
 
 def test_by_default_the_last_patch_is_verified_in_a_minute(asked, capsys) -> None:
     assert run(["verify", "train.py"]) == 0
-    assert asked.options == api.VerifyOptions(("train.py",), 60.0)
+    assert asked.options == VerifyOptions(("train.py",), 60.0)
     out, err = capsys.readouterr()
     assert "Losses: not compared: none was seen" in out
     assert "Resume: not tried" in out
@@ -162,7 +162,7 @@ def test_without_a_command_and_a_run_the_usage_is_said(asked, capsys, tmp_path, 
 
 def test_it_may_go_on_from_the_last_one(asked, capsys) -> None:
     assert run(["verify", "--resume", "train.py"]) == 0
-    assert asked.options == api.VerifyOptions(("train.py",), 60.0, resume=True)
+    assert asked.options == VerifyOptions(("train.py",), 60.0, resume=True)
     assert "within 60 s; the stored pairs, and more" in capsys.readouterr().err
 
 

@@ -85,7 +85,7 @@ def test_a_script_without_seeds_is_compared_by_its_starts(effect) -> None:
     before, after = ([drawn(seed + side) for seed in range(0, 8, 2)] for side in (0, 1))
     found = compare(before, after, effect)
     assert found.sameness is LossVerdict.ALIKE
-    assert "over starts" in found.why
+    assert "over runs" in found.why
     worse = [drawn(seed, shift=0.3) for seed in range(4)]
     assert compare(before, worse, effect).sameness is LossVerdict.DIFFERENT
 

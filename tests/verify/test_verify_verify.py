@@ -223,7 +223,7 @@ def test_a_newer_run_is_compared_before_what_was_written_of_another(root, runner
     run = patched(root, file="other.py")
     found = verified(root)
     assert found.against == f"1 of 1 changes of run {run}, not applied yet"
-    assert found.beside == "patch 1 is written: --patch 1 measures that one"
+    assert found.beside == "patch 1 is applied: --patch 1 measures that one"
 
 
 def test_a_written_patch_has_a_number(root, runner) -> None:

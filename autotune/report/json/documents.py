@@ -701,7 +701,7 @@ class TuneDocument(TypedDict):
 
     notes: list[str]
     side_effects: list[str]
-    """What the starts changed in the user's files, and the layer that held their writes where it was not the kernel."""
+    """What the runs changed in the user's files, and the layer that isolated their writes where it was not the kernel."""
 
 
 class LossesResult(TypedDict):
@@ -793,7 +793,7 @@ class VerifyDocument(TypedDict):
     """Starts that count; two rehearsals came before them."""
 
     turn_s: float | None
-    """The starts of a pair ran at once, one stopped for so many seconds while the other went on; null: one by one."""
+    """The runs of a pair were time-sliced: one was paused for so many seconds while the other ran; null: one by one."""
 
     steps: FromOne
     warmup: FromOne

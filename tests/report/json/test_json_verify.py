@@ -32,7 +32,7 @@ def test_the_object_is_what_the_schema_says_and_in_its_order() -> None:
     [
         {"predicted": None, "changes": ()},
         {"memory": Memory("device", None, None)},
-        {"notes": ("a", "b"), "why": "x", "beside": "patch 1 is written"},
+        {"notes": ("a", "b"), "why": "x", "beside": "patch 1 is applied"},
         *({"verdict": verdict} for verdict in Verdict),
         *({"clock": clock, "worth": "x"} for clock in Clock),
         *({"resume": Resume(result, "x")} for result in Resumed),

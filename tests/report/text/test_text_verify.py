@@ -35,7 +35,7 @@ def test_the_whole_text() -> None:
 
 
 def test_what_else_could_have_been_meant_stands_at_the_top() -> None:
-    beside = "patch 1 is written: --patch 1 measures that one"
+    beside = "patch 1 is applied: --patch 1 measures that one"
     assert text(beside=beside).splitlines()[:3] == [
         "autotune verify: 1 of 1 changes of run r",
         f"  {beside}",
