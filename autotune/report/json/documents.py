@@ -701,7 +701,7 @@ class TuneDocument(TypedDict):
 
     notes: list[str]
     side_effects: list[str]
-    """What the runs changed in the user's files, and the layer that isolated their writes where it was not the kernel."""
+    """What the runs changed in the user's files, and the layer that isolated their writes if the kernel did not."""
 
 
 class LossesResult(TypedDict):

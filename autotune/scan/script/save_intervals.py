@@ -29,7 +29,7 @@ KEYS: Mapping[str, str] = {SAVE: "save_every", EVALUATE: "eval_every"}
 
 
 def interval_calls(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[ConsumerCall]:
-    """A Call for each interval that one condition of the training loops states; none where several do."""
+    """A ConsumerCall for each interval that one condition of the training loops states; none where several do."""
     found: dict[str, list[ConsumerCall]] = {SAVE: [], EVALUATE: []}
     for test in _conditions(view, steps):
         every = divisor(test.test)
