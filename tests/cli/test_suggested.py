@@ -163,7 +163,7 @@ def test_what_checks_and_errors_suggest_is_whole(
 ) -> None:
     cwd = project.parent / folder
     monkeypatch.chdir(cwd)
-    monkeypatch.setattr("autotune.diagnose.diagnose.diagnose", _far_enough)
+    monkeypatch.setattr("autotune.cli.diagnose.diagnose", _far_enough)
     cli.run(words)
     said = "".join(capsys.readouterr())
     for line in suggested(said):

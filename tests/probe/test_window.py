@@ -49,7 +49,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def counted(clock):
-    """counted(request fields, loaders=.., micros=1): a StepWindow, and `steps(n, seconds each)` that moves the clock."""
+    """counted(request fields, loaders=.., micros=1): a StepWindow, and `steps(n, seconds each)` moving the clock."""
 
     def make(loaders=(), micros=1, **fields):
         session = Session(loaders)
