@@ -131,7 +131,7 @@ def begun(workload: Workload, folder: Path, limit_s: float) -> measuring.Json:
 
 
 def trial(command: Sequence[str], folder: Path) -> float:
-    """Seconds of one fresh start with a window and no what-ifs."""
+    """Seconds of one fresh run with a window and no what-ifs."""
     request = collect.Request(what_ifs=False)
     planned = collect.plan_command(tuple(command), sys.executable, folder, environment())
     begin = time.monotonic()

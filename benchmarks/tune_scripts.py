@@ -78,9 +78,9 @@ def of_changes(space: Space, changes: measuring.Json) -> Candidate | None:
 
 
 @dataclass(slots=True)
-class Starts:
-    """Every start of the configurations of one space that was made, in a file: {"once": {settings: speed}, "rounds":
-    [{settings: speed}, ...]}. A speed is in samples a second, None where the start failed."""
+class ConfigurationRuns:
+    """All runs of the configurations of one space, in a file: {"once": {settings: speed}, "rounds":
+    [{settings: speed}, ...]}. A speed is in samples a second, None where the run failed."""
 
     file: Path | None
     ends_at: float
@@ -114,7 +114,7 @@ def named(space: Space, candidate: Candidate) -> str:
 
 
 def exhausted(
-    script: Path, arguments: Sequence[str], best: measuring.Json, starts: Starts, near: int, rounds: int
+    script: Path, arguments: Sequence[str], best: measuring.Json, runs: ConfigurationRuns, near: int, rounds: int
 ) -> bool:
     """Start the whole space once, and the fastest of it in turns; False when the time was over before that."""
     words, draw = (script.name, *arguments), random.Random(script.stem)
@@ -125,27 +125,27 @@ def exhausted(
             report, words, frozenset(), frozenset(), lambda status: None, cwd=folder, environ=environment()
         ) as trials:
             every = candidates(trials.space)
-            if not starts.make(starts.once, trials, draw.sample(every, k=len(every))):
+            if not runs.make(runs.once, trials, draw.sample(every, k=len(every))):
                 return False
-            fastest = sorted(every, key=lambda one: -(starts.once[named(trials.space, one)] or 0.0))[:near]
+            fastest = sorted(every, key=lambda one: -(runs.once[named(trials.space, one)] or 0.0))[:near]
             won = of_changes(trials.space, best)
             chosen = list(dict.fromkeys([*fastest, trials.space.current, *([won] if won is not None else [])]))
-            if starts.rounds and set(starts.rounds[0]) - {named(trials.space, one) for one in chosen}:
-                starts.rounds = []  # another one won: they are compared anew, in turns
+            if runs.rounds and set(runs.rounds[0]) - {named(trials.space, one) for one in chosen}:
+                runs.rounds = []  # another one won: they are compared anew, interleaved
             for number in range(rounds):
-                if number == len(starts.rounds):
-                    starts.rounds.append({})
-                if not starts.make(starts.rounds[number], trials, draw.sample(chosen, k=len(chosen))):
+                if number == len(runs.rounds):
+                    runs.rounds.append({})
+                if not runs.make(runs.rounds[number], trials, draw.sample(chosen, k=len(chosen))):
                     return False
     return True
 
 
-def of_the_best(starts: Starts, best: measuring.Json) -> tuple[float, float, float] | None:
+def of_the_best(runs: ConfigurationRuns, best: measuring.Json) -> tuple[float, float, float] | None:
     """(ratio, low, high) of what won to the fastest of the whole rounds, NaN for itself.
 
-    None where a start of it failed.
+    None where a run of it failed.
     """
-    rounds = [one for one in starts.rounds if one.keys() == starts.rounds[0].keys()]
+    rounds = [one for one in runs.rounds if one.keys() == runs.rounds[0].keys()]
     speeds = {name: [each[name] for each in rounds] for name in (rounds or [{}])[0]}
     whole = {name: [one for one in each if one] for name, each in speeds.items() if all(each)}
     won = next((name for name in whole if json.loads(name) == best), None)
@@ -162,9 +162,9 @@ def of_the_best(starts: Starts, best: measuring.Json) -> tuple[float, float, flo
 HEAD = ("script", "answer", "changes", "trials", "seconds", "verified", "space", "of the best", "95 % interval")
 
 
-def row(name: str, tune: measuring.Json, starts: Starts) -> tuple[str, ...]:
+def row(name: str, tune: measuring.Json, runs: ConfigurationRuns) -> tuple[str, ...]:
     found = tune["measured"]
-    ratio = of_the_best(starts, tune["changes"])
+    ratio = of_the_best(runs, tune["changes"])
     return (
         name,
         "wins" if tune["changes"] else "keep what you have",
@@ -195,10 +195,10 @@ def main() -> None:
         if time.monotonic() > ends_at:
             break
         tune = measuring.kept(given.out, script.stem, lambda: tuned(script, arguments, given.budget, limit_s=900))  # noqa: B023
-        starts = Starts(given.out and given.out / f"{script.stem}-space.json", ends_at)
+        runs = ConfigurationRuns(given.out and given.out / f"{script.stem}-space.json", ends_at)
         if given.near and tune["space"]:
-            exhausted(script, arguments, tune["changes"], starts, given.near, given.rounds)
-        rows.append(row(script.stem, tune, starts))
+            exhausted(script, arguments, tune["changes"], runs, given.near, given.rounds)
+        rows.append(row(script.stem, tune, runs))
         print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
     measuring.show({"head": HEAD, "rows": rows}, measuring.table(HEAD, rows), given.format == "json")
 

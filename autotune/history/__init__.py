@@ -1,1 +1,1 @@
-"""What this user's runs left behind for later ones: their commands, and how predictions did."""
+"""What this user's runs store for later ones: their commands, and the accuracy of predictions."""

@@ -1,7 +1,7 @@
-"""What is known of earlier commands: verbs without one take that of a run, and a command finds its own run.
+"""Earlier commands: a verb without a command takes the one of a run, and a command finds its own run.
 
-The words come from this user's state, never from the project: what lies in a repository starts nothing. Commands that
-may hold a secret are not kept.
+Commands come from this user's state, never from the project: a file of a repository cannot start anything. Commands
+that may hold a secret are not stored.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class StoredCommand(Struct, frozen=True):
 
 
 def store(run: Path, command: StoredCommand, shown: Sequence[str]) -> None:
-    """Remember the command of a run. `shown` is the command without secrets: where that lacks something, only the
-    folder is kept."""
+    """Store the command of a run. `shown` is the command without secrets: where words are missing, only the folder is
+    stored."""
     words = command.words if is_whole(shown) else ()
     with contextlib.suppress(OSError, UsageError):  # then it has to be typed again
         state.store_command(run.parents[2], run.name, words, command.cwd, command.python)
 
 
 def age(run: str) -> str:
-    """How long ago a run was made, by its id: "3 min 20 s ago", "2 days ago"; its id where that tells no time."""
+    """How long ago a run was made, by its id: "3 min 20 s ago", "2 days ago"; its id where that holds no time."""
     try:
         seconds = time.time() - calendar.timegm(time.strptime(run[:15], "%Y%m%d-%H%M%S"))
     except ValueError:
@@ -62,8 +62,7 @@ def age(run: str) -> str:
 
 
 def newer_elsewhere(verb: str, cwd: Path) -> str:
-    """Of the project's newest run, where an older one is "last" because that was typed in `cwd`: how to take it. ""
-    where there is none."""
+    """How to use the project's newest run, if "last" is an older one because that was typed in `cwd`; "" otherwise."""
     run = artefacts.newest_run_elsewhere(cwd)
     if run is None:
         return ""
@@ -93,7 +92,7 @@ def command(name: str, verb: str, cwd: Path) -> StoredCommand:
 
 
 def run_of_command(words: Sequence[str], cwd: Path) -> str:
-    """The run that proposes changes for this command: "last", or the newest of it where the last is another's.
+    """The run that proposes changes for this command: "last", or its newest run if the last is of another one.
 
     Raises UsageError where the last run is of another command, and this one has none.
     """
@@ -133,7 +132,7 @@ def _stored_command(run: Path) -> StoredCommand | None:
 
 
 def _subject(words: Sequence[str], cwd: Path) -> str:
-    """What a command trains, however it is named: the real path of its script, its module, or a program with its verb
+    """What a command trains, however named: the real path of its script, its module, or a program with its verb
     or recipe. A line that is given to a shell or a Python is its own text, in its folder."""
     called = invoked(words, cwd)
     if called.file is not None and called.module is None:

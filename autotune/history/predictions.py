@@ -1,4 +1,4 @@
-"""What this machine's verifications said of the predictions before them: `history.jsonl` of its state, one a line.
+"""Predicted and measured speedups of this machine's verifications: `history.jsonl` of its state, one per line.
 
 {"schema": 1, "run": "...", "verdict": "faster", "predicted": [1.3, 1.2, 1.4], "measured": [1.31, 1.25, 1.36]}
 """
@@ -23,7 +23,7 @@ FILE = "history.jsonl"
 
 
 class Calibration(Struct, frozen=True):
-    """How predictions did: their number, how many measured speedups lay in their range, the median relative error."""
+    """Accuracy of predictions: their number, how many speedups lay in their range, the median relative error."""
 
     num: int
     num_inside: int

@@ -41,7 +41,7 @@ NUM_FORECAST = 3
 """Candidates that are tried because the forecast ranks them first."""
 
 NOISE = 0.03
-"""Standard deviation of the logarithm of the speed: two starts of the same files on an idle machine."""
+"""Standard deviation of the logarithm of the speed: two runs of the same files on an idle machine."""
 
 FACTORS = (1.0, 2.0, 4.0)
 NOISE_PENALTY, EFFECT_PENALTY = 4.0, 1.0

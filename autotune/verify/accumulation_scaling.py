@@ -16,7 +16,7 @@ SETTING = "train.accumulation_steps"
 
 
 def explained(found: LossComparison, before: Series, after: Series, changes: Iterable[PatchChange]) -> LossComparison:
-    """`found`, with the reason where it is the accumulation; `before` and `after` are the losses of a start of each.
+    """`found`, with the reason where it is the accumulation; `before` and `after` are the losses of a run of each.
 
     A step's loss is the sum over its micro-batches, as backward saw them. Trainers that divide each by their number
     keep it; those that do not, or do so twice, have gradients that change with the accumulation steps (transformers
