@@ -30,7 +30,7 @@ from autotune.collect.artefacts import project_root
 from autotune.diagnose.diagnose import load
 from autotune.model.evidence import Evidence, Value
 from autotune.model.tuned import Axis, Space
-from autotune.verify.scratch import start_folder
+from autotune.verify.scratch import run_folder
 
 SCRIPT = measuring.SCRIPTS / "loading.py"
 GLOBAL_BATCH = 16
@@ -135,7 +135,7 @@ def trial(command: Sequence[str], folder: Path) -> float:
     request = collect.Request(what_ifs=False)
     planned = collect.plan_command(tuple(command), sys.executable, folder, environment())
     begin = time.monotonic()
-    with start_folder(project_root(folder)) as place:
+    with run_folder(project_root(folder)) as place:
         collect.collect(request, planned, place, cwd=folder, environ=environment(), show=lambda status: None)
     return time.monotonic() - begin
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from autotune.collect import artefacts, stale_runs
-from autotune.verify.scratch import mirrored, start_folder
+from autotune.verify.scratch import mirrored, run_folder
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_no_file_that_differs_is_no_mirror(root) -> None:
 
 
 def test_the_folder_of_a_start_is_gone_afterwards(root) -> None:
-    with pytest.raises(ValueError, match="x"), start_folder(root) as folder:
+    with pytest.raises(ValueError, match="x"), run_folder(root) as folder:
         (folder / "recording-1.json").write_text("{}")
         raise ValueError("x")
     assert runs(root) == []
