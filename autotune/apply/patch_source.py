@@ -71,9 +71,9 @@ def _read(file: Path) -> bytes:
 
 
 def _root(file: Path, patch: Patch) -> Path:
-    """The project of a patch: the one whose run folder holds it, else the one that the patch names.
+    """The project of a patch: the owner of its run folder, or the project that the patch names.
 
-    Raises UsageError when a patch in a run folder names another project: it would change the files of that one.
+    Raises UsageError when a patch in a run folder names another project, whose files it would change.
     """
     named = Path(patch.root)
     above = Path(os.path.normpath(file.absolute())).parents

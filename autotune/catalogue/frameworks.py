@@ -42,7 +42,7 @@ class Hook(Struct, frozen=True, forbid_unknown_fields=True):
     """The fields that are read: an allowlist, no names, paths or tokens."""
 
     read: str = ""
-    """A function of probe/hooks/frameworks.py that reads what is no plain field."""
+    """The function of probe/hooks/frameworks.py that reads computed settings, such as a profiler object."""
 
     times: Mapping[str, IntervalKind] = field(default_factory=dict)
     """Methods, or functions, whose time is a phase."""
@@ -169,7 +169,7 @@ class Framework(Struct, frozen=True, forbid_unknown_fields=True):
     """Methods of the user's that make other loaders."""
 
     packs: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a trainer ("package.Class") can put several samples into one row; one that is not named cannot."""
+    """Whether a trainer ("package.Class") can put several samples into one row. Other trainers cannot."""
 
     hooks: tuple[Hook, ...] = ()
     """What the probe hooks. The first with `fields` and an `object` holds the settings."""
@@ -213,8 +213,8 @@ class Framework(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def frameworks() -> Mapping[str, Framework]:
-    """Every framework by name, from the one that decides most of a run to the one that decides least: what is built
-    on another before the other, and what a loop of the script's own uses last."""
+    """Every framework by name, in the order of precedence: a framework stands before those that it builds on, and the
+    libraries of raw loops come last."""
     found = (_framework(file) for file in tables() if file.startswith(_FOLDER))
     ranked = sorted(found, key=lambda one: (one.loop == "script", not one.built_on))
     return MappingProxyType({one.name: one for one in ranked})
@@ -244,7 +244,7 @@ def aliases() -> Mapping[str, str]:
 
 @cache
 def renamed_distributions() -> Mapping[str, str]:
-    """Other names of a framework's distribution -> the one that versions are of."""
+    """Alias of a framework's distribution -> the distribution whose version counts."""
     known = (one.distributions for one in frameworks().values() if one.distributions)
     return {name: first for first, *others in known for name in others}
 
@@ -379,7 +379,7 @@ def _matches(class_: str, patterns: tuple[str, ...]) -> bool:
 
 @cache
 def step_classes(method: str) -> tuple[str, ...]:
-    """How the names of the classes end of which a framework calls this method once per micro-batch."""
+    """Suffixes of class names: a framework calls this method of such a class once per micro-batch."""
     return tuple(end for one in frameworks().values() for end in one.step_methods.get(method, ()))
 
 

@@ -2,7 +2,7 @@
 
 1. Find the project and its configuration, and select the rules.
 2. Scan the files: a bundle for each training run that they describe.
-3. Judge each bundle by the rules, with what is known of the machine and of a recorded profile.
+3. Evaluate the rules for each bundle, with the facts of the machine and of a recorded profile.
 4. Leave out what comments, the configuration or the baseline silence.
 """
 
@@ -55,7 +55,7 @@ class CheckOptions(Struct, frozen=True):
 
 
 def check(options: CheckOptions, *, cwd: Path) -> Checked:
-    """Read the files below the paths and say what is wrong with the training runs that they describe.
+    """Read the files below the paths and report the findings of each training run that they describe.
 
     Raises UsageError for a path, a rule, a configuration, a baseline or a recording that cannot be used.
     """
@@ -157,7 +157,7 @@ def _judge_bundle(
 
 
 def _without_repeats(bundles: Sequence[CheckedBundle]) -> Iterator[CheckedBundle]:
-    """A script that two commands start is two bundles; what is wrong at a place is said once."""
+    """Two commands that start one script make two bundles; a finding at one location is reported once."""
     seen: set[tuple[str, Location | None]] = set()
     for each in bundles:
         keys = [(one.rule.id, one.location) for one in each.findings]

@@ -1,7 +1,7 @@
 """COMMAND of `diagnose`, `tune` and `verify`: whose it is, and options of autotune that were typed behind the script.
 
-Such an option goes to the script. The user is told at once where the script does not mention it, and beside the
-script's error where it failed.
+Such an option goes to the script. A note appears at once if the script does not mention the option, or beside the
+error of the script if it failed.
 """
 
 from __future__ import annotations

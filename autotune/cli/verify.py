@@ -99,7 +99,7 @@ def _resume_command(command: StoredCommand, is_resumed: bool) -> str:
 def _meets(verified: Verified, required: float | None) -> bool:
     """Whether the whole interval of the speedup is at or above `required`.
 
-    A verdict that cannot be told does not meet it, nor does a change that promised the same losses and has others.
+    "Cannot tell" does not meet it. Neither do different losses after an exact or equivalent change.
     """
     if required is None:
         return True

@@ -24,7 +24,7 @@ WHAT_IF_LIMIT_S = 30.0
 class Override(Struct, frozen=True):
     """Arguments that one call of the script gets in place of its own, by key; its files are left alone.
 
-    `at` is what is called: loader (DataLoader), optimizer, threads (torch.set_num_threads, wherever it is called), or
+    `at` names the call: loader (DataLoader), optimizer, threads (torch.set_num_threads, wherever it is called), or
     the object of a framework's settings (hf_args ...). `file` and the lines are the user's call.
     """
 
