@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STEPS = 30
 LEAST_WINDOW_S = 0.5
-WHAT_IF_LIMIT_S = 30.0
+WHAT_IF_LIMIT_S = 40.0
 
 
 class Override(Struct, frozen=True):

@@ -19,6 +19,7 @@ from autotune.model.recording_sections import (
     HostCall,
     InputOutput,
     Kernels,
+    Lines,
     Loader,
     Loss,
     Model,
@@ -115,7 +116,7 @@ class Sample(Struct, frozen=True, forbid_unknown_fields=True):
     """Stack samples that fell into one place."""
 
     phase: str
-    """What ran: "other", "backward" or "fetch"."""
+    """What ran: a kind of event, or "other"."""
 
     leaf_file: str
     """Of the innermost frame, as the next."""
@@ -236,6 +237,9 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     what_ifs: tuple[WhatIf, ...]
     side_effects: RecordedSideEffects
     overhead: Overhead
+    lines: Lines | None = None
+    """None where no live step followed the window."""
+
     losses: tuple[Loss | None, ...] = ()
     """Of each step since the script began, the sum of the values whose backward was called; None where unknown (no
     single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN."""

@@ -267,6 +267,135 @@ class Kernels(TypedDict):
     """The longest gaps without a kernel (start, end), in the order of time."""
 
 
+class ModuleName(TypedDict):
+    """A module of the model: its path from the root model; where there are several roots, their class is in front."""
+
+    name: str
+    type: str
+
+
+class LineSample(TypedDict):
+    """Stack samples of one place."""
+
+    phase: str
+    """What ran, a kind of event, or "other"; "kept" is the probe's own batch in place of the loader's."""
+
+    frames: list[tuple[str, int, str]]
+    """(file, line, function) of the user's frames, the innermost last; of a deep stack the innermost ten."""
+
+    callee: str
+    """The function of a library that the innermost one had called, "module.name"; "" for none."""
+
+    module: str
+    """Name of the innermost module that ran; "" for none."""
+
+    count: int
+
+
+class SampledLines(TypedDict):
+    """Live steps after the window, sampled every millisecond."""
+
+    steps: int
+    wall_ns: int
+    count: int
+    rows: list[LineSample]
+    """The most frequent places."""
+
+    modules: list[ModuleName]
+    statements: list[tuple[str, int, int]]
+    """(file, first line, last line) of the statements over several lines that these frames are in."""
+
+
+class LineOperations(TypedDict):
+    """The operations of torch that one line of the user's started in one module, over all recorded steps."""
+
+    file: str
+    """"" where no line of the user's ran."""
+
+    line: int
+    function: str
+    module: str
+    ops: int
+    """Outermost operations: those that no other one contains."""
+
+    op_ns: int
+    """Their time."""
+
+    backward_ns: int
+    """Nodes of the backward pass that these operations made."""
+
+    host_ns: int
+    """How long it was the innermost line, operations included; the trace slows Python down."""
+
+    double_ns: int
+    """Operations, those of the backward pass too, that read float64."""
+
+    names: list[tuple[str, int, int]]
+    """(name, count, ns) of the operations and nodes that take most by themselves."""
+
+
+class LineRuns(TypedDict):
+    """How often a line began, over all recorded steps."""
+
+    file: str
+    line: int
+    function: str
+    count: int
+
+
+class RecordedOperations(TypedDict):
+    """One or two live steps after the window, recorded by torch's profiler and a trace of the user's lines."""
+
+    steps: int
+    wall_ns: int
+    backward_ns: int
+    """All nodes of the backward pass."""
+
+    rows: list[LineOperations]
+    modules: list[ModuleName]
+    runs: list[LineRuns]
+    statements: list[tuple[str, int, int]]
+    """(file, first line, last line) of the statements over several lines that the rows are in."""
+
+
+class LineResults(TypedDict):
+    """What a function of the user's returned, or an assignment set, in each of some steps."""
+
+    file: str
+    line: int
+    """The first one of the function, or of the assignment."""
+
+    function: str
+    kind: Literal["function", "line"]
+    calls: float
+    """Per step; 64 at most were compared."""
+
+    again: int
+    """Calls of a step, by their order, that gave the same in every step."""
+
+    distinct: float
+    """Different results within a step."""
+
+    bytes: int
+    """Of its largest result."""
+
+
+class ComparedResults(TypedDict):
+    """Results that were compared over live steps."""
+
+    steps: int
+    rows: list[LineResults]
+
+
+class Lines(TypedDict):
+    """What live steps after the window tell of the user's lines."""
+
+    results: NotRequired[ComparedResults]
+
+    lines: NotRequired[SampledLines]
+    operations: NotRequired[RecordedOperations]
+
+
 class WhatIfResult(TypedDict):
     """What a what-if probe measured; which keys it has depends on the probe."""
 

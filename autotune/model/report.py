@@ -58,6 +58,79 @@ class Frame(Struct, frozen=True):
     share: float
 
 
+class HotLine(Struct, frozen=True, kw_only=True):
+    """A statement of the user's code (lines `line` to `end_line`) and what it costs in a step.
+
+    Where the user's functions call each other, time belongs to the innermost one's line; the time of the backward pass
+    to the line of the forward pass that made its nodes, where that is known, and else to the call of backward.
+    """
+
+    file: str
+    line: int
+    end_line: int
+    function: str
+    share: float
+    """Of the step, in 0..1: all of `phase_ms`, and the backward pass."""
+
+    phase_ms: Mapping[str, float]
+    """Milliseconds per step in each phase, without `backward_ms`."""
+
+    backward_ms: float = 0.0
+    """Of the backward pass of the operations that it started."""
+
+    runs: float | None = None
+    """How often it runs in a step; None where the steps were not traced, as all that follows."""
+
+    inner_runs: float | None = None
+    """How often the body of its comprehension runs in a step."""
+
+    ops: float | None = None
+    """Operations of torch that it starts in a step, the outermost ones."""
+
+    op_us: float | None = None
+    """Mean time of one of these operations."""
+
+    torch_share: float | None = None
+    """Of its time without the backward pass, the part inside operations of torch."""
+
+    double_share: float | None = None
+    """Of the time of its operations, those that read float64."""
+
+    operations: tuple[tuple[str, float], ...] = ()
+    """(name, share) of the operations that take most by themselves, of the time of all of them."""
+
+    callee: str = ""
+    """The library function that it spends most time in, "module.name"; "" for none."""
+
+    modules: tuple[str, ...] = ()
+    """The modules that run at it, those of a list as one ("layers.*.norm")."""
+
+
+class HotModule(Struct, frozen=True):
+    """A module of the model, or all of a list as one ("layers.*.norm"), and its share of the step, in 0..1.
+
+    The share is what no module inside it has, with the backward pass of its operations.
+    """
+
+    name: str
+    type: str
+    share: float
+
+
+class LineTable(Struct, frozen=True):
+    """Where the time of a step goes, by lines and by modules, most first.
+
+    `known_share` is the part of the step at a line of the user's or in a module of the model; `ops` are the operations
+    of torch in a step, and `op_us` is the mean time of one, None where none were recorded.
+    """
+
+    lines: tuple[HotLine, ...]
+    modules: tuple[HotModule, ...]
+    known_share: float
+    ops: float | None = None
+    op_us: float | None = None
+
+
 class Step(Struct, frozen=True):
     """The measured window. Times in ms per optimizer step; `breakdown_ms` sums to `mean_ms`, unobserved is None.
 
@@ -75,6 +148,9 @@ class Step(Struct, frozen=True):
     tokens_per_s: float | None = None
     useful_tokens_per_s: float | None = None
     other: tuple[Frame, ...] = ()
+    lines: LineTable | None = None
+    """None without stack samples."""
+
     run_ms: float | None = None
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .device_clock import DeviceClock
+    from .lines.modules import ModuleStack
     from .shapes import CallSite, Event, Function, Row
 
 
@@ -23,6 +24,7 @@ class Recorder:
     `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `look_ns` is the time
     spent looking at batches.
     `sniff`, if any, is called with every module that runs inside a root's forward.
+    `modules`, if any, is told of every module whose call begins or ends inside a root's forward, that of the root too.
     `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them.
     `thread` is the one that trains: the main thread until another one runs the first backward.
     `device_clock`, if any, is marked at both ends of every phase.
@@ -45,6 +47,7 @@ class Recorder:
         self.stack: list[str] = []
         self.in_forward = False
         self.sniff: Callable[[Any], None] | None = None
+        self.modules: ModuleStack | None = None
         self.in_backward = False
         self.failed_phase: str | None = None
         self.loader = -1

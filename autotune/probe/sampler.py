@@ -21,10 +21,8 @@ INTERVAL_S = 0.02
 PROGRESS_S = 0.5
 PATIENCE_S = 5.0
 SEPARATOR = " > "
-SAMPLED = ("fetch", "backward")
-"""Phases that are sampled beside "other": what a batch costs is named by its frames, and whose the training loop is."""
-
 WITH_PATH = ("other", "backward")
+"""Phases whose samples keep the names of all functions: they tell whose the training loop is."""
 
 
 class StackSampler:
@@ -83,8 +81,6 @@ class StackSampler:
         # The training thread may empty the stack between two looks at it.
         kind = (self._session.recorder.stack[-1:] or ["closure"])[0]
         phase = "other" if kind == "closure" else kind  # the script's own code
-        if phase != "other" and phase not in SAMPLED:
-            return
         key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
         self._counts[key] = self._counts.get(key, 0) + 1
 

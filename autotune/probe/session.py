@@ -33,7 +33,8 @@ class ProbeSession:
 
     `loaders`, `optimizers` and `models` are rows of what the script made, with weak references to the objects.
     `samples` are the window's stack samples once it is over; `scaled` says that gradients carry the loss scale.
-    `device_marks` and `kernels` are what CUDA told of the window and of the profiled steps after it.
+    `device_marks` and `kernels` are what CUDA told of the window and of the profiled steps after it; `lines` is what
+    steps after it told of the user's lines.
     """
 
     def __init__(self, request: RequestDocument) -> None:
@@ -55,6 +56,7 @@ class ProbeSession:
         self.memory_row: dict[str, int | None] = {}
         self.device_marks: list[tuple[int, int]] = []
         self.kernels: Row | None = None
+        self.lines: dict[str, Row] = {}
         self.graphs_at_start: int | None = None
         self.of_torch: Row | None = None
         self.setup_ns = 0

@@ -28,6 +28,9 @@ Phase = tuple[str, Row]
 Leaf = tuple[str, Any]
 """Name and tensor."""
 
+Place = tuple[int, int]
+"""A line and a module, by their ids."""
+
 Function = Callable[..., Any]
 Undo = Callable[[], object]
 
@@ -38,6 +41,16 @@ AfterImport = dict[str, OnImport]
 
 Samples = dict[tuple[Any, ...], int]
 """How often the sampler saw (phase, leaf file, leaf function, user file, user line, user function, ...)."""
+
+
+class LivePhase(Protocol):
+    """A phase in which the script goes on as it is; making one starts it."""
+
+    def on_step(self) -> bool:
+        """An optimizer step has ended; whether the phase is over."""
+
+    def table(self) -> Row | None:
+        """What it brought; it ends here."""
 
 
 class TorchHook(Protocol):

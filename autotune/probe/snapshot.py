@@ -72,6 +72,7 @@ def recording(session: ProbeSession, outcome: str) -> Row:
         "memory": session.memory(),
         "io": session.io or None,
         "kernels": session.kernels,
+        "lines": session.lines or None,
         "what_ifs": session.what_ifs,
         "side_effects": session.side_effects(),
         "overhead": session.overhead.row(),

@@ -49,10 +49,12 @@ def timed_call(recorder: Recorder, call: Function, recognise: Callable[[Any, int
         if is_compiling():
             return call(self, *args, **kwargs)
         if recorder.in_forward:
-            sniff = recorder.sniff
+            sniff, modules = recorder.sniff, recorder.modules
             if sniff is not None:
                 sniff(self)
-            return call(self, *args, **kwargs)
+            if modules is None:
+                return call(self, *args, **kwargs)
+            return modules.calling(self, call, args, kwargs)
         inside = recorder.in_backward
         if not recorder.on or recorder.is_loading() or not _is_training(recorder, inside):
             return call(self, *args, **kwargs)
@@ -60,9 +62,12 @@ def timed_call(recorder: Recorder, call: Function, recognise: Callable[[Any, int
         flag = (1 if is_grad_enabled() else 0) + (2 if self.training else 0)
         ref = -1 if inside else recognise(self, flag)
         recorder.in_forward = True
+        modules = recorder.modules
         start = recorder.enter(kind)
         try:
-            return call(self, *args, **kwargs)
+            if modules is None:
+                return call(self, *args, **kwargs)
+            return modules.calling(self, call, args, kwargs)
         except BaseException as error:
             # torch ends a recomputation early by an exception of its own; a true one also passes through backward.
             if not inside:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from .. import clock
+from .. import clock, profiling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,19 +20,21 @@ MOST_GAPS = 2000
 
 
 class KernelProfile:
-    """torch.profiler over whole optimizer steps, started here. The first step warms the profiler up and is left out.
+    """torch.profiler over whole optimizer steps, started here; `origin` is the Recording's.
 
+    The first step warms the profiler up and is left out.
     The device is waited for at both ends, so that the profiled steps and nothing else lie between them. Whatever
     fails leaves the script alone and `table` None.
     """
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, origin: int) -> None:
         self._steps = steps
+        self._origin = origin
         self._done = -1
         self._begin: int | None = None
         self._profiler = None
         try:
-            self._profiler = _started()
+            self._profiler = profiling.start(cuda=True, shapes=False)
         except Exception:  # no CUPTI in this container, a profiler of the script's own
             self._steps = 0
 
@@ -43,8 +45,8 @@ class KernelProfile:
             self._begin = _wait()
         return self._done >= self._steps
 
-    def table(self, origin: int) -> Row | None:
-        """The Recording's `kernels`, times from `origin`; None when no whole step was profiled."""
+    def table(self) -> Row | None:
+        """The Recording's `kernels`, times from the origin; None when no whole step was profiled."""
         profiler, self._profiler = self._profiler, None
         if profiler is None:
             return None
@@ -54,20 +56,11 @@ class KernelProfile:
             if self._done < 1 or self._begin is None or end is None:
                 return None
             events = profiler.profiler.kineto_results.events()
-            table = tabulate(events, (self._begin, end), time.time_ns() - clock.now() + origin)
+            table = tabulate(events, (self._begin, end), time.time_ns() - clock.now() + self._origin)
             # A step without any kernel is a profiler without CUPTI, which says so on stderr alone.
             return {"steps": self._done, **table} if any(row["kind"] == "kernel" for row in table["rows"]) else None
         except Exception:  # another torch's profiler has other names: the kernels stay unknown
             return None
-
-
-def _started() -> Any:
-    from torch.profiler import ProfilerActivity, profile
-
-    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
-    profiler = profile(activities=activities, record_shapes=False, with_stack=False)
-    profiler.start()
-    return profiler
 
 
 def _wait() -> int | None:

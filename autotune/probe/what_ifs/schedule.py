@@ -26,6 +26,9 @@ MOST_ROUNDS, LEAST_IN_ROUND = 3, 2
 BUDGET_SHARE = 2 / 3
 """Of the time limit, what a plan may be expected to take: a changed setting may make steps longer."""
 
+LOOKS: tuple[Phase, ...] = (("profile", {}), ("lines", {}), ("operations", {}), ("results", {}))
+LONG_S = 3.0
+
 SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
 WORTH_LOADING_SHARE = 0.02
 
@@ -33,7 +36,7 @@ WORTH_LOADING_SHARE = 0.02
 def choose(session: ProbeSession, kept: BatchBuffer, mean_s: float) -> tuple[int, list[Phase]]:
     """(rounds, [(name, arguments)] in their order): as many rounds as there is time for, at most three."""
     for rounds in range(MOST_ROUNDS, 0, -1):
-        phases = _of_rounds(session, kept, rounds)
+        phases = _of_rounds(session, kept, rounds, mean_s)
         if _expected_s(phases, mean_s, rounds) <= BUDGET_SHARE * session.request["what_if_limit_s"]:
             break
     return rounds, phases
@@ -59,23 +62,29 @@ def _expected_s(phases: list[Phase], mean_s: float, rounds: int) -> float:
     trained: list[float] = [
         arguments.get("factor", 1) * (THROWN_AWAY + steps((name, arguments), mean_s, rounds)) * mean_s
         for name, arguments in phases
-        if name not in ("loader_alone", "serialise", "profile")
+        if name not in ("loader_alone", "serialise", *(name for name, _ in LOOKS))
     ]
     return sum(trained) + loader_test.LOADER_S * sum(name == "loader_alone" for name, _ in phases)
 
 
-def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int) -> list[Phase]:
+def _looks(session: ProbeSession, mean_s: float) -> list[Phase]:
+    """The phases that ask nothing. Of long steps the window's own samples are many enough."""
+    chosen = [phase for phase in LOOKS if phase[0] != "profile" or session.trains_on_cuda()]
+    return [phase for phase in chosen if phase[0] == "profile" or mean_s <= LONG_S]
+
+
+def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: float) -> list[Phase]:
     if not session.request["what_ifs"] or session.world_size() > 1 or session.window.start is None:
         return []
     saves = not session.has_saved() and loader_test.has_room(session)
     serialised: list[Phase] = [("serialise", {"parts": "model+optimizer"})] if saves else []
     if session.window.steps_by != "optimizer":
         return serialised
-    profile: list[Phase] = [("profile", {})] if session.trains_on_cuda() else []
+    looks = _looks(session, mean_s)
     in_turns, stopped = _changes(session, rounds)
     if not len(kept):
         # Without a loader the script goes on with batches of its own making.
-        return [*profile, *serialised, *(in_turns + stopped if session.train_loader() < 0 else [])]
+        return [*looks, *serialised, *(in_turns + stopped if session.train_loader() < 0 else [])]
     replay: Phase = ("replay", {"num_batches": len(kept)})
     loading: list[Phase] = [("loader_alone", {"num_workers": workers}) for workers in worker_counts(session)]
     narrow: list[Phase] = [("narrow_batch", {})] if kept.are_padded() else []
@@ -83,7 +92,7 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int) -> list[Ph
     last = _sizes(rounds, FOUR) if kept.are_single() and not stopped else []
     half: list[Phase] = [("micro_batch", {"factor": HALF})] if kept.have_halves() else []
     sizes = _sizes(rounds, DOUBLE)
-    return [*profile, replay, *loading, *serialised, *half, *sizes, *narrow, *in_turns, *stopped, *last]
+    return [*looks, replay, *loading, *serialised, *half, *sizes, *narrow, *in_turns, *stopped, *last]
 
 
 def _sizes(rounds: int, factor: int) -> list[Phase]:

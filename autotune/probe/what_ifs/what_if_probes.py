@@ -1,8 +1,8 @@
 """The what-if probes: after the window the same process answers questions, because its weights are thrown away anyway.
 
 They are driven by the DataLoader hook: instead of fresh batches the script gets kept ones, whole or of another size.
-After each phase the Recording is written again. On CUDA the first phase asks nothing: it profiles a few more steps of
-the script as they are.
+After each phase the Recording is written again. The first phases ask nothing: they look closer at a few more steps of
+the script as they are, on its own next batches.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import sys
 from collections import deque
 
 from .. import clock, ending
+from ..lines.line_sampler import LineSampler
+from ..lines.operations import LineOperations
+from ..lines.results import ResultComparison
 from . import kernels, loader_test, other_load, schedule, torch_settings
 from .batch_buffer import BatchBuffer
 from .batch_copies import resized
@@ -20,10 +23,13 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..session import ProbeSession
-    from ..shapes import Phase, Row, Undo
+    from ..shapes import LivePhase, Phase, Row, Undo
 
 TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
 """The phases that train, on kept batches or, without a loader, on the script's own."""
+
+LIVE = ("profile", "lines", "operations", "results")
+"""The phases in which the script goes on as it is, with batches of its loader's."""
 
 PROFILE_LIMIT_SHARE = 0.25
 """Profiled steps take no more of the phases' time than this, where one step leaves a choice."""
@@ -38,7 +44,9 @@ class WhatIfProbes:
         self._phases: deque[Phase] = deque()
         self._marks: list[tuple[int, int]] = []
         self._others: tuple[float, float, float] | None = None
-        self._profile: kernels.KernelProfile | None = None
+        self._live: LivePhase | None = None
+        self._sampler: LineSampler | None = None
+        self._has_fresh = True
         self._undo: Undo | None = None
         self._rounds = 1
         self._began = 0
@@ -77,23 +85,30 @@ class WhatIfProbes:
             self._load_alone(ref)
         if self.current == "serialise":
             self._serialise()
-        if self.current == "profile":
-            return self._live_batch(ref, step)
-        start = clock.now()
+        if self.current in LIVE and self._has_fresh:
+            return self._fresh_batch(ref, step)
+        recorder, start = self._session.recorder, clock.now()
+        recorder.stack.append("kept")
         try:
             batch = self._remade()
         except Exception as error:  # e.g. a batch of one sample, to be halved
             self._record("failed", {"error": type(error).__name__})
             return self.next_batch(ref, step)
-        self._session.recorder.push("fetch", start, clock.now(), ref, 1)
+        finally:
+            recorder.stack.pop()
+        recorder.push("fetch", start, clock.now(), ref, 1)
         return batch
 
-    def _live_batch(self, ref: int, step: Callable[[], Any]) -> Any:
+    def _fresh_batch(self, ref: int, step: Callable[[], Any]) -> Any:
         """The loader's own next batch: a copy of a kept one would not lie in pinned memory, and would cost no wait."""
         try:
             return self._fetch(ref, step)
         except StopIteration:  # an epoch ends; the kept batches go on
-            self._record_profile()
+            if not len(self._kept):
+                raise
+            self._has_fresh = False
+        if self.current == "profile":
+            self._end_live()
         return self.next_batch(ref, step)
 
     def _fetch(self, ref: int, step: Callable[[], Any]) -> Any:
@@ -116,8 +131,9 @@ class WhatIfProbes:
     @ending.ours
     def on_step(self) -> None:
         """The first optimizer made a step while phases run."""
-        if self.current == "profile" and self._profile is not None and self._profile.on_step():
-            self._record_profile()
+        if self._live is not None:
+            if self._live.on_step():
+                self._end_live()
             return
         if self.current not in TRAINING:
             return
@@ -172,12 +188,20 @@ class WhatIfProbes:
         self._session.what_ifs.append(self._row(outcome, result))
         self._end_phase()
 
-    def _kernels(self) -> Row | None:
-        return self._profile.table(self._session.recorder.origin) if self._profile is not None else None
-
-    def _record_profile(self) -> None:
-        self._session.kernels = self._kernels()
+    def _end_live(self) -> None:
+        self._keep_table()
         self._end_phase()
+
+    def _keep_table(self) -> None:
+        """What the live phase brought; it ends here."""
+        if self._live is None:
+            return
+        live, self._live = self._live, None
+        table = live.table()
+        if self.current == "profile":
+            self._session.kernels = table
+        elif table is not None:
+            self._session.lines[self.current] = table
 
     def _end_phase(self) -> None:
         self._take_back()
@@ -189,14 +213,24 @@ class WhatIfProbes:
         self._marks, self._others = [], other_load.reading()
         self._kept.start()
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
-        if self.current == "profile":
-            self._profile = kernels.KernelProfile(self._profiled_steps())
+        if self.current in LIVE:
+            self._live = self._started()
         elif self.current == "replay_changed":
             self._undo = torch_settings.apply(self._session, self._phases[0][1])
         elif self.current == "serialise" and not len(self._kept):
             self._serialise()
         elif not self.current:
             ending.leave(self._session)
+
+    def _started(self) -> LivePhase:
+        if self.current == "profile":
+            return kernels.KernelProfile(self._profiled_steps(), self._session.recorder.origin)
+        if self.current == "lines":
+            self._sampler = LineSampler(self._session)
+            return self._sampler
+        if self.current == "results":
+            return ResultComparison(*(self._sampler.hot() if self._sampler is not None else ([], [])))
+        return LineOperations(self._session, self._mean_s())
 
     def _take_back(self) -> None:
         """The script's own settings again: the Recording says what they are."""
@@ -206,8 +240,8 @@ class WhatIfProbes:
 
     def abandon(self) -> None:
         """The script ended by itself inside a phase: keep what it brought."""
-        if self.is_active and self.current == "profile":
-            self._session.kernels = self._kernels()
+        if self.is_active:
+            self._keep_table()
         if self.is_active and self.current in TRAINING and len(self._marks) > 2:
             self._session.what_ifs.append(self._row("completed", self._step_result()))
         self._take_back()
@@ -220,7 +254,9 @@ class WhatIfProbes:
     def failed(self, error: BaseException) -> None:
         """The script raised inside a phase: write down what is known and leave before its handlers run."""
         self._take_back()
-        if self._phases and self.current != "profile":
+        if self._live is not None:
+            self._keep_table()
+        elif self._phases:
             outcome = "out_of_memory" if ending.is_out_of_memory(error) else "failed"
             self._session.what_ifs.append(self._row(outcome, {}))
         ending.leave(self._session)

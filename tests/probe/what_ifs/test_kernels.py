@@ -12,7 +12,7 @@ import torch
 from test_snapshot import SCHEMA
 from torch.utils.data import DataLoader, TensorDataset
 
-from autotune.probe import snapshot
+from autotune.probe import profiling, snapshot
 from autotune.probe.what_ifs import kernels, schedule
 
 CUDA, CPU = torch._C._autograd.DeviceType.CUDA, torch._C._autograd.DeviceType.CPU
@@ -91,14 +91,14 @@ def waits(monkeypatch):
 @pytest.fixture
 def cpu_profiler(monkeypatch):
     """torch's own profiler; without a GPU it says so in a warning."""
-    native = kernels._started
+    native = profiling.start
 
-    def started():
+    def started(**options):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return native()
+            return native(**options)
 
-    monkeypatch.setattr(kernels, "_started", started)
+    monkeypatch.setattr(profiling, "start", started)
 
 
 @pytest.fixture
@@ -117,9 +117,9 @@ def profiled(profile, steps):
 
 
 def test_torchs_profiler_is_asked_as_it_wants_to_be(waits, products):
-    profile = kernels.KernelProfile(2)
+    profile = kernels.KernelProfile(2, 0)
     assert profiled(profile, 3) == [False, False, True]
-    table = profile.table(0)
+    table = profile.table()
     assert len(waits) == 2
     (row,) = table["rows"]
     assert (table["steps"], row["name"], row["kind"], row["count"]) == (2, "aten::mm", "kernel", 2)
@@ -130,13 +130,13 @@ def test_torchs_profiler_is_asked_as_it_wants_to_be(waits, products):
 
 
 def test_a_profiler_that_sees_no_device_leaves_the_kernels_unknown(waits, cpu_profiler):
-    profile = kernels.KernelProfile(1)
+    profile = kernels.KernelProfile(1, 0)
     profiled(profile, 2)
-    assert profile.table(0) is None
+    assert profile.table() is None
 
 
 def test_operators_are_found_among_torchs_events(cpu_profiler):
-    profiler = kernels._started()
+    profiler = profiling.start(cuda=True, shapes=False)
     torch.ones(8, 8) @ torch.ones(8, 8)
     profiler.stop()
     events = profiler.profiler.kineto_results.events()
@@ -148,9 +148,9 @@ def test_operators_are_found_among_torchs_events(cpu_profiler):
 
 
 def test_a_profile_without_a_whole_step_is_none_and_stops_the_profiler(waits, products):
-    profile = kernels.KernelProfile(2)
+    profile = kernels.KernelProfile(2, 0)
     profiled(profile, 1)
-    assert profile.table(0) is None
+    assert profile.table() is None
     assert not torch.autograd._profiler_enabled()
 
 
@@ -161,14 +161,14 @@ def refuse(*args, **kwargs):
 @pytest.mark.parametrize("place", ["start", "wait", "read"])
 def test_what_the_profiler_refuses_does_not_reach_the_script(waits, products, monkeypatch, place):
     if place == "start":
-        monkeypatch.setattr(kernels, "_started", refuse)
+        monkeypatch.setattr(profiling, "start", refuse)
     if place == "wait":
         monkeypatch.setattr(torch.cuda, "synchronize", refuse)
     if place == "read":
         monkeypatch.setattr(kernels, "tabulate", refuse)
-    profile = kernels.KernelProfile(2)
+    profile = kernels.KernelProfile(2, 0)
     assert profiled(profile, 3)[-1] is True
-    assert profile.table(0) is None
+    assert profile.table() is None
     assert not torch.autograd._profiler_enabled()
 
 
@@ -291,4 +291,3 @@ def test_a_failure_inside_the_profile_is_no_what_if(attach, left, waits, product
     with pytest.raises(left):
         model("no tensor")
     assert (names(session), session.kernels) == ([], None)
-    session.plan._profile.table(0)  # here the process goes on: the profiler must not

@@ -118,7 +118,7 @@ def slow(monkeypatch, step_s):
 
 @pytest.mark.parametrize(
     ("step_s", "sizes"),
-    [(0.1, [0.5, 1, 2, 1, 2, 1, 2]), (0.6, [0.5, 1, 2, 1, 2]), (1.0, [0.5, 2]), (100.0, [0.5, 2])],
+    [(0.1, [0.5, 1, 2, 1, 2, 1, 2]), (0.8, [0.5, 1, 2, 1, 2]), (1.4, [0.5, 2]), (100.0, [0.5, 2])],
 )
 def test_sizes_take_turns_as_often_as_there_is_time_for(run, monkeypatch, step_s, sizes):
     slow(monkeypatch, step_s)

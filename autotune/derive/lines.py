@@ -1,0 +1,326 @@
+"""Where the time of a step goes, by the user's lines and by modules.
+
+The phases of the window are exact. What fills each of them is told by stack samples: of live steps after the window,
+which are sampled finely, and where these have none, of the window itself. The time of the backward pass is charged to
+the lines whose operations made its nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
+from autotune.derive.timeline import PHASE_OF
+from autotune.model.recording_sections import LineOperations, ModuleName, RecordedOperations, SampledLines
+from autotune.model.report import HotLine, HotModule, LineTable
+
+ENOUGH = 30
+"""Fine samples of a phase; with fewer, those of the window count too."""
+
+MOST_LINES = 40
+MOST_OPERATIONS = 3
+BACKWARD = "backward"
+KEPT = "kept"
+"""The probe's own batches, where an epoch of the script's had ended."""
+
+FETCHING = ("fetch", "iter")
+
+MODULE_CALL = "torch.nn.modules.module.Module."
+"""torch's own functions around the call of a module, which is known by its name."""
+
+Frame = tuple[str, int, str]
+"""File, line, function."""
+
+Place = tuple[str, int]
+"""A file and the first line of a statement."""
+
+
+class Seen(Struct, frozen=True):
+    """Stack samples of one place; `frames` are the user's, the innermost last."""
+
+    phase: str
+    frames: tuple[Frame, ...]
+    callee: str
+    module: str
+    count: int
+
+
+class Cost(Struct, frozen=True):
+    """Milliseconds per step of one place, one phase, one module."""
+
+    seen: Seen
+    ms: float
+    phase: str
+
+
+class Traced(Struct, frozen=True):
+    """What the recorded operations say of one statement, per step."""
+
+    runs: float | None
+    inner_runs: float | None
+    ops: float
+    op_us: float | None
+    torch_share: float | None
+    double_share: float | None
+    operations: tuple[tuple[str, float], ...]
+
+
+def table(view: RecordingView) -> LineTable | None:
+    """The lines and modules of a step; None without a window or without stack samples."""
+    window = view.window
+    if window is None:
+        return None
+    statement = _Statements(view)
+    charged = list(_charged(list(_costs(view, window)), view, statement))
+    if not charged:
+        return None
+    recorded = _recorded(view)
+    lines = _lines(charged, window, statement, recorded)
+    known = sum(cost.ms for cost in charged if cost.seen.frames or cost.seen.module)
+    ops = [row["ops"] for row in recorded["rows"]] if recorded else []
+    op_ns = sum(row["op_ns"] for row in recorded["rows"]) if recorded else 0
+    return LineTable(
+        lines=lines[:MOST_LINES],
+        modules=_modules(charged, window, view),
+        known_share=min(1.0, known / window.mean_ms),
+        ops=sum(ops) / recorded["steps"] if recorded and ops else None,
+        op_us=op_ns / sum(ops) / 1e3 if sum(ops) else None,
+    )
+
+
+def _recorded(view: RecordingView) -> RecordedOperations | None:
+    found = view.recording.lines
+    return found.get("operations") if found else None
+
+
+def _costs(view: RecordingView, window: MeasuredWindow) -> Iterator[Cost]:
+    """The time of each phase, divided among its samples."""
+    fine, coarse = _fine(view), _coarse(view)
+    for phase, own_ns in window.parts.phase_ns.items():
+        seen = fine.get(phase, [])
+        if sum(each.count for each in seen) < ENOUGH:
+            seen = [*seen, *coarse.get(phase, [])]
+        total = sum(each.count for each in seen)
+        for each in seen:
+            yield Cost(each, own_ns / window.steps / MS * each.count / total, phase)
+
+
+def _fine(view: RecordingView) -> Mapping[str, list[Seen]]:
+    """Of the live steps, by phase. Once the script got the probe's own batches, fetching tells nothing."""
+    sampled = view.recording.lines.get("lines") if view.recording.lines else None
+    rows = sampled["rows"] if sampled else []
+    is_kept = any(row["phase"] == KEPT for row in rows)
+    return _by_phase(
+        Seen(
+            row["phase"],
+            tuple(map(_frame, row["frames"])),
+            row["callee"],
+            row["module"],
+            row["count"],
+        )
+        for row in rows
+        if row["phase"] != KEPT and not (is_kept and row["phase"] in FETCHING)
+    )
+
+
+def _frame(frame: Sequence[Any]) -> Frame:
+    file, line, function = frame
+    return file, line, function
+
+
+def _coarse(view: RecordingView) -> Mapping[str, list[Seen]]:
+    """Of the window, by phase."""
+    return _by_phase(
+        Seen(
+            sample.phase,
+            ((sample.user_file, sample.user_line, sample.user_function),) if sample.user_file else (),
+            _callee(sample.leaf_file, sample.leaf_function) if sample.leaf_file != sample.user_file else "",
+            "",
+            sample.count,
+        )
+        for sample in view.recording.samples
+    )
+
+
+def _by_phase(seen: Iterable[Seen]) -> Mapping[str, list[Seen]]:
+    found = defaultdict(list)
+    for each in seen:
+        found[PHASE_OF.get(each.phase, "other")].append(each)
+    return found
+
+
+def _callee(file: str, function: str) -> str:
+    """ "copy.deepcopy" of /usr/lib/python3.11/copy.py: the path from the last folder of packages on."""
+    name = re.split(r"(?:site-packages|dist-packages|python3\.\d+)/", file)[-1]
+    return f"{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}.{function}"
+
+
+def _charged(costs: Sequence[Cost], view: RecordingView, statement: _Statements) -> Iterator[Cost]:
+    """The costs, that of the autograd engine at the lines and modules whose nodes it ran.
+
+    The engine runs where the innermost of the user's frames is the one that calls backward. What nobody made (gradients
+    that are added up) stays there, as does all where no operation was recorded.
+    """
+    recorded = _recorded(view)
+    calls = Counter[Place]()
+    for cost in costs:
+        if cost.phase == BACKWARD and cost.seen.frames:
+            calls[statement.place(cost.seen.frames[-1])] += cost.seen.count
+    called = {place for place, count in calls.items() if count >= 0.2 * sum(calls.values())}
+    nodes = [row for row in recorded["rows"] if row["backward_ns"] and row["file"]] if recorded else []
+    total = recorded["backward_ns"] if recorded else 0
+    for cost in costs:
+        own = cost.phase == BACKWARD and bool(cost.seen.frames)
+        if not (own and statement.place(cost.seen.frames[-1]) in called) or not nodes or total <= 0:
+            yield cost
+            continue
+        left = cost.ms
+        for row in nodes:
+            ms = cost.ms * row["backward_ns"] / total
+            left -= ms
+            frames = ((row["file"], row["line"], row["function"]),)
+            yield Cost(Seen(BACKWARD, frames, "", row["module"], 0), ms, BACKWARD)
+        yield Cost(cost.seen, max(0.0, left), BACKWARD)
+
+
+def _lines(
+    costs: Sequence[Cost], window: MeasuredWindow, statement: _Statements, recorded: RecordedOperations | None
+) -> tuple[HotLine, ...]:
+    by_place: dict[Place, list[Cost]] = defaultdict(list)
+    for cost in costs:
+        if cost.seen.frames:
+            by_place[statement.place(cost.seen.frames[-1])].append(cost)
+    traced = _traced(recorded, statement) if recorded else {}
+    lines = [_line(place, own, window, statement, traced.get(place)) for place, own in by_place.items()]
+    return tuple(sorted(lines, key=lambda line: -line.share))
+
+
+def _line(
+    place: Place, costs: Sequence[Cost], window: MeasuredWindow, statement: _Statements, traced: Traced | None
+) -> HotLine:
+    phases, callees, functions, modules = (_totals() for _ in range(4))
+    backward_ms = 0.0
+    for cost in costs:
+        if cost.phase == BACKWARD and not cost.seen.count:
+            backward_ms += cost.ms
+        else:
+            phases[cost.phase] += cost.ms
+            callees["" if cost.seen.callee.startswith(MODULE_CALL) else cost.seen.callee] += cost.ms
+        functions[_named_function(cost.seen.frames)] += cost.ms
+        modules[collapsed(cost.seen.module)] += cost.ms
+    own_ms = sum(phases.values())
+    callee, ms = _most(callees)[0] if callees else ("", 0.0)
+    return HotLine(
+        file=place[0],
+        line=place[1],
+        end_line=statement.last(place),
+        function=_most(functions)[0][0],
+        share=(own_ms + backward_ms) / window.mean_ms,
+        phase_ms=dict(_most(phases)),
+        backward_ms=backward_ms,
+        callee=callee if ms >= own_ms / 2 else "",
+        modules=tuple(name for name, _ in _most(modules)[:3] if name),
+        **({name: getattr(traced, name) for name in Traced.__struct_fields__} if traced else {}),
+    )
+
+
+def _totals() -> defaultdict[str, float]:
+    return defaultdict(float)
+
+
+def _most(totals: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(totals.items(), key=lambda item: -item[1])
+
+
+def _named_function(frames: Sequence[Frame]) -> str:
+    """Of a comprehension, the function that it stands in."""
+    return next((name for _, _, name in reversed(frames) if not name.startswith("<") or name == "<module>"), "")
+
+
+def collapsed(module: str) -> str:
+    """ "encoder.layers.*.norm" of "encoder.layers.3.norm"."""
+    return re.sub(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)", "*", module)
+
+
+def _modules(costs: Sequence[Cost], window: MeasuredWindow, view: RecordingView) -> tuple[HotModule, ...]:
+    types = {collapsed(row["name"]): row["type"] for row in _module_names(view)}
+    shares = _totals()
+    for cost in costs:
+        if cost.seen.module:
+            shares[collapsed(cost.seen.module)] += cost.ms / window.mean_ms
+    return tuple(HotModule(name, types.get(name, ""), share) for name, share in _most(shares)[:MOST_LINES])
+
+
+def _module_names(view: RecordingView) -> Iterator[ModuleName]:
+    for part in _parts(view):
+        yield from part["modules"]
+
+
+def _parts(view: RecordingView) -> tuple[SampledLines | RecordedOperations, ...]:
+    found = view.recording.lines or {}
+    return tuple(part for part in (found.get("lines"), found.get("operations")) if part is not None)
+
+
+def _traced(recorded: RecordedOperations, statement: _Statements) -> Mapping[Place, Traced]:
+    by_place: dict[Place, list[LineOperations]] = defaultdict(list)
+    for row in recorded["rows"]:
+        if row["file"]:
+            by_place[statement.place((row["file"], row["line"], ""))].append(row)
+    counts: dict[Place, dict[tuple[int, str], int]] = defaultdict(dict)
+    for run in recorded["runs"]:
+        counts[statement.place((run["file"], run["line"], ""))][run["line"], run["function"]] = run["count"]
+    return {
+        place: _of_statement(by_place.get(place, []), counts.get(place, {}), recorded["steps"])
+        for place in {*by_place, *counts}
+    }
+
+
+def _of_statement(rows: Sequence[LineOperations], counts: Mapping[tuple[int, str], int], steps: int) -> Traced:
+    """The first of several lines begins anew after each of the others: the least count is the statement's."""
+    plain = [count for (_, function), count in counts.items() if not _is_inner(function)]
+    inner = [count for (_, function), count in counts.items() if _is_inner(function)]
+    ops, op_ns = sum(row["ops"] for row in rows), sum(row["op_ns"] for row in rows)
+    host_ns = sum(row["host_ns"] for row in rows)
+    names: Counter[str] = Counter()
+    for row in rows:
+        for name, _, own_ns in row["names"]:
+            names[name] += own_ns
+    all_ns = op_ns + sum(row["backward_ns"] for row in rows)
+    return Traced(
+        runs=min(plain) / steps if plain else None,
+        inner_runs=max(inner) / steps if inner else None,
+        ops=ops / steps,
+        op_us=op_ns / ops / 1e3 if ops else None,
+        torch_share=min(1.0, op_ns / host_ns) if host_ns else None,
+        double_share=min(1.0, sum(row["double_ns"] for row in rows) / all_ns) if all_ns else None,
+        operations=tuple((name, ns / all_ns) for name, ns in names.most_common(MOST_OPERATIONS)) if all_ns else (),
+    )
+
+
+def _is_inner(function: str) -> bool:
+    return function.startswith("<") and function != "<module>"
+
+
+class _Statements:
+    """The statement that a line belongs to, where it has several lines; the innermost one."""
+
+    def __init__(self, view: RecordingView) -> None:
+        self._last: dict[Place, int] = {}
+        self._first: dict[tuple[str, int], int] = {}
+        spans = {(span[0], span[1], span[2]) for part in _parts(view) for span in part["statements"]}
+        for file, first, last in sorted(spans, key=lambda span: span[1] - span[2]):
+            self._last[file, first] = last
+            for line in range(first, last + 1):
+                self._first[file, line] = first
+
+    def place(self, frame: Frame) -> Place:
+        file, line, _ = frame
+        return file, self._first.get((file, line), line)
+
+    def last(self, place: Place) -> int:
+        return self._last.get(place, place[1])

@@ -1,0 +1,99 @@
+"""Which of the user's lines runs when, for a step or two: every line event of the user's own frames."""
+
+from __future__ import annotations
+
+import sys
+import time
+from array import array
+
+from .. import call_sites
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+    from typing import Any, Callable
+
+MOST_CHANGES = 1_000_000
+"""A step of more line events is not followed to its end: its table would say too little of its rest."""
+
+
+class LineTrace:
+    """`begin` to `end`. `times` and `lines` say since when which line is the innermost one of the user's; `counts` how
+    often a line began. `is_cut` says that there were too many."""
+
+    def __init__(self) -> None:
+        self.times = array("q")
+        self.lines = array("l")
+        self.keys: list[tuple[CodeType, int]] = []
+        self.counts: dict[int, int] = {}
+        self.is_cut = False
+        self._ids: dict[tuple[CodeType, int], int] = {}
+        self._stack: list[tuple[int, int]] = []
+
+    def begin(self) -> None:
+        """Trace this thread from here on. Raises RuntimeError where a debugger or a coverage tool traces already."""
+        if sys.gettrace() is not None:
+            raise RuntimeError("another tool traces this thread")
+        frame: FrameType | None = sys._getframe(1)
+        running = []
+        while frame is not None:
+            if call_sites.is_user(frame.f_code.co_filename):
+                running.append(frame)
+            frame = frame.f_back
+        for each in reversed(running):
+            self._stack.append((id(each), self._id(each)))
+            each.f_trace = self._on_event
+        self._change()
+        sys.settrace(self._on_call)
+
+    def end(self) -> None:
+        """No trace any more; frames that still run keep a function that does nothing."""
+        sys.settrace(None)
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if call_sites.is_user(frame.f_code.co_filename):
+                frame.f_trace = None
+            frame = frame.f_back
+        self._stack = []
+
+    def _on_call(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if event != "call" or not call_sites.is_user(frame.f_code.co_filename):
+            return None
+        self._stack.append((id(frame), self._id(frame)))
+        self._change()
+        return self._on_event
+
+    def _on_event(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if self.is_cut:
+            return None
+        mine = id(frame)
+        while self._stack and self._stack[-1][0] != mine:
+            self._stack.pop()  # left without a return event
+        if event == "line":
+            which = self._id(frame)
+            self.counts[which] = self.counts.get(which, 0) + 1
+            if self._stack:
+                self._stack[-1] = (mine, which)
+            else:
+                self._stack.append((mine, which))
+            self._change()
+        elif event == "return" and self._stack:
+            self._stack.pop()
+            self._change()
+        return self._on_event
+
+    def _id(self, frame: FrameType) -> int:
+        key = (frame.f_code, frame.f_lineno)
+        known = self._ids.get(key)
+        if known is None:
+            known = self._ids[key] = len(self.keys)
+            self.keys.append(key)
+        return known
+
+    def _change(self) -> None:
+        if len(self.times) >= MOST_CHANGES:
+            self.is_cut = True
+            sys.settrace(None)
+            return
+        self.times.append(time.time_ns())
+        self.lines.append(self._stack[-1][1] if self._stack else -1)

@@ -1,0 +1,62 @@
+"""Which module of the model runs now, while a phase asks for it."""
+
+from __future__ import annotations
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import Function, Row
+
+NONE = 0
+"""No module runs."""
+
+
+class ModuleStack:
+    """The modules whose calls are under way, by id; `changes` are (time.time_ns(), id of the innermost) of each change.
+
+    It holds the modules alive, so that no id is used twice: let it go when the phase is over.
+    """
+
+    def __init__(self, *, keeps_changes: bool = False) -> None:
+        self.stack: list[int] = []
+        self.changes: list[tuple[int, int]] = []
+        self._keeps_changes = keeps_changes
+        self._known: dict[int, Any] = {}
+
+    def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`call(module, *args, **kwargs)`, noted."""
+        key = id(module)
+        self._known[key] = module
+        self.stack.append(key)
+        self._note()
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            self.stack.pop()
+            self._note()
+
+    def _note(self) -> None:
+        if self._keeps_changes:
+            self.changes.append((time.time_ns(), self.innermost()))
+
+    def innermost(self) -> int:
+        """The id of the module that runs now, NONE without one."""
+        return (self.stack[-1:] or [NONE])[0]
+
+    def rows(self, session: ProbeSession) -> dict[int, Row]:
+        """{"name", "type"} of each module that ran, by id: its path from the root model, whose class comes first where
+        there are several; a module of no root has its class alone."""
+        roots = [root for root in (row["object"]() for row in session.models) if root is not None]
+        names: dict[int, str] = {}
+        for root in roots:
+            for name, module in root.named_modules():
+                of_root = [type(root).__name__] if len(roots) > 1 or not name else []
+                names.setdefault(id(module), ".".join([*of_root, *([name] if name else [])]))
+        return {
+            key: {"name": names.get(key, type(module).__name__), "type": type(module).__name__}
+            for key, module in self._known.items()
+        }

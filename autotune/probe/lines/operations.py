@@ -1,0 +1,242 @@
+"""Which operations of torch the user's lines and modules start, and what their backward costs.
+
+torch.profiler records the operations of one or two live steps, a trace which line runs when. An operation belongs to
+the line and the module that ran when it began. A node of the backward pass bears the sequence number of the operation
+that made it, and belongs to that operation's line and module.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+
+from .. import profiling
+from . import statements
+from .line_trace import LineTrace
+from .modules import NONE, ModuleStack
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import Place, Row
+
+SHORT_S = 0.5
+"""A step as short as this is recorded twice."""
+
+MOST_ROWS = 400
+MOST_NAMES = 4
+BACKWARD = "autograd::engine::evaluate_function: "
+
+NOWHERE = (-1, NONE)
+"""The line and the module, by their ids in the trace and of Python, of what belongs to none."""
+
+
+class LineOperations:
+    """The profiler and the trace, started here; the first step warms both up and is left out.
+
+    Whatever fails leaves the script alone and `table` None.
+    """
+
+    def __init__(self, session: ProbeSession, mean_s: float) -> None:
+        self._session = session
+        self._wanted = 2 if mean_s <= SHORT_S else 1
+        self._done = -1
+        self._span = (0, 0)
+        self._trace: LineTrace | None = None
+        self._modules = ModuleStack(keeps_changes=True)
+        self._profiler = None
+        try:
+            self._profiler = profiling.start(cuda=False, shapes=True)
+        except Exception:  # a profiler of the script's own
+            self._wanted = 0
+
+    def on_step(self) -> bool:
+        """An optimizer step has ended; whether it was the last one."""
+        self._done += 1
+        if self._done == 0 and self._wanted:
+            self._session.recorder.modules = self._modules
+            self._trace = LineTrace()
+            try:
+                self._trace.begin()
+            except RuntimeError:  # a debugger, a coverage tool
+                self._trace = None
+                return True
+            self._span = (time.time_ns(), 0)
+        return self._done >= self._wanted
+
+    def table(self) -> Row | None:
+        """The Recording's `lines.operations`; None when no whole step was recorded."""
+        profiler, self._profiler = self._profiler, None
+        trace, self._trace = self._trace, None
+        span = (self._span[0], time.time_ns())
+        self._session.recorder.modules = None
+        if trace is not None:
+            trace.end()
+        if profiler is None:
+            return None
+        try:
+            profiler.stop()
+            if trace is None or self._done < 1 or trace.is_cut:
+                return None
+            events = profiler.profiler.kineto_results.events()
+            table = tabulate(events, span, trace, self._modules.changes)
+        except Exception:  # another torch's profiler has other names: the operations stay unknown
+            return None
+        modules = self._modules.rows(self._session)
+        rows = [_named(place, row, trace, modules) for place, row in table["places"].items()]
+        ranked = sorted(rows, key=lambda row: -(row["op_ns"] + row["backward_ns"] + row["host_ns"]))
+        return {
+            "steps": self._done,
+            "wall_ns": span[1] - span[0],
+            "backward_ns": table["backward_ns"],
+            "rows": ranked[:MOST_ROWS],
+            "modules": list(modules.values()),
+            "runs": _runs(trace),
+            "statements": statements.of_lines((row["file"], row["line"]) for row in ranked[:MOST_ROWS] if row["file"]),
+        }
+
+
+def tabulate(
+    events: Iterable[Any], span: tuple[int, int], trace: LineTrace, modules: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
+    """{"places": {Place: Row}, "backward_ns": all nodes of the backward pass} of the Kineto `events` within `span`.
+
+    A row has the outermost operations' number and time, of those within them what is float64 and the names that take
+    most by themselves, the backward's time, and how long the place was the innermost one. Times in ns.
+    """
+    places: dict[Place, Row] = {}
+    at = _Places(trace, modules)
+    for place, held in at.times(span):
+        _row(places, place)["host_ns"] += held
+    of_sequence: dict[int, Place] = {}
+    backward_ns = 0
+    enclosing: list[_Open] = []
+    for event in sorted(_within(events, span), key=lambda one: (one.start_ns(), -one.duration_ns())):
+        start, length, name, number = event.start_ns(), event.duration_ns(), event.name(), event.sequence_nr()
+        while enclosing and enclosing[-1].end <= start:
+            _close(places, enclosing.pop())
+        parent = enclosing[-1] if enclosing else None
+        is_node = name.startswith(BACKWARD)
+        is_inside = parent is not None and parent.is_backward
+        if is_node and not is_inside:
+            place = of_sequence.get(number, NOWHERE)
+            backward_ns += length
+            _row(places, place)["backward_ns"] += length
+        elif parent is not None:
+            place = parent.place
+            parent.own_ns -= length
+        else:
+            place = at.of(start)
+            _row(places, place)["ops"] += 1
+            _row(places, place)["op_ns"] += length
+        if number >= 0 and not is_node and not is_inside:
+            of_sequence[number] = place  # the last one that bears a number is the one that made the node
+        enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event)))
+    for each in enclosing:
+        _close(places, each)
+    for row in places.values():
+        row["names"] = _most(row["names"])
+    return {"places": places, "backward_ns": backward_ns}
+
+
+class _Open:
+    """An event that encloses the next ones; `own_ns` is what it leaves to itself."""
+
+    def __init__(self, name: str, end: int, place: Place, own_ns: int, is_backward: bool, is_double: bool) -> None:
+        self.name = name
+        self.end = end
+        self.place = place
+        self.own_ns = own_ns
+        self.is_backward = is_backward
+        self.is_double = is_double
+
+
+def _close(places: dict[Place, Row], event: _Open) -> None:
+    row = _row(places, event.place)
+    total = row["names"].setdefault(event.name.replace(BACKWARD, ""), [0, 0])
+    total[0] += 1
+    total[1] += event.own_ns
+    row["double_ns"] += event.own_ns if event.is_double else 0
+
+
+def _within(events: Iterable[Any], span: tuple[int, int]) -> list[Any]:
+    """Operations of the host, without the ranges that a script gives names to."""
+    return [
+        event
+        for event in events
+        if event.device_type().name == "CPU"
+        and span[0] <= event.start_ns() < span[1]
+        and not event.is_user_annotation()
+        and not event.name().startswith(("Optimizer.", "cuda", "hip"))
+    ]
+
+
+def _is_double(one: Any) -> bool:
+    return any(kind in ("double", "c10::complex<double>") for kind in one.dtypes()[:3])
+
+
+def _row(places: dict[Place, Row], place: Place) -> Row:
+    return places.setdefault(place, {"ops": 0, "op_ns": 0, "backward_ns": 0, "host_ns": 0, "double_ns": 0, "names": {}})
+
+
+def _most(names: dict[str, list[int]]) -> list[tuple[str, int, int]]:
+    """(name, count, ns) of what takes most by itself, most first."""
+    ranked = sorted(names.items(), key=lambda item: -item[1][1])[:MOST_NAMES]
+    return [(name, count, own_ns) for name, (count, own_ns) in ranked]
+
+
+class _Places:
+    """Which line and module ran at a time."""
+
+    def __init__(self, trace: LineTrace, modules: Sequence[tuple[int, int]]) -> None:
+        self._trace = trace
+        self._module_times = [moment for moment, _ in modules]
+        self._modules = [key for _, key in modules]
+
+    def of(self, moment: int) -> Place:
+        line = bisect_right(self._trace.times, moment) - 1
+        module = bisect_right(self._module_times, moment) - 1
+        return (
+            self._trace.lines[line] if line >= 0 else -1,
+            self._modules[module] if module >= 0 else NONE,
+        )
+
+    def times(self, span: tuple[int, int]) -> Iterable[tuple[Place, int]]:
+        """(place, ns) of each stretch of the span in which neither the line nor the module changes."""
+        edges = sorted({*self._trace.times, *self._module_times, span[1]})
+        inside = [edge for edge in edges if span[0] <= edge <= span[1]]
+        for start, end in zip([span[0], *inside], inside):
+            if end > start:
+                yield self.of(start), end - start
+
+
+def _named(place: Place, row: Row, trace: LineTrace, modules: dict[int, Row]) -> Row:
+    line, module = place
+    file, number, function = _site(trace, line)
+    return {
+        "file": file,
+        "line": number,
+        "function": function,
+        "module": modules[module]["name"] if module in modules else "",
+        **row,
+    }
+
+
+def _site(trace: LineTrace, line: int) -> tuple[str, int, str]:
+    if line < 0:
+        return "", 0, ""
+    code, number = trace.keys[line]
+    return code.co_filename, number, code.co_name
+
+
+def _runs(trace: LineTrace) -> list[Row]:
+    """How often each line began, in all recorded steps, the most frequent first."""
+    ranked = sorted(trace.counts.items(), key=lambda item: -item[1])[:MOST_ROWS]
+    rows = []
+    for line, count in ranked:
+        file, number, function = _site(trace, line)
+        rows.append({"file": file, "line": number, "function": function, "count": count})
+    return rows
