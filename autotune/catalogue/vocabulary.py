@@ -17,7 +17,7 @@ from autotune.model.rule import Effect
 KINDS = ("bool", "int", "float", "text", "version", "share", "ms", "s", "bytes", "per_s")
 """The types of facts and settings."""
 
-SUBJECTS = ("run", "loader", "optimizer", "rank")
+SUBJECTS = ("run", "loader", "optimizer", "rank", "line", "loop", "result")
 """What a fact, a setting or a rule can belong to."""
 
 FOLDER = Path(__file__).parent

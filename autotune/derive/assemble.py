@@ -10,6 +10,7 @@ from autotune.derive import (
     interruptions,
     iterator_per_batch,
     lengths,
+    line_facts,
     loader,
     memory,
     optimizer,
@@ -58,7 +59,7 @@ def subjects(recording: Recording) -> Mapping[int, str]:
 
 
 def _facts(first: recording_view.RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
-    for subject in (step, user_logging, calls, run, lengths, optimizer, interruptions, device):
+    for subject in (step, line_facts, user_logging, calls, run, lengths, optimizer, interruptions, device):
         yield from subject.facts(first)
     yield from iterator_per_batch.facts(first)
     yield from memory.facts(first, memory_limit_bytes)

@@ -33,8 +33,8 @@ FETCHING = ("fetch", "iter")
 MODULE_CALL = "torch.nn.modules.module.Module."
 """torch's own functions around the call of a module, which is known by its name."""
 
-Frame = tuple[str, int, str]
-"""File, line, function."""
+Frame = tuple[str, int, str, int]
+"""File, line, function, and the function's first line (0 when it is not known)."""
 
 Place = tuple[str, int]
 """A file and the first line of a statement."""
@@ -70,24 +70,43 @@ class Traced(Struct, frozen=True):
     operations: tuple[tuple[str, float], ...]
 
 
+class LineCosts(Struct, frozen=True):
+    """What each place costs in a step of the window, and the statement and the trace of each."""
+
+    window: MeasuredWindow
+    costs: tuple[Cost, ...]
+    statement: Statements
+    recorded: RecordedOperations | None
+    traced: Mapping[Place, Traced]
+
+    def share(self, ms: float) -> float:
+        return ms / self.window.mean_ms
+
+
+def line_costs(view: RecordingView) -> LineCosts | None:
+    """None without a window or without stack samples."""
+    if view.window is None:
+        return None
+    statement = Statements(view)
+    charged = tuple(_charged(list(_costs(view, view.window)), view, statement))
+    recorded = _recorded(view)
+    traced = _traced(recorded, statement) if recorded else {}
+    return LineCosts(view.window, charged, statement, recorded, traced) if charged else None
+
+
 def table(view: RecordingView) -> LineTable | None:
     """The lines and modules of a step; None without a window or without stack samples."""
-    window = view.window
-    if window is None:
+    found = line_costs(view)
+    if found is None:
         return None
-    statement = _Statements(view)
-    charged = list(_charged(list(_costs(view, window)), view, statement))
-    if not charged:
-        return None
-    recorded = _recorded(view)
-    lines = _lines(charged, window, statement, recorded)
-    known = sum(cost.ms for cost in charged if cost.seen.frames or cost.seen.module)
+    known = sum(cost.ms for cost in found.costs if cost.seen.frames or cost.seen.module)
+    recorded = found.recorded
     ops = [row["ops"] for row in recorded["rows"]] if recorded else []
     op_ns = sum(row["op_ns"] for row in recorded["rows"]) if recorded else 0
     return LineTable(
-        lines=lines[:MOST_LINES],
-        modules=_modules(charged, window, view),
-        known_share=min(1.0, known / window.mean_ms),
+        lines=hot_lines(found)[:MOST_LINES],
+        modules=_modules(found.costs, found.window, view),
+        known_share=min(1.0, known / found.window.mean_ms),
         ops=sum(ops) / recorded["steps"] if recorded and ops else None,
         op_us=op_ns / sum(ops) / 1e3 if sum(ops) else None,
     )
@@ -129,8 +148,8 @@ def _fine(view: RecordingView) -> Mapping[str, list[Seen]]:
 
 
 def _frame(frame: Sequence[Any]) -> Frame:
-    file, line, function = frame
-    return file, line, function
+    file, line, function, first = frame
+    return file, line, function, first
 
 
 def _coarse(view: RecordingView) -> Mapping[str, list[Seen]]:
@@ -138,7 +157,7 @@ def _coarse(view: RecordingView) -> Mapping[str, list[Seen]]:
     return _by_phase(
         Seen(
             sample.phase,
-            ((sample.user_file, sample.user_line, sample.user_function),) if sample.user_file else (),
+            ((sample.user_file, sample.user_line, sample.user_function, 0),) if sample.user_file else (),
             _callee(sample.leaf_file, sample.leaf_function) if sample.leaf_file != sample.user_file else "",
             "",
             sample.count,
@@ -160,7 +179,7 @@ def _callee(file: str, function: str) -> str:
     return f"{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}.{function}"
 
 
-def _charged(costs: Sequence[Cost], view: RecordingView, statement: _Statements) -> Iterator[Cost]:
+def _charged(costs: Sequence[Cost], view: RecordingView, statement: Statements) -> Iterator[Cost]:
     """The costs, that of the autograd engine at the lines and modules whose nodes it ran.
 
     The engine runs where the innermost of the user's frames is the one that calls backward. What nobody made (gradients
@@ -183,25 +202,25 @@ def _charged(costs: Sequence[Cost], view: RecordingView, statement: _Statements)
         for row in nodes:
             ms = cost.ms * row["backward_ns"] / total
             left -= ms
-            frames = ((row["file"], row["line"], row["function"]),)
+            frames = ((row["file"], row["line"], row["function"], 0),)
             yield Cost(Seen(BACKWARD, frames, "", row["module"], 0), ms, BACKWARD)
         yield Cost(cost.seen, max(0.0, left), BACKWARD)
 
 
-def _lines(
-    costs: Sequence[Cost], window: MeasuredWindow, statement: _Statements, recorded: RecordedOperations | None
-) -> tuple[HotLine, ...]:
+def hot_lines(found: LineCosts) -> tuple[HotLine, ...]:
+    """The lines, those that cost most first."""
     by_place: dict[Place, list[Cost]] = defaultdict(list)
-    for cost in costs:
+    for cost in found.costs:
         if cost.seen.frames:
-            by_place[statement.place(cost.seen.frames[-1])].append(cost)
-    traced = _traced(recorded, statement) if recorded else {}
-    lines = [_line(place, own, window, statement, traced.get(place)) for place, own in by_place.items()]
+            by_place[found.statement.place(cost.seen.frames[-1])].append(cost)
+    lines = [
+        _line(place, own, found.window, found.statement, found.traced.get(place)) for place, own in by_place.items()
+    ]
     return tuple(sorted(lines, key=lambda line: -line.share))
 
 
 def _line(
-    place: Place, costs: Sequence[Cost], window: MeasuredWindow, statement: _Statements, traced: Traced | None
+    place: Place, costs: Sequence[Cost], window: MeasuredWindow, statement: Statements, traced: Traced | None
 ) -> HotLine:
     phases, callees, functions, modules = (_totals() for _ in range(4))
     backward_ms = 0.0
@@ -239,7 +258,7 @@ def _most(totals: Mapping[str, float]) -> list[tuple[str, float]]:
 
 def _named_function(frames: Sequence[Frame]) -> str:
     """Of a comprehension, the function that it stands in."""
-    return next((name for _, _, name in reversed(frames) if not name.startswith("<") or name == "<module>"), "")
+    return next((name for _, _, name, _ in reversed(frames) if not _is_inner(name)), "")
 
 
 def collapsed(module: str) -> str:
@@ -248,7 +267,7 @@ def collapsed(module: str) -> str:
 
 
 def _modules(costs: Sequence[Cost], window: MeasuredWindow, view: RecordingView) -> tuple[HotModule, ...]:
-    types = {collapsed(row["name"]): row["type"] for row in _module_names(view)}
+    types = {collapsed(row["name"]): row["type"] for row in module_names(view)}
     shares = _totals()
     for cost in costs:
         if cost.seen.module:
@@ -256,7 +275,7 @@ def _modules(costs: Sequence[Cost], window: MeasuredWindow, view: RecordingView)
     return tuple(HotModule(name, types.get(name, ""), share) for name, share in _most(shares)[:MOST_LINES])
 
 
-def _module_names(view: RecordingView) -> Iterator[ModuleName]:
+def module_names(view: RecordingView) -> Iterator[ModuleName]:
     for part in _parts(view):
         yield from part["modules"]
 
@@ -266,14 +285,14 @@ def _parts(view: RecordingView) -> tuple[SampledLines | RecordedOperations, ...]
     return tuple(part for part in (found.get("lines"), found.get("operations")) if part is not None)
 
 
-def _traced(recorded: RecordedOperations, statement: _Statements) -> Mapping[Place, Traced]:
+def _traced(recorded: RecordedOperations, statement: Statements) -> Mapping[Place, Traced]:
     by_place: dict[Place, list[LineOperations]] = defaultdict(list)
     for row in recorded["rows"]:
         if row["file"]:
-            by_place[statement.place((row["file"], row["line"], ""))].append(row)
+            by_place[statement.place((row["file"], row["line"], "", 0))].append(row)
     counts: dict[Place, dict[tuple[int, str], int]] = defaultdict(dict)
     for run in recorded["runs"]:
-        counts[statement.place((run["file"], run["line"], ""))][run["line"], run["function"]] = run["count"]
+        counts[statement.place((run["file"], run["line"], "", 0))][run["line"], run["function"]] = run["count"]
     return {
         place: _of_statement(by_place.get(place, []), counts.get(place, {}), recorded["steps"])
         for place in {*by_place, *counts}
@@ -306,7 +325,7 @@ def _is_inner(function: str) -> bool:
     return function.startswith("<") and function != "<module>"
 
 
-class _Statements:
+class Statements:
     """The statement that a line belongs to, where it has several lines; the innermost one."""
 
     def __init__(self, view: RecordingView) -> None:
@@ -319,7 +338,7 @@ class _Statements:
                 self._first[file, line] = first
 
     def place(self, frame: Frame) -> Place:
-        file, line, _ = frame
+        file, line, *_ = frame
         return file, self._first.get((file, line), line)
 
     def last(self, place: Place) -> int:

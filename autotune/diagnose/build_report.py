@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from autotune import derive, predict
-from autotune.diagnose import attachments, cpu_conflicts, notes
+from autotune.diagnose import attachments, cpu_conflicts, notes, overlaps
 from autotune.diagnose.manifest import ManifestData
 from autotune.engine.coverage import coverage
 from autotune.engine.evaluate import decline, evaluate
@@ -37,7 +37,8 @@ def build_report(
     evaluation = evaluate(rules, evidence)
     evaluation, declined = decline(evaluation, lambda finding: _gain(finding, evidence))
     findings, conflicting = cpu_conflicts.resolve(evaluation.findings, evidence)
-    passed = (*evaluation.passed, *(Passed(one.rule, one.subject, _note(one)) for one in conflicting))
+    findings, repeated = overlaps.without_overlaps(findings, evidence)
+    passed = (*evaluation.passed, *(Passed(one.rule, one.subject, _note(one)) for one in (*conflicting, *repeated)))
     evaluation, declined = replace(evaluation, findings=findings, passed=passed), (*declined, *conflicting)
     with_attachments = [
         attachments.with_attachments(one, evidence, known.run.python, script_path, known.pins)

@@ -63,7 +63,9 @@ def evaluate_subject(rule: Rule, evidence: Evidence, subject: str, *, static: bo
 
 def _outcomes(rule: Rule, evidence: Evidence, static: bool) -> Iterator[Outcome]:
     subjects = (RUN,) if rule.subject == RUN else evidence.subjects(rule.subject)
-    if not subjects:
+    if not subjects and evidence.lookup(RUN, f"{rule.subject}.num_seen") == 0:
+        yield Passed(rule, rule.subject)
+    elif not subjects:
         yield Skipped(rule, rule.subject, compile_expression(rule.when, rule.limits).names)
     for subject in subjects:
         yield evaluate_subject(rule, evidence, subject, static=static)

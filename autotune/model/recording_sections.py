@@ -272,6 +272,8 @@ class ModuleName(TypedDict):
 
     name: str
     type: str
+    is_frozen: bool
+    """It has weights, none of which is trained, and is in evaluation mode."""
 
 
 class LineSample(TypedDict):
@@ -280,8 +282,9 @@ class LineSample(TypedDict):
     phase: str
     """What ran, a kind of event, or "other"; "kept" is the probe's own batch in place of the loader's."""
 
-    frames: list[tuple[str, int, str]]
-    """(file, line, function) of the user's frames, the innermost last; of a deep stack the innermost ten."""
+    frames: list[tuple[str, int, str, int]]
+    """(file, line, function, first line of the function) of the user's frames, the innermost last; of a deep stack the
+    innermost ten."""
 
     callee: str
     """The function of a library that the innermost one had called, "module.name"; "" for none."""
@@ -290,6 +293,23 @@ class LineSample(TypedDict):
     """Name of the innermost module that ran; "" for none."""
 
     count: int
+
+
+class Loop(TypedDict):
+    """A loop or a comprehension in the user's code."""
+
+    file: str
+    line: int
+    last: int
+    body: int
+    """The first line of what is repeated."""
+
+    kind: Literal["for", "while", "comprehension"]
+    carried: list[str]
+    """Names whose value an iteration takes over from the one before it, but for sums."""
+
+    fed_back: list[str]
+    """Those of them that reach the first argument of a call with several, as the input of a recurrent cell is."""
 
 
 class SampledLines(TypedDict):
@@ -304,6 +324,9 @@ class SampledLines(TypedDict):
     modules: list[ModuleName]
     statements: list[tuple[str, int, int]]
     """(file, first line, last line) of the statements over several lines that these frames are in."""
+
+    loops: list[Loop]
+    """Those that these frames are in."""
 
 
 class LineOperations(TypedDict):
@@ -378,6 +401,9 @@ class LineResults(TypedDict):
 
     bytes: int
     """Of its largest result."""
+
+    share: float
+    """Of the stack samples of live steps, those in it and in what it calls."""
 
 
 class ComparedResults(TypedDict):

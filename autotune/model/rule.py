@@ -129,6 +129,8 @@ class Rule(Struct, frozen=True):
     file: str
     cause: str = ""
     """Findings of one subject whose rules name the same cause are one recommendation."""
+    is_question: bool = False
+    """It asks about a place that no rule has an answer for; what it finds is no claim."""
     static: Static | None = None
     """What `check` says while `when` is undecided."""
     refuted_by: str = ""

@@ -39,6 +39,11 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f} %" if abs(share) < 0.0995 else f"{share * 100:.0f} %"
 
 
+def number(value: float) -> str:
+    """ "0.4", "8.5", "120", "12,300": two digits at least."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def money(usd: float) -> str:
     """USD: "$19.61"."""
     return f"${usd:,.2f}" if usd >= 0.005 else "under $0.01"

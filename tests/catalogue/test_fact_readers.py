@@ -19,6 +19,15 @@ JSON_ONLY = {
     "step.other_share": "with its siblings it sums to the step",
     "loader.len_cv": "how much the lengths differ",
     "env.omp_num_threads": "explains run.num_threads",
+    "line.num_seen": "asked for by subject where a rule has none (engine/evaluate.py)",
+    "loop.num_seen": "likewise",
+    "result.num_seen": "likewise",
+    "line.other_share": "where the time of a line is",
+    "line.callee": "what line.spends is made of",
+    "loop.carried": "why loop.is_carried is true",
+    "result.bytes": "what keeping the result would take",
+    "frozen.share": "what storing features could save at most",
+    "frozen.module": "the module of frozen.share",
 }
 """Read by nobody here but the user: name -> why it is stated."""
 

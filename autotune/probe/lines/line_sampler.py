@@ -12,7 +12,7 @@ import threading
 import time
 
 from .. import call_sites, clock
-from . import statements
+from . import loops, statements
 from .modules import ModuleStack
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ class LineSampler:
         rows = [
             {
                 "phase": phase,
-                "frames": [(code.co_filename, line, code.co_name) for code, line in frames],
+                "frames": [(code.co_filename, line, code.co_name, code.co_firstlineno) for code, line in frames],
                 "callee": callee,
                 "module": modules[module]["name"] if module in modules else "",
                 "count": count,
@@ -86,12 +86,13 @@ class LineSampler:
             "count": sum(self._counts.values()),
             "rows": rows,
             "modules": list(modules.values()),
-            "statements": statements.of_lines((file, line) for row in rows for file, line, _ in row["frames"]),
+            "statements": statements.of_lines((file, line) for row in rows for file, line, *_ in row["frames"]),
+            "loops": loops.of_lines((file, line) for row in rows for file, line, *_ in row["frames"]),
         }
 
-    def hot(self) -> tuple[list[CodeType], list[tuple[CodeType, int]]]:
+    def hot(self) -> tuple[dict[CodeType, float], dict[tuple[CodeType, int], float]]:
         """The user's functions, and their lines (code, line), in which HOT_SHARE of the samples and more were taken,
-        with all that they call."""
+        with all that they call; each with its share."""
         functions: dict[CodeType, int] = {}
         lines: dict[tuple[CodeType, int], int] = {}
         for (_, frames, _, _), count in self._counts.items():
@@ -99,10 +100,10 @@ class LineSampler:
                 functions[code] = functions.get(code, 0) + count
             for place in set(frames):
                 lines[place] = lines.get(place, 0) + count
-        least = HOT_SHARE * sum(self._counts.values())
+        total = sum(self._counts.values())
         return (
-            [code for code, count in functions.items() if count >= least],
-            [place for place, count in lines.items() if count >= least],
+            {code: count / total for code, count in functions.items() if count >= HOT_SHARE * total},
+            {place: count / total for place, count in lines.items() if count >= HOT_SHARE * total},
         )
 
     def _run(self) -> None:

@@ -48,8 +48,7 @@ class ModuleStack:
         return (self.stack[-1:] or [NONE])[0]
 
     def rows(self, session: ProbeSession) -> dict[int, Row]:
-        """{"name", "type"} of each module that ran, by id: its path from the root model, whose class comes first where
-        there are several; a module of no root has its class alone."""
+        """The `ModuleName` of each module that ran, by id; one of no root model has its class alone."""
         roots = [root for root in (row["object"]() for row in session.models) if root is not None]
         names: dict[int, str] = {}
         for root in roots:
@@ -57,6 +56,16 @@ class ModuleStack:
                 of_root = [type(root).__name__] if len(roots) > 1 or not name else []
                 names.setdefault(id(module), ".".join([*of_root, *([name] if name else [])]))
         return {
-            key: {"name": names.get(key, type(module).__name__), "type": type(module).__name__}
+            key: {
+                "name": names.get(key, type(module).__name__),
+                "type": type(module).__name__,
+                "is_frozen": _is_frozen(module),
+            }
             for key, module in self._known.items()
         }
+
+
+def _is_frozen(module: Any) -> bool:
+    """Whether it has weights, none of them is trained, and it gives the same for the same input: it is in eval mode."""
+    weights = list(module.parameters())
+    return bool(weights) and not module.training and not any(one.requires_grad for one in weights)

@@ -35,15 +35,19 @@ Mark = object
 
 
 class ResultComparison:
-    """`functions` are the code objects to compare, `lines` places (code, line) whose assignments are compared."""
+    """`functions` are the code objects to compare, `lines` places (code, line) whose assignments are compared; each
+    with its share of the stack samples."""
 
-    def __init__(self, functions: Sequence[CodeType], lines: Sequence[tuple[CodeType, int]]) -> None:
-        self._functions = set(functions)
+    def __init__(self, functions: dict[CodeType, float], lines: dict[tuple[CodeType, int], float]) -> None:
+        self._functions = functions
         self._assignments: dict[CodeType, list[statements.Assignment]] = {}
-        for code, line in lines:
+        self._shares = {(code, 0): share for code, share in functions.items()}
+        for (code, line), share in lines.items():
             found = statements.assignment(code.co_filename, line)
-            if found is not None and found not in self._assignments.setdefault(code, []):
-                self._assignments[code].append(found)
+            if found is not None:
+                self._shares[code, found.first] = self._shares.get((code, found.first), 0.0) + share
+                if found not in self._assignments.setdefault(code, []):
+                    self._assignments[code].append(found)
         self._steps: list[dict[tuple[CodeType, int], list[Mark]]] = []
         self._sizes: dict[tuple[CodeType, int], int] = {}
         self._pending: dict[int, statements.Assignment] = {}
@@ -80,6 +84,7 @@ class ResultComparison:
             "again": again if len({len(each) for each in calls}) == 1 else 0,
             "distinct": sum(_distinct(marks) for marks in calls) / len(calls),
             "bytes": self._sizes.get(key, 0),
+            "share": self._shares[key],
         }
 
     def _begin(self) -> None:

@@ -4,6 +4,7 @@ says where its result goes."""
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import tokenize
 
@@ -47,15 +48,22 @@ def _span(node: ast.stmt) -> tuple[int, int]:
 
 
 def _nodes(file: str) -> list[ast.stmt]:
+    tree = parsed(file)
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)] if tree is not None else []
+
+
+@functools.lru_cache(maxsize=32)
+def parsed(file: str) -> ast.Module | None:
+    """The syntax tree of a file; None where it cannot be read or parsed, or is too long."""
     try:
         with open(file, "rb") as opened:
             data = opened.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            return []
+            return None
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return [node for node in ast.walk(ast.parse(data.decode(encoding))) if isinstance(node, ast.stmt)]
+        return ast.parse(data.decode(encoding))
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return []
+        return None
 
 
 class Assignment:

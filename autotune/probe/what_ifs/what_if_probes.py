@@ -229,7 +229,7 @@ class WhatIfProbes:
             self._sampler = LineSampler(self._session)
             return self._sampler
         if self.current == "results":
-            return ResultComparison(*(self._sampler.hot() if self._sampler is not None else ([], [])))
+            return ResultComparison(*(self._sampler.hot() if self._sampler is not None else ({}, {})))
         return LineOperations(self._session, self._mean_s())
 
     def _take_back(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from autotune import __version__
 from autotune.model.evidence import RUN, Evidence, Setting, Value
 from autotune.model.finding import Finding, Passed, Recommendation, Skipped
-from autotune.model.report import PHASES, Report, RunSummary, Step
+from autotune.model.report import PHASES, HotLine, HotModule, Report, RunSummary, Step
 from autotune.report.bound import bound
 from autotune.report.json.encode import SCHEMA, dumps
 from autotune.report.json.findings import edit_json, finding_json, gain_json, location_json, skipped_json
@@ -99,7 +99,11 @@ def _verdict(report: Report) -> doc.Bound | None:
         return None
     name, share = bound(report, report.step)
     first = report.evaluation.findings[0].rule.id if report.evaluation.findings else None
-    return {"bound": name, "share": share, "first": first}
+    lines = report.step.lines.lines if report.step.lines is not None else ()
+    hottest: doc.HottestLine | None = (
+        {"file": lines[0].file, "line": lines[0].line, "share": lines[0].share} if lines else None
+    )
+    return {"bound": name, "share": share, "first": first, "hottest": hottest}
 
 
 def _step(step: Step) -> doc.Step:
@@ -115,7 +119,36 @@ def _step(step: Step) -> doc.Step:
             "useful_tokens_per_s": step.useful_tokens_per_s,
         },
         "breakdown_ms": breakdown,
+        "lines": None if step.lines is None else [_line(line) for line in step.lines.lines],
+        "modules": None if step.lines is None else [_module(module) for module in step.lines.modules],
+        "known_share": None if step.lines is None else step.lines.known_share,
+        "operations": None if step.lines is None else step.lines.ops,
+        "operation_us": None if step.lines is None else step.lines.op_us,
     }
+
+
+def _line(line: HotLine) -> doc.HotLine:
+    return {
+        "file": line.file,
+        "line": line.line,
+        "end_line": line.end_line,
+        "function": line.function,
+        "share": line.share,
+        "phase_ms": dict(line.phase_ms),
+        "backward_ms": line.backward_ms,
+        "runs": line.runs,
+        "operations": line.ops,
+        "operation_us": line.op_us,
+        "torch_share": line.torch_share,
+        "float64_share": line.double_share,
+        "most": [{"name": name, "share": share} for name, share in line.operations],
+        "callee": line.callee or None,
+        "modules": list(line.modules),
+    }
+
+
+def _module(module: HotModule) -> doc.HotModule:
+    return {"name": module.name, "type": module.type, "share": module.share}
 
 
 def _passed_rules(passed: Iterable[Passed], others: Iterable[Finding | Skipped]) -> list[str]:

@@ -65,6 +65,14 @@ class SettingValue(TypedDict):
     trusted: bool
 
 
+class HottestLine(TypedDict):
+    """The line of the user's that costs most of a step."""
+
+    file: str
+    line: int
+    share: float | None
+
+
 class Bound(TypedDict):
     """What takes the largest part of a step."""
 
@@ -72,6 +80,9 @@ class Bound(TypedDict):
     share: float
     first: str | None
     """The rule whose change saves most."""
+
+    hottest: HottestLine | None
+    """Null without stack samples."""
 
 
 class Throughput(TypedDict):
@@ -119,6 +130,63 @@ class BreakdownMs(TypedDict):
     """What no phase explains."""
 
 
+class Operation(TypedDict):
+    """An operation of torch, or a node of the backward pass."""
+
+    name: str
+    share: float | None
+    """Of the time of all operations of the line."""
+
+
+class HotLine(TypedDict):
+    """A statement of the user's code and what it costs in a step, without the user's functions that it calls."""
+
+    file: str
+    line: int
+    end_line: int
+    function: str
+    share: float | None
+    """Of the step, the backward pass included."""
+
+    phase_ms: dict[str, float]
+    """Milliseconds per step by phase, without backward_ms."""
+
+    backward_ms: float | None
+    """Of the backward pass of the operations that it started."""
+
+    runs: float | None
+    """In a step; null where the steps were not traced, as all that follows."""
+
+    operations: float | None
+    """Operations of torch that it starts in a step."""
+
+    operation_us: float | None
+    """Mean time of one."""
+
+    torch_share: float | None
+    """Of its time without the backward pass, the part inside operations of torch."""
+
+    float64_share: float | None
+    """Of the time of its operations, those that read float64."""
+
+    most: list[Operation]
+    """What takes most by itself."""
+
+    callee: str | None
+    """The library function that it spends most time in."""
+
+    modules: list[str]
+    """The modules that run at it; * stands for the numbers of a list."""
+
+
+class HotModule(TypedDict):
+    """A module of the model, or all of a list, and its share of the step without the modules inside it."""
+
+    name: str
+    type: str
+    share: float | None
+
+
 class Step(TypedDict):
     """The measured window, per optimizer step."""
 
@@ -131,6 +199,19 @@ class Step(TypedDict):
     throughput: Throughput
     breakdown_ms: BreakdownMs
     """Means per step; they sum to mean_ms; an unobserved phase is null."""
+
+    lines: list[HotLine] | None
+    """Most costly first; null without stack samples, as the next two."""
+
+    modules: list[HotModule] | None
+    known_share: float | None
+    """Of the step, what is at a line of the user's or in a module."""
+
+    operations: float | None
+    """Operations of torch in a step; null where none were recorded."""
+
+    operation_us: float | None
+    """Mean time of one."""
 
 
 class Change(TypedDict):

@@ -11,6 +11,7 @@ from autotune.outlet import clean
 from autotune.report.gains import saves_nothing
 from autotune.report.labels import PHASES as PHASE_NAMES
 from autotune.report.labels import path, phases
+from autotune.report.text import hot_lines
 from autotune.report.text.layout import StyledLine, shorten, wrap
 from autotune.report.units import percent, rate, step_time
 
@@ -34,13 +35,14 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     bars: list[StyledLine] = []
     for phase in shown:
         bars.append(_bar(phase, shares[phase], step, _numbers(phase, report)))
-        if phase == "other" and shares[phase] >= FRAMES_FROM:
+        if phase == "other" and shares[phase] >= FRAMES_FROM and step.lines is None:
             bars += _frames(report, step, width)
     return [
         *_heading(report, step, width),
         *bars,
         *_small_phases(shares, width),
         *_phases_without_time(step, shares, width),
+        *hot_lines.lines(report, step, width),
     ]
 
 

@@ -8,6 +8,7 @@ from autotune.report.bound import COMPUTE, bound
 from autotune.report.gains import speedup
 from autotune.report.labels import path, words
 from autotune.report.text import data_wait_reason
+from autotune.report.text.hot_lines import line_place
 from autotune.report.text.layout import StyledLine, wrap
 from autotune.report.units import percent
 
@@ -36,12 +37,14 @@ def lines(report: Report, width: int) -> list[StyledLine]:
 
 def _lead(report: Report) -> str:
     bound = _bound(report, report.step) if report.step else ""
-    if report.recommendations:
+    if any(not finding.rule.is_question for finding in report.evaluation.findings):
         return bound
+    if report.recommendations:
+        return f"No rule knows what could be saved, but look here: {report.recommendations[0].first.message}. {bound}"
     num_passed = len({each.rule.id for each in report.evaluation.passed})
     if num_passed:
         noun = "rule" if num_passed == 1 else "rules"
-        return f"Nothing to report: {num_passed} {noun} checked, none fired. {bound}"
+        return f"Nothing to report: {num_passed} {noun} checked, none fired. {bound} {_hottest(report)}"
     num_skipped = len({each.rule.id for each in report.evaluation.skipped})
     return f"Nothing to report, but nothing could be decided: {num_skipped} rules lack a fact. {bound}"
 
@@ -55,6 +58,12 @@ def _bound(report: Report, step: Step) -> str:
     if name == "compute" and isinstance(busy, float) and busy < 0.5:
         return _HOST.format(share=percent(busy))
     return _SENTENCES[name].format(share=percent(share), frame=_frame(report, step), compute=_compute(step))
+
+
+def _hottest(report: Report) -> str:
+    """The line that costs most, where one was seen; nothing is wrong with it for all that is known."""
+    lines = report.step.lines.lines if report.step is not None and report.step.lines is not None else ()
+    return f"The line that costs most: {percent(lines[0].share)} is {line_place(lines[0], report)}." if lines else ""
 
 
 def _compute(step: Step) -> str:
@@ -75,6 +84,8 @@ def _first(report: Report) -> str:
     if not report.recommendations:
         return ""
     found = report.evaluation.findings[0] if report.evaluation.findings else report.recommendations[0].first
+    if found.rule.is_question:
+        return ""
     first = next((each for each in report.recommendations if found in each.findings), report.recommendations[0])
     gain = first.gain
     text = f"First: {words(first.first.rule)} ({first.first.rule.id})"

@@ -1,0 +1,307 @@
+"""Facts of the lines that cost most, of the loops around them, and of what gives the same result again."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from autotune.derive.lines import Cost, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
+from autotune.derive.recording_view import RecordingView
+from autotune.model.evidence import RUN, Fact, Location, Value
+from autotune.model.recording_sections import LineResults, Loop
+from autotune.model.report import HotLine
+
+LEAST_SHARE = 0.03
+"""Of the step: what costs less gets no facts."""
+
+MOST_SUBJECTS = 8
+MOST_OF = 0.8
+"""Of a line's samples: then it is part of the loop, or of the function, around it."""
+
+
+EXPECTED = (
+    "mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mv", "dot", "einsum", "convolution", "conv", "mkldnn", "lstm",
+    "gru", "rnn", "attention", "norm", "embedding", "softmax", "relu", "gelu", "silu", "elu", "tanh", "sigmoid",
+    "threshold", "pool", "dropout", "loss", "optimizer", "adam", "sgd", "foreach", "fused", "upsample", "grid_sample",
+    "hardtanh", "clamp", "exp", "log",
+)  # fmt: skip
+"""Parts of the names of operations that a model's forward and backward passes and its update are expected to be made
+of. What else fills a line is worth a look."""
+
+CELLS = ("LSTMCell", "GRUCell", "RNNCell")
+
+LoopValues = tuple[Loop, dict[str, Value | None]]
+ResultValues = tuple[LineResults, dict[str, Value | None]]
+
+TO_TENSOR = ("aten::lift_fresh", "aten::detach_")
+"""What torch.tensor(...) of Python values leaves among the operations."""
+
+
+def facts(view: RecordingView) -> Iterator[Fact]:
+    """Facts `line.*`, `loop.*` and `result.*`; nothing without stack samples."""
+    found = line_costs(view)
+    if found is None:
+        return
+    lines = [line for line in hot_lines(found) if line.share >= LEAST_SHARE]
+    loops, results = _loops(view, found)[:MOST_SUBJECTS], _results(view)[:MOST_SUBJECTS]
+    for number, line in enumerate(lines[:MOST_SUBJECTS], 1):
+        inside = _around(line, found, loops, results)
+        place = Location(line.file, line.line, end_line=line.end_line)
+        yield from _stated(f"line#{number}", place, {**_of_line(line), "inside": inside})
+    for number, (loop, values) in enumerate(loops, 1):
+        yield from _stated(f"loop#{number}", Location(loop["file"], loop["line"], end_line=loop["last"]), values)
+    for number, (row, values) in enumerate(results, 1):
+        yield from _stated(f"result#{number}", Location(row["file"], row["line"]), values)
+    yield Fact("line.num_seen", RUN, len(lines))
+    if found.recorded is not None:
+        yield Fact("loop.num_seen", RUN, len(loops))
+    if view.recording.lines and "results" in view.recording.lines:
+        yield Fact("result.num_seen", RUN, len(results))
+    yield from _frozen(view, found)
+
+
+def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
+    """What modules take that are not trained and give the same for the same input, and the outermost of them."""
+    names = {row["name"] for row in module_names(view) if row["is_frozen"]}
+    outermost = sorted(name for name in names if not any(name.startswith(f"{other}.") for other in names))
+    shares: dict[str, float] = defaultdict(float)
+    for cost in found.costs:
+        of = next((name for name in outermost if f"{cost.seen.module}.".startswith(f"{name}.")), None)
+        if of is not None:
+            shares[collapsed(of)] += found.share(cost.ms)
+    if any(True for _ in module_names(view)):
+        yield Fact("frozen.share", RUN, sum(shares.values()))
+    if shares:
+        yield Fact("frozen.module", RUN, max(shares, key=lambda name: shares[name]))
+
+
+def _around(line: HotLine, found: LineCosts, loops: Sequence[LoopValues], results: Sequence[ResultValues]) -> str:
+    """Subjects of the loops and results that hold most of the line's samples: "loop#1, result#2"."""
+    place = line.file, line.line
+    own = [cost for cost in found.costs if cost.seen.count and _place(cost, found) == place]
+    of_loops = [(f"loop#{n}", [c for c in own if _is_inside(loop, c)]) for n, (loop, _) in enumerate(loops, 1)]
+    of_results = [
+        (f"result#{n}", [c for c in own if _holds(row, c.seen.frames)]) for n, (row, _) in enumerate(results, 1)
+    ]
+    most = MOST_OF * sum(cost.ms for cost in own)
+    return ", ".join(
+        subject for subject, inside in (*of_loops, *of_results) if inside and sum(cost.ms for cost in inside) > most
+    )
+
+
+def _place(cost: Cost, found: LineCosts) -> Place | None:
+    return found.statement.place(cost.seen.frames[-1]) if cost.seen.frames else None
+
+
+def _stated(subject: str, place: Location, values: Mapping[str, Value | None]) -> Iterator[Fact]:
+    kind = subject.split("#")[0]
+    for name, value in values.items():
+        if value is not None:
+            yield Fact(f"{kind}.{name}", subject, value, (place,))
+
+
+def place_name(file: str, line: int, function: str) -> str:
+    """ "sample in dqn.py:70"."""
+    where = f"{PurePath(file).name}:{line}"
+    return f"{function} in {where}" if function and function != "<module>" else where
+
+
+def _of_line(line: HotLine) -> dict[str, Value | None]:
+    own_ms = sum(line.phase_ms.values())
+    of_step = line.share / (own_ms + line.backward_ms) if own_ms + line.backward_ms else 0.0
+    outside = {phase: ms for phase, ms in line.phase_ms.items() if phase in ("forward", "other")}
+    host = None if line.torch_share is None else sum(outside.values()) * of_step * (1 - line.torch_share)
+    return {
+        "where": place_name(line.file, line.line, line.function),
+        "share": line.share,
+        "phase": max(line.phase_ms, key=lambda phase: line.phase_ms[phase]) if line.phase_ms else "backward",
+        "other_share": line.phase_ms.get("other", 0.0) * of_step,
+        "host_share": host,
+        "unusual_share": unusual_share(line) * line.share if line.operations else None,
+        "double_share": line.double_share,
+        "runs": line.runs,
+        "ops": line.ops,
+        "op_us": line.op_us,
+        "callee": line.callee or "none",
+        "spends": spends(line),
+        "is_deep_copy": line.callee.startswith("copy."),
+        "makes_tensors": any(name in TO_TENSOR for name, _ in line.operations) if line.operations else None,
+    }
+
+
+def unusual_share(line: HotLine) -> float:
+    """Of the time of its operations, those that are not among the expected ones."""
+    return sum(share for name, share in line.operations if not is_expected(name))
+
+
+def is_expected(operation: str) -> bool:
+    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower())
+    return any(word.startswith(part) or word.endswith(part) for word in words for part in EXPECTED)
+
+
+def spends(line: HotLine) -> str:
+    """What a line spends its time in, in words: a library function, modules, or operations of torch."""
+    if line.torch_share is not None and line.torch_share < 0.5:
+        return f"{line.callee}" if line.callee else "Python"
+    if line.modules and line.operations:
+        return f"module {line.modules[0]}, {_operation(line.operations[0][0])}"
+    if line.operations:
+        return _operation(line.operations[0][0])
+    return line.callee or (f"module {line.modules[0]}" if line.modules else "Python")
+
+
+def _operation(name: str) -> str:
+    return f"torch.{name.split('::')[-1]}" if name.startswith("aten::") else name
+
+
+class _Inside(Struct, frozen=True):
+    """What a loop holds of a step: its ms, without and with the backward pass, by phase, and the modules that ran."""
+
+    ms: float
+    phases: Mapping[str, float]
+    ops: float
+    op_ms: float
+    modules: frozenset[str]
+
+
+def _loops(view: RecordingView, found: LineCosts) -> list[LoopValues]:
+    """Loops of several iterations in a step, those that cost most first; of nested ones each."""
+    sampled = view.recording.lines.get("lines") if view.recording.lines else None
+    recorded = found.recorded
+    if sampled is None or recorded is None:
+        return []
+    loops = []
+    for loop in sampled["loops"]:
+        runs = _iterations(loop, found)
+        if runs is None or runs < 2:
+            continue
+        inside = _inside(loop, found)
+        share = found.share(inside.ms)
+        if share < LEAST_SHARE:
+            continue
+        loops.append((share, loop, runs, inside))
+    return [
+        (loop, _of_loop(loop, runs, inside, share, view)) for share, loop, runs, inside in sorted(loops, key=_first)
+    ]
+
+
+def _first(found: tuple[float, Loop, float, _Inside]) -> float:
+    return -found[0]
+
+
+def _of_loop(loop: Loop, runs: float, inside: _Inside, share: float, view: RecordingView) -> dict[str, Value | None]:
+    types = {row["name"]: row["type"] for row in module_names(view)}
+    cells = sorted({types[name] for name in inside.modules if types.get(name) in CELLS})
+    kinds = {collapsed(name) for name in inside.modules}
+    return {
+        "where": place_name(loop["file"], loop["line"], ""),
+        "share": share,
+        "phase": max(inside.phases, key=lambda phase: inside.phases[phase]) if inside.phases else "backward",
+        "runs": runs,
+        "ops": inside.ops,
+        "op_us": inside.op_ms * 1e3 / inside.ops if inside.ops else None,
+        "is_carried": bool(loop["carried"]),
+        "carried": ", ".join(name for name in loop["carried"] if name) or "none",
+        "cell": ", ".join(cells) or "none",
+        "feeds_back": bool(loop["fed_back"]) or loop["kind"] == "while",
+        # A loop over layers runs other modules in each iteration.
+        "is_over_modules": len(inside.modules) > len(kinds) and len(inside.modules) >= runs / 2,
+    }
+
+
+def _iterations(loop: Loop, found: LineCosts) -> float | None:
+    place = found.statement.place((loop["file"], loop["body"], "", 0))
+    traced = found.traced.get(place)
+    if traced is None:
+        return None
+    return traced.inner_runs if loop["kind"] == "comprehension" else traced.runs
+
+
+def _inside(loop: Loop, found: LineCosts) -> _Inside:
+    """The costs that were sampled inside the loop; the backward pass and the operations of a place by the part of its
+    own samples that was."""
+    own: dict[Place, float] = defaultdict(float)
+    all_ms: dict[Place, float] = defaultdict(float)
+    phases: dict[str, float] = defaultdict(float)
+    modules: set[str] = set()
+    for cost in found.costs:
+        if not cost.seen.frames or not cost.seen.count:
+            continue
+        place = found.statement.place(cost.seen.frames[-1])
+        all_ms[place] += cost.ms
+        if _is_inside(loop, cost):
+            own[place] += cost.ms
+            phases[cost.phase] += cost.ms
+            modules |= {cost.seen.module} if cost.seen.module else set()
+    parts = {place: ms / all_ms[place] for place, ms in own.items() if all_ms[place]}
+    charged = sum(
+        cost.ms * parts.get(found.statement.place(cost.seen.frames[-1]), 0.0)
+        for cost in found.costs
+        if cost.seen.frames and not cost.seen.count
+    )
+    traced = [(found.traced[place], part) for place, part in parts.items() if place in found.traced]
+    return _Inside(
+        ms=sum(own.values()) + charged,
+        phases=phases,
+        ops=sum(one.ops * part for one, part in traced),
+        op_ms=sum(one.ops * (one.op_us or 0.0) / 1e3 * part for one, part in traced),
+        modules=frozenset(modules),
+    )
+
+
+def _is_inside(loop: Loop, cost: Cost) -> bool:
+    """Whether one of its frames stands in the body of the loop, of a comprehension in its lines."""
+    first = loop["line"] if loop["kind"] == "comprehension" else loop["body"]
+    return any(file == loop["file"] and first <= line <= loop["last"] for file, line, *_ in cost.seen.frames)
+
+
+def _results(view: RecordingView) -> list[ResultValues]:
+    """What gave the same result in each step, or several times within one; of what contains each other the largest."""
+    compared = view.recording.lines.get("results") if view.recording.lines else None
+    if compared is None:
+        return []
+    chosen: list[LineResults] = []
+    for row in sorted(compared["rows"], key=lambda row: (-row["share"], row["kind"])):
+        if row["share"] >= LEAST_SHARE and _is_again(row) and not any(_overlap(row, one, view) for one in chosen):
+            chosen.append(row)
+    return [(row, _of_result(row, compared["steps"])) for row in chosen]
+
+
+def _is_again(row: LineResults) -> bool:
+    return row["again"] >= row["calls"] > 0 or (row["calls"] >= 2 and row["distinct"] <= 1)
+
+
+def _of_result(row: LineResults, steps: int) -> dict[str, Value | None]:
+    is_constant = row["again"] >= row["calls"]
+    kept = 0.0 if is_constant else 1 / row["calls"]
+    return {
+        "where": place_name(row["file"], row["line"], row["function"]),
+        "share": row["share"],
+        "saved_share": row["share"] * (1 - kept),
+        "is_constant": is_constant,
+        "calls": row["calls"] if row["calls"] > 1 else None,
+        "num_steps": steps,
+        "bytes": row["bytes"],
+    }
+
+
+def _overlap(row: LineResults, other: LineResults, view: RecordingView) -> bool:
+    """Whether most samples of one of the two lie in the other one, too."""
+    sampled = view.recording.lines.get("lines") if view.recording.lines else None
+    both = own = others = 0
+    for sample in sampled["rows"] if sampled else ():
+        in_one, in_other = _holds(row, sample["frames"]), _holds(other, sample["frames"])
+        both += sample["count"] if in_one and in_other else 0
+        own += sample["count"] if in_one else 0
+        others += sample["count"] if in_other else 0
+    return both > 0.5 * min(own, others)
+
+
+def _holds(row: LineResults, frames: Sequence[tuple[str, int, str, int]]) -> bool:
+    if row["kind"] == "function":
+        return any(file == row["file"] and first == row["line"] for file, _, _, first in frames)
+    return any(file == row["file"] and line == row["line"] for file, line, *_ in frames)

@@ -1,0 +1,272 @@
+"""Steps of 10 ms fetch, 20 forward, 30 backward, 5 optimizer; what fills them is said by samples and operations."""
+
+from __future__ import annotations
+
+import pytest
+from build import recording, sample, steps
+
+from autotune.derive import derive
+from autotune.derive.lines import collapsed
+from autotune.derive.recording_view import MS
+
+FILE = "/home/me/train.py"
+
+
+def seen(phase, *frames, count=100, callee="", module=""):
+    """Fine samples; a frame is a line, or (line, function, first line)."""
+    rows = [(FILE, *(frame if isinstance(frame, tuple) else (frame, "main", 1))) for frame in frames]
+    frames = [(file, line, function, first) for file, line, function, first in rows]
+    return {"phase": phase, "frames": frames, "callee": callee, "module": module, "count": count}
+
+
+def operation(line, ms, backward_ms=0, ops=1, host_ms=None, module="", names=(), double_ms=0):
+    return {
+        "file": FILE,
+        "line": line,
+        "function": "main",
+        "module": module,
+        "ops": ops,
+        "op_ns": ms * MS,
+        "backward_ns": backward_ms * MS,
+        "host_ns": (ms if host_ms is None else host_ms) * MS,
+        "double_ns": double_ms * MS,
+        "names": [(name, 1, part * MS) for name, part in names],
+    }
+
+
+def lines(samples=(), operations=(), runs=(), backward_ms=0, statements=(), loops=(), results=None, modules=()):
+    found = {
+        "lines": {
+            "steps": 3,
+            "wall_ns": 1,
+            "count": sum(row["count"] for row in samples),
+            "rows": list(samples),
+            "modules": [{"name": name, "type": kind, "is_frozen": frozen} for name, kind, frozen in modules],
+            "statements": [(FILE, *span) for span in statements],
+            "loops": list(loops),
+        }
+    }
+    if operations:
+        found["operations"] = {
+            "steps": 1,
+            "wall_ns": 1,
+            "backward_ns": backward_ms * MS,
+            "rows": list(operations),
+            "modules": [],
+            "runs": [{"file": FILE, "line": line, "function": "main", "count": count} for line, count in runs],
+            "statements": [],
+        }
+    if results is not None:
+        found["results"] = {"steps": 4, "rows": list(results)}
+    return found
+
+
+def table(found=None, **fields):
+    step = derive([recording(script=steps(4), lines=found, **fields)]).step
+    assert step is not None
+    return step.lines
+
+
+def facts(found, subject):
+    derived = derive([recording(script=steps(4), lines=found)])
+    return {fact.name: fact.value for fact in derived.facts if fact.subject == subject}
+
+
+FOUR = [seen("fetch", 5), seen("forward", 6, 20, count=300), seen("forward", 6, 21), seen("backward", 7)]
+
+
+def by_line(found):
+    return {line.line: line for line in found.lines}
+
+
+def test_without_samples_there_is_no_table():
+    assert table() is None
+
+
+def test_a_phase_is_divided_among_the_innermost_lines_of_its_samples():
+    found = by_line(table(lines([*FOUR, seen("optimizer", 8)])))
+    assert {number: line.share for number, line in found.items()} == pytest.approx(
+        {5: 10 / 65, 20: 15 / 65, 21: 5 / 65, 7: 30 / 65, 8: 5 / 65}
+    )
+    assert found[20].phase_ms == pytest.approx({"forward": 15})
+    assert table(lines([*FOUR, seen("optimizer", 8)])).known_share == pytest.approx(1.0)
+
+
+def test_backward_goes_to_the_lines_whose_operations_made_its_nodes():
+    operations = [operation(20, 10, backward_ms=8), operation(21, 5, backward_ms=1), operation(7, 0, backward_ms=1)]
+    found = by_line(table(lines(FOUR, operations, backward_ms=20)))
+    # Of 20 ms of nodes 10 are known; what nobody made stays at the call of backward.
+    assert found[20].backward_ms == pytest.approx(30 * 8 / 20)
+    assert found[21].backward_ms == pytest.approx(30 * 1 / 20)
+    assert found[7].share == pytest.approx((30 * 10 / 20 + 30 * 1 / 20) / 65)
+    assert sum(line.share for line in found.values()) == pytest.approx(60 / 65)
+
+
+def test_a_frame_of_the_users_inside_backward_keeps_its_own_time():
+    samples = [*FOUR[:3], seen("backward", 7, count=90), seen("backward", 7, (40, "backward", 38), count=10)]
+    operations = [operation(20, 10, backward_ms=20)]
+    found = by_line(table(lines(samples, operations, backward_ms=20)))
+    assert found[40].share == pytest.approx(3 / 65)
+    assert found[20].backward_ms == pytest.approx(27)
+
+
+def test_few_fine_samples_are_joined_by_those_of_the_window():
+    samples = (sample("forward", 29, user=FILE, line=30),)
+    few = by_line(table(lines([seen("forward", 6, count=1)]), samples=samples))
+    assert few[30].share == pytest.approx(20 * 29 / 30 / 65)
+    enough = by_line(table(lines([seen("forward", 6, count=30)]), samples=samples))
+    assert 30 not in enough
+
+
+def test_fetches_of_the_probes_own_batches_are_not_the_scripts():
+    samples = (sample("fetch", 40, user=FILE, line=30),)
+    found = by_line(table(lines([seen("fetch", 5), seen("kept", 5), seen("forward", 6)]), samples=samples))
+    assert found[30].share == pytest.approx(10 / 65)
+    assert 5 not in found
+
+
+def test_lines_of_one_statement_are_one():
+    found = by_line(table(lines([seen("forward", 6), seen("forward", 8)], statements=[(6, 8)])))
+    assert (found[6].share, found[6].end_line) == (pytest.approx(20 / 65), 8)
+
+
+def test_what_the_trace_says_of_a_line():
+    names = [("aten::mm", 3), ("aten::copy_", 1)]
+    operations = [operation(20, 4, ops=8, host_ms=16, names=names, double_ms=1)]
+    line = by_line(table(lines(FOUR, operations, runs=[(20, 40)], backward_ms=0)))[20]
+    assert (line.runs, line.ops, line.op_us) == (40, 8, 500)
+    assert (line.torch_share, line.double_share) == (0.25, 0.25)
+    assert line.operations == (("aten::mm", 0.75), ("aten::copy_", 0.25))
+
+
+def test_the_least_count_of_its_lines_is_the_statements():
+    runs = [(6, 3), (7, 1), (8, 1)]
+    found = lines([seen("forward", 6)], [operation(6, 1)], runs=runs, statements=[(6, 8)])
+    assert by_line(table(found))[6].runs == 1
+
+
+def test_the_callee_is_named_where_it_fills_most_of_the_line():
+    rows = [seen("other", 6, callee="copy.deepcopy", count=60), seen("other", 6, count=40)]
+    script = steps(4)
+    script.idle(10)
+    script.step()
+    step = derive([recording(script=script, lines=lines(rows))]).step
+    assert by_line(step.lines)[6].callee == "copy.deepcopy"
+
+
+def test_the_call_of_a_module_is_named_by_the_module():
+    rows = [seen("forward", 6, callee="torch.nn.modules.module.Module._wrapped_call_impl", module="layers.3.norm")]
+    found = table(lines(rows, modules=[("layers.3.norm", "LayerNorm", False)]))
+    assert (found.lines[0].callee, found.lines[0].modules) == ("", ("layers.*.norm",))
+    assert [(one.name, one.type, one.share) for one in found.modules] == [
+        ("layers.*.norm", "LayerNorm", pytest.approx(20 / 65))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "one"),
+    [("encoder.layers.3.norm", "encoder.layers.*.norm"), ("0", "*"), ("net.0.1", "net.*.*"), ("v2.head", "v2.head")],
+)
+def test_the_modules_of_a_list_are_one(name, one):
+    assert collapsed(name) == one
+
+
+# Facts
+
+
+def loop(first, last, body, kind="for", carried=(), fed_back=()):
+    row = {"file": FILE, "line": first, "last": last, "body": body, "kind": kind}
+    return {**row, "carried": list(carried), "fed_back": list(fed_back)}
+
+
+def looped(**fields):
+    """A loop over lines 10 to 12 in forward, run 40 times in a step; its body calls a function at line 30."""
+    samples = [
+        seen("forward", 6, 11, count=50),
+        seen("forward", 6, 12, (30, "gate", 29), count=100, module=fields.pop("module", "cell")),
+        seen("forward", 6, 14, count=50),
+    ]
+    operations = [operation(11, 1, ops=80, backward_ms=5), operation(30, 3, ops=120), operation(14, 9, backward_ms=5)]
+    runs = [(11, 40), (12, 40), (30, 40), (14, 1)]
+    row = loop(10, 12, 11, **fields)
+    return lines(samples, operations, runs, 10, loops=[row], modules=[("cell", "LSTMCell", False)])
+
+
+def test_a_loop_holds_what_its_functions_cost_and_the_backward_of_its_lines():
+    found = facts(looped(), "loop#1")
+    # 15 of 20 ms of forward; there is no sample of backward, so none of it is charged.
+    assert found["loop.share"] == pytest.approx(15 / 65)
+    assert (found["loop.runs"], found["loop.ops"], found["loop.op_us"]) == (40, 200, pytest.approx(20))
+    assert (found["loop.phase"], found["loop.cell"], found["loop.where"]) == ("forward", "LSTMCell", "train.py:10")
+    assert not found["loop.is_carried"] and not found["loop.feeds_back"] and not found["loop.is_over_modules"]
+
+
+def test_a_line_says_which_loop_it_is_part_of():
+    found = looped()
+    inside = {number: facts(found, f"line#{number}") for number in (1, 2, 3)}
+    assert {row["line.where"]: row["line.inside"] for row in inside.values()} == {
+        "gate in train.py:30": "loop#1",
+        "main in train.py:11": "loop#1",
+        "main in train.py:14": "",
+    }
+
+
+def test_what_is_carried_and_fed_back_is_said():
+    found = facts(looped(carried=["hidden"], fed_back=["hidden"]), "loop#1")
+    assert (found["loop.carried"], found["loop.is_carried"], found["loop.feeds_back"]) == ("hidden", True, True)
+
+
+def test_a_loop_of_one_iteration_is_none():
+    found = looped()
+    found["operations"]["runs"] = [{"file": FILE, "line": 11, "function": "main", "count": 1}]
+    assert facts(found, "loop#1") == {}
+    assert facts(found, "run")["loop.num_seen"] == 0
+
+
+def test_a_loop_over_layers_runs_another_module_each_time():
+    samples = [seen("forward", 6, 11, count=25, module=f"layers.{n}") for n in range(4)]
+    found = lines(samples, [operation(11, 4, ops=8)], [(11, 4)], loops=[loop(10, 11, 11)])
+    assert facts(found, "loop#1")["loop.is_over_modules"]
+
+
+def result(line, kind="line", share=0.3, calls=1.0, again=1, distinct=1.0):
+    row = {"file": FILE, "line": line, "function": "main", "kind": kind, "calls": calls, "again": again}
+    return {**row, "distinct": distinct, "bytes": 64, "share": share}
+
+
+@pytest.mark.parametrize(
+    ("row", "constant"),
+    [
+        (result(20), True),
+        (result(20, calls=6.0, again=6), True),
+        (result(20, calls=6.0, again=0, distinct=1.0), False),
+        (result(20, calls=6.0, again=2, distinct=4.0), None),
+        (result(20, again=0), None),
+        (result(20, share=0.02), None),
+    ],
+)
+def test_what_gave_the_same_again(row, constant):
+    assert facts(lines(FOUR, results=[row]), "result#1").get("result.is_constant") is constant
+    assert facts(lines(FOUR, results=[row]), "run")["result.num_seen"] == (0 if constant is None else 1)
+
+
+def test_repetitions_within_a_step_save_all_but_one():
+    found = facts(lines(FOUR, results=[result(20, calls=4.0, again=0)]), "result#1")
+    assert (found["result.share"], found["result.saved_share"]) == (0.3, pytest.approx(0.225))
+
+
+def test_of_a_call_and_what_it_calls_the_larger_is_named():
+    rows = [result(6, share=0.5), result(20, share=0.4)]
+    found = facts(lines(FOUR, results=rows), "run")
+    assert found["result.num_seen"] == 1
+    assert facts(lines(FOUR, results=rows), "result#1")["result.share"] == 0.5
+
+
+def test_modules_that_are_not_trained():
+    samples = [
+        seen("forward", 6, module="encoder.layers.0", count=150),
+        seen("forward", 6, module="head", count=50),
+    ]
+    names = [("encoder", "Encoder", True), ("encoder.layers.0", "Linear", True), ("head", "Linear", False)]
+    found = facts(lines(samples, modules=names), "run")
+    assert (found["frozen.share"], found["frozen.module"]) == (pytest.approx(15 / 65), "encoder")

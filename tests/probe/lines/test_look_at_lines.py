@@ -1,0 +1,104 @@
+"""The phases that look at lines, in a session of a small loop."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from autotune.model import recording as wire
+from autotune.probe import snapshot
+from autotune.probe.lines import line_sampler, operations
+from autotune.probe.what_ifs import schedule
+
+SCHEMA = json.loads((Path(wire.__file__).parent / "recording.schema.json").read_text(encoding="utf-8"))
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        table = torch.arange(6400.0).sin()
+        return x.sum() + table.sum()
+
+
+@pytest.fixture
+def run(attach, left, monkeypatch):
+    """run(number of batches): trains until the probe leaves; the session."""
+    monkeypatch.setattr(schedule, "PHASE_S", 0.0)
+    monkeypatch.setattr(schedule, "SHORT_S", 0.0)
+    monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [])
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setattr(line_sampler, "ENOUGH_S", 0.4)
+
+    def train(batches=4096):
+        session = attach(steps=4, warmup=1)
+        monkeypatch.setattr(schedule, "LOOKS", (("lines", {}), ("operations", {}), ("results", {})))
+        session.wait_share = lambda: 0.0
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        with pytest.raises(left):
+            for (x,) in DataLoader(TensorDataset(torch.randn(batches * 4, 8)), batch_size=4):
+                model(x).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            raise AssertionError("the data ended before the probe left")
+        return session
+
+    return train
+
+
+def test_lines_modules_operations_and_results_are_recorded(run):
+    switch = sys.getswitchinterval()
+    session = run()
+    assert sys.gettrace() is None
+    assert sys.getswitchinterval() == switch
+    assert session.recorder.modules is None
+    row = json.loads(json.dumps(snapshot.recording(session, "completed"), allow_nan=False))
+    jsonschema.validate(row, SCHEMA)
+    lines = row["lines"]
+    here = {frame[0] for sample in lines["lines"]["rows"] for frame in sample["frames"]}
+    assert here == {__file__}
+    assert {sample["phase"] for sample in lines["lines"]["rows"]} >= {"forward", "backward"}
+    assert lines["operations"]["steps"] == 2
+    assert lines["operations"]["backward_ns"] > 0
+    modules = {module["name"] for module in lines["operations"]["modules"]}
+    assert modules == {"Model", "layers.0", "layers.1", "layers.2"}
+    assert lines["results"]["steps"] == 4
+    assert [row["name"] for row in session.what_ifs][:1] == ["replay"]
+
+
+def test_an_operation_belongs_to_its_line_and_module_and_so_does_its_backward(run):
+    found = run().lines["operations"]
+    rows = found["rows"]
+    first = Model.forward.__code__.co_firstlineno
+    of_layers = [row for row in rows if row["line"] == first + 2]
+    assert {row["module"] for row in of_layers} == {"layers.0", "layers.1", "layers.2", "Model"}
+    assert all(row["ops"] == 2 and row["backward_ns"] > 0 for row in of_layers if row["module"].startswith("layers."))
+    (table,) = [row for row in rows if row["line"] == first + 3]
+    assert (table["ops"], table["backward_ns"]) == (4, 0)
+    runs = {row["line"]: row["count"] for row in found["runs"]}
+    assert (runs[first + 2], runs[first + 3]) == (6, 2)
+
+
+def test_an_epoch_that_ends_is_gone_on_with_kept_batches(run):
+    session = run(batches=8)
+    assert set(session.lines) == {"lines", "operations", "results"}
+    assert any(row["phase"] == "kept" for row in session.lines["lines"]["rows"])
+
+
+def test_a_script_with_a_profiler_of_its_own_has_no_operations(run, monkeypatch):
+    def refuse(**_):
+        raise RuntimeError("a profiler is on")
+
+    monkeypatch.setattr(operations.profiling, "start", refuse)
+    assert set(run().lines) == {"lines", "results"}
