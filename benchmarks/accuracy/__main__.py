@@ -4,8 +4,9 @@ python -m benchmarks.accuracy [--corpus FOLDER] [--subset | --set NAME | --only 
     [--least F1]
 
 Each case is diagnosed with zero edits in a fresh folder, a static one is checked. Only cases whose label holds count
-(measure.py); the others are named. Without --corpus the public scripts are left out, and the table says so. With
-`--out FOLDER` every result is kept there at once, and a later call goes on where this one ended.
+(measure.py); the others are named. Cases whose authors had no list of kinds are scored by place (places.py), apart.
+Without --corpus the public scripts are left out, and the table says so. With `--out FOLDER` every result is kept there
+at once, and a later call goes on where this one ended.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import corpus
 import measuring
 import scoring
 
-from benchmarks.accuracy import cases, measure, scores
+from benchmarks.accuracy import cases, measure, places, scores
 from benchmarks.accuracy.cases import Case, Labels
 from benchmarks.accuracy.scores import Counts, Judged
 
@@ -31,7 +32,7 @@ LIMIT_S = 120.0
 
 
 def run(case: Case, given: argparse.Namespace) -> measuring.Json:
-    """What the tool says of one case: {"reported", "first", "outcome", "wall_s"}."""
+    """What the tool says of one case: {"reported", "first", "outcome", "wall_s"}, by place also places.answer()."""
     with tempfile.TemporaryDirectory(prefix=f"accuracy-{case.id}-") as place:
         folder = (Path(place) / "run").resolve()
         try:
@@ -49,13 +50,14 @@ def checked(folder: Path) -> measuring.Json:
 
 
 def diagnosed(case: Case, start: corpus.Case, given: argparse.Namespace) -> measuring.Json:
-    result = corpus.diagnose(start, case.id, shlex.split(given.options), LIMIT_S)
+    result = corpus.diagnose(start, case.id, shlex.split(given.options), given.limit)
     document = result.document
     return {
         "reported": [finding["rule"] for finding in document["findings"]] if document else [],
         "first": list(scoring.first_of(document)) if document else [],
         "outcome": result.why or result.outcome,
         "wall_s": result.wall_s,
+        **(places.answer(document) if case.is_by_place else {}),
     }
 
 
@@ -72,8 +74,13 @@ def chosen(labels: Labels, given: argparse.Namespace) -> list[Case]:
 
 
 def holds(case: Case, rows: dict[str, measuring.Json]) -> bool:
-    """Static cases are labelled by what is documented, all others by what was measured of them."""
-    return case.is_static or measure.verdict(case, measure.known(case, rows)) == "holds"
+    """Static cases are labelled by what is documented, all others by what was measured of them.
+
+    A healthy case that is scored by place has no second side: its author profiled it, and says why what costs must be.
+    """
+    if case.is_static or (case.is_by_place and case.is_healthy):
+        return True
+    return measure.verdict(case, measure.known(case, rows)) == "holds"
 
 
 HEAD = ("case", "kind", "found", "missed", "false", "first", "outcome", "wall")
@@ -126,21 +133,42 @@ def grouped(rows: Sequence[Judged]) -> dict[str, Sequence[Judged]]:
     return {"measured": [row for row in rows if not row.case.is_static], **of_sets}
 
 
-def text(rows: Sequence[Judged], results: dict[str, measuring.Json], left_out: Sequence[str]) -> str:
+def text(
+    rows: Sequence[Judged],
+    by_place: Sequence[places.Judged],
+    results: dict[str, measuring.Json],
+    left_out: Sequence[str],
+) -> str:
     parts = [
-        table(rows, results),
-        counts_table("kind", scores.of_kinds(rows)),
-        counts_table("rule", scores.of_rules(rows)),
-        summary_table(grouped(rows)),
+        *(kinds_parts(rows, results) if rows else []),
+        *([places.text(by_place, results)] if by_place else []),
         *([f"Not scored, label not held by a measurement: {', '.join(left_out)}"] if left_out else []),
     ]
     return "\n\n".join(parts)
 
 
-def as_json(rows: Sequence[Judged], results: dict[str, measuring.Json], left_out: Sequence[str]) -> measuring.Json:
+def kinds_parts(rows: Sequence[Judged], results: dict[str, measuring.Json]) -> list[str]:
+    return [
+        table(rows, results),
+        counts_table("kind", scores.of_kinds(rows)),
+        counts_table("rule", scores.of_rules(rows)),
+        summary_table(grouped(rows)),
+    ]
+
+
+def as_json(
+    rows: Sequence[Judged],
+    by_place: Sequence[places.Judged],
+    results: dict[str, measuring.Json],
+    left_out: Sequence[str],
+) -> measuring.Json:
     plain = [{**asdict(row), **results[row.case.id], "case": row.case.id, "kind": row.case.kind} for row in rows]
     said = {name: scores.summary(group) for name, group in grouped(rows).items()}
-    return {"schema": 1, "cases": plain, "scores": said, "not_scored": list(left_out)}
+    document = {"schema": 1, "cases": plain, "scores": said, "not_scored": list(left_out)}
+    if by_place:
+        placed = [places.plain(row, results[row.case.id]) for row in by_place]
+        document["by_place"] = {"cases": placed, "scores": places.summary(by_place)}
+    return document
 
 
 def reach(reached: float | None, least: float) -> None:
@@ -161,6 +189,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="run also what is kept in --out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to this file")
     parser.add_argument("--least", type=float, metavar="F1", help="exit with 1 where the macro-F1 is lower, or none")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="S", help=f"for one diagnosis ({LIMIT_S:.0f})")
     parser.add_argument("--options", default="", help="more options of autotune diagnose: --options='--no-lock'")
     return parser.parse_args()
 
@@ -174,10 +203,16 @@ def main() -> None:
         case.id: measuring.kept(given.out, case.id, lambda case=case: run(case, given), again=given.again)
         for case in scored
     }
-    rows = [scores.judge(case, labels, results[case.id]["reported"], results[case.id]["first"]) for case in scored]
+    rows = [
+        scores.judge(case, labels, results[case.id]["reported"], results[case.id]["first"])
+        for case in scored
+        if not case.is_by_place
+    ]
+    by_place = [places.judge(case, labels, results[case.id]) for case in scored if case.is_by_place]
     if given.json:
-        given.json.write_text(json.dumps(as_json(rows, results, left_out), indent=1) + "\n", encoding="utf-8")
-    print(text(rows, results, left_out))
+        document = as_json(rows, by_place, results, left_out)
+        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(text(rows, by_place, results, left_out))
     if not given.corpus:
         print("\nWithout --corpus: the public scripts were left out.")
     if given.least is not None:

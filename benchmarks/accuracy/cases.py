@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tomllib
@@ -20,6 +21,13 @@ import measuring
 HERE = Path(__file__).resolve().parent
 LABELLED = measuring.ROOT / "fixtures" / "labelled"
 HEALTHY = "healthy"
+BY_PLACE = ("blind-7",)
+"""Sets whose authors had no list of kinds: what is scored is whether the tool points at the place of the fault."""
+
+REPAIRED = "repaired"
+"""Of such a set, the folder with the faulty scripts after their authors' repair."""
+
+PLACE = re.compile(r"(?P<file>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Lines of a file of the case, counted from 1, both ends included."""
+
+    file: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One labelled case of the set `set_name`, a folder of fixtures/labelled.
 
@@ -39,17 +56,22 @@ class Case:
     cause), `also` rules that may be; every other one must stay silent, and `silent` names those that tempt.
     `change` is the hand fix of a fault; of a healthy case what tempts, and does not pay. Both sides are measured over
     `steps` steps from the end of step `warmup` on, 0 meaning from the start of the process; `work` is what a step does
-    after the change relative to before, in samples or useful tokens. A case is a script of its set's folder, or a
-    public script of the corpus with `plant` put into it. A case of the set "static" is read and not run: nothing of it
-    is measured.
+    after the change relative to before, in samples or useful tokens. A case is a script of its set's folder, a folder
+    of that (`script` is then the folder, or its main file "NAME/train.py"), or a public script of the corpus with
+    `plant` put into it. A case of the set "static" is read and not run: nothing of it is measured.
+
+    A case of the sets BY_PLACE has instead of a kind the places that cost the time or that a reviewer would point at
+    (`lines`, "FILE:FIRST-LAST"), the `topic` of the fault as its author put it, and its script with the fault repaired
+    in place of `change` (`repair` says how). `ms_faulty` and `ms_repaired` are its author's figures: milliseconds of
+    CPU time per optimizer step, one thread, one number for each start.
     """
 
     id: str
     set_name: str
     kind: str
     framework: str
-    variant: str
-    why: str
+    variant: str = ""
+    why: str = ""
     expect: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
@@ -65,6 +87,11 @@ class Case:
     steps: int = 30
     work: float = 1.0
     in_subset: bool = False
+    lines: tuple[str, ...] = ()
+    topic: str = ""
+    repair: str = ""
+    ms_faulty: tuple[float, ...] = ()
+    ms_repaired: tuple[float, ...] = ()
 
     @property
     def is_healthy(self) -> bool:
@@ -73,6 +100,20 @@ class Case:
     @property
     def is_static(self) -> bool:
         return self.set_name == "static"
+
+    @property
+    def is_by_place(self) -> bool:
+        return self.set_name in BY_PLACE
+
+    @property
+    def has_sides(self) -> bool:
+        """Whether there is a changed side to measure."""
+        return not self.is_static and bool(self.repair or self.change != Change())
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The places of `lines`. Raises ValueError for one that is no place."""
+        return tuple(map(place, self.lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +146,14 @@ def toml(path: Path) -> measuring.Json:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
+def place(text: str) -> Place:
+    """Of "FILE:FIRST-LAST" or "FILE:LINE". Raises ValueError for anything else."""
+    found = PLACE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"no FILE:FIRST-LAST: {text!r}")
+    return Place(found["file"], int(found["first"]), int(found["last"] or found["first"]))
+
+
 def parsed(name: str, set_name: str, row: measuring.Json) -> Case:
     change = Change(**frozen(row.pop("change", {})))
     return Case(id=name, set_name=set_name, change=change, **frozen(row))
@@ -120,7 +169,8 @@ def laid_out(case: Case, folder: Path, given: Path | None, *, is_changed: bool) 
     Raises OSError when the corpus cannot prepare it, ValueError for an edit whose place is not there exactly once.
     """
     change = case.change if is_changed else Change()
-    start = public(case, folder, given) if case.corpus else own(case, folder)
+    is_repaired = is_changed and bool(case.repair)
+    start = public(case, folder, given) if case.corpus else own(case, folder, is_repaired=is_repaired)
     edit(folder, [*case.plant, *change.edits], main_file(case), given)
     words = [word for word in case.command or start.argv if word not in case.without]
     kept = [word for word in (*words, *case.arguments) if word not in change.without]
@@ -133,21 +183,26 @@ def public(case: Case, folder: Path, given: Path | None) -> corpus.Case:
     return apply_corpus.plain(corpus.prepared(given, case.corpus, folder), folder)
 
 
-def own(case: Case, folder: Path) -> corpus.Case:
-    source = own_source(case)
+def own(case: Case, folder: Path, *, is_repaired: bool) -> corpus.Case:
+    source, main = own_source(case, is_repaired=is_repaired), main_file(case)
     if source.is_dir():
-        shutil.copytree(source, folder)
+        # The main file of a folder is started from beside the folder, as its places are named from there.
+        shutil.copytree(source, folder / source.name if "/" in main else folder, ignore=CACHES)
     else:
         folder.mkdir(parents=True)
         shutil.copy(source, folder)
     # As a user's activated environment does: `python` and `torchrun` are those of this interpreter.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return corpus.Case(("python", source.name), folder, {**os.environ, "PATH": path})
+    return corpus.Case(("python", main), folder, {**os.environ, "PATH": path})
 
 
-def own_source(case: Case) -> Path:
+CACHES = shutil.ignore_patterns("__pycache__")
+
+
+def own_source(case: Case, *, is_repaired: bool = False) -> Path:
     """The script of a case that is not of the corpus, or the folder that it is."""
-    return LABELLED / case.set_name / main_file(case)
+    folder = LABELLED / case.set_name / (REPAIRED if is_repaired else "")
+    return folder / Path(main_file(case)).parts[0]
 
 
 def main_file(case: Case) -> str:
@@ -165,13 +220,20 @@ def edit(folder: Path, rows: list[Mapping[str, str]], default: str, given: Path 
 def stamp(case: Case) -> str:
     """Changes with everything that a measurement of the case depends on, but for what the corpus holds."""
     row = {key: value for key, value in asdict(case).items() if key not in REMARKS}
-    source = own_source(case)
-    files = [] if case.corpus else sorted(filter(Path.is_file, source.rglob("*"))) if source.is_dir() else [source]
+    sources = [] if case.corpus else [own_source(case), *([own_source(case, is_repaired=True)] if case.repair else [])]
     digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode())
-    for file in files:
+    for file in (file for source in sources for file in files_of(source)):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
 
-REMARKS = ("id", "set_name", "kind", "framework", "variant", "why", "expect", "also", "silent", "issue", "in_subset")
+def files_of(source: Path) -> list[Path]:
+    """A script, or the files of a folder."""
+    return sorted(filter(Path.is_file, source.rglob("*"))) if source.is_dir() else [source]
+
+
+REMARKS = (
+    *("id", "set_name", "kind", "framework", "variant", "why", "expect", "also", "silent", "issue", "in_subset"),
+    *("lines", "topic", "repair", "ms_faulty", "ms_repaired"),
+)
 """Fields that no measurement depends on."""

@@ -36,8 +36,8 @@ NO_GAIN = 1.15
 """What the gain of a healthy case surely stays below, which is less than LEAST_GAIN as measured."""
 
 LIMIT_S = 90.0
-QUANTILE = {2: 4.303, 6: 2.447, 10: 2.228, 14: 2.145, 18: 2.101, 22: 2.074}
-"""Of Student's t, two-sided 95 %, by degrees of freedom: two sides of 2, 4, 6 ... starts."""
+QUANTILE = {2: 4.303, 4: 2.776, 6: 2.447, 10: 2.228, 14: 2.145, 18: 2.101, 22: 2.074}
+"""Of Student's t, two-sided 95 %, by degrees of freedom: two sides of 2, 3, 4, 6 ... starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Gain:
 
 
 def gain(before_ms: Sequence[float], after_ms: Sequence[float], work: float = 1.0) -> Gain | None:
-    """From milliseconds per step of each start, as many on both sides; None for fewer than two or an odd number.
+    """From milliseconds per step of each start, as many on both sides; None for other numbers than QUANTILE has.
 
     The interval is that of a difference of two means of logarithms with one variance (Student's t).
     """
@@ -114,9 +114,11 @@ def kept(path: Path) -> dict[str, measuring.Json]:
 
 
 def known(case: Case, rows: dict[str, measuring.Json]) -> Gain | None:
-    """What is kept of this case as it is now."""
+    """What is kept of this case as it is now, and else what its author measured."""
     row = rows.get(case.id)
-    return gain(row["A"], row["B"], case.work) if row and row["stamp"] == cases.stamp(case) else None
+    if row and row["stamp"] == cases.stamp(case):
+        return gain(row["A"], row["B"], case.work)
+    return gain(case.ms_faulty, case.ms_repaired)
 
 
 def add(case: Case, times: dict[str, list[float]], path: Path) -> None:
@@ -165,7 +167,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given, began = arguments(), time.monotonic()
-    every = [case for case in cases.read().cases if not case.is_static and (not given.only or case.id in given.only)]
+    every = [case for case in cases.read().cases if case.has_sides and (not given.only or case.id in given.only)]
     every = [case for case in every if given.corpus or not case.corpus]
     todo = wanted(every, given.rounds, given.out) if given.order == "ABBA" else iter(every)
     for case in todo:

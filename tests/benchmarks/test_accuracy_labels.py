@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -57,8 +58,10 @@ def test_an_id_is_one_case(labels):
 def test_public_scripts_are_one_set_and_no_file_of_a_set_lacks_a_label(cases, labels):
     assert {case.set_name for case in labels.cases if case.corpus} == {"public"}
     labelled = {cases.own_source(case) for case in labels.cases if not case.corpus}
-    files = {path for path in cases.LABELLED.glob("*/*") if path.name not in ("labels.toml", "__pycache__")}
-    assert files == labelled
+    others = ("labels.toml", "__pycache__", cases.REPAIRED)
+    assert {path for path in cases.LABELLED.glob("*/*") if path.name not in others} == labelled
+    repaired = {cases.own_source(case, is_repaired=True) for case in labels.cases if case.repair}
+    assert set(cases.LABELLED.glob(f"*/{cases.REPAIRED}/*")) == repaired
 
 
 def test_every_cause_that_users_ask_for_is_a_case(labels):
@@ -77,17 +80,37 @@ def test_kinds_and_rules_exist(labels):
 
 def test_a_fault_expects_a_rule_of_its_kind_and_a_healthy_case_none(labels):
     for case in labels.cases:
-        assert case.why and case.silent, case.id
+        assert case.why and (case.is_by_place or (case.variant and case.silent)), case.id
         if case.is_healthy:
             assert not case.expect, case.id
-        else:
+        elif not case.is_by_place:
             assert case.expect[0] in labels.kinds[case.kind], case.id
     assert {case.kind for case in labels.cases if not case.is_healthy} == set(labels.kinds)
 
 
-def test_all_but_static_cases_have_a_change_to_measure(cases, labels):
+def test_a_fault_without_a_kind_has_places_in_its_files_and_the_figures_of_its_author(cases, labels):
+    assert {case.set_name for case in labels.cases if case.kind == "unlisted"} == set(cases.BY_PLACE)
     for case in labels.cases:
-        assert (case.change == cases.Change()) is case.is_static, case.id
+        is_fault = case.is_by_place and not case.is_healthy
+        assert (case.kind == "unlisted") is is_fault, case.id
+        given = (case.lines, case.repair, case.ms_faulty, case.ms_repaired)
+        assert all(map(bool, given)) if is_fault else not any(given), case.id
+        for place in case.places:
+            path = cases.LABELLED / case.set_name / place.file
+            assert path in cases.files_of(cases.own_source(case)), case.id
+            rows = path.read_text().splitlines()[place.first - 1 : place.last]
+            assert len(rows) == place.last - place.first + 1 and rows[0].strip() and rows[-1].strip(), case.id
+
+
+@pytest.mark.parametrize("text", ["train.py", "train.py:", "train.py:4-", ":4", "train.py:a-b"])
+def test_what_is_no_place_is_refused(cases, text):
+    with pytest.raises(ValueError, match="FILE:FIRST-LAST"):
+        cases.place(text)
+
+
+def test_all_cases_but_static_ones_and_those_judged_by_their_author_have_a_change_to_measure(labels):
+    for case in labels.cases:
+        assert case.has_sides is not (case.is_static or (case.is_by_place and case.is_healthy)), case.id
 
 
 def test_the_subset_needs_no_corpus(labels):
@@ -101,9 +124,16 @@ def test_own_cases_can_be_laid_out_on_both_sides_and_the_change_changes_somethin
         if case.corpus:
             continue
         sides = [laid_out(cases, case, tmp_path / case.id / name, name == "B") for name in "AB"]
-        for _, text in sides:
-            compile(text, case.id, "exec")
-        assert (sides[0] != sides[1]) is not case.is_static, case.id
+        for path in (tmp_path / case.id).rglob("*.py"):
+            compile(path.read_text(), case.id, "exec")
+        assert (sides[0] != sides[1]) is case.has_sides, case.id
+
+
+def test_the_main_file_of_a_folder_is_started_from_beside_it_as_its_places_are_named(cases, labels, tmp_path):
+    case = next(case for case in labels.cases if "/" in case.script)
+    start = cases.laid_out(case, tmp_path / "A", None, is_changed=False)
+    assert start.argv == ("python", case.script) and start.cwd == tmp_path / "A"
+    assert all((start.cwd / place.file).is_file() for place in case.places)
 
 
 def laid_out(cases, case, folder, is_changed):
@@ -140,3 +170,15 @@ def test_a_stamp_changes_with_what_is_measured_and_not_with_remarks(cases, label
     assert cases.stamp(replace(case, why="other", expect=("DL002",), in_subset=True)) == cases.stamp(case)
     assert cases.stamp(replace(case, steps=case.steps + 1)) != cases.stamp(case)
     assert cases.stamp(replace(case, script="healthy_short_run.py")) != cases.stamp(case)
+
+
+def test_a_stamp_changes_with_the_repair(cases, labels, tmp_path, monkeypatch):
+    case = next(case for case in labels.cases if case.repair)
+    assert cases.stamp(replace(case, topic="other", repair="other", ms_faulty=())) == cases.stamp(case)
+    shutil.copytree(cases.LABELLED / case.set_name, tmp_path / case.set_name, ignore=cases.CACHES)
+    old = cases.stamp(case)
+    monkeypatch.setattr(cases, "LABELLED", tmp_path)
+    assert cases.stamp(case) == old
+    for path in cases.files_of(cases.own_source(case, is_repaired=True)):
+        path.write_text(path.read_text() + "\n")
+    assert cases.stamp(case) != old

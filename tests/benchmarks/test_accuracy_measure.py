@@ -48,7 +48,7 @@ def test_work_counts_what_a_step_does(measure):
     assert measure.gain([10.0, 10.0], [20.0, 20.0], work=8.0).speedup == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize("sides", [([1.0], [1.0]), ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]), ([1.0, 1.0], [1.0]), ([], [])])
+@pytest.mark.parametrize("sides", [([1.0], [1.0]), ([1.0] * 5, [1.0] * 5), ([1.0, 1.0], [1.0]), ([], [])])
 def test_there_is_no_gain_without_two_starts_a_side(measure, sides):
     assert measure.gain(*sides) is None
 
@@ -71,6 +71,14 @@ def test_the_interval_decides(measure, faulty, healthy, low, high, fault, twin):
 
 def test_without_figures_nothing_is_said(measure, faulty):
     assert measure.verdict(faulty, None) == "not measured"
+
+
+def test_the_authors_figures_count_where_nothing_is_kept_of_the_case_as_it_is(measure, faulty, tmp_path):
+    case, path = replace(faulty, ms_faulty=(30.0, 33.0, 31.0), ms_repaired=(10.0, 11.0, 10.5)), tmp_path / "m.json"
+    assert measure.known(case, {}).starts == 3 and measure.known(case, {}).speedup == pytest.approx(3.0, rel=0.03)
+    assert measure.verdict(case, measure.known(case, {})) == "holds"
+    measure.add(case, {"A": [20.0, 20.0], "B": [20.0, 20.1]}, path)
+    assert measure.verdict(case, measure.known(case, measure.kept(path))) == "refuted"
 
 
 def test_times_of_a_round_are_added_and_those_of_a_changed_case_dropped(measure, faulty, tmp_path):

@@ -96,7 +96,7 @@ def test_the_summary_has_intervals_of_what_can_be_said(scores, rows):
 
 def test_the_text_says_everything_that_went_wrong(main, rows):
     results = {row.case.id: {"reported": [], "first": ["DL001"], "outcome": "completed", "wall_s": 1.0} for row in rows}
-    text = main.text(rows, results, ["left_out"])
+    text = main.text(rows, [], results, ["left_out"])
     assert "NO: DL001" in text and "left_out" in text
     assert "| padding | 1     | 1     | 1      | 50 %" in text
     assert "| cases                         | 5" in text
