@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .shapes import Function
 
 CALLS = 500
-COUNTED = ("empty_cache", "gc", "sync")
+COUNTED = ("empty_cache", "gc", "sync", "collective")
 """Kinds whose call site is looked for."""
 
 
