@@ -25,7 +25,7 @@ BySteps = Mapping[int, float]
 
 
 def facts(views: Sequence[RecordingView], waits: Mapping[int, RankWaits]) -> Iterator[Fact]:
-    """Facts `ranks.batch_*` and `ranks.uneven_share`; none unless the sizes of the same steps are known of all ranks."""
+    """Facts `ranks.batch_*` and `ranks.uneven_share`; none unless sizes of the same steps are known of all ranks."""
     measured = [view for view in views if view.window is not None]
     first = next((view.window for view in measured), None)
     if len(measured) < 2 or first is None:

@@ -1,7 +1,7 @@
 """What each rank waits for the others, step by step: in collectives of the script, and in DDP's averaging of gradients.
 
-A collective ends on all ranks together, so the rank that comes last is in it for the shortest time. That time is at most
-what the collective costs; what another rank is in it beyond that is waiting. Durations are compared, not clocks, so
+A collective ends on all ranks together, so the rank that comes last is in it for the shortest time. It costs that time
+at most; what another rank is in it beyond that is waiting. Durations are compared, not clocks, so
 ranks may be on several machines.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from autotune.derive.recording_view import MS, RecordingView
+from autotune.model.recording_sections import HostCall
 
 LEAST_KNOWN = 0.5
 """Of the steps: with fewer that all ranks tell alike, nothing is said."""
@@ -71,9 +72,7 @@ def compare(views: Sequence[RecordingView]) -> Mapping[int, RankWaits]:
     costs = _costs(list(calls.values()), _steps(measured.values()))
     known = [each for each in averagings.values() if each is not None]
     averaged = _costs(known, _steps(measured.values())) if len(known) == len(measured) else {}
-    return {
-        rank: _waits(view, calls[rank], costs, averagings[rank] or {}, averaged) for rank, view in measured.items()
-    }
+    return {rank: _waits(view, calls[rank], costs, averagings[rank] or {}, averaged) for rank, view in measured.items()}
 
 
 def rank_of(view: RecordingView) -> int:
@@ -184,6 +183,6 @@ def _sites(view: RecordingView, calls: ByStep, costs: Mapping[int, Sequence[floa
     )
 
 
-def _mean_bytes(call: Mapping[str, int]) -> float:
+def _mean_bytes(call: HostCall) -> float:
     """Of one call."""
     return call.get("bytes", 0) / max(1, call.get("count", 0))

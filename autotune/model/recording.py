@@ -143,7 +143,7 @@ class Averaging(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
     """The end of the backward."""
 
     exposed_ns: int
-    """From the last gradient to the end of the last all-reduce: not hidden by backward, waits for other ranks included."""
+    """From the last gradient to the end of the last all-reduce: what backward does not hide, waits included."""
 
     compute_ns: int
     """Until the last gradient."""

@@ -190,7 +190,9 @@ class Rank(Struct, frozen=True):
 
 
 class Collective(Struct, frozen=True):
-    """Calls of torch.distributed from one line of rank 0: calls and ms per step, and how much is waiting (None: unknown)."""
+    """Calls of torch.distributed from one line of rank 0: calls and ms per step, and how much of it is waiting (None:
+    unknown).
+    """
 
     name: str
     file: str

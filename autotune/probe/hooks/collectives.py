@@ -1,4 +1,4 @@
-"""Collectives that the script, or a library that it calls, issues itself: torch.distributed's functions and their waits.
+"""Collectives that the script, or a library that it calls, issues: torch.distributed's functions and their waits.
 
 Not those of torch's own parallel wrappers, nor of engines that average gradients themselves: what these cost is told by
 `averaging.py` and by the kernels of the device.
