@@ -14,7 +14,7 @@ from .. import call_sites
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
     from typing import Any
 
     from ..recorder import Recorder
@@ -73,15 +73,22 @@ def timed_collective(recorder: Recorder, function: Function, name: str) -> Funct
     from torch.compiler import is_compiling
 
     rows: dict[tuple[str, int], int] = {}
+    direct: dict[tuple[CodeType, int], int] = {}  # of calls from the user's own lines, which come hundreds of times
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or not recorder.is_mine() or KIND in recorder.stack:
             return function(*args, **kwargs)
-        site = _site()
-        if site is None:
-            return function(*args, **kwargs)
-        row = recorder.call_row(rows, KIND, site, name)
+        frame = sys._getframe(1)
+        key = (frame.f_code, frame.f_lineno)
+        row = direct.get(key, -1)
+        if not 0 <= row < len(recorder.calls):
+            site = _site(frame)
+            if site is None:
+                return function(*args, **kwargs)
+            row = recorder.call_row(rows, KIND, site, name)
+            if call_sites.is_user(frame.f_code.co_filename):
+                direct[key] = row
         call = recorder.calls[row]
         call["bytes"] = call.get("bytes", 0) + _num_bytes(args, kwargs)
         start = recorder.enter(KIND)
@@ -96,9 +103,8 @@ def timed_collective(recorder: Recorder, function: Function, name: str) -> Funct
     return wrapper
 
 
-def _site() -> CallSite | None:
+def _site(frame: FrameType | None) -> CallSite | None:
     """The line of the user's files from which a collective comes; None for one of torch's own or of an engine's."""
-    frame: FrameType | None = sys._getframe(1)
     while frame is not None and _hands_on(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
