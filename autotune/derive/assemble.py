@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.derive import (
     calls,
+    collectives,
     device,
     interruptions,
     iterator_per_batch,
@@ -14,6 +15,8 @@ from autotune.derive import (
     loader,
     memory,
     optimizer,
+    rank_batches,
+    rank_waits,
     ranks,
     recording_view,
     run,
@@ -45,12 +48,24 @@ def derive(
         recording_view.view_of(recording, code_epochs)
         for recording in sorted(recordings, key=lambda r: r.process["rank"])
     ]
-    late = ranks.compare(views)
-    first = ranks.without_wait(views[0], late, views)
-    of_loaders = loader.facts(first, cpus_per_rank)
-    facts = (*_facts(first, memory_limit_bytes), *of_loaders, *ranks.facts(late))
-    measured = step.step(first, interruptions.run_ms(first))
-    return Derived(facts=facts, settings=tuple(settings.settings(first)), step=measured)
+    waits = rank_waits.compare(views)
+    late = ranks.compare(views, waits)
+    first = ranks.without_wait(views[0], late, views, waits)
+    mine = waits.get(rank_waits.rank_of(first))
+    facts = (
+        *_facts(first, memory_limit_bytes),
+        *loader.facts(first, cpus_per_rank),
+        *ranks.facts(first, late),
+        *rank_batches.facts([first, *views[1:]], waits),
+        *collectives.facts(first, mine),
+    )
+    return Derived(
+        facts=facts,
+        settings=tuple(settings.settings(first)),
+        step=step.step(first, interruptions.run_ms(first)),
+        ranks=ranks.rows(views, waits, late),
+        collectives=collectives.rows(mine),
+    )
 
 
 def subjects(recording: Recording) -> Mapping[int, str]:

@@ -22,6 +22,7 @@ PHASE_OF: Mapping[str, str] = {
     "backward": "backward",
     "optimizer": "optimizer",
     "closure": "other",
+    "collective": "communication",
     "checkpoint": "checkpoint",
     "evaluation": "evaluation",
     "logging": "logging",

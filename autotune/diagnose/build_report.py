@@ -13,10 +13,11 @@ from autotune.engine.coverage import coverage
 from autotune.engine.evaluate import decline, evaluate
 from autotune.engine.evidence import join, observed_over
 from autotune.engine.recommend import recommend, sort_by_gain
+from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Evidence, Fact, Value
 from autotune.model.finding import Finding, Gain, Passed
 from autotune.model.recording import Recording
-from autotune.model.report import Report, Step
+from autotune.model.report import Report
 from autotune.model.rule import Rule
 from autotune.predict.combine import CPUS
 from autotune.predict.threads import undisturbed
@@ -33,7 +34,7 @@ def build_report(
 
     `script_path` says where the generated script of a name is, or will be.
     """
-    evidence, step = _evidence(recordings, known)
+    evidence, derived = _evidence(recordings, known)
     evaluation = evaluate(rules, evidence)
     evaluation, declined = decline(evaluation, lambda finding: _gain(finding, evidence))
     findings, conflicting = cpu_conflicts.resolve(evaluation.findings, evidence)
@@ -51,17 +52,19 @@ def build_report(
         run=replace(known.run, planned_steps=planned, notes=all_notes),
         machine=_machine(known.facts),
         software=dict(known.versions),
-        step=step,
+        step=derived.step,
         evidence=evidence,
         evaluation=replace(evaluation, findings=sort_by_gain(recommendations)),
         recommendations=recommendations,
         price_per_hour=price,
         coverage=coverage(evaluation, evidence, known.run),
+        ranks=derived.ranks,
+        collectives=derived.collectives,
     )
 
 
-def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evidence, Step | None]:
-    """What the Recordings, the machine and the files say together, and the step of the window."""
+def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evidence, Derived]:
+    """What the Recordings, the machine and the files say together, and what was derived."""
     values = {fact.name: fact.value for fact in known.facts}
     local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
     quota = values.get("machine.cpu_quota")
@@ -77,7 +80,7 @@ def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evi
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
     observed = join([*known.facts, *more, *derived.facts], derived.settings)
     evidence = observed_over(join(known.static_facts, known.static_settings), observed)
-    return undisturbed(evidence), derived.step
+    return undisturbed(evidence), derived
 
 
 def _gain(finding: Finding, evidence: Evidence) -> Gain | None:

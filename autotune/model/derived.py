@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from autotune.model.evidence import Fact, Setting
-from autotune.model.report import Step
+from autotune.model.report import Collective, Rank, Step
 
 
 class Derived(Struct, frozen=True):
@@ -14,3 +14,5 @@ class Derived(Struct, frozen=True):
     facts: tuple[Fact, ...]
     settings: tuple[Setting, ...]
     step: Step | None
+    ranks: tuple[Rank, ...] = ()
+    collectives: tuple[Collective, ...] = ()

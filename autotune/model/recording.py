@@ -52,6 +52,7 @@ EventKind = Literal[
     "logging",  # logging records and trackers
     "h2d",  # copy to the device as the host sees it
     "sync",  # host read of a device tensor; ref = index into calls
+    "collective",  # one of torch.distributed that the script or a library issues, or waits for; ref = index into calls
     "empty_cache",  # ref = index into calls
     "gc",  # explicit gc.collect; ref = index into calls
     "serialise",  # the probe's own serialisation of the state (outside the window)
@@ -133,6 +134,19 @@ class Sample(Struct, frozen=True, forbid_unknown_fields=True):
 
     writers: str = ""
     """Those of the path that write into a file whenever they are called."""
+
+
+class Averaging(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What DDP timed of one backward whose gradients it averaged."""
+
+    end_ns: int
+    """The end of the backward."""
+
+    exposed_ns: int
+    """From the last gradient to the end of the last all-reduce: what backward does not hide, waits included."""
+
+    compute_ns: int
+    """Until the last gradient."""
 
 
 class RecordedWindow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -239,6 +253,10 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     overhead: Overhead
     lines: Lines | None = None
     """None where no live step followed the window."""
+
+    averagings: tuple[Averaging, ...] | None = None
+    """Of the window's first backwards, but for the last one; empty where DDP times none (on CUDA, or no DDP). None in
+    older ones, which have no events of collectives either."""
 
     losses: tuple[Loss | None, ...] = ()
     """Of each step since the script began, the sum of the values whose backward was called; None where unknown (no

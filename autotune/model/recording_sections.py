@@ -190,9 +190,15 @@ Frameworks = Mapping[str, RecordedFramework]
 
 
 class HostCall(TypedDict):
-    """A call site that makes the host wait for the device, or that frees memory."""
+    """A call site that makes the host wait for the device or for other ranks, or that frees memory."""
 
-    kind: Literal["sync", "empty_cache", "gc"]
+    kind: Literal["sync", "empty_cache", "gc", "collective"]
+    name: NotRequired[str]
+    """Of a collective: torch.distributed's function, or "wait" of what one returned."""
+
+    bytes: NotRequired[int]
+    """Of a collective: the sizes of the largest arguments of its calls, together."""
+
     site: CallSite
     count: int
     in_window: int

@@ -12,6 +12,7 @@ from autotune.model.finding import Evaluation, Recommendation
 from autotune.model.outlook import Outlook
 
 RANK_WAIT = "rank_wait"
+COMMUNICATION = "communication"
 
 PHASES = (
     "data_wait",
@@ -20,6 +21,7 @@ PHASES = (
     "recompute",
     "backward",
     RANK_WAIT,
+    COMMUNICATION,
     "optimizer",
     "checkpoint",
     "evaluation",
@@ -27,7 +29,8 @@ PHASES = (
     "other",
 )
 """The phases of a step, in the order of time. "recompute" is activation checkpointing's second forward,
-"rank_wait" what a rank waits in collectives for a later one; without a late rank there is none."""
+"rank_wait" what a rank waits in collectives for a later one; where ranks were not compared, or wait little, there is
+none. "communication" is the rest of the collectives that the script, or a library, issues outside of DDP."""
 
 STEPS_WITHOUT_LENGTH = 1000
 """Steps that times are given for when the length of the run is unknown."""
@@ -154,6 +157,52 @@ class Step(Struct, frozen=True):
     run_ms: float | None = None
 
 
+class LateRank(Struct, frozen=True):
+    """Where the last rank loses its time: `ms` more than the median rank in a step, most of it in `phase`, at `line`
+    ("" when no stack sample shows it).
+    """
+
+    ms: float
+    phase: str
+    line: str
+
+
+class Rank(Struct, frozen=True):
+    """One rank, in ms per step of the window. None is unknown.
+
+    `own_ms` is its own work, by phase in `phases_ms`: all of it, or (`own_is`) what comes before communication, where
+    its waits are not measured. `collective_ms` is what the script's collectives cost, `averaging_ms` what DDP's adds to
+    backward; neither has the waits. Tokens are of a mean batch, with and without padding.
+    """
+
+    rank: int
+    step_ms: float
+    own_ms: float
+    own_is: Literal["whole", "before_communication"]
+    phases_ms: Mapping[str, float]
+    wait_ms: float | None = None
+    collective_ms: float | None = None
+    averaging_ms: float | None = None
+    batch_tokens: float | None = None
+    batch_useful_tokens: float | None = None
+    late: LateRank | None = None
+    """Of the rank with the most work of its own."""
+
+
+class Collective(Struct, frozen=True):
+    """Calls of torch.distributed from one line of rank 0: calls and ms per step, and how much of it is waiting (None:
+    unknown).
+    """
+
+    name: str
+    file: str
+    line: int
+    function: str
+    calls: float
+    ms: float
+    wait_ms: float | None
+
+
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True):
     """What the measurement itself was: times in seconds, sizes in bytes."""
 
@@ -254,6 +303,12 @@ class Report(Struct, frozen=True):
 
     coverage: Coverage = field(default_factory=Coverage)
     """What is right, what would not help, and what could not be looked at."""
+
+    ranks: tuple[Rank, ...] = ()
+    """Each measured rank; nothing of one alone."""
+
+    collectives: tuple[Collective, ...] = ()
+    """The lines of rank 0 that call collectives, that with the most time first; nothing of one alone."""
 
     @property
     def num_steps_run(self) -> int | None:

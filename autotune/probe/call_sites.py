@@ -56,13 +56,20 @@ def user_caller() -> CallSite:
     return site_of_frame(frame) if frame is not None else caller()
 
 
+def line_of(frame: FrameType) -> int:
+    """The line that runs; the first one of its function where an instruction has none (Python 3.11 and later)."""
+    line: int | None = frame.f_lineno
+    return frame.f_code.co_firstlineno if line is None else line
+
+
 def site_of_frame(frame: FrameType) -> CallSite:
     """The CallSite of a frame, made once for each line that calls: reads of the device come thousands of times."""
     code = frame.f_code
-    key = (code.co_filename, code.co_name, frame.f_lineno)
+    line = line_of(frame)
+    key = (code.co_filename, code.co_name, line)
     known = _sites.get(key)
     if known is None:
-        known = _sites[key] = _site(code, frame.f_lineno)
+        known = _sites[key] = _site(code, line)
     return known
 
 

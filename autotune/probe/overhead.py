@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from . import clock
 from .hooks.calls import timed_read
+from .hooks.collectives import KIND as COLLECTIVE
+from .hooks.collectives import timed_collective
 from .hooks.model import timed_call
 from .recorder import Recorder, timed
 
@@ -17,6 +21,12 @@ if TYPE_CHECKING:
 CALLS = 500
 COUNTED = ("empty_cache", "gc", "sync")
 """Kinds whose call site is looked for."""
+
+_SCRIPT = """
+def call(function, number, tensor):
+    for _ in range(number):
+        function(tensor)
+"""
 
 
 class Overhead:
@@ -39,10 +49,12 @@ class Overhead:
         forwards = [event[3] for event in events if event[0] == "forward"]
         inner = {ref: self._session.num_submodules(ref) for ref in set(forwards)}
         counted = sum(1 for event in events if event[0] in COUNTED)
+        exchanges = sum(1 for event in events if event[0] == COLLECTIVE)
         marks = recorder.device_clock
         self._row = {
             "events": len(events),
-            "event_ns": int((len(events) - counted) * _event_ns() + counted * _read_ns())
+            "event_ns": int((len(events) - counted - exchanges) * _event_ns() + counted * _read_ns())
+            + int(exchanges and exchanges * _collective_ns())
             + int(sum(inner[ref] for ref in forwards) * _submodule_ns())
             + recorder.look_ns
             - getattr(self, "_look_ns", 0)
@@ -64,6 +76,18 @@ def _event_ns() -> float:
 def _read_ns() -> float:
     """Cost of one recorded read of a device tensor: it looks for its call site, here past more frames than there."""
     return _per_call(timed_read(Recorder(_ignore), _nothing), _OnDevice)
+
+
+def _collective_ns() -> float:
+    """CPU time of one recorded collective, called from a line of the user's: from a library's it is more."""
+    from torch import zeros
+
+    names: dict[str, Any] = {}
+    exec(compile(_SCRIPT, os.path.join(os.sep, "script.py"), "exec"), names)
+    hooked = timed_collective(Recorder(_ignore), _nothing, "all_reduce")
+    start = clock.thread_cpu()
+    names["call"](hooked, CALLS, zeros(1))
+    return (clock.thread_cpu() - start) / CALLS
 
 
 def _submodule_ns() -> float:

@@ -103,6 +103,14 @@ class Recorder:
         """Whether an optimizer runs, and not a closure that it was given."""
         return "optimizer" in self.stack and "closure" not in self.stack
 
+    def call_row(self, rows: dict[tuple[str, int], int], kind: str, site: CallSite, name: str = "") -> int:
+        """Index in `calls` of what is called at `site`; `rows` are those that one hooked function has."""
+        key = (site["file"], site["line"])
+        if key not in rows or rows[key] >= len(self.calls):
+            rows[key] = len(self.calls)
+            self.calls.append({"kind": kind, "site": site, **({"name": name} if name else {})})
+        return rows[key]
+
     def failed(self, kind: str, error: BaseException) -> None:
         """An exception passes through `kind`: the innermost one is the failing phase."""
         if self.failed_phase is None:
@@ -140,7 +148,7 @@ def counted(recorder: Recorder, kind: str, function: Function, site: Callable[[]
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not recorder.is_mine():
             return function(*args, **kwargs)
-        row = _row(recorder, rows, kind, site())
+        row = recorder.call_row(rows, kind, site())
         start = clock.now()
         try:
             return function(*args, **kwargs)
@@ -148,11 +156,3 @@ def counted(recorder: Recorder, kind: str, function: Function, site: Callable[[]
             recorder.push(kind, start, clock.now(), row)
 
     return wrapper
-
-
-def _row(recorder: Recorder, rows: dict[tuple[str, int], int], kind: str, site: CallSite) -> int:
-    key = (site["file"], site["line"])
-    if key not in rows or rows[key] >= len(recorder.calls):
-        rows[key] = len(recorder.calls)
-        recorder.calls.append({"kind": kind, "site": site})
-    return rows[key]

@@ -135,7 +135,7 @@ def describe(frame: FrameType) -> tuple[str, str, str, int, str]:
         user = user.f_back
     if user is None:
         return (*leaf, "", 0, "")
-    return (*leaf, user.f_code.co_filename, user.f_lineno, user.f_code.co_name)
+    return (*leaf, user.f_code.co_filename, call_sites.line_of(user), user.f_code.co_name)
 
 
 def path(frame: FrameType | None) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import sys
 import threading
 
 from . import clock, describe, device_clock, effects, ending, hooked_modules, recreated_loaders, snapshot
+from .averaging import Averaging
 from .hooks import AFTER_IMPORT, IN_TRAINING, IN_WORKERS
 from .hooks.fetches import WORKER_OF
 from .hooks.frameworks import Observed
@@ -61,6 +62,7 @@ class ProbeSession:
         self.of_torch: Row | None = None
         self.setup_ns = 0
         self.ranks = Ranks(request["run_dir"])
+        self.averaging = Averaging(self)
         self.window = StepWindow(request["window"], self)
         self.plan = WhatIfProbes(self)
         self.sampler = StackSampler(self)
@@ -101,6 +103,7 @@ class ProbeSession:
         self.recorder.clear()
         self.losses.clear()
         self.window.clear()
+        self.averaging.clear()
         self.ranks.clear()
         self.ended = False
         self._writing = threading.Lock()  # a thread of the parent may hold the other one
@@ -112,6 +115,7 @@ class ProbeSession:
         if self.window.start is not None and self.trains_on_cuda():
             device_clock.start(self.recorder, self.window.start)
         self.sampler.reset()
+        self.averaging.start()
         self.overhead.start()
         self._io_at_start = describe.io_bytes(self._pids())
         describe.reset_resident_peak()
@@ -123,6 +127,7 @@ class ProbeSession:
     def on_window_end(self) -> None:
         """The measured steps are complete: read what later phases would disturb."""
         self.samples = self.sampler.rows()
+        self.averaging.stop()
         self.overhead.stop()
         self.device_marks = device_clock.stop(self.recorder)
         self.memory_row.update(self._memory())

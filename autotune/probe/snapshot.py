@@ -59,6 +59,7 @@ def recording(session: ProbeSession, outcome: str) -> Row:
         "events": [(kind, start - origin, end - origin, ref, flag) for kind, start, end, ref, flag in recorder.events],
         "fetches": _fetches(session, origin),
         "batches": recorder.batches,
+        "averagings": [(end - origin, exposed, compute) for end, exposed, compute in session.averaging.rows],
         "losses": session.losses.rows(recorder.thread),
         "samples": session.samples if session.samples is not None else session.sampler.rows(),
         "sampler_interval_ns": int(sampler.INTERVAL_S * 1e9),

@@ -76,6 +76,8 @@ class StepWindow:
     def on_backward(self, has_optimizer: bool) -> None:
         """A backward ended. It counts as a step only in a script that never made an optimizer."""
         self._averaged_now += self._averages
+        if self._averages and self.start is not None and not self.is_over:
+            self._session.averaging.on_backward(clock.now())
         if not has_optimizer and self.steps_by != "optimizer":
             self.steps_by = "backward"
             self._on_step()

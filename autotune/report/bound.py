@@ -9,7 +9,7 @@ TRAIN = "loader#train"
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
 """The phases that "compute" stands for."""
 
-BOUNDS = ("data_wait", "compute", "checkpoint", "evaluation", "h2d", "logging", "rank_wait", "other")
+BOUNDS = ("data_wait", "compute", "checkpoint", "evaluation", "h2d", "logging", "rank_wait", "communication", "other")
 
 
 def bound(report: Report, step: Step) -> tuple[str, float]:

@@ -20,6 +20,7 @@ PHASES = {
     "recompute": "recompute",
     "backward": "backward",
     "rank_wait": "wait for ranks",
+    "communication": "communication",
     "optimizer": "optimizer",
     "checkpoint": "checkpoint",
     "evaluation": "evaluation",

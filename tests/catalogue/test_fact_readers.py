@@ -16,6 +16,7 @@ JSON_ONLY = {
     "step.backward_share": "with its siblings it sums to the step",
     "step.optimizer_share": "with its siblings it sums to the step",
     "step.rank_wait_share": "with its siblings it sums to the step",
+    "step.communication_share": "with its siblings it sums to the step",
     "step.other_share": "with its siblings it sums to the step",
     "loader.len_cv": "how much the lengths differ",
     "env.omp_num_threads": "explains run.num_threads",

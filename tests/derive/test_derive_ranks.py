@@ -40,7 +40,7 @@ def test_one_rank_has_no_spread():
 def test_a_rank_that_waits_for_data_is_waited_for():
     derived = derive([rank(0, 2, works(backward=60)), rank(1, 2, works(fetch=40))])
     found = facts(derived)
-    assert (found["ranks.slowest"], found["ranks.spread_ms"], found["ranks.slowest_cause"]) == (1, 30.0, "data_wait")
+    assert (found["ranks.slowest"], found["ranks.spread_ms"], found["ranks.slowest_phase"]) == (1, 30.0, "data wait")
     assert found["ranks.spread_share"] == 0.5
     parts = breakdown(derived)
     assert (parts["backward"], parts["rank_wait"]) == (30.0, 30.0)
@@ -54,7 +54,7 @@ def test_work_of_the_loop_itself_is_named_by_its_line():
     quick = rank(0, 2, works(backward=110), samples=(sample("other", 4, line=9),))
     found = facts(derive([quick, late]))
     assert (found["ranks.slowest"], found["ranks.spread_ms"]) == (1, 80.0)
-    assert found["ranks.slowest_cause"] == LINE
+    assert (found["ranks.slowest_phase"], found["ranks.slowest_line"]) == ("other", LINE)
     assert found["step.rank_wait_share"] == pytest.approx(80 / 145)
 
 
@@ -62,7 +62,7 @@ def test_the_late_rank_itself_waits_for_nobody():
     late = rank(0, 2, works(other=80), samples=(sample("other", 200),))
     derived = derive([late, rank(1, 2, works(backward=110))])
     found = facts(derived)
-    assert (found["ranks.slowest"], found["ranks.slowest_cause"]) == (0, LINE)
+    assert (found["ranks.slowest"], found["ranks.slowest_line"]) == (0, LINE)
     assert "step.rank_wait_share" not in found
     assert breakdown(derived)["other"] == 80.0
 

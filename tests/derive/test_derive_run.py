@@ -32,6 +32,7 @@ from autotune.catalogue import SettingSpelling
 from autotune.derive import derive, subjects
 from autotune.derive.memory import requested_bytes
 from autotune.model.evidence import Location
+from autotune.model.recording import Batch
 
 CUDA = {"type": "cuda", "name": "H100", "capability": "9.0", "index": 0}
 CATALOGUE = Path(__file__).parents[2] / "autotune" / "catalogue"
@@ -657,12 +658,29 @@ def everything():
     again = recording(restarts, loaders=(loader(0, arguments={"num_workers": 2}),))
     # Ranks wait only where one is late.
     waits = recording(steps(3, backward=60), process=process | {"rank": 0})
-    late = recording(steps(3, fetch=40), process=process | {"rank": 1})
+    late = recording(steps(3, fetch=40), process=process | {"rank": 1}, samples=(sample("fetch", 40),))
+    exchanges = [_exchanging(rank, process) for rank in (0, 1)]
     by_lightning = recording(
         frameworks={"lightning": entry("Trainer", "lightning", reload_dataloaders_every_n_epochs=0, profiler="none")}
     )
     others = (workers, died, again, by_lightning)
-    return [derive(both, 8.0, 64 * GB), *(derive([one]) for one in others), derive([waits, late])]
+    return [derive(both, 8.0, 64 * GB), *(derive([one]) for one in others), derive([waits, late]), derive(exchanges)]
+
+
+def _exchanging(rank, process):
+    """A rank with collectives of its own, and with larger batches in every second step."""
+    script, looked = Script(), []
+    for number in range(10):
+        size = 20 if (number + rank) % 2 else 40
+        script.fetch(10)
+        looked.append(Batch(0, script.now * MS, 1, size, ((1, size),), tokens=size))
+        script.forward(size)
+        script.run("backward", 60)
+        script.run("collective", 9, 0)
+        script.update()
+    call = {"kind": "collective", "name": "all_reduce", "site": USER, "count": 10, "bytes": 40, "in_window": 9}
+    place = process | {"rank": rank}
+    return recording(script, averagings=(), calls=(call,), batches=tuple(looked), process=place)
 
 
 def test_every_catalogued_fact_is_supplied_and_no_other():

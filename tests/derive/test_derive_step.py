@@ -138,6 +138,7 @@ def test_the_breakdown_sums_to_the_mean_and_leaves_out_what_was_not_seen():
         "recompute": None,
         "backward": 30.0,
         "rank_wait": None,
+        "communication": None,
         "optimizer": 5.0,
         "checkpoint": 5.5,
         "evaluation": 12.0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import calls, data, fetches, frameworks, model, optimizer, override
+from . import calls, collectives, data, fetches, frameworks, model, optimizer, override
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 IN_WORKERS: tuple[TorchHook, ...] = (fetches,)
 """Installed in every process that imports torch, DataLoader workers among them."""
 
-IN_TRAINING: tuple[TorchHook, ...] = (data, model, optimizer, calls, override)
+IN_TRAINING: tuple[TorchHook, ...] = (data, model, optimizer, calls, collectives, override)
 """Installed in the training process, in this order."""
 
 AFTER_IMPORT: tuple[FrameworkHook, ...] = (frameworks, override)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from autotune import __version__
 from autotune.model.evidence import RUN, Evidence, Setting, Value
 from autotune.model.finding import Finding, Passed, Recommendation, Skipped
-from autotune.model.report import PHASES, HotLine, HotModule, Report, RunSummary, Step
+from autotune.model.report import PHASES, Collective, HotLine, HotModule, Rank, Report, RunSummary, Step
 from autotune.report.bound import bound
 from autotune.report.json.encode import SCHEMA, dumps
 from autotune.report.json.findings import edit_json, finding_json, gain_json, location_json, skipped_json
@@ -38,6 +38,8 @@ def document(report: Report) -> doc.ReportDocument:
         "settings": _settings(report.evidence),
         "verdict": _verdict(report),
         "step": _step(step) if step else None,
+        "ranks": [_rank(each) for each in report.ranks],
+        "collectives": [_collective(each) for each in report.collectives],
         "facts": _facts(report.evidence),
         "findings": [finding_json(each, step) for each in found.findings],
         "skipped": [skipped_json(each) for each in found.skipped],
@@ -149,6 +151,35 @@ def _line(line: HotLine) -> doc.HotLine:
 
 def _module(module: HotModule) -> doc.HotModule:
     return {"name": module.name, "type": module.type, "share": module.share}
+
+
+def _rank(rank: Rank) -> doc.Rank:
+    late = rank.late
+    return {
+        "rank": rank.rank,
+        "step_ms": rank.step_ms,
+        "own_ms": rank.own_ms,
+        "own_is": rank.own_is,
+        "phases_ms": dict(rank.phases_ms),
+        "wait_ms": rank.wait_ms,
+        "collective_ms": rank.collective_ms,
+        "averaging_ms": rank.averaging_ms,
+        "batch_tokens": rank.batch_tokens,
+        "batch_useful_tokens": rank.batch_useful_tokens,
+        "late": {"ms": late.ms, "phase": late.phase, "line": late.line or None} if late else None,
+    }
+
+
+def _collective(row: Collective) -> doc.Collective:
+    return {
+        "name": row.name,
+        "file": row.file,
+        "line": row.line,
+        "function": row.function,
+        "calls_per_step": row.calls,
+        "ms": row.ms,
+        "wait_ms": row.wait_ms,
+    }
 
 
 def _passed_rules(passed: Iterable[Passed], others: Iterable[Finding | Skipped]) -> list[str]:

@@ -114,6 +114,9 @@ class BreakdownMs(TypedDict):
     rank_wait: float | None
     """Waits in collectives for the rank that comes last; null where none is late."""
 
+    communication: float | None
+    """Collectives that the script or a library issues, not DDP's own; where ranks were compared, without the waits."""
+
     optimizer: float | None
     """Optimizer updates."""
 
@@ -212,6 +215,65 @@ class Step(TypedDict):
 
     operation_us: float | None
     """Mean time of one."""
+
+
+class LateRank(TypedDict):
+    """Where the last rank loses its time, against the median rank."""
+
+    ms: float
+    phase: str
+    line: str | None
+    """"work (train.py:3)": what its stack samples show there."""
+
+
+class Rank(TypedDict):
+    """One rank. Times per step of the window; null is unknown."""
+
+    rank: Count
+    step_ms: float
+    own_ms: float
+    """Its own work."""
+
+    own_is: Literal["whole", "before_communication"]
+    """Whether own_ms is all of its work, or what comes before communication, where its waits are not measured."""
+
+    phases_ms: dict[str, float]
+    """own_ms by phase."""
+
+    wait_ms: float | None
+    """Waits in collectives for later ranks."""
+
+    collective_ms: float | None
+    """The script's own collectives, without the waits: at most what they cost."""
+
+    averaging_ms: float | None
+    """What DDP's averaging of gradients adds to backward, without the waits, as DDP times it."""
+
+    batch_tokens: float | None
+    """Of a mean batch, padding included."""
+
+    batch_useful_tokens: float | None
+    """Of a mean batch, without padding."""
+
+    late: LateRank | None
+    """Of the rank with the most work of its own; null of the others."""
+
+
+class Collective(TypedDict):
+    """Calls of torch.distributed from one line, in rank 0."""
+
+    name: str
+    """The function, or "wait" of what one returned."""
+
+    file: str
+    line: Count
+    function: str
+    calls_per_step: float
+    ms: float
+    """Per step, waits included."""
+
+    wait_ms: float | None
+    """How much of it is waiting for later ranks."""
 
 
 class Change(TypedDict):
@@ -498,6 +560,12 @@ class ReportDocument(TypedDict):
     """"compute" or the phase that takes the largest part of a step; null without a step."""
 
     step: Step | None
+    ranks: list[Rank]
+    """Each measured rank of several."""
+
+    collectives: list[Collective]
+    """Lines that issue collectives, that with the most time first."""
+
     facts: dict[str, Written | None]
     findings: list[Finding]
     skipped: list[SkippedRule]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from autotune.catalogue import frameworks
 from autotune.model.evidence import RUN
-from autotune.model.report import PHASES, RANK_WAIT, Frame, Report, Step
+from autotune.model.report import COMMUNICATION, PHASES, RANK_WAIT, Frame, Report, Step
 from autotune.outlet import clean
 from autotune.report.gains import saves_nothing
 from autotune.report.labels import PHASES as PHASE_NAMES
@@ -20,6 +20,9 @@ FOLDED_BELOW = 0.02
 
 FRAMES_FROM = 0.05
 """From this share of the step on, the frames that fill "other" are shown."""
+
+_OF_SEVERAL = (RANK_WAIT, COMMUNICATION)
+"""Phases that most runs do not have."""
 
 _BAR = 36
 _FRAMES = 3
@@ -109,7 +112,7 @@ def _small_phases(shares: Mapping[str, float], width: int) -> list[StyledLine]:
 def _phases_without_time(step: Step, shares: Mapping[str, float], width: int) -> list[StyledLine]:
     parts = {
         "none in the window": [p for p in PHASES if shares.get(p) == 0],
-        "not observed": [p for p in PHASES if step.breakdown_ms.get(p) is None and p != RANK_WAIT],
+        "not observed": [p for p in PHASES if step.breakdown_ms.get(p) is None and p not in _OF_SEVERAL],
     }
     text = "; ".join(f"{head}: {', '.join(PHASE_NAMES[p] for p in found)}" for head, found in parts.items() if found)
     return wrap(text, width, first="  ", rest="  ") if text else []

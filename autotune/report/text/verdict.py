@@ -20,6 +20,7 @@ _SENTENCES = {
     "h2d": "Copies to the device take the largest part of each step: {share}.",
     "logging": "Logging takes the largest part of each step: {share}.",
     "rank_wait": "Rank-bound: for {share} of each step this rank waits for a slower one.",
+    "communication": "Communication-bound: {share} of each step is spent in collectives that the script calls.",
     "other": "The largest part of each step, {share}, is outside the known phases{frame}.",
 }
 _INPUT = "Input-bound: data loading costs {share} of each step: {wait} is data wait, the rest slows training down."

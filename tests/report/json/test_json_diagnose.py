@@ -28,7 +28,7 @@ from report_cases import CASES
 import autotune.report
 from autotune.model.evidence import Location, Setting
 from autotune.model.finding import GeneratedScript, Install
-from autotune.model.report import OUTCOMES, PHASES, Report
+from autotune.model.report import OUTCOMES, PHASES, Collective, LateRank, Rank, Report
 from autotune.report import render
 
 SCHEMA = json.loads((Path(autotune.report.__file__).parent / "json" / "report.schema.json").read_text(encoding="utf-8"))
@@ -42,6 +42,8 @@ TOP = [
     "settings",
     "verdict",
     "step",
+    "ranks",
+    "collectives",
     "facts",
     "findings",
     "skipped",
@@ -257,3 +259,22 @@ def test_the_verdict_names_the_largest_part_and_the_first_finding() -> None:
     assert found["verdict"] == {"bound": "data_wait", "share": 0.6, "first": None, "hottest": None}
     assert parsed(CASES["full"]())["verdict"]["first"] == CASES["full"]().evaluation.findings[0].rule.id
     assert parsed(CASES["out_of_memory"]())["verdict"] is None
+
+
+def test_ranks_and_their_collectives() -> None:
+    late = LateRank(40.0, "other", "")
+    rows = (
+        Rank(0, 100.0, 50.0, "whole", {"other": 50.0}, 45.0, 5.0, 0.0, 64.0, None),
+        Rank(1, 100.0, 90.0, "before_communication", {"forward": 90.0}, late=late),
+    )
+    call = Collective("all_reduce", "/p/train.py", 40, "report", 39.0, 12.0, None)
+    whole = replace(bare(), ranks=rows, collectives=(call,))
+    found = parsed(whole)
+    assert found["ranks"][0]["wait_ms"] == 45.0 and found["ranks"][0]["late"] is None
+    assert found["ranks"][1]["wait_ms"] is None
+    assert found["ranks"][1]["late"] == {"ms": 40.0, "phase": "other", "line": None}
+    assert found["collectives"] == [
+        {"name": "all_reduce", "file": "/p/train.py", "line": 40, "function": "report",
+         "calls_per_step": 39.0, "ms": 12.0, "wait_ms": None}
+    ]  # fmt: skip
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)

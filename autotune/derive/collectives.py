@@ -1,0 +1,51 @@
+"""Collectives that the script issues: their lines, what they cost, and what in them is waiting for other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from autotune.derive.rank_waits import RankWaits, Site
+from autotune.derive.recording_view import RecordingView
+from autotune.model.evidence import RUN, Fact
+from autotune.model.report import Collective
+
+GRADIENTS = 0.9
+"""Of the bytes of the trainable parameters: a line that sends so many in each step averages gradients by hand. They may
+travel in 16 bits, so half of them counts too."""
+
+
+def facts(view: RecordingView, waits: RankWaits | None) -> Iterator[Fact]:
+    """Facts `collectives.*` of rank 0, where its waits are known."""
+    if view.window is None or waits is None or waits.collective_wait_ms is None:
+        return
+    cost_ms = waits.collective_ms - waits.collective_wait_ms
+    yield Fact("collectives.per_step", RUN, sum(each.calls for each in waits.sites))
+    yield Fact("collectives.cost_share", RUN, cost_ms / view.window.mean_ms)
+    if waits.sites:
+        most = max(waits.sites, key=lambda each: each.ms - (each.wait_ms or 0.0))
+        yield Fact("collectives.line", RUN, _words(most.site))
+        yield Fact("collectives.line_per_step", RUN, most.calls)
+        size = _gradient_bytes(view)
+        if size:
+            yield Fact("collectives.averages_gradients", RUN, most.num_bytes * most.calls >= GRADIENTS / 2 * size)
+
+
+def rows(waits: RankWaits | None) -> tuple[Collective, ...]:
+    """The lines for the report, that with the most time first."""
+    return tuple(
+        Collective(site[3], site[0], site[1], site[2], each.calls, each.ms, each.wait_ms)
+        for each in (waits.sites if waits else ())
+        for site in (each.site,)
+    )
+
+
+def _words(site: Site) -> str:
+    file, line, function, name = site
+    return f"{name} in {function} ({PurePath(file).name}:{line})"
+
+
+def _gradient_bytes(view: RecordingView) -> int:
+    """Of the largest model; 0 when none is known."""
+    models = [one for one in view.recording.models if one["num_params"]]
+    return max((one["param_bytes"] * one["num_trainable"] // one["num_params"] for one in models), default=0)
