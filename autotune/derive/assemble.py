@@ -17,6 +17,7 @@ from autotune.derive import (
     recording_view,
     run,
     settings,
+    startup,
     step,
     user_logging,
     what_ifs,
@@ -24,6 +25,7 @@ from autotune.derive import (
 from autotune.model.derived import Derived
 from autotune.model.evidence import Fact
 from autotune.model.recording import Recording
+from autotune.model.report import StartUpPart
 
 
 def derive(
@@ -47,9 +49,16 @@ def derive(
     late = ranks.compare(views)
     first = ranks.without_wait(views[0], late, views)
     of_loaders = loader.facts(first, cpus_per_rank)
-    facts = (*_facts(first, memory_limit_bytes), *of_loaders, *ranks.facts(late))
+    of_startup = startup.facts([view.recording for view in views], cpus_per_rank)
+    facts = (*_facts(first, memory_limit_bytes), *of_loaders, *of_startup, *ranks.facts(late))
     measured = step.step(first, interruptions.run_ms(first))
-    return Derived(facts=facts, settings=tuple(settings.settings(first)), step=measured)
+    return Derived(facts, tuple(settings.settings(first)), measured, _startup(first.recording))
+
+
+def _startup(recording: Recording) -> tuple[StartUpPart, ...]:
+    if recording.startup is None:
+        return ()
+    return startup.parts(recording.startup, startup.first_step_ns(recording))
 
 
 def subjects(recording: Recording) -> Mapping[int, str]:

@@ -13,10 +13,11 @@ from autotune.engine.coverage import coverage
 from autotune.engine.evaluate import decline, evaluate
 from autotune.engine.evidence import join, observed_over
 from autotune.engine.recommend import recommend, sort_by_gain
+from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Evidence, Fact, Value
 from autotune.model.finding import Finding, Gain, Passed
 from autotune.model.recording import Recording
-from autotune.model.report import Report, Step
+from autotune.model.report import Report, StartUpPart
 from autotune.model.rule import Rule
 from autotune.predict.combine import CPUS
 from autotune.predict.threads import undisturbed
@@ -33,7 +34,7 @@ def build_report(
 
     `script_path` says where the generated script of a name is, or will be.
     """
-    evidence, step = _evidence(recordings, known)
+    evidence, derived = _evidence(recordings, known)
     evaluation = evaluate(rules, evidence)
     evaluation, declined = decline(evaluation, lambda finding: _gain(finding, evidence))
     findings, conflicting = cpu_conflicts.resolve(evaluation.findings, evidence)
@@ -50,7 +51,8 @@ def build_report(
         run=replace(known.run, planned_steps=planned, notes=all_notes),
         machine=_machine(known.facts),
         software=dict(known.versions),
-        step=step,
+        step=derived.step,
+        startup=_with_launch(derived.startup, known.run.startup_s),
         evidence=evidence,
         evaluation=replace(evaluation, findings=sort_by_gain(recommendations)),
         recommendations=recommendations,
@@ -59,8 +61,8 @@ def build_report(
     )
 
 
-def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evidence, Step | None]:
-    """What the Recordings, the machine and the files say together, and the step of the window."""
+def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evidence, Derived]:
+    """What the Recordings, the machine and the files say together, and what the Recordings alone say."""
     values = {fact.name: fact.value for fact in known.facts}
     local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
     quota = values.get("machine.cpu_quota")
@@ -76,7 +78,19 @@ def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evi
     more = [Fact("machine.cpus_per_rank", RUN, per_rank)] if per_rank is not None else []
     observed = join([*known.facts, *more, *derived.facts], derived.settings)
     evidence = observed_over(join(known.static_facts, known.static_settings), observed)
-    return undisturbed(evidence), derived.step
+    return undisturbed(evidence), derived
+
+
+LEAST_LAUNCH_S = 1.0
+"""Less than that of a command before its training process begins tells of no launcher."""
+
+
+def _with_launch(parts: tuple[StartUpPart, ...], startup_s: float | None) -> tuple[StartUpPart, ...]:
+    """The start-up with what came before the process: the rest of `startup_s`, which counts from the command's start."""
+    launch_s = (startup_s or 0.0) - sum(part.seconds for part in parts)
+    if not parts or launch_s < LEAST_LAUNCH_S:
+        return parts
+    return tuple(sorted([*parts, StartUpPart("launch", launch_s)], key=lambda part: -part.seconds))
 
 
 def _gain(finding: Finding, evidence: Evidence) -> Gain | None:

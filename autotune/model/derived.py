@@ -5,12 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from autotune.model.evidence import Fact, Setting
-from autotune.model.report import Step
+from autotune.model.report import StartUpPart, Step
 
 
 class Derived(Struct, frozen=True):
-    """Facts, observed settings and the step of the window (None when there was no step to measure)."""
+    """Facts, observed settings, the step of the window (None when there was no step to measure) and the start-up."""
 
     facts: tuple[Fact, ...]
     settings: tuple[Setting, ...]
     step: Step | None
+    startup: tuple[StartUpPart, ...] = ()

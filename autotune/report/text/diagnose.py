@@ -16,6 +16,7 @@ from autotune.report.text import (
     memory,
     restart_advice,
     run_time,
+    startup,
     verdict,
 )
 from autotune.report.text.layout import MIN_WIDTH, StyledLine, to_text, wrap
@@ -27,6 +28,7 @@ _SECTIONS = (
     run_time.lines,
     restart_advice.lines,
     breakdown.lines,
+    startup.lines,
     advice.unchanged_lines,
     advice.decision_lines,
     device_options.lines,

@@ -1,0 +1,239 @@
+"""What the process does until its first step: stack samples from the start of the interpreter on, by cause.
+
+Only built-in modules at first: it begins before the script's folder is on sys.path. A thread of its own samples until
+torch is there; then the StackSampler's takes over.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import allocate_lock, get_ident, start_new_thread
+from time import CLOCK_BOOTTIME, clock_gettime_ns, monotonic_ns, process_time_ns, sleep
+
+from . import call_sites
+from .early_imports import import_early
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, Callable
+
+    from .shapes import LibraryEntry, RequestDocument, Row
+
+INTERVAL_S = 0.02
+NOTE_S = 2.0
+"""So often the table is written for a process that may be ended before it writes a Recording."""
+
+MOST_ROWS = 100
+BY_PHASE = {
+    "iter": "workers",
+    "fetch": "batch",
+    "evaluation": "evaluation",
+    "checkpoint": "save",
+    "forward": "step",
+    "recompute": "step",
+    "backward": "step",
+    "optimizer": "step",
+}
+"""What a phase says where no entry of a library is met; the rest is the script's own code."""
+
+CERTAIN = ("workers", "batch", "evaluation", "save")
+"""What a phase says whatever runs in it: a batch is prepared by code that elsewhere loads a dataset or a model."""
+
+IMPORT = "import"
+
+
+class StartUp:
+    """Times by (cause, detail, file, line, function): [wall ns, CPU ns of all threads of the process].
+
+    A sample stands for the time since the one before, however late the interpreter let it come.
+    """
+
+    def __init__(self, request: RequestDocument) -> None:
+        self._by_name: dict[str, list[LibraryEntry]] = {}
+        for entry in request["startup_entries"]:
+            for name in entry["functions"]:
+                self._by_name.setdefault(name, []).append(entry)
+        self._run_dir = request["run_dir"]
+        self._pid = os.getpid()
+        self._thread = get_ident()
+        self._is_over = False
+        self._ended = allocate_lock()
+        self._times: dict[tuple[str, str, str, int, str], list[int]] = {}
+        self._arguments: dict[tuple[str, str, str, int, str], Row] = {}
+        self._began = _process_start_ns()
+        self._last = self._looked = monotonic_ns()
+        self._cpu = process_time_ns()
+        self._noted = self._last
+        # Now: a thread that imports it later would take it away from a script that does the same.
+        self._quote: Callable[[str], str] = import_early("_json").encode_basestring_ascii
+
+    def start(self) -> None:
+        """Sample the calling thread until `stop`."""
+        self._ended.acquire()
+        start_new_thread(self._run, ())
+
+    def stop(self) -> None:
+        """Torch is there, or the process ends: no thread of ours may run when the interpreter shuts down."""
+        self._is_over = True
+        if self._pid == os.getpid() and get_ident() == self._thread and self._ended.acquire(timeout=1.0):
+            self._ended.release()
+
+    def _run(self) -> None:
+        try:
+            while not self._is_over:
+                sleep(INTERVAL_S)
+                frame = sys._current_frames().get(self._thread)
+                if frame is not None and not self._is_over:
+                    self.take(frame, "", True)
+                frame = None
+        except Exception:  # an interpreter that shuts down takes its modules away; nobody misses this sample
+            return
+        finally:
+            self._ended.release()
+
+    def take(self, frame: FrameType, phase: str, has_grad: bool) -> None:
+        """One sample of the training thread in `phase` ("" for none)."""
+        now, cpu = monotonic_ns(), process_time_ns()
+        key, arguments = self._place(frame, "evaluation" if phase == "forward" and not has_grad else phase)
+        times = self._times.setdefault(key, [0, 0])
+        times[0] += now - self._last
+        times[1] += cpu - self._cpu
+        self._last, self._cpu = now, cpu
+        if arguments:
+            self._arguments[key] = arguments
+        if now - self._noted > NOTE_S * 1e9:
+            self._noted = now
+            self._note()
+
+    def _place(self, leaf: FrameType, phase: str) -> tuple[tuple[str, str, str, int, str], Row]:
+        """(cause, detail, file, line, function), and the arguments of the library's call.
+
+        From the innermost frame outwards: the first known entry of a library is the cause, and the user's frame
+        around it the place. What is imported while no user's code runs inside is an import.
+        """
+        by_phase = BY_PHASE.get(phase, "")
+        cause, detail, own = "", "", None
+        arguments: Row = {}
+        imported: list[str] = []
+        frame: FrameType | None = leaf
+        while frame is not None:
+            code = frame.f_code
+            if call_sites.is_user(code.co_filename):
+                own = own or frame
+                if cause:
+                    break
+            elif code.co_name == "_on_torch" and call_sites.is_probe(code.co_filename):
+                return ("probe", "", "", 0, ""), {}
+            elif code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib"):
+                if own is None and cause in ("", IMPORT):
+                    cause = IMPORT
+                    imported.append(str(frame.f_locals.get("name")).partition(".")[0])
+            elif not cause and by_phase not in CERTAIN:
+                entry = self._entry(frame)
+                if entry is not None:
+                    cause = entry["cause"]
+                    detail = entry["waits"] if frame is leaf else ""
+                    arguments = _arguments(frame, entry["arguments"])
+            frame = frame.f_back
+        if imported:
+            detail = imported[-1] if imported[0] == imported[-1] else f"{imported[-1]} > {imported[0]}"
+        elif not cause:
+            cause = by_phase or ("code" if own is not None else "library")
+            detail = _package(leaf) if not by_phase else ""
+        place = frame or own
+        if place is None:
+            return (cause, detail, "", 0, ""), arguments
+        return (cause, detail, place.f_code.co_filename, place.f_lineno, place.f_code.co_name), arguments
+
+    def _entry(self, frame: FrameType) -> LibraryEntry | None:
+        entries = self._by_name.get(frame.f_code.co_name, ())
+        module = str(frame.f_globals.get("__name__"))
+        for entry in (*entries, *self._by_name.get("*", ())):
+            if module == entry["module"] or module.startswith(entry["module"] + "."):
+                return entry
+        return None
+
+    def row(self) -> Row | None:
+        """StartUp of the Recording, times on the monotonic clock; None in a fork, whose start this is not."""
+        if self._pid != os.getpid():
+            return None
+        ranked = sorted(self._times.items(), key=lambda item: -item[1][0])
+        names = ("cause", "detail", "file", "line", "function")
+        return {
+            "process_ns": self._began,
+            "sampled_from_ns": self._looked,
+            "sampled_until_ns": self._last,
+            "unhashed_map": _unhashed_map(),
+            "rows": [
+                {**dict(zip(names, key)), "ns": ns, "cpu_ns": cpu, "arguments": self._arguments.get(key, {})}
+                for key, (ns, cpu) in ranked[:MOST_ROWS]
+            ],
+        }
+
+    def _note(self) -> None:
+        """startup-<pid>, for the parent of a process that reaches no step."""
+        path = os.path.join(self._run_dir, f"startup-{self._pid}")
+        try:
+            with open(path + "~", "w", encoding="ascii") as file:
+                file.write(_json(self.row(), self._quote))
+            os.replace(path + "~", path)
+        except OSError:  # the run folder is gone: the parent was killed
+            self._is_over = True
+
+
+def _process_start_ns() -> int | None:
+    """When this process began, on the monotonic clock (proc_pid_stat: its field 22, in ticks since the boot)."""
+    try:
+        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+    since_boot = ticks * 10**9 // os.sysconf("SC_CLK_TCK")
+    return monotonic_ns() - (clock_gettime_ns(CLOCK_BOOTTIME) - since_boot)
+
+
+def _arguments(frame: FrameType, names: list[str]) -> Row:
+    """Local variables of a library's frame, "name" or "name.attribute": numbers, flags and words alone."""
+    known: Row = {}
+    for name in names:
+        first, _, attribute = name.partition(".")
+        value = frame.f_locals.get(first)
+        if attribute:
+            value = getattr(value, "__dict__", {}).get(attribute)
+        if value is None or isinstance(value, (bool, int, str)):
+            known[name] = value
+    return known
+
+
+def _package(frame: FrameType) -> str:
+    """The top-level package whose code runs; "" for the user's own files."""
+    if call_sites.is_user(frame.f_code.co_filename):
+        return ""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _unhashed_map() -> bool | None:
+    """Whether datasets could not hash what a map was given, and so never finds its result again.
+
+    None for a release of it that does not note this.
+    """
+    module = sys.modules.get("datasets.fingerprint")
+    if module is None:
+        return False
+    warned = getattr(module, "fingerprint_warnings", None)
+    return bool(warned.get("update_fingerprint_transform_hash_failed")) if isinstance(warned, dict) else None
+
+
+def _json(value: Any, quote: Callable[[str], str]) -> str:
+    """JSON of plain values: the `json` module may not be imported yet, as a user's own must win."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{quote(name)}: {_json(each, quote)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_json(each, quote) for each in value) + "]"
+    if isinstance(value, str):
+        return quote(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
