@@ -1,4 +1,4 @@
-"""What a process wrote of its start-up every two seconds: all that is left of one that was ended before its first step."""
+"""What a process wrote of its start-up every two seconds: all that one leaves that was ended before its first step."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ LEAST_LAUNCH_S = 1.0
 
 
 def _with_launch(parts: tuple[StartUpPart, ...], startup_s: float | None) -> tuple[StartUpPart, ...]:
-    """The start-up with what came before the process: the rest of `startup_s`, which counts from the command's start."""
+    """The start-up with what came before the process: the rest of `startup_s`, from the start of the command."""
     launch_s = (startup_s or 0.0) - sum(part.seconds for part in parts)
     if not parts or launch_s < LEAST_LAUNCH_S:
         return parts

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from .shapes import LibraryEntry, RequestDocument, Row
 
+    Place = tuple[str, str, str, int, str]
+
 INTERVAL_S = 0.02
 NOTE_S = 2.0
 """So often the table is written for a process that may be ended before it writes a Recording."""
@@ -41,11 +43,9 @@ BY_PHASE = {
 CERTAIN = ("workers", "batch", "evaluation", "save")
 """What a phase says whatever runs in it: a batch is prepared by code that elsewhere loads a dataset or a model."""
 
-IMPORT = "import"
-
 
 class StartUp:
-    """Times by (cause, detail, file, line, function): [wall ns, CPU ns of all threads of the process].
+    """Times by Place, (cause, detail, file, line, function): [wall ns, CPU ns of all threads of the process].
 
     A sample stands for the time since the one before, however late the interpreter let it come.
     """
@@ -60,8 +60,8 @@ class StartUp:
         self._thread = get_ident()
         self._is_over = False
         self._ended = allocate_lock()
-        self._times: dict[tuple[str, str, str, int, str], list[int]] = {}
-        self._arguments: dict[tuple[str, str, str, int, str], Row] = {}
+        self._times: dict[Place, list[int]] = {}
+        self._arguments: dict[Place, Row] = {}
         self._began = _process_start_ns()
         self._last = self._looked = monotonic_ns()
         self._cpu = process_time_ns()
@@ -107,50 +107,48 @@ class StartUp:
             self._noted = now
             self._note()
 
-    def _place(self, leaf: FrameType, phase: str) -> tuple[tuple[str, str, str, int, str], Row]:
-        """(cause, detail, file, line, function), and the arguments of the library's call.
-
-        From the innermost frame outwards: the first known entry of a library is the cause, and the user's frame
-        around it the place. What is imported while no user's code runs inside is an import.
-        """
+    def _place(self, leaf: FrameType, phase: str) -> tuple[Place, Row]:
+        """(cause, detail, file, line, function), and the arguments of the library's call."""
         by_phase = BY_PHASE.get(phase, "")
-        cause, detail, own = "", "", None
-        arguments: Row = {}
-        imported: list[str] = []
-        frame: FrameType | None = leaf
-        while frame is not None:
-            code = frame.f_code
-            if call_sites.is_user(code.co_filename):
-                own = own or frame
-                if cause:
-                    break
-            elif code.co_name == "_on_torch" and call_sites.is_probe(code.co_filename):
-                return ("probe", "", "", 0, ""), {}
-            elif code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib"):
-                if own is None and cause in ("", IMPORT):
-                    cause = IMPORT
-                    imported.append(str(frame.f_locals.get("name")).partition(".")[0])
-            elif not cause and by_phase not in CERTAIN:
-                entry = self._entry(frame)
-                if entry is not None:
-                    cause = entry["cause"]
-                    detail = entry["waits"] if frame is leaf else ""
-                    arguments = _arguments(frame, entry["arguments"])
-            frame = frame.f_back
-        if imported:
-            detail = imported[-1] if imported[0] == imported[-1] else f"{imported[-1]} > {imported[0]}"
-        elif not cause:
+        cause, detail, inside, arguments = self._known(leaf, by_phase in CERTAIN)
+        own = _own(inside) or _own(leaf)
+        if not cause:
             cause = by_phase or ("code" if own is not None else "library")
             detail = _package(leaf) if not by_phase else ""
-        place = frame or own
-        if place is None:
+        if own is None or cause == "probe":
             return (cause, detail, "", 0, ""), arguments
-        return (cause, detail, place.f_code.co_filename, place.f_lineno, place.f_code.co_name), arguments
+        return (cause, detail, own.f_code.co_filename, own.f_lineno, own.f_code.co_name), arguments
+
+    def _known(self, leaf: FrameType, is_certain: bool) -> tuple[str, str, FrameType | None, Row]:
+        """(cause, detail, the frame that the user's line is around, arguments); "" where nothing on the stack tells.
+
+        From the innermost frame outwards, the first entry of a library is the cause. What is imported while no code of
+        the user's runs inside is an import. With `is_certain` the phase already says what entries would say.
+        """
+        imported: list[str] = []
+        frame: FrameType | None = leaf
+        while frame is not None and not call_sites.is_user(frame.f_code.co_filename):
+            name, file = frame.f_code.co_name, frame.f_code.co_filename
+            if name == "_find_and_load" and file.startswith("<frozen importlib"):
+                imported.append(str(frame.f_locals.get("name")).partition(".")[0])
+            elif name == "_on_torch" and call_sites.is_probe(file):
+                return "probe", "", None, {}
+            elif not (imported or is_certain) and (entry := self._entry(frame)) is not None:
+                return entry["cause"], entry["waits"] if frame is leaf else "", frame, _arguments(frame, entry)
+            frame = frame.f_back
+        if imported:
+            inner, outer = imported[0], imported[-1]
+            return "import", outer if inner == outer else f"{outer} > {inner}", frame, {}
+        while frame is not None:
+            if not is_certain and (entry := self._entry(frame)) is not None:
+                return entry["cause"], "", frame, _arguments(frame, entry)
+            frame = frame.f_back
+        return "", "", None, {}
 
     def _entry(self, frame: FrameType) -> LibraryEntry | None:
-        entries = self._by_name.get(frame.f_code.co_name, ())
         module = str(frame.f_globals.get("__name__"))
-        for entry in (*entries, *self._by_name.get("*", ())):
+        entries: list[LibraryEntry] = [*self._by_name.get(frame.f_code.co_name, []), *self._by_name.get("*", [])]
+        for entry in entries:
             if module == entry["module"] or module.startswith(entry["module"] + "."):
                 return entry
         return None
@@ -194,10 +192,17 @@ def _process_start_ns() -> int | None:
     return monotonic_ns() - (clock_gettime_ns(CLOCK_BOOTTIME) - since_boot)
 
 
-def _arguments(frame: FrameType, names: list[str]) -> Row:
-    """Local variables of a library's frame, "name" or "name.attribute": numbers, flags and words alone."""
+def _own(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the user's files, from `frame` outwards."""
+    while frame is not None and not call_sites.is_user(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _arguments(frame: FrameType, entry: LibraryEntry) -> Row:
+    """What the entry names of the local variables of its frame, "name" or "name.attribute": plain values alone."""
     known: Row = {}
-    for name in names:
+    for name in entry["arguments"]:
         first, _, attribute = name.partition(".")
         value = frame.f_locals.get(first)
         if attribute:
