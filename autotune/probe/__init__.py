@@ -1,7 +1,7 @@
 """The probe: runs inside the user's Python process as `_autotune_probe` and writes one Recording.
 
 It imports the standard library and the user's own torch, nothing else. It is loaded at interpreter start by
-`boot/sitecustomize.py` and stays passive until torch has been imported.
+`boot/sitecustomize.py`; until torch has been imported it does nothing but look at the stack now and then.
 """
 
 from __future__ import annotations

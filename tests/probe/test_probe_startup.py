@@ -79,7 +79,7 @@ def only(made, frame, phase="", has_grad=True):
         ([user(line=9), library("datasets.arrow_dataset", "map")], "map", "", 9),
         # The function that map calls is the user's, and the time is the map's.
         (
-            [user(line=9), library("datasets.arrow_dataset", "map"), user("tokenise", line=2), library("re", "findall")],
+            [user(line=9), library("datasets.arrow_dataset", "map"), user("tokenise", line=2), library("re", "f")],
             "map",
             "",
             9,
