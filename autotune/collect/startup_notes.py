@@ -1,4 +1,4 @@
-"""What a process wrote of its start-up every two seconds: all that one leaves that was ended before its first step."""
+"""What a process wrote of its start-up every five seconds: all that one leaves that was ended before its first step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autotune.model.recording import StartUp
 
 
 def read(folder: Path) -> StartUp | None:
-    """The start-up of the process that trains, as far as it came; None where no process ran for two seconds.
+    """The start-up of the process that trains, as far as it came; None where no process ran for five seconds.
 
     A launcher or a helper writes one too: the script runs code of the user's, so the longest of those that do.
     """

@@ -16,7 +16,7 @@ from .early_imports import import_early
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
     from typing import Any, Callable
 
     from .shapes import LibraryEntry, RequestDocument, Row
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Place = tuple[str, str, str, int, str]
 
 INTERVAL_S = 0.02
-NOTE_S = 2.0
+NOTE_S = 5.0
 """So often the table is written for a process that may be ended before it writes a Recording."""
 
 MOST_ROWS = 100
@@ -44,6 +44,10 @@ CERTAIN = ("workers", "batch", "evaluation", "save")
 """What a phase says whatever runs in it: a batch is prepared by code that elsewhere loads a dataset or a model."""
 
 
+USER, IMPORT, PROBE = "user", "import", "probe"
+"""What code can be, beside an entry of a library: the user's, an import, what the probe does when torch is there."""
+
+
 class StartUp:
     """Times by Place, (cause, detail, file, line, function): [wall ns, CPU ns of all threads of the process].
 
@@ -55,6 +59,7 @@ class StartUp:
         for entry in request["startup_entries"]:
             for name in entry["functions"]:
                 self._by_name.setdefault(name, []).append(entry)
+        self._kinds: dict[int, tuple[LibraryEntry | str, CodeType]] = {}
         self._run_dir = request["run_dir"]
         self._pid = os.getpid()
         self._thread = get_ident()
@@ -115,7 +120,7 @@ class StartUp:
         if not cause:
             cause = by_phase or ("code" if own is not None else "library")
             detail = _package(leaf) if not by_phase else ""
-        if own is None or cause == "probe":
+        if own is None or cause == PROBE:
             return (cause, detail, "", 0, ""), arguments
         return (cause, detail, own.f_code.co_filename, own.f_lineno, own.f_code.co_name), arguments
 
@@ -127,31 +132,47 @@ class StartUp:
         """
         imported: list[str] = []
         frame: FrameType | None = leaf
-        while frame is not None and not call_sites.is_user(frame.f_code.co_filename):
-            name, file = frame.f_code.co_name, frame.f_code.co_filename
-            if name == "_find_and_load" and file.startswith("<frozen importlib"):
+        while frame is not None and (kind := self._kind(frame)) != USER:
+            if kind == IMPORT:
                 imported.append(str(frame.f_locals.get("name")).partition(".")[0])
-            elif name == "_on_torch" and call_sites.is_probe(file):
-                return "probe", "", None, {}
-            elif not (imported or is_certain) and (entry := self._entry(frame)) is not None:
-                return entry["cause"], entry["waits"] if frame is leaf else "", frame, _arguments(frame, entry)
+            elif kind == PROBE:
+                return PROBE, "", None, {}
+            elif isinstance(kind, dict) and not imported and not is_certain:
+                return kind["cause"], kind["waits"] if frame is leaf else "", frame, _arguments(frame, kind)
             frame = frame.f_back
         if imported:
             inner, outer = imported[0], imported[-1]
-            return "import", outer if inner == outer else f"{outer} > {inner}", frame, {}
+            return IMPORT, outer if inner == outer else f"{outer} > {inner}", frame, {}
         while frame is not None:
-            if not is_certain and (entry := self._entry(frame)) is not None:
-                return entry["cause"], "", frame, _arguments(frame, entry)
+            kind = self._kind(frame)
+            if isinstance(kind, dict) and not is_certain:
+                return kind["cause"], "", frame, _arguments(frame, kind)
             frame = frame.f_back
         return "", "", None, {}
 
-    def _entry(self, frame: FrameType) -> LibraryEntry | None:
+    def _kind(self, frame: FrameType) -> LibraryEntry | str:
+        """What the code of a frame is: looked at once, as deep stacks are looked at fifty times a second."""
+        code = frame.f_code
+        known = self._kinds.get(id(code))
+        if known is None:
+            # With the code: while that lives, no other has its id.
+            known = self._kinds[id(code)] = (self._kind_of(frame), code)
+        return known[0]
+
+    def _kind_of(self, frame: FrameType) -> LibraryEntry | str:
+        name, file = frame.f_code.co_name, frame.f_code.co_filename
+        if call_sites.is_user(file):
+            return USER
+        if name == "_find_and_load" and file.startswith("<frozen importlib"):
+            return IMPORT
+        if name == "_on_torch" and call_sites.is_probe(file):
+            return PROBE
         module = str(frame.f_globals.get("__name__"))
-        entries: list[LibraryEntry] = [*self._by_name.get(frame.f_code.co_name, []), *self._by_name.get("*", [])]
+        entries: list[LibraryEntry] = [*self._by_name.get(name, []), *self._by_name.get("*", [])]
         for entry in entries:
             if module == entry["module"] or module.startswith(entry["module"] + "."):
                 return entry
-        return None
+        return ""
 
     def row(self) -> Row | None:
         """StartUp of the Recording, times on the monotonic clock; None in a fork, whose start this is not."""
