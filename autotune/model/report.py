@@ -158,7 +158,7 @@ class StartUpPart(Struct, frozen=True):
     """One thing that the process did until its first step (from catalogue/startup.toml). `of` is an imported package.
 
     `cpu_s` is of all threads of the process, None where that was not sampled. The place is the user's line where most
-    of it is, "" and 0 where there is none. `within` are the packages that took most of it, with seconds;
+    of it is, "" and 0 where there is none. `within` is what took most of it (packages, waits), with seconds;
     `num_processes` and `reads_cache` are of a map of datasets.
     """
 

@@ -168,7 +168,9 @@ class StartUp:
         if name == "_on_torch" and call_sites.is_probe(file):
             return PROBE
         module = str(frame.f_globals.get("__name__"))
-        entries: list[LibraryEntry] = [*self._by_name.get(name, []), *self._by_name.get("*", [])]
+        # The body of a module that is imported is none of its functions.
+        of_all = self._by_name.get("*", []) if name != "<module>" else []
+        entries: list[LibraryEntry] = [*self._by_name.get(name, []), *of_all]
         for entry in entries:
             if module == entry["module"] or module.startswith(entry["module"] + "."):
                 return entry

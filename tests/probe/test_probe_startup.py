@@ -74,6 +74,8 @@ def only(made, frame, phase="", has_grad=True):
             "torch > sympy",
             3,
         ),
+        # The body of a module is none of the functions that compile.
+        ([user(line=3), importing("torch"), library("torch._inductor.config", "<module>")], "import", "torch", 3),
         # What a module of the user's does while it is imported is the user's code.
         ([user(line=3), importing("data"), user("<module>", "/p/data.py", 20)], "code", "", 20),
         ([user(line=9), library("datasets.arrow_dataset", "map")], "map", "", 9),

@@ -172,7 +172,7 @@ def _startup_part(part: StartUpPart) -> doc.StartUpPart:
         "package": part.of or None,
         "place": {"file": part.file, "line": part.line} if part.file else None,
         "function": part.function or None,
-        "within": [{"package": name, "seconds": seconds} for name, seconds in part.within],
+        "within": [{"what": name, "seconds": seconds} for name, seconds in part.within],
         "num_processes": part.num_processes,
         "reads_cache": part.reads_cache,
     }

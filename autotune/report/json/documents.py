@@ -260,9 +260,9 @@ class Run(TypedDict):
 
 
 class Within(TypedDict):
-    """A package that takes a part of it."""
+    """What takes a part of it: a package, or the waits of a request before another try."""
 
-    package: str
+    what: str
     seconds: float
 
 

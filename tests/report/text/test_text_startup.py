@@ -78,4 +78,4 @@ def test_the_json_has_every_part() -> None:
         "num_processes": 1,
         "reads_cache": False,
     }
-    assert rows[2]["within"] == [{"package": "tensorflow", "seconds": 5.0}]
+    assert rows[2]["within"] == [{"what": "tensorflow", "seconds": 5.0}]
