@@ -99,7 +99,9 @@ class StartUp:
             self._ended.release()
 
     def take(self, frame: FrameType, phase: str, has_grad: bool) -> None:
-        """One sample of the training thread in `phase` ("" for none)."""
+        """One sample of the training thread in `phase` ("" for none); a forked process has its parent's start."""
+        if os.getpid() != self._pid:
+            return
         now, cpu = monotonic_ns(), process_time_ns()
         key, arguments = self._place(frame, "evaluation" if phase == "forward" and not has_grad else phase)
         times = self._times.setdefault(key, [0, 0])

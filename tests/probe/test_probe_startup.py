@@ -148,9 +148,14 @@ def test_a_sample_stands_for_the_time_since_the_one_before(made):
     assert row["process_ns"] < began < row["sampled_until_ns"]
 
 
-def test_a_fork_has_no_start_of_its_own(made, monkeypatch):
-    monkeypatch.setattr(startup.os, "getpid", lambda: made._pid + 1)
-    assert made.row() is None
+def test_a_fork_has_no_start_of_its_own(made, monkeypatch, tmp_path):
+    monkeypatch.setattr(startup, "NOTE_S", 0.0)
+    with monkeypatch.context() as forked:
+        forked.setattr(startup.os, "getpid", lambda: made._pid + 1)
+        made.take(stack(user()), "", True)
+        assert made.row() is None
+    assert made.row()["rows"] == []
+    assert startup_notes.read(tmp_path) is None
 
 
 def test_the_thread_samples_until_it_is_stopped(made):
