@@ -48,6 +48,7 @@ TOP = [
     "passed",
     "recommendations",
     "run",
+    "startup",
     "outlook",
     "overhead",
     "patch",
