@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, to_builtins
 from msgspec.json import encode
 
-from autotune.catalogue import frameworks
+from autotune.catalogue import frameworks, startup
 from autotune.model.evidence import Value
 
 if TYPE_CHECKING:
@@ -83,6 +83,16 @@ def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) ->
         "frameworks": json.loads(encode(frameworks.hooks())),
         "libraries": frameworks.library_versions(),
         "loader_files": list(frameworks.loader_files()),
+        "startup_entries": [
+            {
+                "cause": cause,
+                "module": entry.module,
+                "functions": list(entry.functions),
+                "arguments": list(entry.arguments),
+                "waits": entry.waits,
+            }
+            for cause, entry in startup.entries()
+        ],
         "window": {
             "warmup": request.warmup,
             "steps": request.steps,

@@ -51,6 +51,23 @@ class HookedClass(TypedDict):
     resume: str
 
 
+class LibraryEntry(TypedDict):
+    """Functions of a library by which a cause of start-up time is known (catalogue/startup.toml)."""
+
+    cause: str
+    module: str
+    """Or one below it."""
+
+    functions: list[str]
+    """"*": all of them."""
+
+    arguments: list[str]
+    """Local variables of these functions, "name" or "name.attribute", that are recorded."""
+
+    waits: str
+    """What they do while they call nothing."""
+
+
 class WindowRequest(TypedDict):
     """The steps to measure; null lets the probe choose."""
 
@@ -97,4 +114,5 @@ class RequestDocument(TypedDict):
     loader_files: list[str]
     """Parts of the names of their files that stand between the user's call of DataLoader and torch's."""
 
+    startup_entries: list[LibraryEntry]
     window: WindowRequest

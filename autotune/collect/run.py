@@ -12,7 +12,16 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune.collect import artefacts, command, isolation, mount_namespace, progress, stale_runs, stderr_tail
+from autotune.collect import (
+    artefacts,
+    command,
+    isolation,
+    mount_namespace,
+    progress,
+    stale_runs,
+    startup_notes,
+    stderr_tail,
+)
 from autotune.collect import request as requests
 from autotune.collect.isolation import SideEffects
 from autotune.collect.load_recordings import load
@@ -20,7 +29,7 @@ from autotune.errors import ScriptError
 from autotune.machine import MachineSampler, MachineSamples, connect_nvml, identity
 from autotune.machine.job import Image, Interpreter, ProcessRecord, end_job, start_job, uninjected
 from autotune.machine.signals import check_interrupted, terminate_on_signal
-from autotune.model.recording import Recording
+from autotune.model.recording import Recording, StartUp
 
 POLL_S = 0.1
 GRACE_S = 45.0
@@ -46,9 +55,9 @@ class Collected(Struct, frozen=True):
     `startup_s` is from the start to the first optimizer step (None: never), `exit_code` the command's own.
     `waiting_in` is where the training thread was last seen before its first step, `bugs` the notes (type and frames)
     of processes that the probe ended because it failed itself, `raised` what ended the last process that an exception
-    ended before torch came. `said` are the last lines that the command wrote to
-    stderr, where that went into a file. `pid` is the process that was started, the first of its group. `effects` is
-    what became of the script's writes.
+    ended before torch came. `startup` is what the process did until its first step, as it noted it while it ran. `said`
+    are the last lines that the command wrote to stderr, where that went into a file. `pid` is the process that was
+    started, the first of its group. `effects` is what became of the script's writes.
     """
 
     folder: Path
@@ -61,6 +70,7 @@ class Collected(Struct, frozen=True):
     waiting_in: str = ""
     bugs: tuple[str, ...] = ()
     raised: EarlyException | None = None
+    startup: StartUp | None = None
     said: str = ""
     pid: int | None = None
     effects: SideEffects = field(default_factory=SideEffects)
@@ -246,6 +256,7 @@ def _watch(
         pid=child.pid,
         bugs=tuple(note.read_text("utf-8", "replace") for note in sorted(folder.glob("bug-*"))),
         raised=_raised(folder),
+        startup=startup_notes.read(folder),
     )
 
 

@@ -21,6 +21,7 @@ from autotune.derive import (
     recording_view,
     run,
     settings,
+    startup,
     step,
     user_logging,
     what_ifs,
@@ -28,6 +29,7 @@ from autotune.derive import (
 from autotune.model.derived import Derived
 from autotune.model.evidence import Fact
 from autotune.model.recording import Recording
+from autotune.model.report import StartUpPart
 
 
 def derive(
@@ -55,6 +57,7 @@ def derive(
     facts = (
         *_facts(first, memory_limit_bytes),
         *loader.facts(first, cpus_per_rank),
+        *startup.facts([view.recording for view in views], cpus_per_rank),
         *ranks.facts(first, late),
         *rank_batches.facts([first, *views[1:]], waits),
         *collectives.facts(first, mine),
@@ -63,9 +66,16 @@ def derive(
         facts=facts,
         settings=tuple(settings.settings(first)),
         step=step.step(first, interruptions.run_ms(first)),
+        startup=_startup(first.recording),
         ranks=ranks.rows(views, waits, late),
         collectives=collectives.rows(mine),
     )
+
+
+def _startup(recording: Recording) -> tuple[StartUpPart, ...]:
+    if recording.startup is None:
+        return ()
+    return startup.parts(recording.startup, startup.first_step_ns(recording))
 
 
 def subjects(recording: Recording) -> Mapping[int, str]:

@@ -17,7 +17,7 @@ from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Evidence, Fact, Value
 from autotune.model.finding import Finding, Gain, Passed
 from autotune.model.recording import Recording
-from autotune.model.report import Report
+from autotune.model.report import Report, StartUpPart
 from autotune.model.rule import Rule
 from autotune.predict.combine import CPUS
 from autotune.predict.threads import undisturbed
@@ -53,6 +53,7 @@ def build_report(
         machine=_machine(known.facts),
         software=dict(known.versions),
         step=derived.step,
+        startup=_with_launch(derived.startup, known.run.startup_s),
         evidence=evidence,
         evaluation=replace(evaluation, findings=sort_by_gain(recommendations)),
         recommendations=recommendations,
@@ -64,7 +65,7 @@ def build_report(
 
 
 def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evidence, Derived]:
-    """What the Recordings, the machine and the files say together, and what was derived."""
+    """What the Recordings, the machine and the files say together, and what the Recordings alone say."""
     values = {fact.name: fact.value for fact in known.facts}
     local = [one.process["local_world_size"] for one in recordings if one.process["local_world_size"] is not None]
     quota = values.get("machine.cpu_quota")
@@ -81,6 +82,18 @@ def _evidence(recordings: Sequence[Recording], known: ManifestData) -> tuple[Evi
     observed = join([*known.facts, *more, *derived.facts], derived.settings)
     evidence = observed_over(join(known.static_facts, known.static_settings), observed)
     return undisturbed(evidence), derived
+
+
+LEAST_LAUNCH_S = 1.0
+"""Less than that of a command before its training process begins tells of no launcher."""
+
+
+def _with_launch(parts: tuple[StartUpPart, ...], startup_s: float | None) -> tuple[StartUpPart, ...]:
+    """The start-up with what came before the process: the rest of `startup_s`, from the start of the command."""
+    launch_s = (startup_s or 0.0) - sum(part.seconds for part in parts)
+    if not parts or launch_s < LEAST_LAUNCH_S:
+        return parts
+    return tuple(sorted([*parts, StartUpPart("launch", launch_s)], key=lambda part: -part.seconds))
 
 
 def _gain(finding: Finding, evidence: Evidence) -> Gain | None:

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune.derive import startup
 from autotune.errors import AutotuneError, InternalError, ScriptError
 from autotune.invocation.redacted import shown
 from autotune.model.recording import Json, Recording
 from autotune.model.report import Outcome, RunSummary
+from autotune.report.text import startup as startup_text
+from autotune.report.units import duration
 
 if TYPE_CHECKING:
     from autotune.collect import Collected
@@ -85,9 +88,24 @@ def check(run: RunSummary, collected: Collected) -> None:
     if any(one.window is not None for one in collected.recordings):
         return
     failure = _failure(run, collected)
+    failure.to_do += _startup(collected)
     if run.escaped:
         failure.to_do += f"\nChanged in your files meanwhile: {', '.join(run.escaped)}"
     raise failure
+
+
+def _startup(collected: Collected) -> str:
+    """What it did instead of training, where that took long."""
+    recorded = [one.startup for one in collected.recordings if one.startup is not None]
+    found = recorded[0] if recorded else collected.startup
+    if found is None or startup.total_s(found, None) < startup_text.SHOWN_FROM_S:
+        return ""
+    total_s = startup.total_s(found, None)
+    lines = startup_text.table(startup.parts(found, None), str(collected.folder), _WIDTH)
+    return "\n".join(["", f"What it did for {duration(total_s)}:", *(line.text for line in lines)])
+
+
+_WIDTH = 120
 
 
 def _failure(run: RunSummary, collected: Collected) -> AutotuneError:

@@ -149,6 +149,47 @@ class Averaging(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
     """Until the last gradient."""
 
 
+class StartUpTime(Struct, frozen=True, forbid_unknown_fields=True):
+    """What one thing took until the first step, by stack samples that each stand for the time since the one before."""
+
+    cause: str
+    """A row of catalogue/startup.toml."""
+
+    detail: str
+    """Of an import the package ("transformers > tensorflow": what the second took within the first), of other code the
+    package that ran, "" where nothing more is known."""
+
+    file: str
+    """The user's line, as the next two; "" and 0 where none was on the stack."""
+
+    line: int
+    function: str
+    ns: int
+    cpu_ns: int
+    """Of all threads of the process, in that time."""
+
+    arguments: Mapping[str, bool | int | str | None] = {}
+    """Local variables of the library's function that startup.toml names."""
+
+
+class StartUp(Struct, frozen=True, forbid_unknown_fields=True):
+    """From the start of the process until its first step, or as far as it came."""
+
+    process_ns: int | None
+    """When the system started the process, before `origin_ns`: negative. None where the system does not say it."""
+
+    sampled_from_ns: int
+    """When the first sample begins; before it the interpreter started."""
+
+    sampled_until_ns: int
+    rows: tuple[StartUpTime, ...]
+    """The longest first."""
+
+    unhashed_map: bool | None = None
+    """`datasets` could not hash a function that it was given, and will not find its result again; None for a release
+    of it that does not say so."""
+
+
 class RecordedWindow(Struct, frozen=True, forbid_unknown_fields=True):
     """The measured steps: from the end of step `warmup_steps` to the end of step `warmup_steps + steps`.
 
@@ -261,6 +302,9 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     losses: tuple[Loss | None, ...] = ()
     """Of each step since the script began, the sum of the values whose backward was called; None where unknown (no
     single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN."""
+
+    startup: StartUp | None = None
+    """None where nothing sampled it: in a forked process, and in an older Recording."""
 
     @property
     def device_type(self) -> str | None:

@@ -203,6 +203,26 @@ class Collective(Struct, frozen=True):
     wait_ms: float | None
 
 
+class StartUpPart(Struct, frozen=True):
+    """One thing that the process did until its first step (from catalogue/startup.toml). `of` is an imported package.
+
+    `cpu_s` is of all threads of the process, None where that was not sampled. The place is the user's line where most
+    of it is, "" and 0 where there is none. `within` is what took most of it (packages, waits), with seconds;
+    `num_processes` and `reads_cache` are of a map of datasets.
+    """
+
+    cause: str
+    seconds: float
+    cpu_s: float | None = None
+    of: str = ""
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    within: tuple[tuple[str, float], ...] = ()
+    num_processes: int | None = None
+    reads_cache: bool | None = None
+
+
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True):
     """What the measurement itself was: times in seconds, sizes in bytes."""
 
@@ -286,6 +306,9 @@ class Report(Struct, frozen=True):
     evidence: Evidence
     evaluation: Evaluation
     recommendations: tuple[Recommendation, ...]
+    startup: tuple[StartUpPart, ...] = ()
+    """What the first rank did until its first step, the longest first; empty where nothing sampled it."""
+
     price_per_hour: float | None = None
     """USD per hour, given by the user; None leaves every cost out."""
 

@@ -1,7 +1,7 @@
 """The probe: runs inside the user's Python process as `_autotune_probe` and writes one Recording.
 
 It imports the standard library and the user's own torch, nothing else. It is loaded at interpreter start by
-`boot/sitecustomize.py` and stays passive until torch has been imported.
+`boot/sitecustomize.py`; until torch has been imported it does nothing but look at the stack now and then.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import early_exception, imports
+from . import early_exception, imports, startup
 from .early_imports import import_early
 
 TYPE_CHECKING = False
@@ -37,10 +37,17 @@ def start(request_path: str) -> None:
         callbacks.setdefault(name, []).append(_on_framework)
     imports.install(callbacks)
     _request.append(request)
+    sampled = startup.StartUp(request)
+    sampled.start()
+    import_early("atexit").register(sampled.stop)
+    _startup.append(sampled)
 
 
 _request: list[RequestDocument] = []
 """The Request of this process, once started."""
+
+_startup: list[startup.StartUp] = []
+"""What it does until its first step, likewise."""
 
 SAVING_AND_LOGGING = {
     "logging": "_hook_logging",
@@ -98,7 +105,8 @@ def _on_torch(module: Any) -> None:
     finally:
         sys.dont_write_bytecode = before
     try:
-        session.begin(_request[0])
+        _startup[0].stop()
+        session.begin(_request[0], _startup[0])
     except Exception as error:  # unmeasured, the script would train for real
         ending.end_by_bug(error)
 

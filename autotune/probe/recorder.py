@@ -25,7 +25,8 @@ class Recorder:
     spent looking at batches.
     `sniff`, if any, is called with every module that runs inside a root's forward.
     `modules`, if any, is told of every module whose call begins or ends inside a root's forward, that of the root too.
-    `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them.
+    `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them; `has_grad` says
+    whether the last forward was called with gradients.
     `thread` is the one that trains: the main thread until another one runs the first backward.
     `device_clock`, if any, is marked at both ends of every phase.
     """
@@ -46,6 +47,7 @@ class Recorder:
         self.calls: list[Row] = []
         self.stack: list[str] = []
         self.in_forward = False
+        self.has_grad = True
         self.sniff: Callable[[Any], None] | None = None
         self.modules: ModuleStack | None = None
         self.in_backward = False

@@ -74,6 +74,7 @@ class StackSampler:
         frame = sys._current_frames().get(self._session.recorder.thread)
         if frame is not None:
             self._take(frame)
+            self._note_startup(frame)
         if is_due:
             self._progress(frame)
 
@@ -83,6 +84,12 @@ class StackSampler:
         phase = "other" if kind == "closure" else kind  # the script's own code
         key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
         self._counts[key] = self._counts.get(key, 0) + 1
+
+    def _note_startup(self, frame: FrameType) -> None:
+        session = self._session
+        if session.startup is not None and not session.window.step_ends and not session.window.is_over:
+            phase = (session.recorder.stack[-1:] or [""])[0]
+            session.startup.take(frame, phase, session.recorder.has_grad)
 
     def _progress(self, frame: FrameType | None) -> None:
         """The live status that the parent shows: steps and, before the first one, the frame that it waits in."""

@@ -27,19 +27,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .shapes import RequestDocument, Row
+    from .startup import StartUp
 
 
 class ProbeSession:
     """Everything that lives as long as the probed process. `request` is the parsed Request.
 
     `loaders`, `optimizers` and `models` are rows of what the script made, with weak references to the objects.
+    `startup` samples until the first step (None: nothing did); the StackSampler's thread goes on with it.
     `samples` are the window's stack samples once it is over; `scaled` says that gradients carry the loss scale.
     `device_marks` and `kernels` are what CUDA told of the window and of the profiled steps after it; `lines` is what
     steps after it told of the user's lines.
     """
 
-    def __init__(self, request: RequestDocument) -> None:
+    def __init__(self, request: RequestDocument, startup: StartUp | None = None) -> None:
         self.request = request
+        self.startup = startup
         self.recorder = Recorder(self._on_failure)
         self.losses = LossRecorder()
         self.patches = Patches()
@@ -295,9 +298,9 @@ class ProbeSession:
 _sessions: list[ProbeSession] = []
 
 
-def begin(request: RequestDocument) -> None:
+def begin(request: RequestDocument, startup: StartUp | None) -> None:
     """Called once per process, right after torch was imported."""
-    session = ProbeSession(request)
+    session = ProbeSession(request, startup)
     _sessions.append(session)
     session.install()
 

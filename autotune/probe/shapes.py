@@ -9,6 +9,7 @@ from typing import Any, Callable, Protocol
 
 from autotune.collect.request_document import HookedClass as HookedClass
 from autotune.collect.request_document import IsolateSettings as IsolateSettings
+from autotune.collect.request_document import LibraryEntry as LibraryEntry
 from autotune.collect.request_document import OverrideArguments as OverrideArguments
 from autotune.collect.request_document import RequestDocument as RequestDocument
 from autotune.collect.request_document import WindowRequest as WindowRequest

@@ -62,6 +62,7 @@ def recording(session: ProbeSession, outcome: str) -> Row:
         "averagings": [(end - origin, exposed, compute) for end, exposed, compute in session.averaging.rows],
         "losses": session.losses.rows(recorder.thread),
         "samples": session.samples if session.samples is not None else session.sampler.rows(),
+        "startup": _startup(session, origin),
         "sampler_interval_ns": int(sampler.INTERVAL_S * 1e9),
         "loaders": [_without_objects(row) for row in session.loaders],
         "optimizers": [_without_objects(row) for row in session.described_optimizers()],
@@ -110,6 +111,14 @@ def _window(session: ProbeSession, origin: int) -> Row | None:
     window = session.window.summary(origin)
     marks = [(host - origin, device) for host, device in session.device_marks]
     return {**window, "device_clock": marks} if window is not None and marks else window
+
+
+def _startup(session: ProbeSession, origin: int) -> Row | None:
+    row = session.startup.row() if session.startup is not None else None
+    if row is None:
+        return None
+    moments = [name for name in row if name.endswith("_ns") and row[name] is not None]
+    return {**row, **{name: row[name] - origin for name in moments}}
 
 
 def _error(recorder: Recorder) -> Row | None:

@@ -32,7 +32,7 @@ from autotune.catalogue import SettingSpelling
 from autotune.derive import derive, subjects
 from autotune.derive.memory import requested_bytes
 from autotune.model.evidence import Location
-from autotune.model.recording import Batch
+from autotune.model.recording import Batch, StartUp, StartUpTime
 
 CUDA = {"type": "cuda", "name": "H100", "capability": "9.0", "index": 0}
 CATALOGUE = Path(__file__).parents[2] / "autotune" / "catalogue"
@@ -646,6 +646,12 @@ def everything():
     names = ("CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "PYTORCH_NO_CUDA_MEMORY_CACHING")
     names += ("TORCH_CUDNN_V8_API_ENABLED", "OMP_NUM_THREADS")
     cuda["environment"] = dict.fromkeys(names, "")
+    mapped = {"num_proc": None, "load_from_cache_file": False, "self._fingerprint": "abc"}
+    began = [
+        StartUpTime(cause, detail, "train.py", 3, "main", 9 * GB, 9 * GB, mapped if cause == "map" else {})
+        for cause, detail in (("import", "torch"), ("map", ""), ("download", ""), ("code", ""))
+    ]
+    cuda["startup"] = StartUp(-MS, 0, 36 * GB, tuple(began), unhashed_map=False)
     process = {"world_size": 2, "local_world_size": 2}
     both = [recording(script, **cuda, process=process | {"rank": rank}) for rank in (0, 1)]
     # Workers start only where there are some, and memory runs out only where it does.

@@ -13,6 +13,7 @@ from autotune.diagnose.outcome import check, interpreter, summarise
 from autotune.errors import ScriptError
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
+from autotune.model.recording import StartUp, StartUpTime
 from autotune.predict.threads import undisturbed
 
 NO_EFFECTS: dict[str, list[object]] = {"blocked": [], "not_isolated": []}
@@ -99,7 +100,7 @@ def test_a_full_disk_is_told_from_a_fault_of_the_script(tmp_path: Path) -> None:
     error = {"type": "OSError", "message": "[Errno 28] No space left on device", "traceback": ["train.py:3 main"]}
     recording = SimpleNamespace(
         process={"argv": ["train.py"], "executable": "python"}, window=None, what_ifs=(), error=error, events=(),
-        outcome="raised", side_effects=NO_EFFECTS,
+        outcome="raised", side_effects=NO_EFFECTS, startup=None,
     )  # fmt: skip
     full = replace(NONE, recordings=(recording,), exit_code=1)  # type: ignore[arg-type]
     with pytest.raises(ScriptError) as raised:
@@ -139,3 +140,25 @@ def test_what_a_recording_counts_is_named_once_and_another_program_too() -> None
     collected = replace(NONE, recordings=(recording,), effects=effects)  # type: ignore[arg-type]
     named = summarise(collected, ("train.py",), "python", "", False, Path("/")).not_isolated
     assert named == ("os.exec: cp (3 times)", "subprocess: rsync (in a shell)", "subprocess: rsync")
+
+
+def test_a_script_without_a_step_is_told_what_it_did_instead() -> None:
+    rows = (StartUpTime("map", "", "/p/prepare.py", 41, "main", 50 * 10**9, 0, {}),)
+    collected = replace(NONE, ended_by="startup_limit", wall_s=62.0, startup=StartUp(0, 10**9, 61 * 10**9, rows))
+    run = summarise(collected, ("train.py",), "python", "", False, Path("/p"))
+    with pytest.raises(ScriptError) as raised:
+        check(run, collected)
+    assert str(raised.value).splitlines()[2:] == [
+        "What it did for 1 min 1 s:",
+        "   82 %       50 s  map and filter of datasets: /p/prepare.py:41",
+        "   16 %       10 s  the rest",
+        "    2 %      1.0 s  all else",
+    ]
+
+
+def test_a_short_start_is_not_told() -> None:
+    short = StartUp(0, 0, 9 * 10**9, (StartUpTime("code", "", "/p/a.py", 1, "f", 9 * 10**9, 0, {}),))
+    collected = replace(NONE, ended_by="script", startup=short)
+    with pytest.raises(ScriptError) as raised:
+        check(summarise(collected, ("train.py",), "python", "", False, Path("/p")), collected)
+    assert "What it did" not in str(raised.value)

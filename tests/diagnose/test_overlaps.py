@@ -24,7 +24,7 @@ QUESTION = finding("HS001", "line#1")
 
 
 def kept(*others, **facts):
-    findings, left_out = without_overlaps([QUESTION, *others], evidence(**facts))
+    findings, _ = without_overlaps([QUESTION, *others], evidence(**facts))
     return QUESTION in findings
 
 

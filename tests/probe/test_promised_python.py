@@ -52,6 +52,7 @@ print(json.dumps(found))
 
 REQUEST = {
     "frameworks": [],
+    "startup_entries": [],
     "isolate": {"layer": "hooks", "protected": [], "exempt": ["/"], "run_id": "1", "mount_points": ["/"]},
     "overrides": [],
 }

@@ -203,6 +203,6 @@ def test_one_session_per_process_begins_at_torch(request_json, monkeypatch):
     made = []
     monkeypatch.setattr(sessions, "_sessions", [])
     monkeypatch.setattr(sessions.ProbeSession, "install", lambda session: made.append(session))
-    sessions.begin(request_json())
+    sessions.begin(request_json(), None)
     assert made == sessions._sessions
     assert len(made) == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from autotune import __version__
 from autotune.model.evidence import RUN, Evidence, Setting, Value
 from autotune.model.finding import Finding, Passed, Recommendation, Skipped
-from autotune.model.report import PHASES, Collective, HotLine, HotModule, Rank, Report, RunSummary, Step
+from autotune.model.report import PHASES, Collective, HotLine, HotModule, Rank, Report, RunSummary, StartUpPart, Step
 from autotune.report.bound import bound
 from autotune.report.json.encode import SCHEMA, dumps
 from autotune.report.json.findings import edit_json, finding_json, gain_json, location_json, skipped_json
@@ -46,6 +46,7 @@ def document(report: Report) -> doc.ReportDocument:
         "passed": _passed_rules(found.passed, [*found.findings, *found.skipped]),
         "recommendations": [_recommendation(each, step) for each in report.recommendations],
         "run": _run(run, report.price_per_hour),
+        "startup": [_startup_part(each) for each in report.startup],
         "outlook": outlook_json(report.outlook),
         "overhead": {
             "share": run.overhead_share,
@@ -224,6 +225,20 @@ def _run(run: RunSummary, price_per_hour: float | None) -> doc.Run:
         "ended": list(run.ended),
         "notes": list(run.notes),
         "price_per_hour": price_per_hour,
+    }
+
+
+def _startup_part(part: StartUpPart) -> doc.StartUpPart:
+    return {
+        "cause": part.cause,
+        "seconds": part.seconds,
+        "cpu_s": part.cpu_s,
+        "package": part.of or None,
+        "place": {"file": part.file, "line": part.line} if part.file else None,
+        "function": part.function or None,
+        "within": [{"what": name, "seconds": seconds} for name, seconds in part.within],
+        "num_processes": part.num_processes,
+        "reads_cache": part.reads_cache,
     }
 
 

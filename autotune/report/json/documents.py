@@ -402,6 +402,42 @@ class Run(TypedDict):
     """USD per hour, as given."""
 
 
+class Within(TypedDict):
+    """What takes a part of it: a package, or the waits of a request before another try."""
+
+    what: str
+    seconds: float
+
+
+class StartUpPart(TypedDict):
+    """One thing that the process did until its first step."""
+
+    cause: str
+    """import, code (the script's own), map (of datasets), dataset, download, weights, model, device, compile, ranks,
+    workers, batch, evaluation, save, step (the first one), library, python, launch (before the process), probe
+    (autotune's own), rest."""
+
+    seconds: float
+    cpu_s: float | None
+    """Of all threads of the process in that time; null where it was not sampled."""
+
+    package: str | None
+    """What is imported."""
+
+    place: Line | None
+    """The line of the script where most of it is."""
+
+    function: str | None
+    within: list[Within]
+    """What takes most of it, the longest first."""
+
+    num_processes: int | None
+    """Of a map."""
+
+    reads_cache: bool | None
+    """Whether a map may take its result from the cache of an earlier start."""
+
+
 class Part(TypedDict):
     """One part of the memory; `how` says why it is unknown, or where it is from."""
 
@@ -574,6 +610,9 @@ class ReportDocument(TypedDict):
 
     recommendations: list[Recommendation]
     run: Run
+    startup: list[StartUpPart]
+    """Of the first rank, the longest first; empty where nothing sampled it."""
+
     outlook: Outlook
     """What lies ahead of the run."""
 

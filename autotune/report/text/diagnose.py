@@ -17,6 +17,7 @@ from autotune.report.text import (
     ranks,
     restart_advice,
     run_time,
+    startup,
     verdict,
 )
 from autotune.report.text.layout import MIN_WIDTH, StyledLine, to_text, wrap
@@ -29,6 +30,7 @@ _SECTIONS = (
     restart_advice.lines,
     breakdown.lines,
     ranks.lines,
+    startup.lines,
     advice.unchanged_lines,
     advice.decision_lines,
     device_options.lines,

@@ -50,6 +50,7 @@ TOP = [
     "passed",
     "recommendations",
     "run",
+    "startup",
     "outlook",
     "overhead",
     "patch",
