@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.derive import (
+    busy_cpus,
     calls,
     device,
+    growth,
     interruptions,
     iterator_per_batch,
     lengths,
@@ -47,7 +49,8 @@ def derive(
     late = ranks.compare(views)
     first = ranks.without_wait(views[0], late, views)
     of_loaders = loader.facts(first, cpus_per_rank)
-    facts = (*_facts(first, memory_limit_bytes), *of_loaders, *ranks.facts(late))
+    cpus = busy_cpus.facts(first, cpus_per_rank)
+    facts = (*_facts(first, memory_limit_bytes), *cpus, *of_loaders, *ranks.facts(late))
     measured = step.step(first, interruptions.run_ms(first))
     return Derived(facts=facts, settings=tuple(settings.settings(first)), step=measured)
 
@@ -58,7 +61,7 @@ def subjects(recording: Recording) -> Mapping[int, str]:
 
 
 def _facts(first: recording_view.RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
-    for subject in (step, user_logging, calls, run, lengths, optimizer, interruptions, device):
+    for subject in (step, user_logging, calls, growth, run, lengths, optimizer, interruptions, device):
         yield from subject.facts(first)
     yield from iterator_per_batch.facts(first)
     yield from memory.facts(first, memory_limit_bytes)
