@@ -98,7 +98,7 @@ class Recorder:
         return self.on and get_ident() == self.thread
 
     def note_inputs(self, arguments: Iterable[Any], depth: int = 2) -> None:
-        """A root model, or what is recomputed, is called with these: how large the tensors are, alone and in short lists and dicts."""
+        """A root model or a recomputed module gets these: how large its tensors are, also in short lists and dicts."""
         for each in arguments:
             if type(each) in (dict, list, tuple):
                 if depth and len(each) <= MOST_INPUTS:
