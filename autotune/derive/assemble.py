@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.derive import (
+    busy_cpus,
     calls,
     collectives,
     device,
+    growth,
     interruptions,
     iterator_per_batch,
     lengths,
@@ -56,6 +58,7 @@ def derive(
     mine = waits.get(rank_waits.rank_of(first))
     facts = (
         *_facts(first, memory_limit_bytes),
+        *busy_cpus.facts(first, cpus_per_rank),
         *loader.facts(first, cpus_per_rank),
         *startup.facts([view.recording for view in views], cpus_per_rank),
         *ranks.facts(first, late),
@@ -84,7 +87,7 @@ def subjects(recording: Recording) -> Mapping[int, str]:
 
 
 def _facts(first: recording_view.RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
-    for subject in (step, line_facts, user_logging, calls, run, lengths, optimizer, interruptions, device):
+    for subject in (step, line_facts, user_logging, calls, growth, run, lengths, optimizer, interruptions, device):
         yield from subject.facts(first)
     yield from iterator_per_batch.facts(first)
     yield from memory.facts(first, memory_limit_bytes)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from autotune.derive import lines
+from autotune.derive import busy_cpus, lines
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
 from autotune.derive.summary_statistics import mean, mean_interval, quantile
 from autotune.model.evidence import RUN, Fact
-from autotune.model.recording import Batch, Sample
+from autotune.model.recording import Batch
 from autotune.model.report import PHASES, Frame, Step
 
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
@@ -154,12 +154,6 @@ def frames(view: RecordingView) -> tuple[Frame, ...]:
     share = window.parts.phase_ns["other"] / window.wall_ns
     counts: Counter[tuple[str, int, str]] = Counter()
     for sample in samples:
-        counts[_place(sample)] += sample.count
-    return tuple(Frame(*place, share * count / total) for place, count in counts.most_common(NUM_FRAMES))
-
-
-def _place(sample: Sample) -> tuple[str, int, str]:
-    """The user's frame, or else the innermost one, whose line the sampler does not keep."""
-    if sample.user_file:
-        return sample.user_file, sample.user_line, sample.user_function
-    return sample.leaf_file, 0, sample.leaf_function
+        counts[busy_cpus.place_of(sample)] += sample.count
+    busy = busy_cpus.by_place(samples)
+    return tuple(Frame(*at, share * count / total, busy.get(at)) for at, count in counts.most_common(NUM_FRAMES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -63,6 +64,23 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
     draw = random.Random(SEED)
     medians = [median(draw.choices(values, k=len(values))) for _ in range(RESAMPLES)]
     return quantile(medians, 0.05), quantile(medians, 0.95)
+
+
+def theil_sen(values: Sequence[float]) -> float:
+    """The median of the slopes of all pairs of values, per place; 0.0 under two values."""
+    n = len(values)
+    slopes = [(values[j] - values[i]) / (j - i) for i in range(n) for j in range(i + 1, n)]
+    return median(slopes) if slopes else 0.0
+
+
+def kendall_tau(values: Sequence[float]) -> float:
+    """Pairs of which the later one is larger minus those of which it is smaller, of all: 1 rises throughout.
+
+    The statistic of Mann and Kendall's test, which asks nothing of the distribution; 0.0 under two values.
+    """
+    n = len(values)
+    signs = sum((b > a) - (b < a) for a, b in itertools.combinations(values, 2))
+    return signs / (n * (n - 1) / 2) if n > 1 else 0.0
 
 
 def mean(values: Iterable[float]) -> float | None:

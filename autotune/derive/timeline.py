@@ -121,6 +121,24 @@ def split(nodes: Sequence[EventNode], window: Span, spans: Sequence[Span]) -> Ex
     return ExclusiveTimes(phases, tuple(own))
 
 
+def by_step(nodes: Sequence[EventNode], edges: Sequence[int], spans: Sequence[Span]) -> list[dict[str, int]]:
+    """As `split`, between each two of `edges` (at least two, in order): nanoseconds of each phase that was seen."""
+    rows: list[dict[str, int]] = [{} for _ in edges[1:]]
+    place = 0
+    for start, end, index in _segments(nodes, (edges[0], edges[-1])):
+        phase, saving = (nodes[index].phase, _saves(nodes[index])) if index >= 0 else ("other", False)
+        while start < end:
+            while edges[place + 1] <= start:
+                place += 1
+            until = min(end, edges[place + 1])
+            evaluated = 0 if saving else overlap((start, until), spans)
+            for name, took in (("evaluation", evaluated), (phase, until - start - evaluated)):
+                if took:
+                    rows[place][name] = rows[place].get(name, 0) + took
+            start = until
+    return rows
+
+
 def _saves(node: EventNode) -> bool:
     return node.event.kind == "checkpoint" or node.inside("checkpoint")
 

@@ -18,6 +18,7 @@ from autotune.model.recording_sections import (
     Frameworks,
     HostCall,
     InputOutput,
+    KeptGraphs,
     Kernels,
     Lines,
     Loader,
@@ -135,6 +136,15 @@ class Sample(Struct, frozen=True, forbid_unknown_fields=True):
     writers: str = ""
     """Those of the path that write into a file whenever they are called."""
 
+    wall_ns: int | None = None
+    """Sum of the times since the sample before each; None in older Recordings, as the next two."""
+
+    cpu_ns: int | None = None
+    """CPU time of all threads of the process in those times, without the sampler's own."""
+
+    step_sum: int | None = None
+    """Sum of the numbers of the steps, from 0 since the script began, that the samples fell into."""
+
 
 class Averaging(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What DDP timed of one backward whose gradients it averaged."""
@@ -223,6 +233,16 @@ class RecordedWindow(Struct, frozen=True, forbid_unknown_fields=True):
     step_cpu_ns: tuple[int, ...] = ()
     """CPU time of the training thread at the end of each step, since the end of the first; empty in older ones."""
 
+    step_process_cpu_ns: tuple[int, ...] = ()
+    """The same of all threads of the process."""
+
+    step_input_elements: tuple[int, ...] = ()
+    """Elements of all tensors that the root models were called with until the end of each step; empty in older ones."""
+
+    memory_bytes: tuple[tuple[int, int], ...] = ()
+    """(steps made, bytes) at the ends of steps, every 10 ms at most: what CUDA's allocator has given out, or the
+    resident memory of a process that does not train on CUDA."""
+
 
 class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
     """One probe after the window, with these arguments and results:
@@ -299,6 +319,9 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     """Of the window's first backwards, but for the last one; empty where DDP times none (on CUDA, or no DDP). None in
     older ones, which have no events of collectives either."""
 
+    kept_graphs: KeptGraphs | None = None
+    """None where the window was not looked at when it ended, or torch does not number the nodes of a graph."""
+
     losses: tuple[Loss | None, ...] = ()
     """Of each step since the script began, the sum of the values whose backward was called; None where unknown (no
     single number, or scaled by a GradScaler), and nothing after the window. A float may be infinite or NaN."""
@@ -339,7 +362,9 @@ OPEN = ("frameworks", "loaders", "side_effects", "torch_state")
 def _check_window(window: RecordedWindow) -> None:
     """Raises ValueError for a window that its steps contradict."""
     ends, first, num_steps = window.step_ends_ns, window.warmup_steps, window.steps
-    if len(window.step_cpu_ns or ends) != len(ends):
-        raise ValueError(f"{len(window.step_cpu_ns)} step_cpu_ns are not of {len(ends)} steps")
+    for name in ("step_cpu_ns", "step_process_cpu_ns", "step_input_elements"):
+        given = getattr(window, name)
+        if len(given or ends) != len(ends):
+            raise ValueError(f"{len(given)} {name} are not of {len(ends)} steps")
     if first < 1 or num_steps < 0 or len(ends) < first + num_steps or list(ends) != sorted(ends):
         raise ValueError(f"{len(ends)} step_ends_ns are no {first} steps of warm-up and {num_steps} after them")

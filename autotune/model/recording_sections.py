@@ -428,6 +428,29 @@ class Lines(TypedDict):
     operations: NotRequired[RecordedOperations]
 
 
+class GraphHolder(TypedDict):
+    """A variable that holds the graphs of most steps."""
+
+    name: str
+    """"losses", "self.history"."""
+
+    file: str
+    line: int
+    """Where its function was when the window ended."""
+
+
+class KeptGraphs(TypedDict):
+    """The autograd graphs that were alive when the window ended."""
+
+    num_steps: int
+    """Steps, of all that were made but the first, of which nodes lived."""
+
+    num_filling: int
+    """Bounded deques of at least 1000 items that have as many items as steps were made, and are not full."""
+
+    holder: GraphHolder | None
+
+
 class WhatIfResult(TypedDict):
     """What a what-if probe measured; which keys it has depends on the probe."""
 

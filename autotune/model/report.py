@@ -59,6 +59,8 @@ class Frame(Struct, frozen=True):
     line: int
     function: str
     share: float
+    busy_cpus: float | None = None
+    """CPUs that the process keeps busy there on average; None when unknown."""
 
 
 class HotLine(Struct, frozen=True, kw_only=True):

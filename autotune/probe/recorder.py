@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from _thread import get_ident
 
 from . import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Callable
 
     from .device_clock import DeviceClock
@@ -17,10 +19,15 @@ if TYPE_CHECKING:
     from .shapes import CallSite, Event, Function, Row
 
 
+MOST_INPUTS = 64
+"""A longer list of a model's inputs is not looked into: that would take longer than it may."""
+
+
 class Recorder:
     """Events, batches, fetches and calls of this process. Hooks do nothing while `on` is False.
 
     `stack` holds the kinds that run now, for the sampler and for the phase of an error.
+    `input_elements` counts what the root models were given, in elements of tensors.
     `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `look_ns` is the time
     spent looking at batches.
     `sniff`, if any, is called with every module that runs inside a root's forward.
@@ -36,6 +43,7 @@ class Recorder:
         self.origin = clock.now()
         self.thread = get_ident()
         self.on = True
+        self._tensor = getattr(sys.modules.get("torch"), "Tensor", None)
         self.clear()
 
     def clear(self) -> None:
@@ -57,6 +65,7 @@ class Recorder:
         self.num_batches = 0
         self.loader_backwards: dict[int, int] = {}
         self.look_ns = 0
+        self.input_elements = 0
         self.device_clock: DeviceClock | None = None
 
     def mark(self) -> int:
@@ -89,6 +98,15 @@ class Recorder:
     def is_mine(self) -> bool:
         """Whether the calling thread is the one that trains, and recording is on."""
         return self.on and get_ident() == self.thread
+
+    def note_inputs(self, arguments: Iterable[Any], depth: int = 2) -> None:
+        """A root model or a recomputed module gets these: how large its tensors are, also in short lists and dicts."""
+        for each in arguments:
+            if type(each) in (dict, list, tuple):
+                if depth and len(each) <= MOST_INPUTS:
+                    self.note_inputs(each.values() if type(each) is dict else each, depth - 1)
+            elif type(each) is self._tensor:
+                self.input_elements += each.numel()
 
     def note_backward(self) -> None:
         """A backward ended: the loader that was asked last is the one that trains."""

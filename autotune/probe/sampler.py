@@ -13,6 +13,7 @@ from . import call_sites, clock, ending, logging_functions
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import Any
 
     from .session import ProbeSession
     from .shapes import Row, Samples
@@ -33,6 +34,7 @@ class StackSampler:
         self._stop = threading.Event()
         self._counts: Samples = {}
         self._thread: threading.Thread | None = None
+        self._use = SampledUse()
         self._started = clock.now()
         self.spent_ns = 0
 
@@ -50,10 +52,12 @@ class StackSampler:
     def reset(self) -> None:
         """Forget the samples: the window begins."""
         self._counts = {}
+        self._use = SampledUse()
 
     def rows(self) -> list[Row]:
         """The samples as Sample fields, the most frequent first."""
-        return rows_of(self._counts)
+        counts = dict(self._counts)  # the thread may still add to them
+        return [{**row, **self._use.row(key)} for row, key in zip(rows_of(counts), ranked(counts))]
 
     @ending.ours
     def _run(self) -> None:
@@ -79,11 +83,13 @@ class StackSampler:
             self._progress(frame)
 
     def _take(self, frame: FrameType) -> None:
+        passed = self._use.passed(self.spent_ns)
         # The training thread may empty the stack between two looks at it.
         kind = (self._session.recorder.stack[-1:] or ["closure"])[0]
         phase = "other" if kind == "closure" else kind  # the script's own code
         key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
         self._counts[key] = self._counts.get(key, 0) + 1
+        self._use.note(key, passed, len(self._session.window.step_ends))
 
     def _note_startup(self, frame: FrameType) -> None:
         session = self._session
@@ -127,8 +133,41 @@ class StackSampler:
 def rows_of(counts: Samples) -> list[Row]:
     """Sample fields of {(phase, *describe(frame), *path(frame)): count}, the most frequent first; some have no path."""
     names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path", "writers")
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
-    return [{**dict(zip(names, key)), "count": count} for key, count in ranked[:200]]
+    return [{**dict(zip(names, key)), "count": counts[key]} for key in ranked(counts)]
+
+
+def ranked(counts: Samples) -> list[tuple[Any, ...]]:
+    """The most frequent keys, the first of them first."""
+    return sorted(counts, key=lambda key: -counts[key])[:200]
+
+
+class SampledUse:
+    """What the process used between one look and the next, put down to the place that the next one sees.
+
+    The sampler's own CPU time is left out.
+    """
+
+    def __init__(self) -> None:
+        self._at = self._now(0)
+        self._sums: dict[tuple[Any, ...], tuple[int, int, int]] = {}
+
+    def _now(self, own_ns: int) -> tuple[int, int]:
+        return clock.now(), clock.process_cpu() - own_ns
+
+    def passed(self, own_ns: int) -> tuple[int, int]:
+        """(wall time, CPU time) since the last look; `own_ns` is what the sampler has used so far."""
+        before, self._at = self._at, self._now(own_ns)
+        return self._at[0] - before[0], max(0, self._at[1] - before[1])
+
+    def note(self, key: tuple[Any, ...], passed: tuple[int, int], step: int) -> None:
+        """Put `passed` down to `key`, which is seen in step number `step`, from 0."""
+        sums = self._sums.get(key, (0, 0, 0))
+        self._sums[key] = (sums[0] + passed[0], sums[1] + passed[1], sums[2] + step)
+
+    def row(self, key: tuple[Any, ...]) -> Row:
+        """The Sample fields of `key` that are about its use."""
+        wall, cpu, steps = self._sums.get(key, (0, 0, 0))
+        return {"wall_ns": wall, "cpu_ns": cpu, "step_sum": steps}
 
 
 def describe(frame: FrameType) -> tuple[str, str, str, int, str]:

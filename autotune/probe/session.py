@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 
-from . import clock, describe, device_clock, effects, ending, hooked_modules, recreated_loaders, snapshot
+from . import clock, describe, device_clock, effects, ending, hooked_modules, kept_graphs, recreated_loaders, snapshot
 from .averaging import Averaging
 from .hooks import AFTER_IMPORT, IN_TRAINING, IN_WORKERS
 from .hooks.fetches import WORKER_OF
@@ -61,6 +61,7 @@ class ProbeSession:
         self.device_marks: list[tuple[int, int]] = []
         self.kernels: Row | None = None
         self.lines: dict[str, Row] = {}
+        self.kept_graphs: Row | None = None
         self.graphs_at_start: int | None = None
         self.of_torch: Row | None = None
         self.setup_ns = 0
@@ -139,6 +140,8 @@ class ProbeSession:
             self.io = {name: after[name] - before[name] for name in after}
         self.described_models()
         self.of_torch = snapshot.of_torch(self)
+        if self.recorder.is_mine() and not self.request["keep_going"]:
+            self.kept_graphs = kept_graphs.look(self.window.sequence_numbers)
 
     def time_is_up(self) -> None:
         """Called by the sampler's thread when a limit has passed while the training thread is busy."""

@@ -75,6 +75,7 @@ def recording(session: ProbeSession, outcome: str) -> Row:
         "io": session.io or None,
         "kernels": session.kernels,
         "lines": session.lines or None,
+        "kept_graphs": session.kept_graphs,
         "what_ifs": session.what_ifs,
         "side_effects": session.side_effects(),
         "overhead": session.overhead.row(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import clock, describe
+from . import clock, describe, kept_graphs
 from .ending import ours
 from .epochs import MOST_NS, Epochs
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LEAST_WARMUP = 3
 MOST_EXTRA_WARMUP = 20
 MOST_STEPS = 1000
+MEMORY_EVERY_NS = 10_000_000
+"""Memory is read no more often: with CUDA that takes longer than a short step should bear."""
+
 COUNTERS = ("cpu_ns", "process_cpu_ns", "queued_ns")
 
 
@@ -51,6 +54,12 @@ class StepWindow:
         self._averaged_now = 0
         self._averaged: list[int] = []
         self.step_cpus: list[int] = []
+        self._process_cpus: list[int] = []
+        self._inputs: list[int] = []
+        self._memory: list[tuple[int, int]] = []
+        self._memory_at: int | None = None
+        self._on_cuda = False
+        self.sequence_numbers: list[int] = []
         self._used_at_start: list[int | None] | None = None
         self._used: list[int | None] | None = None
 
@@ -106,6 +115,10 @@ class StepWindow:
         moment = clock.now()
         self.step_ends.append(moment)
         self.step_cpus.append(clock.thread_cpu())
+        self._process_cpus.append(clock.process_cpu())
+        self._inputs.append(self._session.recorder.input_elements)
+        self.sequence_numbers.append(kept_graphs.sequence_number())
+        self._note_memory(moment)
         self._profiled.append(describe.is_profiling())
         self._averaged.append(self._averaged_now)
         self._averaged_now = 0
@@ -117,6 +130,16 @@ class StepWindow:
         elif self._is_complete(moment, self.start, len(self.step_ends) - self.warmup):
             self.close(moment, "steps")
             self._session.plan.begin()
+
+    def _note_memory(self, moment: int) -> None:
+        if self._memory_at is None:
+            self._on_cuda = self._session.trains_on_cuda()
+        elif moment - self._memory_at < MEMORY_EVERY_NS:
+            return
+        self._memory_at = moment
+        used = describe.used_bytes(self._on_cuda)
+        if used is not None:
+            self._memory.append((len(self.step_ends), used))
 
     def _is_late(self, moment: int) -> bool:
         return moment - self.step_ends[0] > self._request["time_limit_s"] * 1e9
@@ -193,7 +216,7 @@ class StepWindow:
         self._session.on_window_end()
 
     def _counters(self) -> list[int | None]:
-        return [self.step_cpus[-1], clock.process_cpu(), clock.queued()]
+        return [self.step_cpus[-1], self._process_cpus[-1], clock.queued()]
 
     def _is_too_short(self, reason: str, total: int) -> bool:
         if self.start is None or self.warmup is None or total == self.warmup:
@@ -222,5 +245,8 @@ class StepWindow:
             "steps_by": self.steps_by,
             "ended_by": self.ended_by,
             "step_cpu_ns": [used - self.step_cpus[0] for used in self.step_cpus],
+            "step_process_cpu_ns": [used - self._process_cpus[0] for used in self._process_cpus],
+            "step_input_elements": self._inputs,
+            "memory_bytes": self._memory,
             **dict(zip(COUNTERS, self._used or [None] * len(COUNTERS))),
         }

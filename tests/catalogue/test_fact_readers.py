@@ -18,6 +18,8 @@ JSON_ONLY = {
     "step.rank_wait_share": "with its siblings it sums to the step",
     "step.communication_share": "with its siblings it sums to the step",
     "step.other_share": "with its siblings it sums to the step",
+    "step.one_cpu_share": "how much of a step has no use for more CPUs; the report has them line by line",
+    "growth.memory_is_steady": "says why growth.memory_bytes_per_step is absent",
     "loader.len_cv": "how much the lengths differ",
     "env.omp_num_threads": "explains run.num_threads",
     "line.num_seen": "asked for by subject where a rule has none (engine/evaluate.py)",

@@ -670,7 +670,13 @@ def everything():
         frameworks={"lightning": entry("Trainer", "lightning", reload_dataloaders_every_n_epochs=0, profiler="none")}
     )
     others = (workers, died, again, by_lightning)
-    return [derive(both, 8.0, 64 * GB), *(derive([one]) for one in others), derive([waits, late]), derive(exchanges)]
+    return [
+        derive(both, 8.0, 64 * GB),
+        *(derive([one]) for one in others),
+        derive([waits, late]),
+        derive(exchanges),
+        derive([grows()], 8.0),
+    ]
 
 
 def _exchanging(rank, process):
@@ -687,6 +693,24 @@ def _exchanging(rank, process):
     call = {"kind": "collective", "name": "all_reduce", "site": USER, "count": 10, "bytes": 40, "in_window": 9}
     place = process | {"rank": rank}
     return recording(script, averagings=(), calls=(call,), batches=tuple(looked), process=place)
+
+
+def grows():
+    """A Recording whose steps take longer and longer, in a line of its own, and keep their graphs."""
+    script = Script()
+    for step in range(33):
+        script.idle(10 + step)
+        script.step()
+    made = recording(script, warmup=3, loaders=())
+    ends = made.window.step_ends_ns
+    measured = replace(
+        made.window,
+        step_process_cpu_ns=ends,
+        memory_bytes=tuple((step + 1, GB + MS * step) for step in range(33)),
+    )
+    late = replace(sample("other", 60), wall_ns=60 * MS, cpu_ns=60 * MS, step_sum=60 * 24)
+    kept = {"num_steps": 32, "num_filling": 0, "holder": {"name": "losses", "file": "train.py", "line": 3}}
+    return replace(made, window=measured, samples=(late,), kept_graphs=kept)
 
 
 def test_every_catalogued_fact_is_supplied_and_no_other():

@@ -155,7 +155,7 @@ def test_no_window_is_none():
     assert wire.from_json(with_(window=None)).window is None
 
 
-@pytest.mark.parametrize("name", sorted(set(ROW) - {"losses", "averagings", "lines", "startup"}))
+@pytest.mark.parametrize("name", sorted(set(ROW) - {"kept_graphs", "losses", "averagings", "lines", "startup"}))
 def test_every_part_is_needed(name):
     row = {key: value for key, value in ROW.items() if key != name}
     with pytest.raises(ValueError, match=name):
@@ -173,7 +173,13 @@ def test_another_schema_is_refused(schema):
 def test_the_schema_and_the_records_name_the_same_parts():
     jsonschema.validate(ROW, SCHEMA)
     assert set(wire.Recording.__struct_fields__) | {"schema"} == set(SCHEMA["properties"])
-    assert set(SCHEMA["required"]) == set(SCHEMA["properties"]) - {"losses", "averagings", "lines", "startup"}
+    assert set(SCHEMA["required"]) == set(SCHEMA["properties"]) - {
+        "kept_graphs",
+        "losses",
+        "averagings",
+        "lines",
+        "startup",
+    }
 
 
 def test_the_schema_and_the_records_know_the_same_events():

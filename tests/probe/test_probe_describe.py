@@ -158,3 +158,14 @@ def test_torch_switches():
     assert row["anomaly"] is False
     with torch.autograd.set_detect_anomaly(True, check_nan=False):
         assert describe.torch_state()["anomaly"] is True
+
+
+def test_memory_that_is_used_now(monkeypatch):
+    resident = describe.resident_bytes("VmRSS")
+    assert describe.used_bytes(False) == pytest.approx(resident, rel=0.1)
+    monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", lambda: {"allocated_bytes": {"all": {"current": 7}}})
+    assert describe.used_bytes(True) == 7
+    monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", dict)
+    assert describe.used_bytes(True) is None
+    monkeypatch.setattr(describe, "_STATM", {os.getpid(): -1})
+    assert describe.used_bytes(False) is None

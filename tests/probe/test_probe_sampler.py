@@ -58,3 +58,21 @@ def test_without_source_nothing_is_known(monkeypatch, tmp_path):
     made = {}
     exec(compile("def note(file):\n    file.write('')\n", str(tmp_path / "gone.py"), "exec"), made)
     assert logging_functions.always_writes(made["note"].__code__) is False
+
+
+def test_what_passed_since_the_last_look_belongs_to_what_is_seen(monkeypatch):
+    wall, cpu = iter([0, 20, 45, 60]), iter([0, 50, 55, 54])
+    monkeypatch.setattr(sampler.clock, "now", lambda: next(wall))
+    monkeypatch.setattr(sampler.clock, "process_cpu", lambda: next(cpu))
+    use = sampler.SampledUse()
+    for key, own, step in (("a", 10, 3), ("b", 11, 4), ("a", 12, 5)):
+        use.note((key,), use.passed(own), step)
+    assert use.row(("a",)) == {"wall_ns": 35, "cpu_ns": 40, "step_sum": 8}
+    assert use.row(("b",)) == {"wall_ns": 25, "cpu_ns": 4, "step_sum": 4}
+
+
+def test_only_the_most_frequent_places_are_kept_in_order():
+    counts = {("other", "f", "g", "u", line, "w"): line for line in range(1, 301)}
+    rows = sampler.rows_of(counts)
+    assert [row["count"] for row in rows] == list(range(300, 100, -1))
+    assert [key[4] for key in sampler.ranked(counts)] == [row["user_line"] for row in rows]

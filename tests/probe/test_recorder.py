@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+import torch
 
 from autotune.probe import clock
 from autotune.probe.recorder import Recorder, counted, timed
@@ -151,3 +152,13 @@ def test_backwards_are_counted_by_the_loader_that_was_asked_last(recorder):
         recorder.note_backward()
     assert recorder.num_backwards == 4
     assert recorder.loader_backwards == {0: 1, 1: 2}
+
+
+def test_inputs_are_counted_alone_and_in_short_lists_and_dicts(recorder):
+    two = torch.ones(2)
+    recorder.note_inputs((two, {"a": two, "b": [two, 3]}, "text", None, [two] * 64, [two] * 65))
+    assert recorder.input_elements == 2 + 2 + 2 + 2 * 64
+    recorder.note_inputs(([[[two]]],))
+    assert recorder.input_elements == 2 + 2 + 2 + 2 * 64
+    recorder.clear()
+    assert recorder.input_elements == 0

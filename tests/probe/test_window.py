@@ -25,13 +25,16 @@ class Session:
         self.loaders = [
             {"arguments": {"num_workers": workers, "prefetch_factor": factor}} for workers, factor in loaders
         ]
-        self.recorder = SimpleNamespace(num_backwards=0)
+        self.recorder = SimpleNamespace(num_backwards=0, input_elements=0)
         self.told = []
         self.ranks = 1
         self.plan = SimpleNamespace(begin=lambda: self.told.append("plan"))
 
     def world_size(self):
         return self.ranks
+
+    def trains_on_cuda(self):
+        return False
 
     def on_window_start(self):
         self.told.append("start")
@@ -159,6 +162,24 @@ def test_what_the_window_used_is_counted_from_its_start_to_its_end(counted, monk
     summary = run.window.summary(0)
     assert summary["step_cpu_ns"] == [0, 3, 6, 9, 12]
     assert (summary["cpu_ns"], summary["process_cpu_ns"], summary["queued_ns"]) == (6, 8, waited)
+
+
+def test_each_step_notes_what_it_used_and_was_given(counted, monkeypatch):
+    fake, run = used(monkeypatch), counted(steps=2, warmup=1)
+    monkeypatch.setattr(windows.describe, "used_bytes", lambda on_cuda: None if fake.steps == 2 else 1000 + fake.steps)
+    for fake.steps, each in ((1, 1.0), (2, 1.0), (3, 0.010)):
+        run.session.recorder.input_elements += 7
+        run.steps(1, each)
+    summary = run.window.summary(0)
+    assert summary["step_process_cpu_ns"] == [0, 4, 8]
+    assert summary["step_input_elements"] == [7, 14, 21]
+    assert summary["memory_bytes"] == [(1, 1001), (3, 1003)]
+
+
+def test_memory_is_not_read_in_every_short_step(counted):
+    run = counted(steps=4, warmup=1)
+    run.steps(5, each=0.004)
+    assert [step for step, _ in run.window.summary(0)["memory_bytes"]] == [1, 4]
 
 
 def test_where_the_script_ended_the_window_only_its_steps_are_known(counted, monkeypatch):

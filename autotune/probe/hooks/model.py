@@ -61,6 +61,7 @@ def timed_call(recorder: Recorder, call: Function, recognise: Callable[[Any, int
         kind = "recompute" if inside else "forward"
         flag = (1 if is_grad_enabled() else 0) + (2 if self.training else 0)
         ref = -1 if inside else recognise(self, flag)
+        recorder.note_inputs((*args, *kwargs.values()))
         recorder.in_forward, recorder.has_grad = True, bool(flag & 1)
         modules = recorder.modules
         start = recorder.enter(kind)

@@ -100,7 +100,15 @@ def _frames(report: Report, step: Step, width: int) -> list[StyledLine]:
 
 
 def _frame(frame: Frame, report: Report) -> str:
-    return clean(f"{frame.function}, {path(frame.file, report.run.folder)}:{frame.line}")
+    return clean(f"{frame.function}, {path(frame.file, report.run.folder)}:{frame.line}{_busy(frame, report)}")
+
+
+def _busy(frame: Frame, report: Report) -> str:
+    """How many of its CPUs the process uses there."""
+    cpus = report.evidence.lookup(RUN, "machine.cpus_per_rank")
+    if frame.busy_cpus is None or not isinstance(cpus, int | float) or cpus < 2:
+        return ""
+    return f" ({frame.busy_cpus:.1f} of {cpus:g} CPUs)"
 
 
 def _small_phases(shares: Mapping[str, float], width: int) -> list[StyledLine]:

@@ -66,6 +66,15 @@ def test_frames_of_unknown_time(other: float, frames: int) -> None:
     assert [line.split()[-1] for line in shown(made) if ".py:" in line] == ["f5.py:5", "f4.py:4", "f3.py:3"][:frames]
 
 
+@pytest.mark.parametrize(
+    ("busy", "cpus", "said"), [(1.04, 8, "f.py:3 (1.0 of 8 CPUs)"), (None, 8, "f.py:3"), (1.0, 1, "f.py:3")]
+)
+def test_a_frame_says_how_many_cpus_are_busy(busy: float | None, cpus: int, said: str) -> None:
+    filled = replace(step(forward=50.0, other=50.0), other=(Frame("f.py", 3, "f", 0.5, busy),))
+    made = of(filled, machine__cpus_per_rank=cpus)
+    assert next(line for line in shown(made) if "f.py" in line).endswith(f"f, {said}")
+
+
 def test_a_bar_names_the_recommendations_that_shrink_it() -> None:
     made = report(
         recommendation(1, finding(rule(gain=gain_from("loader.wait_share")), "m")),
