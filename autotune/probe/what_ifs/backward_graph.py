@@ -22,7 +22,7 @@ class BackwardGraph:
         self.leaves: dict[int, int] = {}
         self.tensors: dict[int, Any] = {}
         numbers: dict[Any, int] = {}
-        self.roots = [self._visit(node, numbers) for node in map(_node_of, roots) if node is not None]
+        self.roots = [self._visit(tensor.grad_fn, numbers) for tensor in roots if tensor.grad_fn is not None]
 
     def _visit(self, root: Any, numbers: dict[Any, int]) -> int:
         if root in numbers:
@@ -78,10 +78,6 @@ class BackwardGraph:
                     seen.add(child)
                     todo.append(child)
         return {self.leaves[node] for node in seen if node in self.leaves}
-
-
-def _node_of(tensor: Any) -> Any:
-    return tensor.grad_fn if tensor.grad_fn is not None else None
 
 
 def arguments(args: Sequence[Any], kwargs: Row) -> Row:

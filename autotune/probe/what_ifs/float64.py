@@ -13,11 +13,12 @@ import tokenize
 import weakref
 
 from .. import call_sites
-from . import module_names
+from . import batch_copies, module_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
     from typing import Any
 
     from ..session import ProbeSession
@@ -81,7 +82,9 @@ class Float64Watch:
         if not elements:
             return
         site = call_sites.user_caller()
-        known = name or module_names.variable(call_sites.user_frame(), tensors[0])
+        known = (
+            "the batches" if _copies_a_batch() else name or module_names.variable(call_sites.user_frame(), tensors[0])
+        )
         key = (site["file"], site["line"], known)
         self._sources[key] = self._sources.get(key, 0) + elements
         for tensor in tensors:
@@ -220,6 +223,16 @@ def _is_of_the_user() -> bool:
     import torch
 
     return bool(call_sites.caller(skip=(os.path.dirname(torch.__file__) + os.sep,))["is_user"])
+
+
+def _copies_a_batch() -> bool:
+    """Whether a kept batch is being copied, which is given in place of the loader's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not call_sites.is_user(frame.f_code.co_filename):
+        if frame.f_code.co_filename == batch_copies.__file__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_wanted(session: ProbeSession) -> bool:

@@ -169,6 +169,8 @@ class GradientWatch:
                 found = self._reduce(call, call.graph, owned)
                 if found is not None:
                     self.reduced[key] = found
+        self._calls.clear()
+        self._tensors.clear()
 
     def _owned(self) -> set[int]:
         """Ids of all parameters that an optimizer has."""

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from autotune.probe.what_ifs import float64
+from autotune.probe.what_ifs.batch_buffer import BatchBuffer
 from autotune.probe.what_ifs.float64 import Float64Watch
 
 WIDE = 100
@@ -94,6 +95,12 @@ def test_what_has_it_before_the_step_is_named_where_it_is_used(watched):
     row = watched(lambda: model(torch.ones(WIDE, WIDE)))
     assert (row["line"], row["source"]) == (line_of(Matcher.forward), "self.templates")
     assert row["results"] == 3
+
+
+def test_the_batches_of_a_loader_have_it(watched):
+    batches = BatchBuffer()
+    batches.offer([torch.from_numpy(table())], {"num_bytes": 8 * WIDE * WIDE})
+    assert watched(lambda: batches.next()[0] + 1)["source"] == "the batches"
 
 
 def test_float32_numbers_and_small_things_are_none(watched):

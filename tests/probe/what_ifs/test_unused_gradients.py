@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -35,7 +36,7 @@ def watched(probed):
 
 def layers(*widths):
     torch.manual_seed(0)
-    pairs = zip(widths, widths[1:], strict=False)
+    pairs = itertools.pairwise(widths)
     return nn.Sequential(*(part for width, following in pairs for part in (nn.Linear(width, following), nn.Tanh())))
 
 
@@ -53,7 +54,7 @@ def found(watch):
 
 
 def head_alone(extra=lambda model: None, kind=torch.optim.SGD):
-    """A model of which the optimizer has the head, and a step of its training; `extra(model)` runs before the update."""
+    """A model of which the optimizer has the head, and a step of its training; `extra(model)` precedes the update."""
     model = Model()
     optimizer = kind(model.head.parameters(), lr=0.1)
 
@@ -227,7 +228,7 @@ def test_a_closure_may_run_several_backwards(watched):
 
         optimizer.step(closure)
 
-    assert {one for one in found(watched(step))} == {("unowned", "model.encoder.*")}
+    assert set(found(watched(step))) == {("unowned", "model.encoder.*")}
 
 
 def test_gradients_of_what_is_made_anew_in_each_step_stay(watched, probed):
