@@ -20,9 +20,13 @@ RESIZED = ("micro_batch", "narrow_batch")
 
 
 LEAST_CALM = 3
+LEAST_ROUNDS = 2
 
 MOST_SPREAD = 10.0
 """Replays that leave a ratio open by more than that factor tell nothing: other programs came and went meanwhile."""
+
+AS_IT_IS = {"float64": True}
+"""As it is, but looked through for float64, which takes time: what runs without float64 is looked through as well."""
 
 _SWITCHES = {
     "deterministic": "replay.determinism_share",
@@ -118,11 +122,12 @@ def steps_ns(view: RecordingView) -> list[int]:
 
 def _changed(view: RecordingView, name: str) -> list[ReplayRound]:
     """The replays with setting `name` changed, each with the one as it is that came last before it in its round."""
+    as_is = AS_IT_IS if name in AS_IT_IS else {}
     turns, before = [], None
     for what_if in completed(view, "replay_changed"):
         if not what_if.result["step_ns"]:
             continue
-        if not what_if.arguments:
+        if what_if.arguments == as_is:
             before = what_if
         elif name in what_if.arguments:
             turns.append(ReplayRound(what_if, before))
@@ -171,6 +176,15 @@ def _freed(view: RecordingView, as_is_ms: Sequence[float]) -> Iterator[Fact]:
         yield Fact("replay.determinism_least_share", RUN, _saved(max(ratio for ratio, _ in ratios)))
     for turn in _changed(view, "profiler"):
         yield Fact("replay.profiler_share", RUN, _saved(fmean(_ms(turn.changed.result["step_ns"])) / fmean(as_is_ms)))
+
+
+def saved_without(view: RecordingView, name: str) -> tuple[float, float] | None:
+    """What the replays without it save of a step: the median of the rounds, and the least.
+
+    A single round has nothing beside it that shows how far a step scatters: it says nothing.
+    """
+    ratios = [ratio for ratio, _ in _ratios([turn for turn in _changed(view, name) if turn.before], ())]
+    return (_saved(median(ratios)), _saved(max(ratios))) if len(ratios) >= LEAST_ROUNDS else None
 
 
 def _threads_tried(view: RecordingView) -> set[int]:

@@ -8,7 +8,7 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
-from autotune.derive import loader_test, replays
+from autotune.derive import loader_test, needless_work, replays
 from autotune.derive.memory import limit_bytes
 from autotune.derive.recording_view import MS, RecordingView
 from autotune.derive.replays import completed
@@ -43,9 +43,9 @@ class LinearFit(Struct, frozen=True):
 
 
 def facts(view: RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
-    """Facts `replay.*`, `batch_curve.*`, and those of the loader alone."""
+    """Facts `replay.*`, `gradients.*`, `float64.*`, `batch_curve.*`, and those of the loader alone."""
     curve = list(_curve(view))
-    yield from (*replays.facts(view), *curve)
+    yield from (*replays.facts(view), *needless_work.facts(view), *curve)
     if view.window is not None:
         yield Fact("batch_curve.was_measured", RUN, bool(curve))
         yield Fact("batch_curve.double_was_tried", RUN, bool(_doubled(view)))

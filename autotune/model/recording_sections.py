@@ -451,6 +451,38 @@ class KeptGraphs(TypedDict):
     holder: GraphHolder | None
 
 
+class UnusedGradients(TypedDict):
+    """Parameters whose gradients a line that calls backward computes and nobody uses."""
+
+    file: str
+    line: int
+    reason: Literal["unowned", "discarded"]
+    """In no optimizer, or cleared before an optimizer read them."""
+
+    parameters: int
+    of_parameters: int
+    """Elements of them, and of all parameters that these backwards reach."""
+
+    modules: str
+
+
+class Float64(TypedDict):
+    """float64 in one step, outside of optimizers."""
+
+    file: str
+    line: int
+    """Where most of it arises from something else, or is first used."""
+
+    source: str
+    """The function of torch that it arises in, or the variable that has it before the step."""
+
+    results: int
+    elements: int
+    """Tensors of float64 that functions of torch returned, and their elements."""
+
+    is_asked_for: bool
+
+
 class WhatIfResult(TypedDict):
     """What a what-if probe measured; which keys it has depends on the probe."""
 
@@ -473,6 +505,8 @@ class WhatIfResult(TypedDict):
     """CPUs that other processes used meanwhile."""
 
     items: NotRequired[dict[str, Any] | None]
+    gradients: NotRequired[list[UnusedGradients]]
+    float64: NotRequired[Float64 | None]
 
 
 if TYPE_CHECKING:  # which keys there are depends on the probe, and derive asks for them by computed names

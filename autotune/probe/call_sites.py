@@ -50,10 +50,16 @@ def caller(skip: tuple[str, ...] = ()) -> CallSite:
 
 def user_caller() -> CallSite:
     """The innermost frame of the user's own files; the library frame that called when there is none."""
+    frame = user_frame()
+    return site_of_frame(frame) if frame is not None else caller()
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of the user's own files that is being run, None without one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_user(frame.f_code.co_filename):
         frame = frame.f_back
-    return site_of_frame(frame) if frame is not None else caller()
+    return frame
 
 
 def line_of(frame: FrameType) -> int:

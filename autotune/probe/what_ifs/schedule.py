@@ -6,7 +6,7 @@ The order puts what is likelier to break the script later.
 
 from __future__ import annotations
 
-from . import loader_test, other_load, torch_settings
+from . import loader_test, needless_work, other_load, torch_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,9 +82,11 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
         return serialised
     looks = _looks(session, mean_s)
     in_turns, stopped = _changes(session, rounds)
+    # What it finds is replayed next, in turns of its own.
+    watch = [needless_work.PHASE] if needless_work.can_be_watched(session) else []
     if not len(kept):
         # Without a loader the script goes on with batches of its own making.
-        return [*looks, *serialised, *(in_turns + stopped if session.train_loader() < 0 else [])]
+        return [*looks, *serialised, *([*watch, *in_turns, *stopped] if session.train_loader() < 0 else [])]
     replay: Phase = ("replay", {"num_batches": len(kept)})
     loading: list[Phase] = [("loader_alone", {"num_workers": workers}) for workers in worker_counts(session)]
     narrow: list[Phase] = [("narrow_batch", {})] if kept.are_padded() else []
@@ -92,7 +94,7 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
     last = _sizes(rounds, FOUR) if kept.are_single() and not stopped else []
     half: list[Phase] = [("micro_batch", {"factor": HALF})] if kept.have_halves() else []
     sizes = _sizes(rounds, DOUBLE)
-    return [*looks, replay, *loading, *serialised, *half, *sizes, *narrow, *in_turns, *stopped, *last]
+    return [*looks, replay, *loading, *serialised, *watch, *half, *sizes, *narrow, *in_turns, *stopped, *last]
 
 
 def _sizes(rounds: int, factor: int) -> list[Phase]:

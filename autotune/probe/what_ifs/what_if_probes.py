@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from functools import partial
 
 from .. import clock, ending
 from ..lines.line_sampler import LineSampler
@@ -17,6 +18,7 @@ from ..lines.results import ResultComparison
 from . import kernels, loader_test, other_load, schedule, torch_settings
 from .batch_buffer import BatchBuffer
 from .batch_copies import resized
+from .needless_work import CHANGES, NeedlessWork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class WhatIfProbes:
         self._sampler: LineSampler | None = None
         self._has_fresh = True
         self._undo: Undo | None = None
+        self._needless = NeedlessWork(session)
         self._rounds = 1
         self._began = 0
         self.is_active = False
@@ -135,8 +138,13 @@ class WhatIfProbes:
             if self._live.on_step():
                 self._end_live()
             return
+        if self.current == "watch":
+            if self._needless.on_watched_step():
+                self._record_watched()
+            return
         if self.current not in TRAINING:
             return
+        self._needless.on_replayed_step()
         if torch_settings.is_undone(self._session, self._phases[0][1]):
             self._record("failed", {})
             return
@@ -203,6 +211,12 @@ class WhatIfProbes:
         elif table is not None:
             self._session.lines[self.current] = table
 
+    def _record_watched(self) -> None:
+        """What was found is tried next."""
+        found = self._needless.result()
+        self._phases.extendleft(reversed([self._phases.popleft(), *self._needless.choices(found, self._rounds)]))
+        self._record("completed", found)
+
     def _end_phase(self) -> None:
         self._take_back()
         self._phases.popleft()
@@ -215,8 +229,13 @@ class WhatIfProbes:
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
         if self.current in LIVE:
             self._live = self._started()
+        elif self.current == "watch":
+            self._undo = self._needless.stop
         elif self.current == "replay_changed":
-            self._undo = torch_settings.apply(self._session, self._phases[0][1])
+            arguments = self._phases[0][1]
+            is_needless = any(name in CHANGES for name in arguments)
+            change = self._needless.apply if is_needless else partial(torch_settings.apply, self._session)
+            self._undo = change(arguments)
         elif self.current == "serialise" and not len(self._kept):
             self._serialise()
         elif not self.current:

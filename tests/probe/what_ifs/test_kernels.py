@@ -213,7 +213,7 @@ def names(session):
     return [row["name"] for row in session.what_ifs]
 
 
-REST = ["replay", "serialise", *4 * schedule.MOST_ROUNDS * ["micro_batch"]]
+REST = ["replay", "serialise", "watch", *4 * schedule.MOST_ROUNDS * ["micro_batch"]]
 
 
 def test_on_cuda_live_steps_are_profiled_before_the_what_ifs(run):

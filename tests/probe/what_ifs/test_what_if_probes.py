@@ -34,6 +34,7 @@ def short_phases(monkeypatch):
     monkeypatch.setattr(schedule, "PHASE_S", 0.0)
     monkeypatch.setattr(schedule, "SHORT_S", 0.0)
     monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [])
+    monkeypatch.setattr(schedule.needless_work, "can_be_watched", lambda _: False)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
 

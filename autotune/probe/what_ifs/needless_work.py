@@ -1,0 +1,79 @@
+"""Work of a step that need not be done: a few steps are watched for it, and then replayed without what was found."""
+
+from __future__ import annotations
+
+import sys
+
+from .float64 import Float64Watch, without
+from .unused_gradients import GradientWatch, ReducedBackwards
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..session import ProbeSession
+    from ..shapes import Phase, Row, Undo
+
+WATCHED = 4
+"""Whole steps: what the last one leaves uncleared is not known to be unused."""
+
+LEAST_ROUNDS = 2
+
+PHASE: Phase = ("watch", {})
+CHANGES = ("unused_gradients", "float64")
+
+
+class NeedlessWork:
+    """What is watched now, what was found, and what is left out of the replay that runs."""
+
+    def __init__(self, session: ProbeSession) -> None:
+        self._session = session
+        self._gradients = GradientWatch(session)
+        self._float64 = Float64Watch(session)
+        self._reduced: ReducedBackwards | None = None
+        self._undos: dict[str, Undo] = {}
+        self._steps = 0
+
+    def on_watched_step(self) -> bool:
+        """A step ended while steps are watched, which begins with a whole one; whether that was the last."""
+        if self._steps == 0:
+            self._undos = {"gradients": self._gradients.start(), "float64": self._float64.start()}
+        elif self._steps == 1:
+            self._undos.pop("float64")()
+        self._gradients.on_step()
+        self._steps += 1
+        return self._steps > WATCHED
+
+    def stop(self) -> None:
+        """Torch is as it was."""
+        for name in reversed(list(self._undos)):
+            self._undos.pop(name)()
+
+    def result(self) -> Row:
+        """What was found, for the Recording."""
+        self.stop()
+        self._gradients.conclude()
+        return {"gradients": self._gradients.rows(), "float64": self._float64.row()}
+
+    def choices(self, found: Row, rounds: int) -> list[Phase]:
+        """Replays without what was found, in turns with those as the script is; a single round would tell nothing."""
+        turns: list[Row] = [{}, {"unused_gradients": False}] if found["gradients"] else []
+        if found["float64"] is not None and not found["float64"]["is_asked_for"]:
+            turns += [{"float64": True}, {"float64": False}]
+        return max(LEAST_ROUNDS, rounds) * [("replay_changed", arguments) for arguments in turns]
+
+    def apply(self, arguments: Row) -> Undo:
+        """Leave out what `arguments` name, or, with float64, look for it alone."""
+        if "float64" in arguments:
+            return without(self._session, is_kept=arguments["float64"])
+        self._reduced = ReducedBackwards(self._session, self._gradients.reduced)
+        return self._reduced.start()
+
+    def on_replayed_step(self) -> None:
+        """A step begins while something is left out."""
+        if self._reduced is not None:
+            self._reduced.on_step()
+
+
+def can_be_watched(session: ProbeSession) -> bool:
+    """Not where code was compiled: it computes what it was compiled for, and `inputs` change nothing in it."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    return utils is None or not utils.counters["stats"]["unique_graphs"]
