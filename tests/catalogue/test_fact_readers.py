@@ -26,7 +26,6 @@ JSON_ONLY = {
     "loop.num_seen": "likewise",
     "result.num_seen": "likewise",
     "line.other_share": "where the time of a line is",
-    "line.callee": "what line.spends is made of",
     "loop.carried": "why loop.is_carried is true",
     "result.bytes": "what keeping the result would take",
     "frozen.share": "what storing features could save at most",
