@@ -199,7 +199,7 @@ class StartUp:
         """startup-<pid>, for the parent of a process that reaches no step."""
         path = os.path.join(self._run_dir, f"startup-{self._pid}")
         try:
-            with open(path + "~", "w", encoding="ascii") as file:
+            with open(path + "~", "w", encoding="utf-8") as file:
                 file.write(_json(self.row(), self._quote))
             os.replace(path + "~", path)
         except OSError:  # the run folder is gone: the parent was killed
@@ -209,7 +209,7 @@ class StartUp:
 def _process_start_ns() -> int | None:
     """When this process began, on the monotonic clock (proc_pid_stat: its field 22, in ticks since the boot)."""
     try:
-        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return None

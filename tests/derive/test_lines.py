@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from build import recording, sample, steps
 
+from autotune import catalogue
 from autotune.derive import derive
 from autotune.derive.lines import collapsed
 from autotune.derive.recording_view import MS
@@ -253,6 +254,19 @@ def test_what_gave_the_same_again(row, constant):
 def test_repetitions_within_a_step_save_all_but_one():
     found = facts(lines(FOUR, results=[result(20, calls=4.0, again=0)]), "result#1")
     assert (found["result.share"], found["result.saved_share"]) == (0.3, pytest.approx(0.225))
+
+
+def test_every_catalogued_fact_of_lines_is_stated_and_no_other():
+    found = [result(20, calls=6.0, again=6)]
+    every = {
+        **looped(),
+        "results": {"steps": 4, "rows": found},
+    }
+    every["lines"]["modules"] = [{"name": "cell", "type": "LSTMCell", "is_frozen": True}]
+    every["operations"]["rows"][0]["names"] = [("aten::mm", 1, MS)]
+    derived = derive([recording(script=steps(4), lines=every)])
+    stated = {fact.name for fact in derived.facts if fact.name.split(".")[0] in ("line", "loop", "result", "frozen")}
+    assert stated == {name for name, row in catalogue.facts().items() if row.supplier == "derive.line_facts"}
 
 
 def test_of_a_call_and_what_it_calls_the_larger_is_named():

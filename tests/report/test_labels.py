@@ -15,6 +15,7 @@ NO_PHASE = {
     "SY012": "a profiler slows all of them down",
     "SY017": "tracing memory slows all of them down",
     "DD007": "communication overlaps with several",
+    "GW001": "the message names the phase that grows",
 }
 """Rules whose gain acts on no phase that is shown, and why."""
 
