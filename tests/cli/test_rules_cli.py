@@ -66,7 +66,9 @@ def test_explain_says_all_that_the_file_says(rule, capsys) -> None:
     assert ("\nWithout a run (autotune check)\n" in out) == decides_without_a_run(rule)
     for fix in (*rule.fixes, *rule.as_static().fixes):
         assert (
-            f"- {fix.setting} = {' '.join(fix.value.split())}" if fix.setting else fix.text.split("{")[0].strip()
+            f"- {fix.setting} = {' '.join(fix.value.split())}"
+            if fix.setting
+            else fix.text.split("{")[0].split("[")[0].strip()
         ) in text
     assert ("\nGain\n" in out) == (rule.gain is not None)
     assert "{" not in out
