@@ -279,7 +279,7 @@ class ModuleName(TypedDict):
     name: str
     type: str
     is_frozen: bool
-    """It has weights, none of which is trained, and is in evaluation mode."""
+    """All of its weights are frozen, and it is in evaluation mode."""
 
 
 class LineSample(TypedDict):
@@ -308,7 +308,7 @@ class Loop(TypedDict):
     line: int
     last: int
     body: int
-    """The first line of what is repeated."""
+    """The first line of its body."""
 
     kind: Literal["for", "while", "comprehension"]
     carried: list[str]
