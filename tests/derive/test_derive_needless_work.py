@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 from build import MS, facts_of, steps, what_if
 
+from autotune import catalogue
+
 GRADIENTS = {
     "file": "/home/u/train.py", "line": 41, "reason": "unowned", "parameters": 300, "of_parameters": 400,
     "modules": "model.encoder.*",
@@ -73,6 +75,18 @@ def test_steps_that_are_looked_through_are_not_as_the_script_is():
     as_is = what_if("replay", {}, step_ns=[100 * MS] * 3, update_ns=[MS] * 3)
     facts = found(as_is, watched(float64=FLOAT64), replay(100), replay(200, float64=True), replay(60, anomaly=False))
     assert facts["replay.anomaly_share"] == pytest.approx(0.4)
+
+
+def test_every_catalogued_fact_of_needless_work_is_stated():
+    rounds = 2 * [
+        replay(100),
+        replay(200, float64=True),
+        replay(120, float64=False),
+        replay(50, unused_gradients=False),
+    ]
+    facts = found(watched(GRADIENTS, {**GRADIENTS, "reason": "discarded"}, float64=FLOAT64), *rounds)
+    wanted = {name for name, row in catalogue.facts().items() if row.supplier == "derive.needless_work"}
+    assert wanted and wanted <= set(facts)
 
 
 def test_one_round_tells_nothing():
