@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import PurePath
 
 from msgspec import Struct
 
-from autotune.derive.lines import Cost, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
+from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location, Value
-from autotune.model.recording_sections import LineResults, Loop
+from autotune.model.recording_sections import FrozenModule, LineResults, Loop
 from autotune.model.report import HotLine
 
 LEAST_SHARE = 0.03
@@ -25,8 +26,9 @@ MOST_OF = 0.8
 
 EXPECTED = (
     "mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mv", "dot", "einsum", "convolution", "conv", "mkldnn", "lstm",
-    "gru", "rnn", "attention", "norm", "embedding", "softmax", "relu", "gelu", "silu", "elu", "tanh", "sigmoid",
-    "threshold", "pool", "dropout", "loss", "optimizer", "adam", "sgd", "foreach", "fused", "upsample", "grid_sample",
+    "gru", "rnn", "attention", "norm", "embedding", "softmax", "relu", "gelu", "silu", "elu", "tanh", "sigmoid", "mul",
+    "add", "sub", "div", "sum", "mean", "fill", "zero", "pow", "sqrt", "abs", "neg", "min", "max", "threshold", "pool",
+    "dropout", "bernoulli", "loss", "optimizer", "adam", "sgd", "foreach", "fused", "upsample", "grid_sample",
     "hardtanh", "clamp", "exp", "log",
 )  # fmt: skip
 """Parts of the names of operations that a model's forward and backward passes and its update are expected to be made
@@ -70,13 +72,46 @@ def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
     outermost = sorted(name for name in names if not any(name.startswith(f"{other}.") for other in names))
     shares: dict[str, float] = defaultdict(float)
     for cost in found.costs:
-        of = next((name for name in outermost if f"{cost.seen.module}.".startswith(f"{name}.")), None)
+        of = next((name for name in outermost if _is_of(name, cost)), None)
         if of is not None:
             shares[collapsed(of)] += found.share(cost.ms)
     if any(True for _ in module_names(view)):
         yield Fact("frozen.share", RUN, sum(shares.values()))
     if shares:
         yield Fact("frozen.module", RUN, max(shares, key=lambda name: shares[name]))
+    compared = view.recording.lines.get("frozen") if view.recording.lines else None
+    if compared is not None:
+        yield from _returning([row for row in compared["rows"] if row["is_same"] and not row["needs_grad"]], found)
+        same = compared.get("are_same_batches")
+        if same is not None:
+            yield Fact("frozen.are_same_batches", RUN, same)
+
+
+def _returning(rows: Sequence[FrozenModule], found: LineCosts) -> Iterator[Fact]:
+    """What takes most of what gives the same for the same batch, with the line that calls it."""
+    inside = {row["name"]: [cost for cost in found.costs if _is_of(row["name"], cost)] for row in rows}
+    shares = {name: found.share(sum(cost.ms for cost in costs)) for name, costs in inside.items()}
+    name = max(shares, key=lambda name: shares[name], default="")
+    call = _call(inside[name], found) if name else None
+    yield Fact("frozen.returning_share", RUN, sum(shares.values()), (Location(*call),) if call else ())
+    if name:
+        yield Fact("frozen.returning_module", RUN, collapsed(name))
+        yield Fact("frozen.returning_bytes", RUN, sum(row["bytes"] for row in rows if row["name"] == name))
+
+
+def _is_of(name: str, cost: Cost) -> bool:
+    return f"{cost.seen.module}.".startswith(f"{name}.")
+
+
+def _are_one(frames: Sequence[Frame]) -> bool:
+    return len({frame[:3] for frame in frames}) == 1
+
+
+def _call(costs: Sequence[Cost], found: LineCosts) -> Place | None:
+    """The innermost line that all samples of `costs` have in common: the one that calls what they are in."""
+    stacks = [cost.seen.frames for cost in costs if cost.seen.count and cost.seen.frames]
+    common = [each[0] for each in takewhile(_are_one, zip(*stacks, strict=False))]
+    return found.statement.place(common[-1]) if common else None
 
 
 def _around(line: HotLine, found: LineCosts, loops: Sequence[LoopValues], results: Sequence[ResultValues]) -> str:
@@ -124,6 +159,7 @@ def _of_line(line: HotLine) -> dict[str, Value | None]:
         "unusual_share": unusual_share(line) * line.share if line.operations else None,
         "double_share": line.double_share,
         "runs": line.runs,
+        "is_entered": line.runs is not None if line.torch_share is not None else None,
         "ops": line.ops,
         "op_us": line.op_us,
         "callee": line.callee or "none",

@@ -234,6 +234,10 @@ def _line(
         modules[collapsed(cost.seen.module)] += cost.ms
     own_ms = sum(phases.values())
     callee, ms = _most(callees)[0] if callees else ("", 0.0)
+    seen = {name: getattr(traced, name) for name in Traced.__struct_fields__} if traced else {}
+    if traced and traced.torch_share is not None and traced.op_us is not None and own_ms:
+        # The trace slows Python down, the profiler the operations: the larger part claims less.
+        seen["torch_share"] = max(traced.torch_share, min(1.0, traced.ops * traced.op_us / 1e3 / own_ms))
     return HotLine(
         file=place[0],
         line=place[1],
@@ -244,7 +248,7 @@ def _line(
         backward_ms=backward_ms,
         callee=callee if ms >= own_ms / 2 else "",
         modules=tuple(name for name, _ in _most(modules)[:3] if name),
-        **({name: getattr(traced, name) for name in Traced.__struct_fields__} if traced else {}),
+        **seen,
     )
 
 

@@ -419,11 +419,32 @@ class ComparedResults(TypedDict):
     rows: list[LineResults]
 
 
+class FrozenModule(TypedDict):
+    """What a module without trained weights gave for one batch in several steps."""
+
+    name: str
+    is_same: bool
+    needs_grad: bool
+    """Gradients go through it."""
+
+    bytes: int
+    """Of its output."""
+
+
+class ComparedFrozen(TypedDict):
+    """Outputs of frozen modules, compared over steps on one batch."""
+
+    steps: int
+    rows: list[FrozenModule]
+    are_same_batches: NotRequired[bool | None]
+    """Whether the loader gives the same batch for the same samples; None where that is not known."""
+
+
 class Lines(TypedDict):
     """What live steps after the window tell of the user's lines."""
 
     results: NotRequired[ComparedResults]
-
+    frozen: NotRequired[ComparedFrozen]
     lines: NotRequired[SampledLines]
     operations: NotRequired[RecordedOperations]
 

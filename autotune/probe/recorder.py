@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .device_clock import DeviceClock
-    from .lines.modules import ModuleStack
-    from .shapes import CallSite, Event, Function, Row
+    from .shapes import CallSite, Event, Function, ModuleWatch, Row
 
 
 MOST_INPUTS = 64
@@ -57,7 +56,7 @@ class Recorder:
         self.in_forward = False
         self.has_grad = True
         self.sniff: Callable[[Any], None] | None = None
-        self.modules: ModuleStack | None = None
+        self.modules: ModuleWatch | None = None
         self.in_backward = False
         self.failed_phase: str | None = None
         self.loader = -1

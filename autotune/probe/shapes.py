@@ -54,6 +54,13 @@ class LivePhase(Protocol):
         """What it brought; it ends here."""
 
 
+class ModuleWatch(Protocol):
+    """What is told of modules' calls."""
+
+    def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: Row) -> Any:
+        """`call(module, *args, **kwargs)`, noted."""
+
+
 class TorchHook(Protocol):
     """A module of hooks/ that patches torch."""
 

@@ -33,6 +33,7 @@ MANY_STEPS = 200
 """So many are sampled for a quarter of that time: short scripts shall have steps left for the what-ifs."""
 
 HOT_SHARE = 0.03
+FROZEN_SHARE = 0.1
 MOST_ROWS = 400
 MOST_FRAMES = 10
 """The innermost frames of the user's that a sample keeps."""
@@ -105,6 +106,18 @@ class LineSampler:
             {code: count / total for code, count in functions.items() if count >= HOT_SHARE * total},
             {place: count / total for place, count in lines.items() if count >= HOT_SHARE * total},
         )
+
+    def frozen(self) -> list[Any]:
+        """Frozen modules, without those inside another one, with at least FROZEN_SHARE of the samples."""
+        counts: dict[int, int] = {}
+        for (_, _, _, module), count in self._counts.items():
+            counts[module] = counts.get(module, 0) + count
+        least = FROZEN_SHARE * sum(counts.values())
+        return [
+            module
+            for module in self._modules.frozen()
+            if sum(counts.get(id(part), 0) for part in module.modules()) >= least
+        ]
 
     def _run(self) -> None:
         recorder, counts = self._session.recorder, self._counts

@@ -49,12 +49,7 @@ class ModuleStack:
 
     def rows(self, session: ProbeSession) -> dict[int, Row]:
         """The `ModuleName` of each module that ran, by id; one of no root model has its class alone."""
-        roots = [root for root in (row["object"]() for row in session.models) if root is not None]
-        names: dict[int, str] = {}
-        for root in roots:
-            for name, module in root.named_modules():
-                of_root = [type(root).__name__] if len(roots) > 1 or not name else []
-                names.setdefault(id(module), ".".join([*of_root, *([name] if name else [])]))
+        names = names_of(session)
         return {
             key: {
                 "name": names.get(key, type(module).__name__),
@@ -63,6 +58,23 @@ class ModuleStack:
             }
             for key, module in self._known.items()
         }
+
+    def frozen(self) -> list[Any]:
+        """The frozen modules that ran, without those inside another one of them."""
+        frozen = [module for module in self._known.values() if _is_frozen(module)]
+        inner = {id(part) for module in frozen for part in module.modules() if part is not module}
+        return [module for module in frozen if id(module) not in inner]
+
+
+def names_of(session: ProbeSession) -> dict[int, str]:
+    """Names of the modules of all root models, by id; of several roots, with the class of theirs."""
+    roots = [root for root in (row["object"]() for row in session.models) if root is not None]
+    names: dict[int, str] = {}
+    for root in roots:
+        for name, module in root.named_modules():
+            of_root = [type(root).__name__] if len(roots) > 1 or not name else []
+            names.setdefault(id(module), ".".join([*of_root, *([name] if name else [])]))
+    return names
 
 
 def _is_frozen(module: Any) -> bool:

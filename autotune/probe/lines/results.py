@@ -156,7 +156,7 @@ def marked(value: Any) -> tuple[Mark, int, int]:
     """
     if isinstance(value, (list, tuple)) or (isinstance(value, dict) and len(value) <= MOST_ITEMS):
         items = list(value.values()) if isinstance(value, dict) else list(value[:MOST_ITEMS])
-        marks = [marked(item) for item in items]
+        marks = [marked(item) for item in items if item is not None]  # what a model's output leaves out
         if any(mark is None for mark, _, _ in marks):
             return None, 0, 0
         return (len(value), *(m for m, _, _ in marks)), sum(n for _, n, _ in marks), sum(b for _, _, b in marks)
@@ -164,6 +164,15 @@ def marked(value: Any) -> tuple[Mark, int, int]:
         return (type(value).__name__, value), 0 if isinstance(value, (str, bytes)) else 1, 8
     tensor = _as_tensor(value)
     return _of_tensor(tensor) if tensor is not None else (None, 0, 0)
+
+
+def needs_grad(value: Any) -> bool:
+    """Whether autograd tracks it, or anything in it."""
+    if isinstance(value, dict):
+        return any(map(needs_grad, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(needs_grad, value[:MOST_ITEMS]))
+    return bool(getattr(value, "requires_grad", False))
 
 
 def _as_tensor(value: Any) -> Any:

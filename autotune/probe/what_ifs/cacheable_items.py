@@ -10,10 +10,11 @@ from .. import call_sites, clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from ..shapes import Row
 
+LONG_NS = 1_000_000_000
 ITEMS, READS = 8, 3
 """So many samples, each so many times: fewer may agree by chance where a flip of a coin changes them."""
 
@@ -45,6 +46,29 @@ def items(loader: Any) -> Row:
             same = same and _is_same(before, again)
     size = len(batches[0])
     return {"is_own": True, "are_same": same, "batch_size": size, "item_ns": wall, "item_cpu_ns": cpu}
+
+
+def are_same_batches(loader: Any) -> bool | None:
+    """Whether a loader gives the same batch whenever it is asked for the same samples; None where that is not known.
+
+    Not asked is a dataset that takes long, knows its epoch, or whose samples cannot be named one by one.
+    """
+    from torch.utils.data._utils.fetch import _MapDatasetFetcher
+
+    if loader is None or loader.batch_sampler is None:
+        return None
+    if any(hasattr(_root(loader.dataset), name) for name in ("set_epoch", "epoch")):
+        return None
+    keys: list[Any] = next(iter(loader.batch_sampler), [])[:ITEMS]
+    fetch: Callable[[Any], Any] = _MapDatasetFetcher(loader.dataset, True, loader.collate_fn, False).fetch
+    began = clock.now()
+    try:
+        first = fetch(keys)
+        if clock.now() - began > LONG_NS:
+            return None
+        return all(_is_same(first, fetch(keys)) for _ in range(READS - 1))
+    except Exception:  # e.g. a sampler that gives its indices once
+        return None
 
 
 def _root(dataset: Any) -> Any:

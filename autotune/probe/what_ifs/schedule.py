@@ -26,7 +26,7 @@ MOST_ROUNDS, LEAST_IN_ROUND = 3, 2
 BUDGET_SHARE = 2 / 3
 """Of the time limit, what a plan may be expected to take: a changed setting may make steps longer."""
 
-LOOKS: tuple[Phase, ...] = (("profile", {}), ("lines", {}), ("operations", {}), ("results", {}))
+LOOKS: tuple[Phase, ...] = (("profile", {}), ("lines", {}), ("operations", {}), ("results", {}), ("frozen", {}))
 LONG_S = 3.0
 
 SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
@@ -86,6 +86,7 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
     watch = [needless_work.PHASE] if needless_work.can_be_watched(session) else []
     if not len(kept):
         # Without a loader the script goes on with batches of its own making.
+        looks = [phase for phase in looks if phase[0] != "frozen"]
         return [*looks, *serialised, *([*watch, *in_turns, *stopped] if session.train_loader() < 0 else [])]
     replay: Phase = ("replay", {"num_batches": len(kept)})
     loading: list[Phase] = [("loader_alone", {"num_workers": workers}) for workers in worker_counts(session)]

@@ -12,10 +12,11 @@ from collections import deque
 from functools import partial
 
 from .. import clock, ending
+from ..lines.frozen import FrozenComparison
 from ..lines.line_sampler import LineSampler
 from ..lines.operations import LineOperations
 from ..lines.results import ResultComparison
-from . import kernels, loader_test, other_load, schedule, torch_settings
+from . import cacheable_items, kernels, loader_test, other_load, schedule, torch_settings
 from .batch_buffer import BatchBuffer
 from .batch_copies import resized
 from .needless_work import CHANGES, NeedlessWork
@@ -31,7 +32,8 @@ TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
 """The phases that train, on kept batches or, without a loader, on the script's own."""
 
 LIVE = ("profile", "lines", "operations", "results")
-"""The phases in which the script goes on as it is, with batches of its loader's."""
+"""The phases in which the script goes on as it is, with batches of its loader's; in "frozen" it gets one batch again
+and again."""
 
 PROFILE_LIMIT_SHARE = 0.25
 """Profiled steps take no more of the phases' time than this, where one step leaves a choice."""
@@ -127,6 +129,8 @@ class WhatIfProbes:
 
     def _remade(self) -> Any:
         """A copy of the next kept batch, of the size that the phase asks for."""
+        if self.current == "frozen":
+            self._kept.start()
         batch = self._kept.next(narrow=self.current == "narrow_batch")
         factor = self._phases[0][1].get("factor", 1)
         return resized(batch, factor) if factor != 1 else batch
@@ -206,10 +210,15 @@ class WhatIfProbes:
             return
         live, self._live = self._live, None
         table = live.table()
+        if self.current == "frozen" and table is not None and any(row["is_same"] for row in table["rows"]):
+            table["are_same_batches"] = cacheable_items.are_same_batches(self._train_loader())
         if self.current == "profile":
             self._session.kernels = table
         elif table is not None:
             self._session.lines[self.current] = table
+
+    def _train_loader(self) -> Any:
+        return self._session.loaders[self._session.train_loader()]["object"]()
 
     def _record_watched(self) -> None:
         """What was found is tried next."""
@@ -227,7 +236,7 @@ class WhatIfProbes:
         self._marks, self._others = [], other_load.reading()
         self._kept.start()
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
-        if self.current in LIVE:
+        if self.current in (*LIVE, "frozen"):
             self._live = self._started()
         elif self.current == "watch":
             self._undo = self._needless.stop
@@ -249,6 +258,8 @@ class WhatIfProbes:
             return self._sampler
         if self.current == "results":
             return ResultComparison(*(self._sampler.hot() if self._sampler is not None else ({}, {})))
+        if self.current == "frozen":
+            return FrozenComparison(self._session, self._sampler.frozen() if self._sampler is not None else [])
         return LineOperations(self._session, self._mean_s())
 
     def _take_back(self) -> None:
