@@ -106,7 +106,8 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
 def _places(names: Iterable[str], evidence: Evidence, subject: str) -> tuple[Location, ...]:
     """Where the files show the first of the facts `names` that has places: those after it are circumstances.
 
-    What a run measures has no place of its own; the one fact that the static part of its rule reads shows the cause.
+    What a run measures has a place of its own only where it is about lines; else the one fact that the static part of
+    its rule reads shows the cause.
     """
     found = (evidence.places.get((owner, name)) for name in names for owner in (subject, RUN))
     return next((places for places in found if places), ())

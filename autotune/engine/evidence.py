@@ -43,7 +43,7 @@ def join(facts: Iterable[Fact], settings: Iterable[Setting]) -> Evidence:
 
 
 def observed_over(read: Evidence, observed: Evidence) -> Evidence:
-    """What was observed, with the places that the files give to it, and what only the files say.
+    """What was observed, with the places that the files give to it where they have one, and what only the files say.
 
     Of loaders and optimizers the files count others than a run does: only the train loader is the same in both.
     """
@@ -57,7 +57,7 @@ def observed_over(read: Evidence, observed: Evidence) -> Evidence:
     }
     for setting in located(observed.settings.values(), tuple(read.settings.values())):
         settings[setting.subject, setting.name] = setting
-    return Evidence({name: known for name, known in facts.items() if known}, settings, read.places)
+    return Evidence({name: known for name, known in facts.items() if known}, settings, {**observed.places, **read.places})
 
 
 def _by_owner(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:

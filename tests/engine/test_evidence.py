@@ -102,3 +102,14 @@ def test_a_setting_that_the_run_did_not_show_is_known_and_not_trusted() -> None:
 def test_places_of_facts_are_those_of_the_files() -> None:
     read = join([Fact("loader.shuffles", "loader#train", True, (HERE,))], [])
     assert observed_over(read, join([], [])).places == {("loader#train", "loader.shuffles"): (HERE,)}
+
+
+def test_what_a_run_measured_of_lines_keeps_its_place_and_that_of_the_files_wins() -> None:
+    line = Location("/p/train.py", 40)
+    read = join([Fact("loader.shuffles", "loader#train", True, (HERE,))], [])
+    observed = join(
+        [Fact("loader.shuffles", "loader#train", True, (line,)), Fact("line.share", "line#1", 0.4, (line,))], []
+    )
+    found = observed_over(read, observed)
+    assert found.places["line#1", "line.share"] == (line,)
+    assert found.places["loader#train", "loader.shuffles"] == (HERE,)
