@@ -22,16 +22,16 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 from statistics import median
 
 from msgspec import Struct
 
 from autotune.derive import timeline, training_plan
+from autotune.derive.line_facts import place_name
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.derive.step import train_batches
 from autotune.derive.summary_statistics import kendall_tau, theil_sen
-from autotune.model.evidence import RUN, Fact
+from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.recording import Recording, Sample
 
 SKIPPED = 2
@@ -110,12 +110,15 @@ def _step(view: RecordingView, window: MeasuredWindow, planned: int) -> Iterator
     if not found.phases:
         return
     more, done = found.ms_per_step, len(view.step_ends_ns)
+    where: tuple[Location, ...] = ()
     if view.recording.device_type != "cuda":  # there the host waits in one phase for what another one queued
         yield Fact("growth.phase", RUN, WORDS.get(found.phases[0], found.phases[0]))
-        place = _place(view, found.phases)
-        if place:
-            yield Fact("growth.place", RUN, place)
-    yield Fact("growth.step_share", RUN, min(1.0, more * (done - window.steps / 2) / window.mean_ms))
+        found_at = _place(view, found.phases)
+        if found_at is not None:
+            file, line, function = found_at
+            where = (Location(file, line),)
+            yield Fact("growth.place", RUN, place_name(file, line, function))
+    yield Fact("growth.step_share", RUN, min(1.0, more * (done - window.steps / 2) / window.mean_ms), where)
     yield Fact("growth.step_ms_then", RUN, median(window.step_ms[-3:]) + more * max(0, planned - done))
 
 
@@ -234,8 +237,8 @@ def _grows(values: Sequence[float]) -> bool:
     return kendall_tau(_blocks(values)) >= INPUT_TAU and _slope(values) * len(values) >= INPUT_RISE * median(values)
 
 
-def _place(view: RecordingView, phases: Sequence[str]) -> str:
-    """The user's line whose stack samples come late in the window; "" where none surely does.
+def _place(view: RecordingView, phases: Sequence[str]) -> tuple[str, int, str] | None:
+    """The user's line (file, line, function) whose stack samples come late in the window; None where none surely does.
 
     What takes as long in each step is seen in the middle step on average, what begins with nothing two thirds through.
     """
@@ -248,10 +251,7 @@ def _place(view: RecordingView, phases: Sequence[str]) -> str:
         excess = step_sum / count - middle
         if count >= LEAST_SAMPLES and excess >= LEAST_DEVIATION * deviation / count**0.5:
             late[place] = excess * count
-    if not late:
-        return ""
-    file, line, function = max(late, key=lambda place: late[place])
-    return f"{function} ({PurePath(file).name}:{line})"
+    return max(late, key=lambda place: late[place], default=None)
 
 
 def _sampled(samples: Sequence[Sample], phases: Sequence[str]) -> dict[tuple[str, int, str], tuple[int, int]]:
@@ -292,9 +292,11 @@ def _kept(recording: Recording) -> Iterator[Fact]:
         return
     steps = len(window.step_ends_ns) - 1
     is_kept = kept["num_steps"] >= LEAST_HELD * steps
-    yield Fact("growth.num_kept_graphs", RUN, kept["num_steps"] if is_kept else 0)
-    if is_kept and kept["holder"] is not None:
-        yield Fact("growth.holder", RUN, kept["holder"]["name"])
+    holder = kept["holder"] if is_kept else None
+    where = (Location(holder["file"], holder["line"]),) if holder is not None else ()
+    yield Fact("growth.num_kept_graphs", RUN, kept["num_steps"] if is_kept else 0, where)
+    if holder is not None:
+        yield Fact("growth.holder", RUN, holder["name"])
 
 
 # Series

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from autotune.derive import replays
 from autotune.derive.recording_view import RecordingView
-from autotune.model.evidence import RUN, Fact
+from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.recording_sections import Float64, UnusedGradients
 
 
@@ -31,7 +31,7 @@ def _unused(reason: str, found: list[UnusedGradients]) -> Iterator[Fact]:
     """Of the backward that computes most of them."""
     most = max(found, key=lambda row: row["parameters"])
     yield Fact(f"gradients.{reason}_parameters", RUN, most["parameters"])
-    yield Fact(f"gradients.{reason}_share", RUN, most["parameters"] / most["of_parameters"])
+    yield Fact(f"gradients.{reason}_share", RUN, most["parameters"] / most["of_parameters"], (_location(most),))
     yield Fact(f"gradients.{reason}_place", RUN, _place(most))
     if most["modules"]:
         yield Fact(f"gradients.{reason}_modules", RUN, most["modules"])
@@ -41,7 +41,11 @@ def _float64(found: Float64) -> Iterator[Fact]:
     yield Fact("float64.is_asked_for", RUN, found["is_asked_for"])
     yield Fact("float64.place", RUN, _place(found))
     yield Fact("float64.source", RUN, found["source"])
-    yield Fact("float64.num_results", RUN, found["results"])
+    yield Fact("float64.num_results", RUN, found["results"], (_location(found),))
+
+
+def _location(row: UnusedGradients | Float64) -> Location:
+    return Location(row["file"], row["line"])
 
 
 def _place(row: UnusedGradients | Float64) -> str:

@@ -57,7 +57,9 @@ def observed_over(read: Evidence, observed: Evidence) -> Evidence:
     }
     for setting in located(observed.settings.values(), tuple(read.settings.values())):
         settings[setting.subject, setting.name] = setting
-    return Evidence({name: known for name, known in facts.items() if known}, settings, {**observed.places, **read.places})
+    return Evidence(
+        {name: known for name, known in facts.items() if known}, settings, {**observed.places, **read.places}
+    )
 
 
 def _by_owner(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:

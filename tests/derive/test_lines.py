@@ -136,7 +136,8 @@ def test_what_the_trace_says_of_a_line():
     operations = [operation(20, 4, ops=8, host_ms=16, names=names, double_ms=1)]
     line = by_line(table(lines(FOUR, operations, runs=[(20, 40)], backward_ms=0)))[20]
     assert (line.runs, line.ops, line.op_us) == (40, 8, 500)
-    assert (line.torch_share, line.double_share) == (0.25, 0.25)
+    # The operations take 4 ms of the 15 ms that the samples give to the line, 1/4 of what the trace does.
+    assert (line.torch_share, line.double_share) == (pytest.approx(4 / 15), 0.25)
     assert line.operations == (("aten::mm", 0.75), ("aten::copy_", 0.25))
 
 
@@ -256,11 +257,49 @@ def test_repetitions_within_a_step_save_all_but_one():
     assert (found["result.share"], found["result.saved_share"]) == (0.3, pytest.approx(0.225))
 
 
+def frozen(name, *, is_same=True, needs_grad=False):
+    return {"name": name, "is_same": is_same, "needs_grad": needs_grad, "bytes": 64}
+
+
+def returning(*rows, same_batches=True, samples=None):
+    """The facts of frozen modules, and the place of their share."""
+    samples = samples or [
+        seen("forward", 6, 11, count=20, module="encoder.0"),
+        seen("forward", 6, 12, count=10, module="encoder.1"),
+        seen("forward", 7, count=10, module="head"),
+    ]
+    every = {**lines(samples), "frozen": {"steps": 3, "rows": list(rows), "are_same_batches": same_batches}}
+    derived = derive([recording(script=steps(4), lines=every)])
+    found = {fact.name: fact for fact in derived.facts if fact.name.startswith("frozen.")}
+    return {name: fact.value for name, fact in found.items()}, found["frozen.returning_share"].places
+
+
+def test_a_frozen_module_that_gives_the_same_again_has_the_line_of_its_call():
+    values, places = returning(frozen("encoder"))
+    assert values["frozen.returning_share"] == pytest.approx(20 * 30 / 40 / 65)
+    assert (values["frozen.returning_module"], values["frozen.are_same_batches"]) == ("encoder", True)
+    assert [(place.file, place.line) for place in places] == [(FILE, 6)]
+
+
+@pytest.mark.parametrize("row", [frozen("encoder", is_same=False), frozen("encoder", needs_grad=True)])
+def test_one_that_changes_or_has_gradients_through_it_does_not_count(row):
+    values, places = returning(row)
+    assert values["frozen.returning_share"] == 0.0
+    assert places == ()
+    assert "frozen.returning_module" not in values
+
+
+def test_batches_that_nobody_asked_again_are_not_known():
+    values, _ = returning(frozen("encoder"), same_batches=None)
+    assert "frozen.are_same_batches" not in values
+
+
 def test_every_catalogued_fact_of_lines_is_stated_and_no_other():
     found = [result(20, calls=6.0, again=6)]
     every = {
         **looped(),
         "results": {"steps": 4, "rows": found},
+        "frozen": {"steps": 3, "rows": [frozen("cell")], "are_same_batches": True},
     }
     every["lines"]["modules"] = [{"name": "cell", "type": "LSTMCell", "is_frozen": True}]
     every["operations"]["rows"][0]["names"] = [("aten::mm", 1, MS)]

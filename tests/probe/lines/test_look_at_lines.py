@@ -102,3 +102,67 @@ def test_a_script_with_a_profiler_of_its_own_has_no_operations(run, monkeypatch)
 
     monkeypatch.setattr(operations.profiling, "start", refuse)
     assert set(run().lines) == {"lines", "results"}
+
+
+class Features(torch.nn.Module):
+    """Frozen layers in front of a trained one; `change` is done to their weights in each call."""
+
+    def __init__(self, change, is_under_no_grad):
+        super().__init__()
+        self.frozen = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(8))).requires_grad_(False).eval()
+        self.scale = torch.nn.Parameter(torch.ones(64))
+        self.head = torch.nn.Linear(64, 1)
+        self.change, self.is_under_no_grad = change, is_under_no_grad
+
+    def forward(self, x):
+        if self.is_under_no_grad:
+            features = self.frozen(self.change(x, self))
+        else:
+            features = self.frozen(x * self.scale)
+        return self.head(features).sum()
+
+
+def same(x, model):
+    return x
+
+
+def noisy(x, model):
+    return x + torch.rand_like(x)
+
+
+def averaged(x, model):
+    with torch.no_grad():
+        model.frozen[0].weight.mul_(0.999)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("change", "is_under_no_grad", "expected"),
+    [(same, True, (True, False)), (noisy, True, (False, False)), (averaged, True, (False, False)),
+     (same, False, (False, True))],
+    ids=["the same", "noise on the way", "weights that move", "gradients through it"],
+)  # fmt: skip
+def test_a_frozen_module_is_given_one_batch_again_and_again(
+    attach, left, monkeypatch, change, is_under_no_grad, expected
+):
+    monkeypatch.setattr(schedule, "PHASE_S", 0.0)
+    monkeypatch.setattr(schedule, "SHORT_S", 0.0)
+    monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [])
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setattr(line_sampler, "ENOUGH_S", 0.4)
+    monkeypatch.setattr(schedule, "LOOKS", (("lines", {}), ("frozen", {})))
+    session = attach(steps=4, warmup=1)
+    session.wait_share = lambda: 0.0
+    model = Features(change, is_under_no_grad)
+    optimizer = torch.optim.SGD([model.scale, *model.head.parameters()], lr=0.1)
+    with pytest.raises(left):
+        for (x,) in DataLoader(TensorDataset(torch.randn(16384, 64)), batch_size=4):
+            model(x).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        raise AssertionError("the data ended before the probe left")
+    row = json.loads(json.dumps(snapshot.recording(session, "completed"), allow_nan=False))
+    jsonschema.validate(row, SCHEMA)
+    found = row["lines"]["frozen"]
+    assert [(one["name"], one["is_same"], one["needs_grad"]) for one in found["rows"]] == [("frozen", *expected)]
+    assert found.get("are_same_batches") == (True if expected[0] else None)

@@ -126,3 +126,40 @@ def test_a_subset_of_an_own_dataset_is_own():
 )
 def test_of_others_nothing_is_read(loader):
     assert cacheable_items.items(loader) == {"is_own": False}
+
+
+def same_batches(dataset, **arguments):
+    return cacheable_items.are_same_batches(DataLoader(dataset, **{"batch_size": 12, **arguments}))
+
+
+def test_a_loader_that_gives_the_same_batch_again():
+    assert same_batches(TensorDataset(torch.rand(32, 2)), shuffle=True) is True
+
+
+def test_noise_of_the_dataset_or_of_the_collate_function_is_seen():
+    assert same_batches(Samples(lambda index: torch.rand(2))) is False
+    data = TensorDataset(torch.rand(32, 2))
+    assert same_batches(data, collate_fn=lambda rows: torch.stack([row[0] for row in rows]) + torch.rand(2)) is False
+
+
+class Epochs(Samples):
+    epoch = 0
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(100))
+
+
+def fails(_):
+    raise OSError
+
+
+@pytest.mark.parametrize("dataset", [Epochs(float), Stream(), Samples(fails)], ids=["epochs", "stream", "fails"])
+def test_where_it_cannot_be_asked_nothing_is_known(dataset):
+    assert same_batches(dataset) is None
+
+
+def test_samples_that_take_long_are_not_asked_for_again(monkeypatch):
+    monkeypatch.setattr(cacheable_items, "LONG_NS", -1)
+    assert same_batches(Samples(float)) is None
