@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 
 from .statements import parsed
 
@@ -63,7 +64,9 @@ def _carried(loop: ast.For | ast.While) -> set[str]:
     """Names that the body reads before it gives them a value, and gives one later: but for sums and lists that grow."""
     given = set(_stored(loop.target)) if isinstance(loop, ast.For) else set()
     stored = {name for statement in loop.body for name in _stored(statement)}
-    sums = {name for statement in loop.body for name in _summed(statement)}
+    summed = Counter(name for statement in loop.body for name in _summed(statement))
+    reads = Counter(name for statement in loop.body for name in _read(statement))
+    sums = {name for name, count in summed.items() if reads[name] == count}  # one that is also used is no mere sum
     found: set[str] = set()
     for statement in loop.body:
         for name in _read(statement):

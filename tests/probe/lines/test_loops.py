@@ -34,6 +34,8 @@ def rows(tmp_path):
         ("y = f(x)\n    z = g(y)", []),
         ("if x:\n        h = f(x)\n    y = g(h)", ["h"]),
         ("total *= f(x)", []),
+        ("total = total + f(x)\n    g(total)", ["total"]),
+        ("total += f(total)", ["total"]),
     ],
 )
 def test_what_an_iteration_takes_over_from_the_one_before(rows, body, carried):
@@ -49,6 +51,7 @@ def test_what_an_iteration_takes_over_from_the_one_before(rows, body, carried):
         ("a = cell(x, a)\n    b = other(a, b)", []),
         ("h = cell(y, h)\n    y = read(h)", ["y"]),
         ("h = cell(emb(h), h)", ["h"]),
+        ("h = cell(y, h)\n    y = y + read(h)", ["y"]),
     ],
 )
 def test_what_reaches_the_input_of_the_next_iteration(rows, body, fed_back):
