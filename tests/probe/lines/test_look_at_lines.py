@@ -115,11 +115,8 @@ class Features(torch.nn.Module):
         self.change, self.is_under_no_grad = change, is_under_no_grad
 
     def forward(self, x):
-        if self.is_under_no_grad:
-            features = self.frozen(self.change(x, self))
-        else:
-            features = self.frozen(x * self.scale)
-        return self.head(features).sum()
+        inputs = self.change(x, self) if self.is_under_no_grad else x * self.scale
+        return self.head(self.frozen(inputs)).sum()
 
 
 def same(x, model):
